@@ -1,0 +1,330 @@
+package artifacts
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app"
+)
+
+const (
+	namespace = "metal3-system"
+	name      = "metal3-apiserver"
+	host      = name + "." + namespace + ".svc"
+)
+
+// container returns the server's container, with the values that env gets from
+// ConfigMaps of the installation put in.
+func container(t *testing.T, objs objects) corev1.Container {
+	t.Helper()
+	containers := only[*appsv1.Deployment](t, objs).Spec.Template.Spec.Containers
+	if len(containers) != 1 {
+		t.Fatalf("%d containers, want 1", len(containers))
+	}
+	c := containers[0]
+	for i := range c.Env {
+		if c.Env[i].ValueFrom == nil {
+			continue
+		}
+		ref := c.Env[i].ValueFrom.ConfigMapKeyRef
+		value, ok := "", false
+		if config := named[*corev1.ConfigMap](objs, ref.Name); config != nil {
+			value, ok = config.Data[ref.Key]
+		}
+		if !ok {
+			t.Errorf("env %s: there is no key %s in a ConfigMap %s", c.Env[i].Name, ref.Key, ref.Name)
+		}
+		c.Env[i].Value = value
+	}
+	return c
+}
+
+// options returns what the server makes of its arguments and environment.
+func options(t *testing.T, c corev1.Container) *app.Options {
+	t.Helper()
+	var expand []string
+	t.Setenv("IRONIC_ENDPOINT", "")
+	for _, env := range c.Env {
+		t.Setenv(env.Name, env.Value)
+		expand = append(expand, "$("+env.Name+")", env.Value)
+	}
+	o := app.NewOptions()
+	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	for _, group := range o.Flags().FlagSets {
+		fs.AddFlagSet(group)
+	}
+	args := slices.Clone(c.Args)
+	for i := range args {
+		args[i] = strings.NewReplacer(expand...).Replace(args[i])
+		if strings.Contains(args[i], "$(") {
+			t.Errorf("%s names a variable that is not in env", args[i])
+		}
+	}
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestServerAcceptsItsArguments(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		c := container(t, objs)
+		o := options(t, c)
+		if err := o.Validate(); err != nil {
+			t.Error(err)
+		}
+		if o.Ironic.Endpoint == "" {
+			t.Error("the server does not get IRONIC_ENDPOINT")
+		}
+		pod := only[*appsv1.Deployment](t, objs).Spec.Template.Spec
+		delay := o.Run.ShutdownDelayDuration + time.Minute
+		if grace := time.Duration(ptr.Deref(pod.TerminationGracePeriodSeconds, 30)) * time.Second; grace < delay+5*time.Second {
+			t.Errorf("the pod gets %s to end; its delay and the requests under way may take %s", grace, delay)
+		}
+		// Each file that is named must be on a volume.
+		for _, arg := range c.Args {
+			flag, path, _ := strings.Cut(arg, "=")
+			if strings.HasPrefix(path, "/") && !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+				return strings.HasPrefix(path, m.MountPath+"/") && m.ReadOnly == (flag != "--data-dir")
+			}) {
+				t.Errorf("%s is not on a volume of the right kind", arg)
+			}
+		}
+		for _, mount := range c.VolumeMounts {
+			if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name }) {
+				t.Errorf("volume %s does not exist", mount.Name)
+			}
+		}
+	})
+}
+
+// A user sets these two values, an image and nothing else.
+func TestOwnValuesReachTheServer(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		if !strings.Contains(t.Name(), "/site-") {
+			return
+		}
+		c := container(t, objs)
+		o := options(t, c)
+		if o.Ironic.Endpoint != "https://ironic.example.com" || c.Image != "images.example.com/metal3-apiserver:v1.2.3" {
+			t.Errorf("Ironic is %s, the image %s", o.Ironic.Endpoint, c.Image)
+		}
+		want := []string{"https://etcd-0.example.com:2379", "https://etcd-1.example.com:2379"}
+		if diff := cmp.Diff(want, o.Recommended.Etcd.StorageConfig.Transport.ServerList); diff != "" {
+			t.Error("etcd servers:", diff)
+		}
+	})
+}
+
+func TestReplicasFitTheStorage(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		d := only[*appsv1.Deployment](t, objs)
+		strategy := d.Spec.Strategy
+		if options(t, container(t, objs)).DataDir == "" {
+			if *d.Spec.Replicas < 2 || strategy.RollingUpdate == nil || strategy.RollingUpdate.MaxUnavailable.String() != "0" {
+				t.Errorf("%d replicas, strategy %v: an update interrupts the API", *d.Spec.Replicas, strategy)
+			}
+			return
+		}
+		// Two processes cannot share a data directory.
+		if *d.Spec.Replicas != 1 || strategy.Type != appsv1.RecreateDeploymentStrategyType {
+			t.Errorf("%d replicas, strategy %v on one data directory", *d.Spec.Replicas, strategy)
+		}
+		claim := only[*corev1.PersistentVolumeClaim](t, objs).Name
+		if !slices.ContainsFunc(d.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+		}) {
+			t.Errorf("claim %s is not mounted", claim)
+		}
+	})
+}
+
+func TestRequestsArriveAtThePods(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		d := only[*appsv1.Deployment](t, objs)
+		pod := labels.Set(d.Spec.Template.Labels)
+		service := only[*corev1.Service](t, objs)
+		selectors := []*metav1.LabelSelector{
+			d.Spec.Selector, {MatchLabels: service.Spec.Selector}, only[*policyv1.PodDisruptionBudget](t, objs).Spec.Selector,
+		}
+		for _, spread := range d.Spec.Template.Spec.TopologySpreadConstraints {
+			selectors = append(selectors, spread.LabelSelector)
+		}
+		for _, policy := range all[*networkingv1.NetworkPolicy](objs) {
+			selectors = append(selectors, &policy.Spec.PodSelector)
+		}
+		for _, s := range selectors {
+			selector, err := metav1.LabelSelectorAsSelector(s)
+			if err != nil || selector.Empty() || !selector.Matches(pod) {
+				t.Errorf("selector %v does not select the pods, %v (%v)", s, pod, err)
+			}
+		}
+
+		to := only[*apiService](t, objs).Spec.Service
+		if to.Namespace != service.Namespace || to.Name != service.Name || to.Port != service.Spec.Ports[0].Port {
+			t.Errorf("the APIService names %v, the Service is %s/%s:%d", to, service.Namespace, service.Name, service.Spec.Ports[0].Port)
+		}
+		c := container(t, objs)
+		port := c.Ports[0]
+		if target := service.Spec.Ports[0].TargetPort.String(); target != port.Name && target != strconv.Itoa(int(port.ContainerPort)) {
+			t.Errorf("the Service's target port is %s, the container's %s, %d", target, port.Name, port.ContainerPort)
+		}
+		if listens := options(t, c).Recommended.SecureServing.BindPort; int(port.ContainerPort) != listens {
+			t.Errorf("the server listens on %d, the container port is %d", listens, port.ContainerPort)
+		}
+		policy := named[*networkingv1.NetworkPolicy](objs, name)
+		if in := policy.Spec.Ingress; len(in) != 1 || len(in[0].From) != 0 || in[0].Ports[0].Port.IntVal != port.ContainerPort {
+			t.Errorf("the NetworkPolicy lets in %v, want everybody to port %d", in, port.ContainerPort)
+		}
+		for _, obj := range objs {
+			if ns := obj.GetNamespace(); ns != "" && ns != namespace && obj.GetName() != name+"-auth-reader" {
+				t.Errorf("%s is in namespace %s", obj.GetName(), ns)
+			}
+		}
+	})
+}
+
+func TestKubeAPIServerVerifiesTheServer(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		a := only[*apiService](t, objs)
+		if a.Name != "v1alpha1.metal3.io" || a.Spec.Group != "metal3.io" || a.Spec.Version != "v1alpha1" {
+			t.Errorf("APIService %s is for %s/%s", a.Name, a.Spec.Group, a.Spec.Version)
+		}
+		if a.Spec.InsecureSkipTLSVerify {
+			t.Error("insecureSkipTLSVerify")
+		}
+		// With it, kube-apiserver takes the group back as soon as there is a CRD.
+		if _, ok := a.Labels["kube-aggregator.kubernetes.io/automanaged"]; ok {
+			t.Error("the APIService has the label automanaged")
+		}
+		var secret string
+		for _, volume := range only[*appsv1.Deployment](t, objs).Spec.Template.Spec.Volumes {
+			if volume.Name == "serving" {
+				secret = volume.Secret.SecretName
+			}
+		}
+		if len(a.Spec.CABundle) > 0 {
+			verifyBundle(t, a.Spec.CABundle, named[*corev1.Secret](objs, secret))
+			return
+		}
+		ns, from, _ := strings.Cut(a.Annotations["cert-manager.io/inject-ca-from"], "/")
+		cert := named[*certificate](objs, from)
+		if cert == nil || cert.Namespace != ns {
+			t.Fatalf("no Certificate %s/%s to take the CA bundle from", ns, from)
+		}
+		if cert.Spec.SecretName != secret || !slices.Contains(cert.Spec.DNSNames, host) || !slices.Contains(cert.Spec.Usages, "server auth") {
+			t.Errorf("Certificate %+v is not for the Secret %s and %s", cert.Spec, secret, host)
+		}
+		ca := named[*issuer](objs, cert.Spec.IssuerRef.Name)
+		if ca == nil || ca.Spec.CA == nil || !slices.ContainsFunc(all[*certificate](objs), func(c *certificate) bool {
+			signer := named[*issuer](objs, c.Spec.IssuerRef.Name)
+			return c.Spec.IsCA && c.Spec.SecretName == ca.Spec.CA.SecretName && signer != nil && signer.Spec.SelfSigned != nil
+		}) {
+			t.Errorf("issuer %s has no authority", cert.Spec.IssuerRef.Name)
+		}
+	})
+}
+
+func verifyBundle(t *testing.T, bundle []byte, secret *corev1.Secret) {
+	t.Helper()
+	if secret == nil {
+		t.Fatal("no Secret with the certificate")
+	}
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle) {
+		t.Fatal("caBundle holds no certificate")
+	}
+	// Verify wants server authentication unless told otherwise.
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPodIsConfined(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		pod := only[*appsv1.Deployment](t, objs).Spec.Template.Spec
+		c := container(t, objs)
+		if s := pod.SecurityContext; !ptr.Deref(s.RunAsNonRoot, false) || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("pod: %v", s)
+		}
+		want := &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}
+		if diff := cmp.Diff(want, c.SecurityContext); diff != "" {
+			t.Error(diff)
+		}
+		if pod.PriorityClassName != "system-cluster-critical" || pod.ServiceAccountName != name {
+			t.Errorf("priority class %q, service account %q", pod.PriorityClassName, pod.ServiceAccountName)
+		}
+		// A server without Ironic serves what is recorded, one without etcd may
+		// get it back: neither is helped by a restart.
+		if path := c.LivenessProbe.HTTPGet.Path; path != "/livez?exclude=etcd" {
+			t.Errorf("liveness probe %s", path)
+		}
+	})
+}
+
+func TestActionsAreTheOperatorsAlone(t *testing.T) {
+	actions := []string{"baremetalhosts/power", "baremetalhosts/inspect", "baremetalhosts/retry"}
+	forEach(t, func(t *testing.T, objs objects) {
+		may := map[string][]string{}
+		for _, role := range all[*rbacv1.ClusterRole](objs) {
+			for _, rule := range role.Rules {
+				for _, list := range [][]string{rule.Verbs, rule.Resources, rule.APIGroups} {
+					if slices.Contains(list, "*") {
+						t.Errorf("%s: a rule for everything: %v", role.Name, rule)
+					}
+				}
+				for _, resource := range rule.Resources {
+					if slices.Contains(actions, resource) && slices.Contains(rule.Verbs, "create") {
+						may[role.Name] = append(may[role.Name], resource)
+					}
+				}
+			}
+		}
+		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions}, may); diff != "" {
+			t.Error("who may create actions:", diff)
+		}
+		// kustomize renames what it takes for a reference to a ConfigMap.
+		var leases []string
+		for _, rule := range named[*rbacv1.Role](objs, name+"-leader-election").Rules {
+			leases = append(leases, rule.ResourceNames...)
+		}
+		if diff := cmp.Diff([]string{app.NewOptions().LeaderElection.ResourceName}, leases); diff != "" {
+			t.Error("the Lease that may be updated:", diff)
+		}
+	})
+}
+
+func TestDockerfileSetsTheVersion(t *testing.T) {
+	content, err := os.ReadFile("../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "-X " + reflect.TypeFor[app.Options]().PkgPath() + ".Version="; !strings.Contains(string(content), want) {
+		t.Errorf("there is no %s in the Dockerfile", want)
+	}
+}

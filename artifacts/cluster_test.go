@@ -1,0 +1,185 @@
+package artifacts
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// certManager stands in for cert-manager: its kinds, without their schemas.
+const certManager = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.cert-manager.io}
+spec:
+  group: cert-manager.io
+  names: {kind: KIND, plural: PLURAL}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---`
+
+// A real kube-apiserver takes all of it, admits the pods, and then gives users and
+// the server the rights that they need and no others.
+func TestClusterTakesTheManifests(t *testing.T) {
+	manifests := rendered(t)
+	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+		if _, err := os.Stat("../bin/" + program); err != nil {
+			t.Skipf("%v: build it with hack/tools/build.sh", err)
+		}
+	}
+	ctx := t.Context()
+	kube, err := testbed.StartKube(ctx, testbed.KubeOptions{Dir: t.TempDir(), ControllerManager: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kube.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	client, err := kubernetes.NewForConfig(kube.Admin.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := strings.NewReplacer("KIND", "Certificate", "PLURAL", "certificates").Replace(certManager) +
+		strings.NewReplacer("KIND", "Issuer", "PLURAL", "issuers").Replace(certManager)
+	for _, step := range [][]string{
+		{crds, "apply", "-f", "-"},
+		{"", "wait", "--for=condition=Established", "crd", "--all"},
+	} {
+		if _, _, err := kube.Kubectl(ctx, step[0], step[1:]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range manifests {
+		t.Run(name, func(t *testing.T) {
+			_, stderr, err := kube.Kubectl(ctx, string(content), "apply", "-f", "-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stderr != "" {
+				t.Errorf("kubectl apply warns: %s", stderr)
+			}
+			// The namespace enforces the restricted Pod Security Standard.
+			template := only[*appsv1.Deployment](t, parse(t, content)).Spec.Template
+			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+			pod.Name = "as-of-the-template"
+			dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+			if _, err := client.CoreV1().Pods(namespace).Create(ctx, pod, dryRun); err != nil {
+				t.Errorf("the pod is refused: %v", err)
+			}
+		})
+	}
+	t.Run("rights", func(t *testing.T) { testRights(t, client) })
+}
+
+func testRights(t *testing.T, client kubernetes.Interface) {
+	ctx := t.Context()
+	const team = "default"
+	for _, role := range []string{"view", "edit", "admin"} {
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role}},
+		}
+		if _, err := client.RbacV1().RoleBindings(team).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const server = "system:serviceaccount:" + namespace + ":" + name
+	for _, test := range []struct {
+		users    string // separated by blanks
+		not      string
+		verb     string
+		group    string
+		resource string // with subresource
+		ns, name string
+	}{
+		{"view edit admin", "", "list", "metal3.io", "baremetalhosts", team, ""},
+		{"view edit admin", "", "get", "metal3.io", "baremetalhosts/power", team, "host"},
+		{"edit admin", "view", "create", "metal3.io", "baremetalhosts", team, ""},
+		{"edit admin", "view", "patch", "metal3.io", "baremetalhosts", team, "host"},
+		{"edit admin", "view", "delete", "metal3.io", "baremetalhosts", team, "host"},
+		{"admin", "view edit", "create", "metal3.io", "baremetalhosts/power", team, "host"},
+		{"admin", "view edit", "create", "metal3.io", "baremetalhosts/inspect", team, "host"},
+		{"admin", "view edit", "create", "metal3.io", "baremetalhosts/retry", team, "host"},
+		{"", "view edit admin", "update", "metal3.io", "baremetalhosts/status", team, "host"},
+		{"view edit admin", "", "watch", "metal3.io", "hardwaredata", team, ""},
+		{"edit admin", "view", "create", "metal3.io", "hardwaredata", team, ""},
+		{"edit admin", "view", "deletecollection", "metal3.io", "hardwaredata", team, ""},
+
+		{server, "", "get", "", "secrets", team, "bmc"},
+		{server, "", "update", "", "secrets", team, "bmc"},
+		{server, "", "watch", "", "secrets", "", ""},
+		{"", server, "create", "", "secrets", team, ""},
+		{"", server, "delete", "", "secrets", team, "bmc"},
+		{server, "", "create", "", "events", team, ""},
+		{server, "", "patch", "", "events", team, "host.1"},
+		{server, "", "create", "events.k8s.io", "events", team, ""},
+		{server, "", "update", "events.k8s.io", "events", team, "host.1"},
+		{"", server, "list", "", "events", team, ""},
+		{"", server, "list", "", "configmaps", team, ""},
+		{"", server, "list", "", "pods", namespace, ""},
+		{server, "", "get", "", "configmaps", metav1.NamespaceSystem, "extension-apiserver-authentication"},
+		{"", server, "get", "", "configmaps", metav1.NamespaceSystem, "other"},
+		{server, "", "create", "coordination.k8s.io", "leases", namespace, ""},
+		{server, "", "update", "coordination.k8s.io", "leases", namespace, name},
+		{"", server, "update", "coordination.k8s.io", "leases", namespace, "other"},
+		{server, "", "create", "authentication.k8s.io", "tokenreviews", "", ""},
+		{server, "", "create", "authorization.k8s.io", "subjectaccessreviews", "", ""},
+		{server, "", "watch", "admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "", ""},
+		{server, "", "watch", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", ""},
+		{server, "", "watch", "flowcontrol.apiserver.k8s.io", "flowschemas", "", ""},
+	} {
+		resource, subresource, _ := strings.Cut(test.resource, "/")
+		may := func(user string) bool {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: user,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: test.verb, Group: test.group, Resource: resource, Subresource: subresource, Namespace: test.ns, Name: test.name,
+				},
+			}}
+			answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.Status.Allowed
+		}
+		for _, user := range strings.Fields(test.users) {
+			eventually(t, func() bool { return may(user) }, user+" may not "+test.verb+" "+test.resource)
+		}
+		for _, user := range strings.Fields(test.not) {
+			if may(user) {
+				t.Errorf("%s may %s %s", user, test.verb, test.resource)
+			}
+		}
+	}
+}
+
+// eventually gives the controllers time: kube-controller-manager puts the rules of
+// our roles into view, edit and admin.
+func eventually(t *testing.T, holds func() bool, otherwise string) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+		return holds(), nil
+	})
+	if err != nil {
+		t.Errorf("%s (%v)", otherwise, err)
+	}
+}

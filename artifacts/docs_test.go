@@ -1,0 +1,67 @@
+package artifacts
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app"
+)
+
+func readDoc(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// The tables of docs/configuration.md name our flags, all of them, with the
+// defaults that they have.
+func TestDocumentedFlags(t *testing.T) {
+	t.Setenv("IRONIC_ENDPOINT", "")
+	flags := app.NewOptions().Flags()
+	all := pflag.NewFlagSet("all", pflag.ContinueOnError)
+	for _, group := range flags.FlagSets {
+		all.AddFlagSet(group)
+	}
+	documented := map[string]bool{}
+	row := regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\|([^|]*)\\|")
+	for _, match := range row.FindAllStringSubmatch(readDoc(t, "../docs/configuration.md"), -1) {
+		name, value := match[1], strings.TrimSpace(match[2])
+		documented[name] = true
+		flag := all.Lookup(name)
+		if flag == nil {
+			t.Errorf("there is no flag --%s", name)
+			continue
+		}
+		if quoted := strings.Trim(value, "`"); quoted != value && !strings.HasPrefix(quoted, "$") && quoted != flag.DefValue {
+			t.Errorf("the default of --%s is %s, documented is %s", name, flag.DefValue, quoted)
+		}
+	}
+	flags.FlagSet("Ironic").VisitAll(func(flag *pflag.Flag) {
+		if !documented[flag.Name] {
+			t.Errorf("--%s is not documented", flag.Name)
+		}
+	})
+}
+
+func TestDocumentedPathsExist(t *testing.T) {
+	docs, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := regexp.MustCompile(`artifacts/apiservice[\w./-]*`)
+	for _, doc := range docs {
+		for _, found := range path.FindAllString(readDoc(t, doc), -1) {
+			if _, err := os.Stat(filepath.Join("..", strings.TrimRight(found, "."))); err != nil {
+				t.Errorf("%s: %v", doc, err)
+			}
+		}
+	}
+}

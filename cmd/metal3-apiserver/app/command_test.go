@@ -1,0 +1,94 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/component-base/cli"
+)
+
+const asCommand = "METAL3_APISERVER_TEST_COMMAND"
+
+// TestMain makes this binary the command itself where a test starts it as such: a
+// process can have one such command only, and what counts are its output and its
+// exit code.
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) == "" {
+		os.Exit(m.Run())
+	}
+	if err := cli.RunNoErrOutput(NewCommand(context.Background())); err != nil {
+		fmt.Fprintln(os.Stderr, "metal3-apiserver:", err)
+		os.Exit(1)
+	}
+}
+
+// command runs the command, which must end by itself.
+func command(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=yes", "IRONIC_ENDPOINT=")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(errs.String(), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "Data race detection enabled") })
+	return out.String(), strings.Join(lines, ""), cmd.ProcessState.ExitCode()
+}
+
+func TestHelp(t *testing.T) {
+	help, errs, code := command(t, "--help")
+	if code != 0 || errs != "" {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for _, group := range []string{"Ironic", "Storage", "Secure serving", "Authentication", "Authorization", "Auditing", "Admission", "Leader election", "Generic server", "Logs", "Global"} {
+		if !strings.Contains(help, "\n"+group+" flags:\n") {
+			t.Errorf("there is no group %q", group)
+		}
+	}
+	for _, flag := range []string{"--ironic-endpoint", "--data-dir", "--etcd-servers", "--secure-port", "--leader-elect", "--version"} {
+		if !strings.Contains(help, flag+" ") {
+			t.Errorf("nothing about %s", flag)
+		}
+	}
+	// In the groups, users meet our own flags first.
+	if i, j := strings.Index(help, "Ironic flags:"), strings.Index(help, "Secure serving flags:"); i > j {
+		t.Error("Ironic's flags come late")
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if out, errs, code := command(t, "--version"); code != 0 || errs != "" || out != "metal3-apiserver "+Version+"\n" {
+		t.Errorf("exit code %d: %q, %q", code, out, errs)
+	}
+}
+
+// TestBadCommandLine: what is wrong is said on standard error, in one line.
+func TestBadCommandLine(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--no-such-flag"}, "--no-such-flag"},
+		{[]string{"--secure-port=many"}, "--secure-port"},
+		{[]string{"an-argument"}, "an-argument"},
+		{[]string{"--logging-format=poetry"}, "poetry"},
+		{[]string{"--feature-gates=NoSuchGate=true"}, "NoSuchGate"},
+		{nil, "--data-dir"},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			out, errs, code := command(t, test.args...)
+			if code != 1 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, test.says) {
+				t.Errorf("exit code %d, standard output %q, standard error %q", code, out, errs)
+			}
+		})
+	}
+}

@@ -1,0 +1,28 @@
+package app
+
+import (
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
+)
+
+// registerObservationAge publishes how old the latest complete observation of
+// Ironic is on this replica: some seconds on the leader, which polls; elsewhere,
+// the time since somebody last listed hosts.
+func registerObservationAge(refresher *ironicsync.Refresher) {
+	legacyregistry.RawMustRegister(metrics.NewGaugeFunc(&metrics.GaugeOpts{
+		Namespace:      "metal3",
+		Name:           "ironic_observation_age_seconds",
+		Help:           "Seconds since this replica last observed all nodes in Ironic; -1 when it has not yet.",
+		StabilityLevel: metrics.ALPHA,
+	}, func() float64 {
+		last := refresher.LastObserved()
+		if last.IsZero() {
+			return -1
+		}
+		return time.Since(last).Seconds()
+	}))
+}

@@ -1,0 +1,195 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	cliflag "k8s.io/component-base/cli/flag"
+	componentconfig "k8s.io/component-base/config"
+	componentoptions "k8s.io/component-base/config/options"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
+)
+
+const (
+	// etcdPrefix is ours alone; below it, keys read as in a kube-apiserver's etcd.
+	etcdPrefix = "/registry/metal3-apiserver"
+
+	defaultReadTimeout = 2500 * time.Millisecond
+)
+
+// Options are what the command line says.
+type Options struct {
+	Recommended    *genericoptions.RecommendedOptions
+	Run            *genericoptions.ServerRunOptions
+	Logs           *logs.Options
+	LeaderElection componentconfig.LeaderElectionConfiguration
+
+	// DataDir is where the embedded etcd keeps its data; it is started when no
+	// --etcd-servers are given.
+	DataDir string
+	Ironic  ironic.Config
+	// Settings are the operator's choices for all hosts.
+	Settings ironicsync.Settings
+	// ReadTimeout is how long a read waits for Ironic.
+	ReadTimeout time.Duration
+
+	environment environment
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	o := &Options{
+		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion)),
+		Run:         genericoptions.NewServerRunOptions(),
+		Logs:        logs.NewOptions(),
+		LeaderElection: componentconfig.LeaderElectionConfiguration{
+			LeaderElect:       true,
+			ResourceLock:      "leases",
+			ResourceName:      "metal3-apiserver",
+			ResourceNamespace: "metal3-system",
+		},
+		Ironic:      ironic.Config{Endpoint: os.Getenv("IRONIC_ENDPOINT")},
+		Settings:    defaultSettings(),
+		ReadTimeout: defaultReadTimeout,
+	}
+	componentDefaults(&o.LeaderElection)
+	o.Recommended.Etcd.DeleteCollectionWorkers = 4
+	o.Recommended.Etcd.StorageConfig.EncodeVersioner = v1alpha1.SchemeGroupVersion
+	// Not 443, which needs privileges.
+	o.Recommended.SecureServing.BindPort = 6443
+	// Without it, open watches hold up the end for as long as a minute.
+	o.Run.ShutdownWatchTerminationGracePeriod = 2 * time.Second
+	return o
+}
+
+func componentDefaults(l *componentconfig.LeaderElectionConfiguration) {
+	// A new leader goes on within 15 s of the old one's death.
+	l.LeaseDuration.Duration = 10 * time.Second
+	l.RenewDeadline.Duration = 7 * time.Second
+	l.RetryPeriod.Duration = 1500 * time.Millisecond
+}
+
+// Flags returns the flags in groups, as --help prints them.
+func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
+	o.addIronicFlags(fss.FlagSet("Ironic"))
+	addSettingsFlags(fss.FlagSet("Hosts"), &o.Settings)
+	o.environment.flags = pflag.NewFlagSet("environment", pflag.ContinueOnError)
+	o.environment.flags.AddFlagSet(fss.FlagSet("Ironic"))
+	o.environment.flags.AddFlagSet(fss.FlagSet("Hosts"))
+	storage := fss.FlagSet("Storage")
+	storage.StringVar(&o.DataDir, "data-dir", o.DataDir,
+		"Directory for the embedded etcd, which is used when no --etcd-servers are given. It serves one replica only.")
+	o.Recommended.Etcd.AddFlags(storage)
+	o.Recommended.SecureServing.AddFlags(fss.FlagSet("Secure serving"))
+	o.Recommended.Authentication.AddFlags(fss.FlagSet("Authentication"))
+	o.Recommended.Authorization.AddFlags(fss.FlagSet("Authorization"))
+	o.Recommended.Audit.AddFlags(fss.FlagSet("Auditing"))
+	o.Recommended.Admission.AddFlags(fss.FlagSet("Admission"))
+	o.Recommended.CoreAPI.AddFlags(fss.FlagSet("Kubernetes"))
+	componentoptions.BindLeaderElectionFlags(&o.LeaderElection, fss.FlagSet("Leader election"))
+	o.Recommended.Traces.AddFlags(fss.FlagSet("Traces"))
+	generic := fss.FlagSet("Generic server")
+	o.Run.AddUniversalFlags(generic)
+	o.Recommended.Features.AddFlags(generic)
+	o.Recommended.EgressSelector.AddFlags(generic)
+	logsapi.AddFlags(o.Logs, fss.FlagSet("Logs"))
+	return fss
+}
+
+func (o *Options) addIronicFlags(fs *pflag.FlagSet) {
+	c := &o.Ironic
+	fs.StringVar(&c.Endpoint, "ironic-endpoint", c.Endpoint,
+		"URL of Ironic, with or without /v1 (env IRONIC_ENDPOINT). With --ironic-cloud it overrides the service catalog's.")
+	fs.StringVar(&c.Cloud, "ironic-cloud", c.Cloud,
+		"Entry of clouds.yaml by which to authenticate with Keystone and find Ironic.")
+	fs.StringVar(&c.UsernameFile, "ironic-username-file", c.UsernameFile,
+		"File with the user name for HTTP basic authentication with Ironic, read again when it changes.")
+	fs.StringVar(&c.PasswordFile, "ironic-password-file", c.PasswordFile,
+		"File with the password for HTTP basic authentication with Ironic, read again when it changes.")
+	fs.StringVar(&c.CAFile, "ironic-ca-file", c.CAFile,
+		"File with the certificates of the authorities that may have signed Ironic's certificate (env IRONIC_CACERT_FILE). Default: the system's.")
+	fs.StringVar(&c.CertFile, "ironic-cert-file", c.CertFile, "File with the client certificate for Ironic (env IRONIC_CLIENT_CERT_FILE).")
+	fs.StringVar(&c.KeyFile, "ironic-key-file", c.KeyFile, "File with the key of --ironic-cert-file (env IRONIC_CLIENT_PRIVATE_KEY_FILE).")
+	fs.BoolVar(&c.Insecure, "ironic-insecure", c.Insecure,
+		"Do not verify Ironic's certificate (env IRONIC_INSECURE). Anybody on the way can then read the credentials of all BMCs.")
+	fs.DurationVar(&c.Timeout, "ironic-timeout", ironic.DefaultTimeout, "Limit of one request to Ironic (env IRONIC_CLIENT_TIMEOUT).")
+	fs.IntVar(&c.ReadConnections, "ironic-read-connections", ironic.DefaultReadConnections, "How many reads Ironic sees at a time.")
+	fs.IntVar(&c.WriteConnections, "ironic-write-connections", ironic.DefaultWriteConnections, "How many writes Ironic sees at a time.")
+	fs.DurationVar(&o.Settings.PollInterval, "ironic-poll-interval", o.Settings.PollInterval,
+		"How often the leader looks for changes in Ironic, for those who watch while nobody reads. Three times as often while Ironic is at work on a host.")
+	fs.DurationVar(&o.ReadTimeout, "ironic-read-timeout", o.ReadTimeout,
+		"How long a read waits for Ironic before it is served the last recorded status, with a warning.")
+}
+
+// Validate takes what the flags leave open from the environment, and refuses bad
+// values and combinations.
+func (o *Options) Validate() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	o.completeFromEnvironment(refuse)
+	external := len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) > 0
+	switch {
+	case external && o.DataDir != "":
+		refuse("--etcd-servers and --data-dir exclude each other: the one is an etcd elsewhere, the other the embedded one")
+	case !external && o.DataDir == "":
+		refuse("one of --etcd-servers (an etcd elsewhere) and --data-dir (the embedded one) is needed")
+	}
+	if o.Ironic.Endpoint == "" && o.Ironic.Cloud == "" {
+		refuse("one of --ironic-endpoint and --ironic-cloud is needed")
+	} else {
+		errs = append(errs, o.Ironic.Validate()...)
+	}
+	o.validateSettings(refuse)
+	if o.ReadTimeout < 100*time.Millisecond {
+		refuse("--ironic-read-timeout is %s, it must be at least 100ms", o.ReadTimeout)
+	}
+	if l := o.LeaderElection; l.LeaderElect {
+		if l.LeaseDuration.Duration <= l.RenewDeadline.Duration || float64(l.RenewDeadline.Duration) <= 1.2*float64(l.RetryPeriod.Duration) {
+			refuse("--leader-elect-lease-duration (%s) must exceed --leader-elect-renew-deadline (%s), and that 1.2 times --leader-elect-retry-period (%s)", l.LeaseDuration.Duration, l.RenewDeadline.Duration, l.RetryPeriod.Duration)
+		}
+	}
+	for _, err := range o.Recommended.Validate() {
+		if external || !strings.Contains(err.Error(), "--etcd-servers must be specified") {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, o.Run.Validate()...)
+	if _, err := cliflag.TLSVersion(o.Recommended.SecureServing.MinTLSVersion); err != nil {
+		refuse("--tls-min-version: %w", err)
+	}
+	if _, err := cliflag.TLSCipherSuites(o.Recommended.SecureServing.CipherSuites); err != nil {
+		refuse("--tls-cipher-suites: %w", err)
+	}
+	for _, server := range o.Recommended.Etcd.StorageConfig.Transport.ServerList {
+		if u, err := url.Parse(server); err != nil || u.Scheme == "" || u.Host+u.Path == "" {
+			refuse("--etcd-servers: %q is not a URL such as https://etcd-0:2379", server)
+		}
+	}
+	return oneLine(errs)
+}
+
+// oneLine makes one error of one line of errs, nil if there are none.
+func oneLine(errs []error) error {
+	aggregate := utilerrors.NewAggregate(errs)
+	if aggregate == nil {
+		return nil
+	}
+	var texts []string
+	for _, err := range aggregate.Errors() {
+		texts = append(texts, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	return errors.New(strings.Join(texts, "; "))
+}

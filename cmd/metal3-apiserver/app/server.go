@@ -1,0 +1,197 @@
+// Package app is the command: options, configuration, run. It is where storage
+// and synchronisation, which know each other only by interfaces, are wired.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+)
+
+// The rate of requests to the cluster, most of them for Secrets, at which
+// hundreds of hosts are registered. The default is 5 a second.
+const (
+	clusterQPS   = 50
+	clusterBurst = 100
+)
+
+// Version is the version of this program, set when it is linked.
+var Version = "devel"
+
+// NewCommand returns the command, which runs until ctx ends.
+func NewCommand(ctx context.Context) *cobra.Command {
+	o := NewOptions()
+	showVersion := false
+	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
+	cmd := &cobra.Command{
+		Use:   "metal3-apiserver",
+		Short: "Serves BareMetalHosts as an aggregated Kubernetes API, their status live from OpenStack Ironic",
+		Long: `metal3-apiserver serves BareMetalHost (metal3.io/v1alpha1) as an aggregated
+Kubernetes API. The spec is kept in etcd, the status is read from OpenStack
+Ironic at each request, and power and inspection are subresources.`,
+		Args: cobra.NoArgs,
+		// A bad flag is refused with one line, not a screen of usage.
+		SilenceUsage: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return compatibility.DefaultComponentGlobalsRegistry.Set()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				fmt.Fprintln(cmd.OutOrStdout(), "metal3-apiserver", Version)
+				return nil
+			}
+			if err := logsapi.ValidateAndApply(o.Logs, utilfeature.DefaultFeatureGate); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			err := Run(ctx, o)
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // told to end before it served
+			}
+			return err
+		},
+	}
+	flags := o.Flags()
+	global := flags.FlagSet("Global")
+	globalflag.AddGlobalFlags(global, cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	global.BoolVar(&showVersion, "version", false, "Print the version and exit.")
+	for _, fs := range flags.FlagSets {
+		cmd.Flags().AddFlagSet(fs)
+	}
+	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, flags, columns)
+	return cmd
+}
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, o *Options) (err error) {
+	klog.InfoS("Starting metal3-apiserver", "version", Version)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+
+	client, err := ironic.New(o.Ironic)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	if len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) == 0 {
+		etcd, err := startEmbeddedEtcd(ctx, o.DataDir)
+		if err != nil {
+			return err
+		}
+		defer etcd.Close() // after everything else
+		o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{etcd.Endpoint}
+		go func() {
+			select {
+			case err := <-etcd.Err():
+				cancel(fmt.Errorf("embedded etcd: %w", err))
+			case <-ctx.Done():
+			}
+		}()
+	}
+	if err := waitForCluster(ctx, o); err != nil {
+		return err
+	}
+
+	var refresher *ironicsync.Refresher
+	config, err := o.config()
+	if err != nil {
+		return err
+	}
+	config.Extra = apiserver.ExtraConfig{
+		Nodes: client,
+		Live: func(ctx context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher {
+			refresher = ironicsync.NewRefresher(ctx, hosts, client, clock.RealClock{}, o.ReadTimeout)
+			refresher.CallbackTimeout = o.Settings.CallbackTimeout
+			return refresher
+		},
+	}
+	// Reads are still served while the server ends; what refreshes them outlives it.
+	liveCtx, stopLive := context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		stopLive()
+		if refresher != nil {
+			refresher.Wait()
+		}
+	}()
+	server, err := config.Complete().New(liveCtx)
+	if err != nil {
+		return err
+	}
+	registerObservationAge(refresher)
+	if kube := config.Generic.ClientConfig; kube != nil {
+		kube = rest.CopyConfig(kube)
+		kube.QPS, kube.Burst = clusterQPS, clusterBurst
+		clientset, err := kubernetes.NewForConfig(kube)
+		if err != nil {
+			return err
+		}
+		meta, err := metadata.NewForConfig(kube)
+		if err != nil {
+			return err
+		}
+		lead := func(ctx context.Context) error {
+			recorder := events.NewRecorder(clientset)
+			recorded := make(chan struct{})
+			go func() { defer close(recorded); recorder.Run(ctx) }()
+			defer func() { <-recorded }()
+			return ironicsync.NewController(ironicsync.Parts{
+				Hosts: server.Hosts, Ironic: client, Refresher: refresher, Secrets: ironicsync.NewSecrets(clientset, meta),
+				Hardware: server.HardwareData, Events: recorder,
+			}, o.Settings).Run(ctx)
+		}
+		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
+		defer leading.Wait()
+	}
+	defer cancel(nil)
+	err = server.PrepareRun().RunWithContext(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// config applies the options to a server's configuration.
+func (o *Options) config() (*apiserver.Config, error) {
+	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.ParseIP("127.0.0.1")}); err != nil {
+		return nil, fmt.Errorf("making a self-signed certificate: %w (--cert-dir says where it is kept; --tls-cert-file and --tls-private-key-file give one)", err)
+	}
+	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
+	apiserver.AddOpenAPI(generic, Version)
+	if err := o.Run.ApplyTo(&generic.Config); err != nil {
+		return nil, err
+	}
+	if err := o.Recommended.ApplyTo(generic); err != nil {
+		return nil, err
+	}
+	// Bounds the drain at the end too, which waits for requests under way.
+	generic.Config.RequestTimeout = min(generic.Config.RequestTimeout, time.Minute)
+	return &apiserver.Config{Generic: generic}, nil
+}

@@ -1,0 +1,287 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// in are the environments of the tests: what is not in them is empty.
+func in(t *testing.T, variables map[string]string) {
+	t.Helper()
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		for _, prefix := range []string{"IRONIC_", "DEPLOY_", "PROVISIONING_", "LIVE_ISO_", "DIRECT_DEPLOY_", "BMO_", "METAL3_AUTH_"} {
+			if strings.HasPrefix(name, prefix) {
+				t.Setenv(name, "")
+			}
+		}
+	}
+	t.Setenv("METAL3_AUTH_ROOT_DIR", t.TempDir())
+	for name, value := range variables {
+		t.Setenv(name, value)
+	}
+}
+
+func withEnough(args ...string) []string { return append(slices.Clone(enough), args...) }
+
+func TestSettings(t *testing.T) {
+	images := func(arch string) deploy.Images {
+		return deploy.Images{KernelURL: "http://h/" + arch + ".kernel", RamdiskURL: "file:///" + arch + ".initramfs"}
+	}
+	with := func(change func(*ironicsync.Settings)) ironicsync.Settings {
+		s := defaultSettings()
+		change(&s)
+		return s
+	}
+	for name, tt := range map[string]struct {
+		variables map[string]string
+		args      []string
+		want      ironicsync.Settings
+	}{
+		"defaults": {want: ironicsync.Settings{
+			Ramdisk:           deploy.Ramdisk{ByArch: map[string]deploy.Images{}, ForcePersistentLiveISO: "Default", ForcePersistentDirect: "Default"},
+			ProvisioningLimit: 20, MaxProvisioningRetries: 5, Workers: 8, PollInterval: time.Second, CallbackTimeout: 30 * time.Minute,
+		}},
+		"flags": {
+			args: []string{
+				"--deploy-kernel-url=http://h/x.kernel", "--deploy-ramdisk-url=file:///x.initramfs", "--deploy-iso-url=https://h/x.iso",
+				"--deploy-kernel-url-by-arch=aarch64=http://h/a.kernel,X86_64=http://h/b.kernel",
+				"--deploy-ramdisk-url-by-arch=aarch64=file:///a.initramfs", "--deploy-ramdisk-url-by-arch=x86_64=file:///b.initramfs",
+				"--kernel-params=console=ttyS0 debug", "--ironic-external-url-v6=https://[2001:db8::1]:6183",
+				"--live-iso-force-persistent-boot-device=Always", "--direct-deploy-force-persistent-boot-device=Never",
+				"--provisioning-network-disabled", "--provisioning-limit=0", "--max-provisioning-retries=1", "--workers=3", "--ironic-poll-interval=2s", "--callback-timeout=1h",
+			},
+			want: ironicsync.Settings{
+				Ramdisk: deploy.Ramdisk{
+					Images:       deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
+					ByArch:       map[string]deploy.Images{"aarch64": images("a"), "x86_64": images("b")},
+					KernelParams: "console=ttyS0 debug", ExternalURLv6: "https://[2001:db8::1]:6183",
+					ForcePersistentLiveISO: "Always", ForcePersistentDirect: "Never",
+				},
+				ProvisioningNetworkDisabled: true, ProvisioningLimit: 0, MaxProvisioningRetries: 1, Workers: 3, PollInterval: 2 * time.Second, CallbackTimeout: time.Hour,
+			},
+		},
+		"environment": {
+			variables: map[string]string{
+				"DEPLOY_KERNEL_URL": "http://h/x.kernel", "DEPLOY_RAMDISK_URL": "file:///x.initramfs", "DEPLOY_ISO_URL": "https://h/x.iso",
+				"DEPLOY_KERNEL_URL_AARCH64": "http://h/a.kernel", "DEPLOY_RAMDISK_URL_AARCH64": "file:///a.initramfs",
+				"DEPLOY_KERNEL_BY_ARCH":   "aarch64:http://h/other,x86_64:http://h/b.kernel",
+				"DEPLOY_RAMDISK_BY_ARCH":  "x86_64:file:///b.initramfs",
+				"IRONIC_EXTERNAL_URL_V6":  "https://[2001:db8::1]:6183",
+				"BMO_CONCURRENCY":         "2",
+				"PROVISIONING_LIMIT":      "7",
+				"IRONIC_CACERT_FILE":      "/ca",
+				"IRONIC_UNKNOWN_VARIABLE": "x",
+
+				"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Never", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
+				"PROVISIONING_NETWORK_DISABLED": "True",
+			},
+			want: with(func(s *ironicsync.Settings) {
+				s.Ramdisk = deploy.Ramdisk{
+					Images:        deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
+					ByArch:        map[string]deploy.Images{"aarch64": images("a"), "x86_64": images("b")},
+					ExternalURLv6: "https://[2001:db8::1]:6183", ForcePersistentLiveISO: "Never", ForcePersistentDirect: "Always",
+				}
+				s.ProvisioningNetworkDisabled, s.ProvisioningLimit, s.Workers = true, 7, 2
+			}),
+		},
+		"flags win": {
+			variables: map[string]string{
+				"PROVISIONING_LIMIT": "many", "BMO_CONCURRENCY": "0", "PROVISIONING_NETWORK_DISABLED": "true",
+				"DEPLOY_ISO_URL": "nonsense", "DEPLOY_ISO_BY_ARCH": "aarch64:http://h/env.iso",
+			},
+			args: []string{
+				"--provisioning-limit=3", "--workers=4", "--provisioning-network-disabled=false",
+				"--deploy-iso-url=http://h/flag.iso", "--deploy-iso-url-by-arch=x86_64=http://h/b.iso",
+			},
+			want: with(func(s *ironicsync.Settings) {
+				s.ProvisioningLimit, s.Workers = 3, 4
+				s.Ramdisk.Images.ISOURL = "http://h/flag.iso"
+				s.Ramdisk.ByArch["x86_64"] = deploy.Images{ISOURL: "http://h/b.iso"}
+			}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, tt.variables)
+			o := parsed(t, withEnough(tt.args...)...)
+			for range 2 { // the second time changes nothing
+				if err := o.Validate(); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, o.Settings); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestInvalidSettings: what is wrong is said in one line, which names the flag or
+// the variable.
+func TestInvalidSettings(t *testing.T) {
+	for name, tt := range map[string]struct {
+		variables map[string]string
+		args      []string
+		says      []string
+	}{
+		"kernel alone":            {args: []string{"--deploy-kernel-url=http://h/k"}, says: []string{"--deploy-kernel-url needs --deploy-ramdisk-url"}},
+		"ramdisk alone":           {variables: map[string]string{"DEPLOY_RAMDISK_URL": "http://h/r"}, says: []string{"DEPLOY_RAMDISK_URL needs --deploy-kernel-url"}},
+		"kernel of arch alone":    {args: []string{"--deploy-kernel-url-by-arch=aarch64=http://h/k"}, says: []string{"--deploy-kernel-url-by-arch aarch64 needs --deploy-ramdisk-url-by-arch aarch64"}},
+		"variable of arch alone":  {variables: map[string]string{"DEPLOY_RAMDISK_URL_AARCH64": "http://h/r"}, says: []string{"DEPLOY_RAMDISK_URL_AARCH64 needs --deploy-kernel-url-by-arch aarch64"}},
+		"scheme":                  {args: []string{"--deploy-iso-url=ftp://me:secret@h/i"}, says: []string{"--deploy-iso-url: it is not a URL with one of the schemes http, https, file"}},
+		"no URL":                  {variables: map[string]string{"DEPLOY_ISO_URL": "me:secret@h/i"}, says: []string{"DEPLOY_ISO_URL: it is not a URL"}},
+		"no host":                 {variables: map[string]string{"DEPLOY_ISO_URL_X86_64": "http:///i"}, says: []string{"DEPLOY_ISO_URL_X86_64: it is not a URL"}},
+		"not parsed":              {args: []string{"--deploy-iso-url-by-arch=aarch64=http://me:secret/x@h/"}, says: []string{"--deploy-iso-url-by-arch aarch64: it is not a URL"}},
+		"no architecture":         {args: []string{"--deploy-iso-url-by-arch=http://me:secret@h/i"}, says: []string{"url-by-arch: an architecture is missing"}},
+		"variable without arch":   {variables: map[string]string{"DEPLOY_ISO_BY_ARCH": "http://me:secret@h/i"}, says: []string{"DEPLOY_ISO_BY_ARCH: an architecture is missing"}},
+		"external URL":            {args: []string{"--ironic-external-url-v6=file:///x"}, says: []string{"--ironic-external-url-v6: it is not a URL with one of the schemes http, https,"}},
+		"external URL (variable)": {variables: map[string]string{"IRONIC_EXTERNAL_URL_V6": "2001:db8::1"}, says: []string{"IRONIC_EXTERNAL_URL_V6: "}},
+		"live ISO":                {args: []string{"--live-iso-force-persistent-boot-device=always"}, says: []string{`--live-iso-force-persistent-boot-device is "always", it must be Default, Always or Never`}},
+		"direct deploy":           {variables: map[string]string{"DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "yes"}, says: []string{`DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE is "yes"`}},
+		"limit":                   {args: []string{"--provisioning-limit=-1"}, says: []string{"--provisioning-limit is -1, it must be at least 0"}},
+		"limit (variable)":        {variables: map[string]string{"PROVISIONING_LIMIT": "-1"}, says: []string{"PROVISIONING_LIMIT is -1"}},
+		"no number":               {variables: map[string]string{"PROVISIONING_LIMIT": "many"}, says: []string{`PROVISIONING_LIMIT is "many", it must be of type int`}},
+		"no truth":                {variables: map[string]string{"PROVISIONING_NETWORK_DISABLED": "maybe"}, says: []string{`PROVISIONING_NETWORK_DISABLED is "maybe", it must be of type bool`}},
+		"no duration":             {variables: map[string]string{"IRONIC_CLIENT_TIMEOUT": "30"}, says: []string{`IRONIC_CLIENT_TIMEOUT is "30", it must be of type duration`}},
+		"retries":                 {args: []string{"--max-provisioning-retries=0"}, says: []string{"--max-provisioning-retries is 0"}},
+		"workers":                 {args: []string{"--workers=0"}, says: []string{"--workers is 0"}},
+		"several": {
+			variables: map[string]string{"PROVISIONING_LIMIT": "many", "BMO_CONCURRENCY": "0"}, args: []string{"--max-provisioning-retries=0"},
+			says: []string{"PROVISIONING_LIMIT", "BMO_CONCURRENCY is 0", "--max-provisioning-retries"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, tt.variables)
+			err := parsed(t, withEnough(tt.args...)...).Validate()
+			if err == nil {
+				t.Fatal("nothing is said")
+			}
+			for _, words := range tt.says {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("%q is not in: %v", words, err)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("more than a line, or a password: %q", err)
+			}
+		})
+	}
+}
+
+func TestIronicFromEnvironment(t *testing.T) {
+	root := t.TempDir()
+	credentials := func(files ...string) string {
+		dir := filepath.Join(root, strings.Join(files, "-"), "ironic")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return filepath.Dir(dir)
+	}
+	both, one := credentials("username", "password"), credentials("username")
+	base := ironic.Config{
+		Endpoint: "http://ironic:6385", Timeout: ironic.DefaultTimeout,
+		ReadConnections: ironic.DefaultReadConnections, WriteConnections: ironic.DefaultWriteConnections,
+	}
+	with := func(change func(*ironic.Config)) ironic.Config {
+		c := base
+		change(&c)
+		return c
+	}
+	for name, tt := range map[string]struct {
+		variables map[string]string
+		args      []string
+		want      ironic.Config
+		says      string
+	}{
+		"nothing": {want: base},
+		"TLS": {
+			variables: map[string]string{
+				"IRONIC_CACERT_FILE": "/ca", "IRONIC_CLIENT_CERT_FILE": "/cert", "IRONIC_CLIENT_PRIVATE_KEY_FILE": "/key", "IRONIC_CLIENT_TIMEOUT": "5s",
+				"IRONIC_INSECURE": "False",
+			},
+			want: with(func(c *ironic.Config) {
+				c.CAFile, c.CertFile, c.KeyFile, c.Timeout = "/ca", "/cert", "/key", 5*time.Second
+			}),
+		},
+		"flags win": {
+			variables: map[string]string{"IRONIC_CACERT_FILE": "/ca", "IRONIC_CLIENT_TIMEOUT": "5s"},
+			args:      []string{"--ironic-ca-file=/other", "--ironic-timeout=6s"},
+			want:      with(func(c *ironic.Config) { c.CAFile, c.Timeout = "/other", 6*time.Second }),
+		},
+		"insecure with an authority": {
+			variables: map[string]string{"IRONIC_CACERT_FILE": "/ca", "IRONIC_INSECURE": "True"},
+			want:      with(func(c *ironic.Config) { c.Insecure = true }),
+		},
+		"insecure against an authority": {
+			variables: map[string]string{"IRONIC_CACERT_FILE": "/ca"}, args: []string{"--ironic-insecure"},
+			want: with(func(c *ironic.Config) { c.Insecure = true }),
+		},
+		"authority against insecure": {
+			variables: map[string]string{"IRONIC_INSECURE": "true"}, args: []string{"--ironic-ca-file=/ca"},
+			want: with(func(c *ironic.Config) { c.CAFile = "/ca" }),
+		},
+		"credentials": {
+			variables: map[string]string{"METAL3_AUTH_ROOT_DIR": both},
+			want: with(func(c *ironic.Config) {
+				c.UsernameFile, c.PasswordFile = filepath.Join(both, "ironic", "username"), filepath.Join(both, "ironic", "password")
+			}),
+		},
+		"credentials by flag": {
+			variables: map[string]string{"METAL3_AUTH_ROOT_DIR": both}, args: []string{"--ironic-username-file=/u", "--ironic-password-file=/p"},
+			want: with(func(c *ironic.Config) { c.UsernameFile, c.PasswordFile = "/u", "/p" }),
+		},
+		"Keystone": {
+			variables: map[string]string{"METAL3_AUTH_ROOT_DIR": both}, args: []string{"--ironic-cloud=metal3"},
+			want: with(func(c *ironic.Config) { c.Cloud = "metal3" }),
+		},
+		"half of the credentials": {variables: map[string]string{"METAL3_AUTH_ROOT_DIR": one}, says: "METAL3_AUTH_ROOT_DIR: of "},
+		"half of a certificate":   {variables: map[string]string{"IRONIC_CLIENT_CERT_FILE": "/cert"}, says: "together"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, tt.variables)
+			o := parsed(t, withEnough(tt.args...)...)
+			for range 2 {
+				err := o.Validate()
+				if tt.says != "" {
+					if err == nil || !strings.Contains(err.Error(), tt.says) {
+						t.Errorf("%q is not in: %v", tt.says, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, o.Ironic); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestVariablesStandInForFlags: each of the variables is one of a flag, and --help
+// names it there.
+func TestVariablesStandInForFlags(t *testing.T) {
+	o := parsed(t)
+	for name, variable := range variables {
+		flag := o.environment.flags.Lookup(name)
+		if flag == nil || !strings.Contains(flag.Usage, variable) {
+			t.Errorf("--%s does not name %s: %v", name, variable, flag)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+// Command metal3-apiserver serves BareMetalHosts as an aggregated Kubernetes API,
+// their spec from etcd, their status from OpenStack Ironic.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+
+	"github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app"
+)
+
+func main() {
+	// SIGTERM ends the context; a second one ends the process.
+	ctx := genericapiserver.SetupSignalContext()
+	if err := cli.RunNoErrOutput(app.NewCommand(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, "metal3-apiserver:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Builds the linters and gotestsum, in the versions of hack/tools/lint/go.mod,
+# into bin/lint/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+go build -C hack/tools/lint -v -trimpath -buildvcs=false -ldflags '-s -w' -o "$PWD/bin/lint/" tool 2>&1 | hack/progress.sh linters

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# gofmt, go vet, staticcheck (staticcheck.conf) and the boundaries between the
+# packages (.depguard.yaml). Reports what all of them find.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+hack/build-linters.sh
+mapfile -t packages < <(go list ./... | grep -v /pkg/generated/)
+mapfile -t files < <(find . -name '*.go' -not -path './pkg/generated/*' -not -path './bin/*')
+status=0
+
+# All of the linters need it compiled, and say nothing meanwhile.
+go build -v ./... 2>&1 | hack/progress.sh "all packages"
+
+echo "gofmt"
+unformatted=$(gofmt -l "${files[@]}")
+if [ -n "$unformatted" ]; then
+	printf 'not formatted, run gofmt -w:\n%s\n' "$unformatted"
+	status=1
+fi
+echo "go vet"
+go vet "${packages[@]}" || status=1
+echo "staticcheck"
+bin/lint/staticcheck "${packages[@]}" || status=1
+echo "depguard"
+bin/lint/depguard "${packages[@]}" || status=1
+exit $status

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Runs tests and closes with what they said:
+#   hack/test.sh STEP...
+# where the steps are
+#   verify           make verify
+#   unit             the tests of the packages, with the race detector
+#   e2e              the end-to-end tests on the simulated Ironic
+#   ironic-RELEASE   the same on the real Ironic of Debian bookworm, trixie or sid
+# A step that fails does not keep the others from running. The real Ironic needs
+# root on Debian or Ubuntu; elsewhere it is left out, which the summary says, or,
+# with REQUIRE_IRONIC=1, fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH=$PATH:/usr/local/go/bin
+
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+began=$SECONDS
+passed_steps=() failed_steps=() left_out=()
+
+heading() { printf '\n=== %s (after %d min %02d s)\n' "$1" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)); }
+
+# go test through gotestsum, which keeps each result for the summary. Data races
+# in our server fail the end-to-end tests too: it is built to look for them.
+go_test() {
+	local format=$1
+	shift
+	bin/lint/gotestsum --format "$format" --jsonfile "$results/$(date +%s%N).json" -- -race "$@"
+}
+
+prepare() {
+	if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
+		echo "The race detector needs a C compiler: install gcc (Debian, Ubuntu: apt-get install gcc libc6-dev)." >&2
+		return 1
+	fi
+	hack/build-linters.sh # gotestsum is among them
+	hack/tools/build.sh
+	go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
+	export METAL3_APISERVER=$PWD/bin/race/metal3-apiserver
+}
+
+# What keeps a real Ironic from running here, if anything.
+ironic_missing() {
+	if ! command -v apt-get >/dev/null; then
+		echo "a real Ironic comes from Debian packages, and there is no apt-get: needs Debian or Ubuntu"
+	elif [ "$(id -u)" != 0 ]; then
+		echo "a real Ironic runs in a Debian folder by chroot, for which one has to be root"
+	fi
+}
+
+unit() {
+	local packages
+	prepare
+	mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e)
+	go_test standard-quiet "${packages[@]}"
+}
+
+e2e() {
+	prepare
+	IRONIC=sim go_test standard-verbose -count=1 -timeout 20m ./test/e2e/...
+}
+
+ironic() {
+	local release=$1 root
+	prepare
+	root=$(test/ironic/root.sh "$release")
+	echo "Ironic $(cat "$root/ironic-version")"
+	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -run 'Ironic|BMC' ./test/testbed ./test/bmcsim
+	IRONIC=$release go_test standard-verbose -count=1 -p 1 -timeout 20m ./test/e2e ./test/life
+}
+
+run() {
+	local step=$1 missing
+	if [[ $step == ironic-* ]]; then
+		missing=$(ironic_missing)
+		if [ -n "$missing" ]; then
+			left_out+=("$step: $missing")
+			[ "${REQUIRE_IRONIC:-0}" = 0 ] || failed_steps+=("$step")
+			return
+		fi
+	fi
+	heading "$step"
+	# An error ends the step, not us. (As the condition of an `if`, the subshell would ignore errors.)
+	set +e
+	(
+		set -e
+		case $step in
+		verify) make verify ;;
+		unit) unit ;;
+		e2e) e2e ;;
+		ironic-*) ironic "${step#ironic-}" ;;
+		*)
+			echo "test.sh: there is no step \"$step\"" >&2
+			exit 2
+			;;
+		esac
+	)
+	local status=$?
+	set -e
+	if [ $status = 0 ]; then passed_steps+=("$step"); else failed_steps+=("$step"); fi
+}
+
+# The lines of go test for packages, and how many tests there were.
+summary() {
+	heading "summary"
+	cat /dev/null "$results"/*.json 2>/dev/null >"$results/all" || true
+	sed -nE \
+		-e 's/^\{"Time":"[^"]*","Action":"pass","Package":"([^"]*)","Elapsed":([0-9.e-]+).*$/ok  \t\1\t\2s/p' \
+		-e 's/^\{"Time":"[^"]*","Action":"fail","Package":"([^"]*)","Elapsed":([0-9.e-]+).*$/FAIL\t\1\t\2s/p' "$results/all"
+	local passed failed skipped line
+	passed=$(grep -c '"Action":"pass","Package":"[^"]*","Test":' "$results/all" || true)
+	failed=$(grep -c '"Action":"fail","Package":"[^"]*","Test":' "$results/all" || true)
+	skipped=$(grep -c '"Action":"skip","Package":"[^"]*","Test":' "$results/all" || true)
+	# What does not build, and what is no test at all, fails as well.
+	[ "$failed" -ge ${#failed_steps[@]} ] || failed=${#failed_steps[@]}
+	echo
+	for line in "${passed_steps[@]}"; do echo "passed: $line"; done
+	for line in "${left_out[@]}"; do echo "LEFT OUT: $line"; done
+	for line in "${failed_steps[@]}"; do echo "FAILED: $line"; done
+	echo "$passed passed, $failed failed, $skipped skipped"
+}
+
+[ $# -gt 0 ] || { echo "usage: test.sh STEP..." >&2; exit 2; }
+for step; do run "$step"; done
+summary
+[ ${#failed_steps[@]} = 0 ]

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Builds the programs that tests and the demo run beside our own into bin/:
+#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager
+# Without names it builds all four. One that is there in the right version is
+# left alone. From nothing it takes some minutes and the network; after that
+# Go's build cache makes a rebuild a matter of seconds.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+bin=${BIN_DIR:-$here/../../bin}
+mkdir -p "$bin"
+bin=$(cd "$bin" && pwd)
+cd "$here"
+
+# The version that go.mod asks for, such as v1.36.3. Read, not asked of `go list`: that would use the network.
+version_of() { awk -v module="$1" '$1 == "require" { $0 = $2 " " $3 } $1 == module && $2 ~ /^v/ { print $2; exit }' go.mod; }
+
+build() {
+	local name=$1 pkg module version ldflags='-s -w'
+	case $name in
+	etcd)
+		pkg=go.etcd.io/etcd/server/v3 module=$pkg
+		;;
+	kube-apiserver | kube-controller-manager | kubectl)
+		pkg=k8s.io/kubernetes/cmd/$name module=k8s.io/kubernetes
+		;;
+	*)
+		echo "build.sh: unknown program \"$name\"; there are etcd, kube-apiserver, kube-controller-manager and kubectl" >&2
+		return 2
+		;;
+	esac
+	version=$(version_of "$module")
+	[ -n "$version" ] || { echo "build.sh: no version of $module in $here/go.mod" >&2; return 1; }
+	if [ -x "$bin/$name" ] && [ "$(cat "$bin/.$name.version" 2>/dev/null)" = "$version" ]; then
+		return 0
+	fi
+	if [ "$module" = k8s.io/kubernetes ]; then
+		# kube-apiserver derives its emulation version from gitVersion, so a build without it is refused at start.
+		local v minor=${version#v1.}
+		for v in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+			ldflags+=" -X $v.gitVersion=$version -X $v.gitMajor=1 -X $v.gitMinor=${minor%%.*} -X $v.gitTreeState=clean"
+		done
+	fi
+	echo "building $name $version into $bin (some minutes the first time)" >&2
+	local started=$SECONDS
+	CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags "$ldflags" -o "$bin/.$name.new" "$pkg" 2>&1 | ../progress.sh "$name"
+	mv "$bin/.$name.new" "$bin/$name"
+	echo "$version" >"$bin/.$name.version"
+	echo "built $name $version in $((SECONDS - started)) s" >&2
+}
+
+[ $# -gt 0 ] || set -- etcd kube-apiserver kubectl kube-controller-manager
+for name; do
+	build "$name"
+done

@@ -1,0 +1,21 @@
+// Package install registers the metal3.io API group with the server's scheme.
+package install
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// Install registers the external kinds, and the same Go types a second time as
+// the internal version: k8s.io/apiserver works on internal objects, and with one
+// version there is nothing to convert. OpenAPI needs a scheme with the external
+// kinds alone (v1alpha1.AddToScheme), or it tells clients about "__internal".
+func Install(scheme *runtime.Scheme) {
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	internal := schema.GroupVersion{Group: v1alpha1.GroupName, Version: runtime.APIVersionInternal}
+	scheme.AddKnownTypes(internal, v1alpha1.KnownTypes()...)
+	utilruntime.Must(scheme.SetVersionPriority(v1alpha1.SchemeGroupVersion))
+}

@@ -1,0 +1,9 @@
+// Package v1alpha1 holds the types of the metal3.io/v1alpha1 API: hosts, what
+// their users ask of them, and what Ironic says about them.
+//
+// +k8s:openapi-gen=true
+// +k8s:deepcopy-gen=package
+// +k8s:defaulter-gen=TypeMeta
+// +k8s:openapi-model-package=io.metal3.v1alpha1
+// +groupName=metal3.io
+package v1alpha1

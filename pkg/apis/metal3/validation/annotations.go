@@ -1,0 +1,60 @@
+package validation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	// Sorted, so that the same host gives the same message each time.
+	for _, key := range slices.Sorted(maps.Keys(host.Annotations)) {
+		value, path := host.Annotations[key], path.Key(key)
+		invalid := func(err error) {
+			if err != nil {
+				all = append(all, field.Invalid(path, excerpt(value), err.Error()))
+			}
+		}
+		switch {
+		case v1alpha1.IsRebootAnnotation(key):
+			_, err := v1alpha1.ParseRebootAnnotation(value)
+			invalid(err)
+		case key == v1alpha1.DetachedAnnotation:
+			_, err := v1alpha1.ParseDetachedAnnotation(value)
+			invalid(err)
+		case key == v1alpha1.StatusAnnotation:
+			status, err := v1alpha1.ParseStatusAnnotation(value)
+			invalid(err)
+			if err == nil {
+				all = append(all, validateStatusEnums(status, path)...)
+			}
+		case key == v1alpha1.InspectAnnotation:
+			disabled, err := v1alpha1.ParseInspectAnnotation(value)
+			invalid(err)
+			if mode := host.Spec.InspectionMode; disabled && mode != "" && mode != v1alpha1.InspectionModeDisabled {
+				all = append(all, field.Invalid(path, value, "contradicts spec.inspectionMode "+string(mode)+"; remove one of the two"))
+			}
+		case key == v1alpha1.HardwareDetailsAnnotation:
+			_, err := v1alpha1.ParseHardwareDetailsAnnotation(value)
+			invalid(err)
+			if !host.InspectionDisabled() {
+				all = append(all, field.Forbidden(path, "is allowed only with spec.inspectionMode disabled, because an inspection would replace the details"))
+			}
+		}
+	}
+	return all
+}
+
+// excerpt shortens the value of an annotation, which may be a whole status.
+func excerpt(value string) string {
+	const most = 100
+	if len(value) <= most {
+		return value
+	}
+	return strings.ToValidUTF8(value[:most], "") + "..."
+}

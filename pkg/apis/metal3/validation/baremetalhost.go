@@ -1,0 +1,214 @@
+// Package validation has the rules that hosts and the actions on them must obey.
+// They are those of the Bare Metal Operator's schema and admission webhook.
+package validation
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+)
+
+// ValidateBareMetalHost checks a new host.
+func ValidateBareMetalHost(host *v1alpha1.BareMetalHost) field.ErrorList {
+	metadata := field.NewPath("metadata")
+	all := metavalidation.ValidateObjectMeta(&host.ObjectMeta, true, metavalidation.NameIsDNSSubdomain, metadata)
+	all = append(all, validateName(host.Name, metadata.Child("name"))...)
+	return append(all, validateContents(host)...)
+}
+
+// ValidateBareMetalHostUpdate checks a change of a host's spec and metadata. An
+// error that the host had before does not forbid the update: a rule that is
+// younger than the host must not lock its finalizers or its power.
+func ValidateBareMetalHostUpdate(host, old *v1alpha1.BareMetalHost) field.ErrorList {
+	all := metavalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	all = append(all, validateChange(host, old)...)
+	return append(all, added(validateContents(host), validateContents(old))...)
+}
+
+// added returns those errors that were not there before.
+func added(errs, old field.ErrorList) field.ErrorList {
+	known := sets.New[string]()
+	for _, err := range old {
+		known.Insert(err.Error())
+	}
+	var all field.ErrorList
+	for _, err := range errs {
+		if !known.Has(err.Error()) {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// validateChange has the rules about old and new together. Their status is the
+// same: an update through this path does not touch it.
+func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
+	var all field.ErrorList
+	spec := field.NewPath("spec")
+	state := old.Status.Provisioning.State
+
+	if before := old.Spec.BMC.Address; host.Spec.BMC.Address != before && before != "" &&
+		old.Status.OperationalStatus != v1alpha1.OperationalStatusDetached &&
+		state != v1alpha1.StateRegistering {
+		all = append(all, field.Forbidden(spec.Child("bmc", "address"),
+			"can change only while the host is registering or detached: set the annotation "+v1alpha1.DetachedAnnotation+" first"))
+	}
+	if before := old.Spec.BootMACAddress; before != "" && !strings.EqualFold(before, host.Spec.BootMACAddress) {
+		all = append(all, field.Forbidden(spec.Child("bootMACAddress"),
+			"cannot be changed or removed once it is set: leave it "+before+", or delete the host and create it again"))
+	}
+	if host.Spec.ExternallyProvisioned && !old.Spec.ExternallyProvisioned &&
+		state != v1alpha1.StateAvailable && state != v1alpha1.StateReady {
+		all = append(all, field.Forbidden(spec.Child("externallyProvisioned"),
+			"can become true only while status.provisioning.state is available"))
+	}
+	return all
+}
+
+// validateContents has the rules about spec and annotations of one host.
+func validateContents(host *v1alpha1.BareMetalHost) field.ErrorList {
+	all := validateSpec(host, field.NewPath("spec"))
+	return append(all, validateAnnotations(host, field.NewPath("metadata", "annotations"))...)
+}
+
+// validateName refuses the names that Ironic takes for the identity of a node:
+// it removes the dashes, and what is left are 32 hexadecimal digits. All other
+// characters that Ironic does not want in a name are not allowed in Kubernetes.
+func validateName(name string, path *field.Path) field.ErrorList {
+	if uuidPattern.MatchString(strings.ReplaceAll(name, "-", "")) {
+		return field.ErrorList{field.Invalid(path, name, "must not look like a UUID, because Ironic would take it for one; use another name, such as host-"+name)}
+	}
+	return nil
+}
+
+var (
+	uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{32}$`)
+	macPattern  = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
+)
+
+// macMessage says what validateMAC accepts.
+const macMessage = "must be a MAC address of six pairs of hexadecimal digits, as in 00:ab:4f:d8:9e:fa"
+
+// validateSpec has no rule for spec.online, which the operator's schema demands:
+// after decoding, a missing one cannot be told from false, and is taken as false.
+func validateSpec(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
+	spec := &host.Spec
+	all := enum(path.Child("bootMode"), spec.BootMode, v1alpha1.UEFI, v1alpha1.UEFISecureBoot, v1alpha1.Legacy)
+	all = append(all, enum(path.Child("automatedCleaningMode"), spec.AutomatedCleaningMode,
+		v1alpha1.CleaningModeMetadata, v1alpha1.CleaningModeDisabled)...)
+	all = append(all, enum(path.Child("inspectionMode"), spec.InspectionMode,
+		v1alpha1.InspectionModeDisabled, v1alpha1.InspectionModeAgent, v1alpha1.InspectionModeFast)...)
+	all = append(all, validateTaints(spec, path.Child("taints"))...)
+	all = append(all, validateBMC(host, path)...)
+	if spec.BootMACAddress != "" && !macPattern.MatchString(spec.BootMACAddress) {
+		all = append(all, field.Invalid(path.Child("bootMACAddress"), spec.BootMACAddress, macMessage))
+	}
+	if spec.Firmware != nil {
+		all = append(all, field.Forbidden(path.Child("firmware"), "is no longer supported; use a HostFirmwareSettings object with the name of the host"))
+	}
+	if spec.DisablePowerOff && !spec.Online {
+		all = append(all, field.Invalid(path.Child("disablePowerOff"), true, "needs online: true, because the host could never be powered off"))
+	}
+	all = append(all, validateSecretReferences(host, path)...)
+	all = append(all, validateImage(spec.Image, path.Child("image"))...)
+	if spec.CustomDeploy != nil && spec.CustomDeploy.Method == "" {
+		all = append(all, field.Required(path.Child("customDeploy", "method"), "must name a deploy step of the ramdisk"))
+	}
+	all = append(all, validateRootDeviceHints(spec.RootDeviceHints, path.Child("rootDeviceHints"))...)
+	all = append(all, validateRAID(spec, path.Child("raid"))...)
+	return append(all, validateNetworkInterfaces(spec.NetworkInterfaces, path.Child("networkInterfaces"))...)
+}
+
+// validateBMC has the rules that depend on the driver that the address chooses.
+func validateBMC(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
+	spec := &host.Spec
+	if spec.BMC.Address == "" {
+		return nil
+	}
+	access, err := bmc.Parse(spec.BMC.Address, spec.BMC.DisableCertificateVerification)
+	if err != nil {
+		// The error names the address, without a password that may be in it.
+		return field.ErrorList{field.Invalid(path.Child("bmc", "address"), field.OmitValueType{}, err.Error())}
+	}
+	var all field.ErrorList
+	if spec.BootMACAddress == "" {
+		switch mac := path.Child("bootMACAddress"); {
+		case access.NeedsMAC:
+			all = append(all, field.Required(mac, "is needed with "+access.Scheme+"://"))
+		case host.InspectionDisabled():
+			all = append(all, field.Required(mac, "is needed where inspection is disabled"))
+		}
+	}
+	if spec.BootMode == v1alpha1.UEFISecureBoot && !access.SupportsSecureBoot {
+		all = append(all, field.Invalid(path.Child("bootMode"), spec.BootMode,
+			access.Scheme+":// cannot switch secure boot on; use UEFI or legacy, or a Redfish or iDRAC address"))
+	}
+	if spec.InspectionMode == v1alpha1.InspectionModeFast && access.FastInspectInterface == "" {
+		all = append(all, field.Invalid(path.Child("inspectionMode"), spec.InspectionMode,
+			access.Scheme+":// cannot inspect without booting the host; use agent or disabled, or a Redfish or iDRAC address"))
+	}
+	// Software RAID is made by the ramdisk, with any driver.
+	if spec.RAID != nil && len(spec.RAID.HardwareRAIDVolumes) > 0 && access.RAIDInterface == "no-raid" {
+		all = append(all, field.Invalid(path.Child("raid", "hardwareRAIDVolumes"), field.OmitValueType{},
+			access.Scheme+":// cannot set up hardware RAID; use softwareRAIDVolumes, or a Redfish or iDRAC address"))
+	}
+	return all
+}
+
+func validateSecretReferences(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	check := func(name, namespace string) {
+		if namespace != "" && namespace != host.Namespace {
+			all = append(all, field.Forbidden(path.Child(name, "namespace"), "must be empty or the namespace of the host, "+host.Namespace))
+		}
+	}
+	if ref := host.Spec.UserData; ref != nil {
+		check("userData", ref.Namespace)
+	}
+	if ref := host.Spec.NetworkData; ref != nil {
+		check("networkData", ref.Namespace)
+	}
+	if ref := host.Spec.MetaData; ref != nil {
+		check("metaData", ref.Namespace)
+	}
+	return all
+}
+
+func validateTaints(spec *v1alpha1.BareMetalHostSpec, path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	for i, taint := range spec.Taints {
+		if taint.Key == "" {
+			all = append(all, field.Required(path.Index(i).Child("key"), ""))
+		}
+		if taint.Effect == "" {
+			all = append(all, field.Required(path.Index(i).Child("effect"), ""))
+		}
+	}
+	return all
+}
+
+// enum checks a value that may also be empty.
+func enum[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	if value == "" {
+		return nil
+	}
+	return requiredEnum(path, value, allowed...)
+}
+
+func requiredEnum[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	if value == "" {
+		return field.ErrorList{field.Required(path, fmt.Sprintf("must be one of %q", allowed))}
+	}
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}

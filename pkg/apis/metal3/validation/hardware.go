@@ -1,0 +1,55 @@
+package validation
+
+import (
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// ValidateHardwareData checks the hardware of a host; old is what it was before,
+// nil for a new one. Errors that were there before are let pass.
+func ValidateHardwareData(data, old *v1alpha1.HardwareData) field.ErrorList {
+	path := field.NewPath("spec", "hardware")
+	errs := validateHardware(data.Spec.HardwareDetails, path)
+	if old == nil {
+		return errs
+	}
+	return added(errs, validateHardware(old.Spec.HardwareDetails, path))
+}
+
+// nicMACPattern is not anchored: the address of an InfiniBand interface is
+// longer.
+var nicMACPattern = regexp.MustCompile(`[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}`)
+
+const maxVLAN = 4094
+
+func validateHardware(hardware *v1alpha1.HardwareDetails, path *field.Path) field.ErrorList {
+	if hardware == nil {
+		return nil
+	}
+	var all field.ErrorList
+	for i, nic := range hardware.NIC {
+		path := path.Child("nics").Index(i)
+		if nic.MAC != "" && !nicMACPattern.MatchString(nic.MAC) {
+			all = append(all, field.Invalid(path.Child("mac"), nic.MAC, macMessage))
+		}
+		all = append(all, validateVLAN(nic.VLANID, path.Child("vlanId"))...)
+		for j, vlan := range nic.VLANs {
+			all = append(all, validateVLAN(vlan.ID, path.Child("vlans").Index(j).Child("id"))...)
+		}
+	}
+	for i, disk := range hardware.Storage {
+		all = append(all, enum(path.Child("storage").Index(i).Child("type"), disk.Type,
+			v1alpha1.HDD, v1alpha1.SSD, v1alpha1.NVME)...)
+	}
+	return all
+}
+
+func validateVLAN(id v1alpha1.VLANID, path *field.Path) field.ErrorList {
+	if id < 0 || id > maxVLAN {
+		return field.ErrorList{field.Invalid(path, id, "must be a VLAN identifier, 0 to 4094")}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package validation
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+)
+
+var imageSchemes = []string{"http", "https", "ftp", "gopher", "oci"}
+
+func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
+	if image == nil {
+		return nil
+	}
+	all := validateImageEnums(image, path)
+	accepted := "must be a URL with one of the schemes " + strings.Join(imageSchemes, ", ")
+	if image.URL == "" {
+		return append(all, field.Required(path.Child("url"), accepted+"; remove the image to deprovision the host"))
+	}
+	parsed, err := url.Parse(image.URL)
+	if err != nil || parsed.Host == "" || !slices.Contains(imageSchemes, parsed.Scheme) {
+		return append(all, field.Invalid(path.Child("url"), bmc.Redact(image.URL), accepted))
+	}
+	checksum := path.Child("checksum")
+	switch {
+	case parsed.Scheme == "oci":
+		if image.Checksum != "" {
+			all = append(all, field.Forbidden(checksum, "is not allowed with oci://, where the registry has the checksum"))
+		}
+	case image.Checksum == "" && !image.IsLiveISO():
+		all = append(all, field.Required(checksum, "must be the checksum of the image or a URL where it is found; only oci:// and live-iso images do without"))
+	}
+	return all
+}
+
+func validateImageEnums(image *v1alpha1.Image, path *field.Path) field.ErrorList {
+	all := enum(path.Child("checksumType"), image.ChecksumType,
+		v1alpha1.AutoChecksum, v1alpha1.MD5, v1alpha1.SHA256, v1alpha1.SHA512)
+	if image.DiskFormat != nil {
+		all = append(all, requiredEnum(path.Child("format"), *image.DiskFormat,
+			v1alpha1.Raw, v1alpha1.QCOW2, v1alpha1.VDI, v1alpha1.VMDK, v1alpha1.LiveISO)...)
+	}
+	return all
+}
+
+func validateRootDeviceHints(hints *v1alpha1.RootDeviceHints, path *field.Path) field.ErrorList {
+	if hints == nil {
+		return nil
+	}
+	all := validateMinSize(hints, path)
+	if name := hints.DeviceName; name != "" {
+		device, found := strings.CutPrefix(name, "/dev/")
+		device = strings.TrimPrefix(device, "disk/by-path/")
+		if !found || device == "" || strings.Contains(device, "/") {
+			all = append(all, field.Invalid(path.Child("deviceName"), name, "must be /dev/NAME or /dev/disk/by-path/NAME"))
+		}
+	}
+	return all
+}
+
+func validateMinSize(hints *v1alpha1.RootDeviceHints, path *field.Path) field.ErrorList {
+	if hints.MinSizeGigabytes < 0 {
+		return field.ErrorList{field.Invalid(path.Child("minSizeGigabytes"), hints.MinSizeGigabytes, "must be 0 or more")}
+	}
+	return nil
+}
+
+var (
+	hardwareLevels = []string{"0", "1", "2", "5", "6", "1+0", "5+0", "6+0"}
+	softwareLevels = []string{"0", "1", "1+0"}
+)
+
+func validateRAID(spec *v1alpha1.BareMetalHostSpec, path *field.Path) field.ErrorList {
+	raid := spec.RAID
+	if raid == nil {
+		return nil
+	}
+	all := validateRAIDVolumes(raid, path)
+	software := path.Child("softwareRAIDVolumes")
+	if len(raid.HardwareRAIDVolumes) > 0 && len(raid.SoftwareRAIDVolumes) > 0 {
+		all = append(all, field.Forbidden(software, "cannot be combined with hardwareRAIDVolumes; leave one of the two lists empty"))
+	}
+	roots := 0
+	for i, volume := range raid.SoftwareRAIDVolumes {
+		if !volume.RootVolume {
+			continue
+		}
+		roots++
+		root := software.Index(i).Child("rootVolume")
+		if roots > 1 {
+			all = append(all, field.Invalid(root, true, "only one volume can be the root volume"))
+		}
+		if volume.Level != "1" {
+			all = append(all, field.Invalid(root, true, "the root volume must have level 1, because the host has to boot from either disk"))
+		}
+		if spec.RootDeviceHints != nil {
+			all = append(all, field.Invalid(root, true, "cannot be combined with spec.rootDeviceHints; remove one of the two"))
+		}
+	}
+	return all
+}
+
+// validateRAIDVolumes checks each volume for itself.
+func validateRAIDVolumes(raid *v1alpha1.RAIDConfig, path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	for i, volume := range raid.HardwareRAIDVolumes {
+		path := path.Child("hardwareRAIDVolumes").Index(i)
+		all = append(all, requiredEnum(path.Child("level"), volume.Level, hardwareLevels...)...)
+		all = append(all, atLeast(path.Child("sizeGibibytes"), volume.SizeGibibytes, 0)...)
+		all = append(all, atLeast(path.Child("numberOfPhysicalDisks"), volume.NumberOfPhysicalDisks, 1)...)
+		all = append(all, maxLength(path.Child("name"), volume.Name, 64)...)
+		disks := len(volume.PhysicalDisks)
+		if disks > 0 && volume.Controller == "" {
+			all = append(all, field.Required(path.Child("controller"), "is needed with physicalDisks"))
+		}
+		if number := volume.NumberOfPhysicalDisks; disks > 0 && number != nil && *number != disks {
+			all = append(all, field.Invalid(path.Child("numberOfPhysicalDisks"), *number,
+				fmt.Sprintf("must be %d, the number of physicalDisks, or be left out", disks)))
+		}
+	}
+	software := path.Child("softwareRAIDVolumes")
+	if number := len(raid.SoftwareRAIDVolumes); number > 2 {
+		all = append(all, field.TooMany(software, number, 2))
+	}
+	for i, volume := range raid.SoftwareRAIDVolumes {
+		path := software.Index(i)
+		all = append(all, requiredEnum(path.Child("level"), volume.Level, softwareLevels...)...)
+		all = append(all, atLeast(path.Child("sizeGibibytes"), volume.SizeGibibytes, 0)...)
+		disks := path.Child("physicalDisks")
+		if volume.PhysicalDisks != nil && len(volume.PhysicalDisks) < 2 {
+			all = append(all, field.Invalid(disks, field.OmitValueType{}, "must have at least 2 disks, or be left out"))
+		}
+		for j := range volume.PhysicalDisks {
+			all = append(all, validateMinSize(&volume.PhysicalDisks[j], disks.Index(j))...)
+		}
+	}
+	return all
+}
+
+func atLeast(path *field.Path, value *int, least int) field.ErrorList {
+	if value != nil && *value < least {
+		return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("must be %d or more", least))}
+	}
+	return nil
+}
+
+func maxLength(path *field.Path, value string, most int) field.ErrorList {
+	if len(value) > most {
+		return field.ErrorList{field.TooLong(path, value, most)}
+	}
+	return nil
+}

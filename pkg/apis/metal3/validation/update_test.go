@@ -1,0 +1,78 @@
+package validation
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+func TestValidateBareMetalHostUpdate(t *testing.T) {
+	const (
+		addressPath = "spec.bmc.address"
+		mac         = "spec.bootMACAddress"
+		adopt       = "spec.externallyProvisioned"
+	)
+	other := address("redfish://192.0.2.2")
+	broken := address("ilo4://192.0.2.1")
+	adopted := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
+	available := status(v1alpha1.StateAvailable, v1alpha1.OperationalStatusOK)
+	provisioned := status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusOK)
+	tests := map[string]struct {
+		// both are applied to the old and the new host.
+		both, old, new []mutation
+		want           []string
+	}{
+		"no change": {},
+
+		// 14. bmc.address.
+		"address of an available host":   {both: []mutation{available}, new: []mutation{other}, want: []string{addressPath + ": only while the host is registering or detached"}},
+		"address removed":                {both: []mutation{available}, new: []mutation{address("")}, want: []string{addressPath + ": only while the host is registering or detached"}},
+		"first address":                  {both: []mutation{available}, old: []mutation{address("")}, new: []mutation{other}},
+		"address of a detached host":     {both: []mutation{status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusDetached)}, new: []mutation{other}},
+		"address of a registering host":  {both: []mutation{status(v1alpha1.StateRegistering, v1alpha1.OperationalStatusError)}, new: []mutation{other}},
+		"bad address, may change at all": {both: []mutation{status(v1alpha1.StateRegistering, "")}, new: []mutation{broken}, want: []string{addressPath + `: unknown type "ilo4"`}},
+
+		// 15. bootMACAddress.
+		"MAC in upper case": {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:AB:4F:D8:9E:FA" }}},
+		"another MAC":       {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:ab:4f:d8:9e:fb" }}, want: []string{mac + ": cannot be changed or removed once it is set: leave it 00:ab:4f:d8:9e:fa"}},
+		"MAC removed":       {new: []mutation{noMAC}, want: []string{mac + ": cannot be changed or removed"}},
+		"first MAC":         {old: []mutation{noMAC}},
+
+		// 16. externallyProvisioned.
+		"adopted while available":   {both: []mutation{available}, new: []mutation{adopted}},
+		"adopted while ready":       {both: []mutation{status(v1alpha1.StateReady, "")}, new: []mutation{adopted}},
+		"adopted while provisioned": {both: []mutation{provisioned}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
+		"no longer adopted":         {both: []mutation{status(v1alpha1.StateExternallyProvisioned, "")}, old: []mutation{adopted}},
+		"still adopted":             {both: []mutation{provisioned, adopted}},
+
+		// Create rules on update.
+		"a new mistake": {new: []mutation{image(v1alpha1.Image{URL: "http://a/b"})}, want: []string{"spec.image.checksum: Required"}},
+		"finalizer of an invalid host removed": {
+			both: []mutation{broken}, old: []mutation{func(h *v1alpha1.BareMetalHost) { h.Finalizers = []string{v1alpha1.BareMetalHostFinalizer} }},
+		},
+		"labels of an invalid host": {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Labels = map[string]string{"a": "b"} }}},
+		"reboot annotation of an invalid host removed": {
+			both: []mutation{broken}, old: []mutation{annotation("reboot.metal3.io", "")},
+		},
+		"an invalid host powered off":        {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false }}},
+		"a new mistake in an invalid host":   {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = "x" }}, want: []string{"spec.bootMode: supported values"}},
+		"a bad annotation on a valid host":   {new: []mutation{annotation("reboot.metal3.io", "x")}, want: []string{"metadata.annotations[reboot.metal3.io]: must be empty or JSON"}},
+		"a bad annotation exchanged":         {old: []mutation{annotation("reboot.metal3.io", "x")}, new: []mutation{annotation("reboot.metal3.io", "y")}, want: []string{"metadata.annotations[reboot.metal3.io]: must be empty or JSON"}},
+		"inspection disabled by annotation":  {both: []mutation{noMAC}, new: []mutation{annotation("inspect.metal3.io", "disabled")}, want: []string{mac + ": is needed where inspection is disabled"}},
+		"metadata is checked as well":        {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "b" }}, want: []string{"metadata.name: field is immutable"}},
+		"a name that is a UUID, from before": {both: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a4a53134-1690-45c6-93ee-b96c31dbfc54" }}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			old := newHost(append(test.both, test.old...)...)
+			host := newHost(append(test.both, test.new...)...)
+			before := host.DeepCopy()
+			expect(t, ValidateBareMetalHostUpdate(host, old), test.want...)
+			if diff := cmp.Diff(before, host); diff != "" {
+				t.Errorf("validation has changed the host:\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+)
+
+// fakeNodes is the Ironic that the actions act on. It notes what it is asked to
+// change, and does what the test says instead of doing it.
+type fakeNodes struct {
+	mu    sync.Mutex
+	nodes map[string]*ironic.Node
+	calls []string
+	// getErr is the answer to every read, when set.
+	getErr error
+	// do is called, unlocked, for every change; nil is success.
+	do func(call string) error
+}
+
+func (f *fakeNodes) set(node *ironic.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes == nil {
+		f.nodes = map[string]*ironic.Node{}
+	}
+	f.nodes[node.UUID] = node
+}
+
+// script starts a test: nothing has been asked, do answers.
+func (f *fakeNodes) script(getErr error, do func(call string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls, f.getErr, f.do = nil, getErr, do
+}
+
+func (f *fakeNodes) changes() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
+func (f *fakeNodes) edit(id string, change func(*ironic.Node)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	node := *f.nodes[id]
+	change(&node)
+	f.nodes[id] = &node
+}
+
+func (f *fakeNodes) GetNode(ctx context.Context, id string) (*ironic.Node, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.getErr != nil {
+		return nil, f.getErr
+	}
+	node, ok := f.nodes[id]
+	if !ok {
+		return nil, refusal(404, "Node "+id+" could not be found.")
+	}
+	return node, ctx.Err()
+}
+
+func (f *fakeNodes) call(text string) error {
+	f.mu.Lock()
+	f.calls = append(f.calls, text)
+	do := f.do
+	f.mu.Unlock()
+	if do == nil {
+		return nil
+	}
+	return do(text)
+}
+
+func (f *fakeNodes) SetPowerState(_ context.Context, id string, target ironic.PowerTarget, timeout time.Duration) error {
+	return f.call(fmt.Sprintf("%s: %s within %s", id, target, timeout))
+}
+
+func (f *fakeNodes) SetProvisionState(_ context.Context, id string, target ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
+	return f.call(fmt.Sprintf("%s: %s", id, target))
+}
+
+// refusal is an answer of Ironic's other than success.
+func refusal(code int, message string) error {
+	return &ironic.APIError{Status: code, Message: message, Op: "test"}
+}
+
+var silence = &ironic.UnavailableError{Op: "test", Reason: "no answer within 2s"}
+
+// record writes a status as the synchronisation does.
+func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name string, change func(*metal3.BareMetalHostStatus)) error {
+	for {
+		host, err := hosts.Get(ctx, namespace, name)
+		if err != nil {
+			return err
+		}
+		change(&host.Status)
+		if _, err := hosts.Record(ctx, host); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}
+
+// always answers every change with err.
+func always(err error) func(string) error { return func(string) error { return err } }
+
+var _ baremetalhost.Nodes = &fakeNodes{}

@@ -1,0 +1,320 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/admission"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
+	"k8s.io/client-go/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
+)
+
+const (
+	groupPath = "/apis/metal3.io/v1alpha1"
+	hostsPath = groupPath + "/namespaces/metal3/baremetalhosts"
+	namespace = "metal3"
+)
+
+// server is the whole API server on a real etcd, without a cluster around it:
+// anybody may do anything. Ironic is a fake.
+type server struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+	hosts  *baremetalhost.Hosts  // what is recorded
+	data   *hardwaredata.Records // what is recorded of hardware
+	live   *fakeLive
+	nodes  *fakeNodes
+	admit  *fakeAdmission
+}
+
+// startServer starts a server with the watch cache on, as it is by default, or off.
+func startServer(t *testing.T, watchCache bool) *server {
+	t.Helper()
+	s := &server{t: t, live: &fakeLive{}, nodes: &fakeNodes{}, admit: &fakeAdmission{}}
+	_, etcd := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
+
+	options := genericoptions.NewRecommendedOptions("/registry/test", apiserver.Codecs.LegacyCodec(metal3.SchemeGroupVersion))
+	options.CoreAPI, options.Authentication, options.Authorization, options.Admission = nil, nil, nil, nil
+	options.Features.EnablePriorityAndFairness = false
+	options.Etcd.StorageConfig.Transport.ServerList = etcd.Transport.ServerList
+	options.Etcd.StorageConfig.EncodeVersioner = metal3.SchemeGroupVersion
+	options.Etcd.EnableWatchCache = watchCache
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.SecureServing.Listener = listener
+	options.SecureServing.ServerCert.CertDirectory = t.TempDir()
+	if err := options.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
+	apiserver.AddOpenAPI(generic, "test")
+	if err := genericoptions.NewServerRunOptions().ApplyTo(&generic.Config); err != nil {
+		t.Fatal(err)
+	}
+	if err := options.ApplyTo(generic); err != nil {
+		t.Fatal(err)
+	}
+	generic.AdmissionControl = s.admit
+	generic.ShutdownWatchTerminationGracePeriod = time.Second
+	config := &apiserver.Config{Generic: generic, Extra: apiserver.ExtraConfig{
+		Nodes: s.nodes,
+		Live: func(_ context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher {
+			s.live.hosts = hosts
+			return s.live
+		},
+	}}
+	ctx, stop := context.WithCancel(context.Background())
+	made, err := config.Complete().New(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.hosts, s.data = made.Hosts, made.HardwareData
+	ended := make(chan error, 1)
+	go func() { ended <- made.PrepareRun().RunWithContext(ctx) }()
+	t.Cleanup(func() {
+		s.client.CloseIdleConnections()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	s.url = "https://" + listener.Addr().String()
+	if s.client, err = rest.HTTPClientFor(s.config()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server is ready", func() bool {
+		answer, err := s.client.Get(s.url + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	return s
+}
+
+func (s *server) config() *rest.Config {
+	return &rest.Config{Host: s.url, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+}
+
+func (s *server) clientset() versioned.Interface {
+	s.t.Helper()
+	clients, err := versioned.NewForConfig(s.config())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return clients
+}
+
+// answer is what an HTTP request got.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+// status reads an answer that is a Status, as every error must be.
+func (a answer) status(t *testing.T) metav1.Status {
+	t.Helper()
+	var status metav1.Status
+	if err := json.Unmarshal(a.body, &status); err != nil || status.Kind != "Status" {
+		t.Fatalf("not a Status: %d %s", a.code, a.body)
+	}
+	return status
+}
+
+// into reads an answer that must have the given code.
+func (a answer) into(t *testing.T, code int, object any) {
+	t.Helper()
+	if a.code != code {
+		t.Fatalf("got HTTP %d, want %d: %s", a.code, code, a.body)
+	}
+	reflect.ValueOf(object).Elem().SetZero() // what the answer leaves out is not there
+	if err := json.Unmarshal(a.body, object); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+}
+
+// do sends a request. Headers are "Name: value".
+func (s *server) do(t *testing.T, method, path, body string, headers ...string) answer {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		if h == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, bytes.TrimSpace(content)}
+}
+
+const hostJSON = `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"NAME"},
+	"spec":{"online":true,"bmc":{"address":"ipmi://192.168.111.1:6233","credentialsName":"NAME-bmc"}}}`
+
+// create makes a host that has not been registered.
+func (s *server) create(t *testing.T, name string) *metal3.BareMetalHost {
+	t.Helper()
+	host := &metal3.BareMetalHost{}
+	s.do(t, "POST", hostsPath, strings.ReplaceAll(hostJSON, "NAME", name)).into(t, http.StatusCreated, host)
+	return host
+}
+
+// register makes a host with a node in Ironic. The node is named like the host.
+func (s *server) register(t *testing.T, name string, change func(*metal3.BareMetalHost, *ironic.Node)) *metal3.BareMetalHost {
+	t.Helper()
+	s.create(t, name)
+	host := s.recorded(t, name)
+	host.Status.Provisioning.ID = name
+	node := &ironic.Node{UUID: name, ProvisionState: ironic.Available, PowerState: ironic.PowerOn}
+	if change != nil {
+		change(host, node)
+	}
+	spec := host.DeepCopy()
+	host, err := s.hosts.Record(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Spec = spec.Spec
+	if host, err = s.hosts.Update(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	s.nodes.set(node)
+	return host
+}
+
+// recorded is a host as it is in etcd.
+func (s *server) recorded(t *testing.T, name string) *metal3.BareMetalHost {
+	t.Helper()
+	host, err := s.hosts.Get(t.Context(), namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, wait.ForeverTestTimeout, true,
+		func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		t.Fatalf("never came true: %s", what)
+	}
+}
+
+// fakeLive is a Refresher that records the message that the test says Ironic has
+// for a host, or tells that Ironic is away.
+type fakeLive struct {
+	hosts *baremetalhost.Hosts
+
+	mu       sync.Mutex
+	messages map[string]string
+	away     string
+}
+
+func (l *fakeLive) say(name, message string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.messages == nil {
+		l.messages = map[string]string{}
+	}
+	l.messages[name] = message
+}
+
+// leave makes each refresh fail; with no reason, Ironic is back.
+func (l *fakeLive) leave(reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.away = reason
+}
+
+func (l *fakeLive) RefreshHost(ctx context.Context, namespace, name string) error {
+	l.mu.Lock()
+	message, known := l.messages[name]
+	away := l.away
+	l.mu.Unlock()
+	if away != "" {
+		return errors.New(away)
+	}
+	if !known {
+		return nil
+	}
+	if host, err := l.hosts.Get(ctx, namespace, name); err != nil || host.Status.ErrorMessage == message {
+		return err
+	}
+	return record(ctx, l.hosts, namespace, name, func(s *metal3.BareMetalHostStatus) { s.ErrorMessage = message })
+}
+
+func (l *fakeLive) RefreshAll(ctx context.Context) error {
+	all, err := l.hosts.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, host := range all.Items {
+		if err := l.RefreshHost(ctx, host.Namespace, host.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fakeAdmission refuses what the test says.
+type fakeAdmission struct {
+	mu     sync.Mutex
+	refuse string // a resource and subresource
+	seen   []admission.Attributes
+}
+
+func (*fakeAdmission) Handles(admission.Operation) bool { return true }
+
+func (f *fakeAdmission) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = append(f.seen, a)
+	if f.refuse != "" && f.refuse == a.GetResource().Resource+"/"+a.GetSubresource() {
+		return admission.NewForbidden(a, errors.New("not on a Friday"))
+	}
+	return nil
+}
+
+func (f *fakeAdmission) set(refuse string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuse, f.seen = refuse, nil
+}

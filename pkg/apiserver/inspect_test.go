@@ -1,0 +1,177 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+func TestInspect(t *testing.T) {
+	s := startServer(t, true)
+	in := func(state ironic.ProvisionState) func(*metal3.BareMetalHost, *ironic.Node) {
+		return func(_ *metal3.BareMetalHost, n *ironic.Node) { n.ProvisionState = state }
+	}
+	wrongState := refusal(400, `The requested action "inspect" can not be performed on node n while it is in state "x".`)
+	tests := []struct {
+		name   string
+		body   string // by default {"spec":{}}
+		before func(*metal3.BareMetalHost, *ironic.Node)
+		getErr error
+		// answers to the changes, in order; the last one stays
+		answers []error
+		code    int
+		says    string
+		retry   string
+		calls   []string
+		// asked tells whether the annotation that asks for an inspection is there afterwards
+		asked bool
+	}{
+		{name: "manageable", before: in(ironic.Manageable), code: 201, calls: []string{"inspect"}},
+		{name: "inspect failed", before: in(ironic.InspectFail), code: 201, calls: []string{"inspect"}},
+		{name: "available", before: in(ironic.Available), code: 201, calls: []string{"manage", "inspect"}},
+		{name: "empty object", body: `{}`, before: in(ironic.Manageable), code: 201, calls: []string{"inspect"}},
+		{name: "the controller was quicker", before: in(ironic.Available), answers: []error{nil, refusal(409, "no")}, code: 201, calls: []string{"manage", "inspect"}},
+
+		{name: "inspecting", before: in(ironic.InspectWait), code: 409, says: "under way already"},
+		{name: "provisioned", before: in(ironic.Active), code: 409, says: "deprovision it first"},
+		{name: "not verified", before: in(ironic.Enroll), code: 409, says: "not been verified"},
+		{name: "cleaning", before: in(ironic.CleanWait), code: 409, says: "clean wait"},
+		{name: "locked", before: func(_ *metal3.BareMetalHost, n *ironic.Node) { n.Reservation = "conductor-0" }, code: 429, says: "conductor-0", retry: "2"},
+		{name: "not registered", before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Status.Provisioning.ID = "" }, code: 409, says: "not registered"},
+		{name: "node lost", before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Status.Provisioning.ID = "gone" }, code: 409, says: "no node"},
+		{name: "externally provisioned", code: 409, says: "externally provisioned", before: func(h *metal3.BareMetalHost, n *ironic.Node) {
+			h.Status.Provisioning.State = metal3.StateAvailable
+			h.Spec.ExternallyProvisioned = true
+			n.ProvisionState = ironic.Manageable
+		}},
+		{name: "disabled by the spec", before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.InspectionMode = metal3.InspectionModeDisabled },
+			code: 409, says: "spec.inspectionMode"},
+
+		{name: "refused", before: in(ironic.Manageable), answers: []error{wrongState}, code: 409, says: "Ironic refused", calls: []string{"inspect"}},
+		{name: "locked since", before: in(ironic.Manageable), answers: []error{lockedNow}, code: 429, says: "locked", retry: "2", calls: []string{"inspect"}},
+		{name: "available, manage refused", answers: []error{wrongState}, code: 409, says: "Ironic refused", calls: []string{"manage"}},
+		{name: "available, locked", answers: []error{lockedNow}, code: 429, says: "locked", retry: "2", calls: []string{"manage"}},
+		{name: "available, inspect refused", answers: []error{nil, wrongState}, code: 409, says: "Ironic refused", calls: []string{"manage", "inspect"}},
+
+		{name: "away", getErr: silence, code: 503, says: "nothing was done", retry: "1"},
+		{name: "no answer", before: in(ironic.Manageable), answers: []error{silence}, code: 503, retry: "1", calls: []string{"inspect"}},
+		// Perhaps it has begun: then the annotation has the controller go on.
+		{name: "available, no answer", answers: []error{silence}, code: 503, retry: "1", calls: []string{"manage"}, asked: true},
+		{name: "available, no answer to inspect", answers: []error{nil, silence}, code: 503, retry: "1", calls: []string{"manage", "inspect"}, asked: true},
+
+		{name: "empty body", body: " ", code: 400},
+		{name: "another name", body: `{"metadata":{"name":"another"}}`, code: 400, says: "another"},
+		{name: "another kind", body: `{"apiVersion":"metal3.io/v1alpha1","kind":"HostPower"}`, code: 400},
+		{name: "wrong type", body: `{"spec":[]}`, code: 400},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			name := fmt.Sprintf("inspect-%d", i)
+			s.register(t, name, test.before)
+			asked := func() bool {
+				_, is := s.recorded(t, name).Annotations[metal3.InspectAnnotation]
+				return is
+			}
+			s.nodes.script(test.getErr, func(call string) error {
+				var answer error
+				if n := len(s.nodes.changes()); n <= len(test.answers) {
+					answer = test.answers[n-1]
+				}
+				if strings.HasSuffix(call, ": manage") {
+					if !asked() {
+						t.Error("nothing would go on if this process died now")
+					}
+					if answer == nil {
+						s.nodes.edit(name, func(n *ironic.Node) { n.ProvisionState = ironic.Manageable })
+					}
+				}
+				return answer
+			})
+			defer s.nodes.script(nil, nil)
+			if test.body == "" {
+				test.body = `{"spec":{}}`
+			}
+			got := s.do(t, "POST", hostsPath+"/"+name+"/inspect", strings.TrimSpace(test.body))
+
+			var calls []string
+			for _, call := range s.nodes.changes() {
+				calls = append(calls, strings.TrimPrefix(call, name+": "))
+			}
+			if diff := cmp.Diff(test.calls, calls); diff != "" {
+				t.Errorf("calls to Ironic (- want, + got):\n%s", diff)
+			}
+			if asked() != test.asked {
+				t.Errorf("the annotation is there: %t, want %t", asked(), test.asked)
+			}
+			if got := got.header.Get("Retry-After"); got != test.retry {
+				t.Errorf("Retry-After is %q, want %q", got, test.retry)
+			}
+			if got.code != test.code {
+				t.Fatalf("HTTP %d: %s", got.code, got.body)
+			}
+			if test.code != 201 {
+				checkError(t, got, name, test.says)
+				return
+			}
+			var inspection metal3.HostInspection
+			got.into(t, 201, &inspection)
+			if inspection.Kind != "HostInspection" || inspection.Name != name || inspection.ManagedFields != nil || inspection.Status.State == "" {
+				t.Errorf("the answer is %+v", inspection)
+			}
+		})
+	}
+	t.Run("get", func(t *testing.T) { testGetInspect(t, s) })
+	t.Run("disabled by the annotation", func(t *testing.T) { testInspectDisabled(t, s) })
+}
+
+// testInspectDisabled: the older way to disable inspections, an annotation that is
+// also the one that asks for them, stays as it is.
+func testInspectDisabled(t *testing.T, s *server) {
+	s.register(t, "disabled", func(h *metal3.BareMetalHost, _ *ironic.Node) {
+		h.Annotations = map[string]string{metal3.InspectAnnotation: metal3.InspectAnnotationValueDisabled}
+	})
+	s.nodes.script(nil, nil)
+	got := s.do(t, "POST", hostsPath+"/disabled/inspect", `{}`)
+	if got.code != 409 || !strings.Contains(got.status(t).Message, "inspection is disabled") {
+		t.Errorf("HTTP %d: %s", got.code, got.body)
+	}
+	if value := s.recorded(t, "disabled").Annotations[metal3.InspectAnnotation]; value != metal3.InspectAnnotationValueDisabled {
+		t.Errorf("the annotation is now %q", value)
+	}
+}
+
+func testGetInspect(t *testing.T, s *server) {
+	begun := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	ended := begun.Add(5 * time.Minute)
+	s.register(t, "get", func(_ *metal3.BareMetalHost, n *ironic.Node) {
+		n.ProvisionState, n.InspectionStartedAt = ironic.InspectWait, &begun
+	})
+	read := func() metal3.HostInspection {
+		var inspection metal3.HostInspection
+		s.do(t, "GET", hostsPath+"/get/inspect", "").into(t, 200, &inspection)
+		return inspection
+	}
+	if got := read().Status; got.State != "inspect wait" || !got.StartedAt.Time.Equal(begun) || got.FinishedAt != nil {
+		t.Errorf("under way: %+v", got)
+	}
+	// Ironic forgets the beginning as soon as the inspection has ended; the host
+	// remembers.
+	if err := record(t.Context(), s.hosts, namespace, "get", func(status *metal3.BareMetalHostStatus) {
+		status.OperationHistory.Inspect.Start = metav1.NewTime(begun)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.nodes.edit("get", func(n *ironic.Node) {
+		n.ProvisionState, n.InspectionStartedAt, n.InspectionFinishedAt, n.LastError = ironic.InspectFail, nil, &ended, "timeout"
+	})
+	if got := read().Status; got.State != "inspect failed" || !got.StartedAt.Time.Equal(begun) || !got.FinishedAt.Time.Equal(ended) || got.LastError != "timeout" {
+		t.Errorf("failed: %+v", got)
+	}
+}

@@ -1,0 +1,146 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// schema is the part of an OpenAPI schema, v2 or v3, that describes.
+type schema struct {
+	Ref         string            `json:"$ref"`
+	Description string            `json:"description"`
+	Properties  map[string]schema `json:"properties"`
+	Items       *schema           `json:"items"`
+	AllOf       []schema          `json:"allOf"`
+	ListType    string            `json:"x-kubernetes-list-type"`
+	ListMapKeys []string          `json:"x-kubernetes-list-map-keys"`
+}
+
+// document is an OpenAPI document, v2 or v3.
+type document struct {
+	Info        struct{ Title, Version string } `json:"info"`
+	Paths       map[string]map[string]json.RawMessage
+	Definitions map[string]schema `json:"definitions"`
+	Components  struct {
+		Schemas map[string]schema `json:"schemas"`
+	} `json:"components"`
+}
+
+func (d document) schemas() map[string]schema {
+	if d.Definitions != nil {
+		return d.Definitions
+	}
+	return d.Components.Schemas
+}
+
+// refers is the name of the schema that a property refers to, if it does.
+func (s schema) refers() string {
+	for _, one := range append([]schema{s}, s.AllOf...) {
+		if one.Ref != "" {
+			return one.Ref[strings.LastIndex(one.Ref, "/")+1:]
+		}
+	}
+	if s.Items != nil {
+		return s.Items.refers()
+	}
+	return ""
+}
+
+func TestOpenAPI(t *testing.T) {
+	s := startServer(t, true)
+	for version, path := range map[string]string{"v2": "/openapi/v2", "v3": "/openapi/v3/apis/metal3.io/v1alpha1"} {
+		t.Run(version, func(t *testing.T) {
+			got := s.do(t, "GET", path, "", "Accept: application/json")
+			if strings.Contains(string(got.body), "__internal") {
+				t.Error("clients are told of a version __internal")
+			}
+			if strings.Contains(string(got.body), "vnd.kubernetes.protobuf") && version == "v3" {
+				t.Error("clients are offered protobuf")
+			}
+			var doc document
+			got.into(t, 200, &doc)
+			if doc.Info.Title != "metal3-apiserver" || doc.Info.Version != "test" {
+				t.Errorf("it is the API of %+v", doc.Info)
+			}
+			testDescriptions(t, doc)
+			testPaths(t, doc)
+		})
+	}
+}
+
+// testDescriptions walks all that a user can write or read of each kind:
+// `kubectl explain` has something to say about every field.
+func testDescriptions(t *testing.T, doc document) {
+	all := doc.schemas()
+	fields := 0
+	seen := map[string]bool{}
+	var walk func(name string)
+	walk = func(name string) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		s, ok := all[name]
+		if !ok {
+			t.Errorf("there is no schema %s", name)
+			return
+		}
+		if s.Description == "" {
+			t.Errorf("%s has no description", name)
+		}
+		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
+			fields++
+			property := s.Properties[field]
+			if property.Description == "" {
+				t.Errorf("%s.%s has no description", name, field)
+			}
+			if next := property.refers(); next != "" {
+				walk(next)
+			}
+		}
+	}
+	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HardwareData", "HardwareDataList"} {
+		walk("io.metal3.v1alpha1." + kind)
+	}
+	t.Logf("%d fields in %d types", fields, len(seen))
+	if fields < 200 {
+		t.Errorf("only %d fields were found", fields)
+	}
+	conditions := all["io.metal3.v1alpha1.BareMetalHostStatus"].Properties["conditions"]
+	if conditions.ListType != "map" || fmt.Sprint(conditions.ListMapKeys) != "[type]" {
+		t.Errorf("conditions are a list of type %q by %v: two managers of conditions could not apply theirs", conditions.ListType, conditions.ListMapKeys)
+	}
+}
+
+func testPaths(t *testing.T, doc document) {
+	const host = groupPath + "/namespaces/{namespace}/baremetalhosts/{name}"
+	want := map[string]string{
+		groupPath + "/baremetalhosts":                        "get",
+		groupPath + "/namespaces/{namespace}/baremetalhosts": "delete,get,post",
+		host:              "delete,get,patch,put",
+		host + "/status":  "get,patch,put",
+		host + "/power":   "get,post",
+		host + "/inspect": "get,post",
+		host + "/retry":   "post",
+
+		groupPath + "/hardwaredata":                               "get",
+		groupPath + "/namespaces/{namespace}/hardwaredata":        "delete,get,post",
+		groupPath + "/namespaces/{namespace}/hardwaredata/{name}": "delete,get,patch,put",
+	}
+	for path, verbs := range want {
+		var got []string
+		for verb := range doc.Paths[path] {
+			if verb != "parameters" {
+				got = append(got, verb)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, ",") != verbs {
+			t.Errorf("%s: %v, want %s", path, got, verbs)
+		}
+	}
+}

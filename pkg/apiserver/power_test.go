@@ -1,0 +1,181 @@
+package apiserver_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+var (
+	lockedNow    = refusal(409, "Node n is locked by host conductor-0, please retry after the current operation is completed.")
+	noSoftPower  = refusal(400, "Driver fake-hardware does not support soft power off.")
+	wrongState   = refusal(400, "The requested action \"power off\" can not be performed on node n while it is in state \"deleting\".")
+	internalFail = refusal(500, "")
+	noWorker     = refusal(503, "Requested action cannot be performed due to lack of free conductor workers.")
+)
+
+// onlySoft answers a change that is asked for softly with err.
+func onlySoft(err error) func(string) error {
+	return func(call string) error {
+		if strings.Contains(call, ": soft ") {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestPower(t *testing.T) {
+	s := startServer(t, true)
+	off := func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.Online = false }
+	node := func(change func(*ironic.Node)) func(*metal3.BareMetalHost, *ironic.Node) {
+		return func(_ *metal3.BareMetalHost, n *ironic.Node) { change(n) }
+	}
+	tests := []struct {
+		name   string
+		body   string
+		before func(*metal3.BareMetalHost, *ironic.Node) // by default on, available, not locked
+		getErr error
+		do     func(string) error
+		code   int
+		says   string   // in the error, or in status.message
+		retry  string   // Retry-After
+		calls  []string // to Ironic
+		online bool     // of the spec, afterwards
+		mode   metal3.PowerMode
+	}{
+		// What is done
+		{name: "off", body: `{"spec":{"action":"off"}}`, code: 201, calls: []string{"soft power off within 3m0s"}, mode: "soft"},
+		{name: "off hard", body: `{"spec":{"action":"off","mode":"hard"}}`, code: 201, calls: []string{"power off within 0s"}, mode: "hard"},
+		{name: "on", body: `{"spec":{"action":"on"}}`, before: off, code: 201, calls: []string{"power on within 0s"}, online: true},
+		{name: "on again", body: `{"spec":{"action":"on"}}`, code: 201, calls: []string{"power on within 0s"}, online: true},
+		{name: "reboot", body: `{"spec":{"action":"reboot"}}`, code: 201, calls: []string{"soft rebooting within 3m0s"}, online: true, mode: "soft"},
+		{name: "reboot hard", body: `{"spec":{"action":"reboot","mode":"hard"}}`, code: 201, calls: []string{"rebooting within 0s"}, online: true, mode: "hard"},
+		{name: "with kind and name", body: `{"apiVersion":"metal3.io/v1alpha1","kind":"HostPower","metadata":{"name":"NAME","namespace":"metal3"},"spec":{"action":"off"}}`,
+			code: 201, calls: []string{"soft power off within 3m0s"}, mode: "soft"},
+		{name: "a status in the request", body: `{"spec":{"action":"off"},"status":{"message":"not so"}}`, code: 201, calls: []string{"soft power off within 3m0s"}, mode: "soft"},
+		{name: "no soft power off", body: `{"spec":{"action":"off"}}`, do: onlySoft(noSoftPower), code: 201,
+			calls: []string{"soft power off within 3m0s", "power off within 0s"}, mode: "hard",
+			says: "soft was refused, hard was used instead: Driver fake-hardware does not support soft power off."},
+		{name: "no soft reboot", body: `{"spec":{"action":"reboot"}}`, do: onlySoft(noSoftPower), code: 201, online: true,
+			calls: []string{"soft rebooting within 3m0s", "rebooting within 0s"}, mode: "hard", says: "hard was used instead"},
+		{name: "in a failed state", body: `{"spec":{"action":"off"}}`, code: 201, calls: []string{"soft power off within 3m0s"}, mode: "soft",
+			before: node(func(n *ironic.Node) { n.ProvisionState, n.TargetProvisionState = ironic.CleanFail, "available" })},
+
+		// What the host's state does not allow
+		{name: "locked", body: `{"spec":{"action":"off"}}`, before: node(func(n *ironic.Node) { n.Reservation = "conductor-0" }),
+			code: 429, says: "locked by conductor conductor-0", retry: "2", online: true},
+		{name: "in transit", body: `{"spec":{"action":"off"}}`, before: node(func(n *ironic.Node) { n.ProvisionState, n.TargetProvisionState = ironic.CleanWait, "available" }),
+			code: 409, says: "clean wait", online: true},
+		{name: "not verified", body: `{"spec":{"action":"on"}}`, code: 409, says: "wrong password", online: true,
+			before: func(h *metal3.BareMetalHost, n *ironic.Node) {
+				h.Status.ErrorMessage, n.ProvisionState = "wrong password", ironic.Enroll
+			}},
+		{name: "not registered", body: `{"spec":{"action":"on"}}`, code: 409, says: "not registered in Ironic yet", online: true,
+			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Status.Provisioning.ID = "" }},
+		{name: "node lost", body: `{"spec":{"action":"on"}}`, code: 409, says: "no node", online: true,
+			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Status.Provisioning.ID = "gone" }},
+		{name: "reboot of one that is to be off", body: `{"spec":{"action":"reboot"}}`, before: off, code: 409, says: "use the action on"},
+		{name: "off is disabled", body: `{"spec":{"action":"off"}}`, code: 422, says: "spec.action", online: true,
+			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.DisablePowerOff = true }},
+
+		// What Ironic refuses: the spec is as before
+		{name: "locked since", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(lockedNow), code: 429, says: "locked", retry: "2",
+			calls: []string{"power off within 0s"}, online: true},
+		{name: "refused", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(wrongState), code: 409, says: `while it is in state "deleting"`,
+			calls: []string{"power off within 0s"}, online: true},
+		{name: "on refused", body: `{"spec":{"action":"on"}}`, before: off, do: always(wrongState), code: 409, says: "Ironic refused",
+			calls: []string{"power on within 0s"}},
+		{name: "soft and hard refused", body: `{"spec":{"action":"off"}}`, do: always(wrongState), code: 409, says: "Ironic refused",
+			calls: []string{"soft power off within 3m0s", "power off within 0s"}, online: true},
+		{name: "gone since", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(refusal(404, "Node n could not be found.")), code: 409, says: "no node",
+			calls: []string{"power off within 0s"}, online: true},
+
+		// Ironic away
+		{name: "away", body: `{"spec":{"action":"off"}}`, getErr: silence, code: 503, says: "nothing was done", retry: "1", online: true},
+		{name: "no answer", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
+			calls: []string{"power off within 0s"}},
+		{name: "no answer to soft", body: `{"spec":{"action":"off"}}`, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
+			calls: []string{"soft power off within 3m0s"}},
+		{name: "HTTP 500", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(internalFail), code: 503, says: "HTTP 500", retry: "1",
+			calls: []string{"power off within 0s"}},
+		{name: "no worker", body: `{"spec":{"action":"on"}}`, before: off, do: always(noWorker), code: 503, says: "HTTP 503", retry: "1",
+			calls: []string{"power on within 0s"}, online: true},
+		{name: "an error of no known kind", body: `{"spec":{"action":"on"}}`, do: always(errors.New("odd")), code: 503, says: "odd", retry: "1",
+			calls: []string{"power on within 0s"}, online: true},
+		// Clients repeat by themselves what has a Retry-After: not a reboot that may have begun.
+		{name: "reboot without answer", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(silence), code: 504, says: "look before you try again",
+			calls: []string{"rebooting within 0s"}, online: true},
+
+		// Bad requests
+		{name: "unknown action", body: `{"spec":{"action":"explode"}}`, code: 422, says: "spec.action", online: true},
+		{name: "unknown mode", body: `{"spec":{"action":"off","mode":"medium"}}`, code: 422, says: "spec.mode", online: true},
+		{name: "no action", body: `{}`, code: 422, says: "spec.action", online: true},
+		{name: "empty body", body: ``, code: 400, online: true},
+		{name: "not JSON", body: `action: off`, code: 400, online: true},
+		{name: "wrong type", body: `{"spec":{"action":1}}`, code: 400, online: true},
+		{name: "another name", body: `{"metadata":{"name":"another"},"spec":{"action":"off"}}`, code: 400, says: "another", online: true},
+		{name: "another namespace", body: `{"metadata":{"namespace":"another"},"spec":{"action":"off"}}`, code: 400, online: true},
+		{name: "another kind", body: `{"apiVersion":"metal3.io/v1alpha1","kind":"HostInspection","spec":{}}`, code: 400, online: true},
+		{name: "an unknown kind", body: `{"apiVersion":"metal3.io/v1alpha1","kind":"Hammer","spec":{}}`, code: 400, online: true},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			name := fmt.Sprintf("power-%d", i)
+			s.register(t, name, test.before)
+			s.nodes.script(test.getErr, test.do)
+			defer s.nodes.script(nil, nil)
+			got := s.do(t, "POST", hostsPath+"/"+name+"/power", strings.ReplaceAll(test.body, "NAME", name))
+
+			var calls []string
+			for _, call := range s.nodes.changes() {
+				calls = append(calls, strings.TrimPrefix(call, name+": "))
+			}
+			if diff := cmp.Diff(test.calls, calls); diff != "" {
+				t.Errorf("calls to Ironic (- want, + got):\n%s", diff)
+			}
+			if online := s.recorded(t, name).Spec.Online; online != test.online {
+				t.Errorf("spec.online is %t", online)
+			}
+			if got := got.header.Get("Retry-After"); got != test.retry {
+				t.Errorf("Retry-After is %q, want %q", got, test.retry)
+			}
+			if got.code != test.code {
+				t.Fatalf("HTTP %d: %s", got.code, got.body)
+			}
+			if test.code != 201 {
+				checkError(t, got, name, test.says)
+				return
+			}
+			var power metal3.HostPower
+			got.into(t, 201, &power)
+			if power.Kind != "HostPower" || power.APIVersion != "metal3.io/v1alpha1" || power.Name != name || power.Namespace != namespace || power.ManagedFields != nil {
+				t.Errorf("the answer is %+v", power)
+			}
+			if power.Status.PowerState != "power on" || power.Status.Mode != test.mode || !strings.Contains(power.Status.Message, test.says) || test.says == "" && power.Status.Message != "" {
+				t.Errorf("status is %+v", power.Status)
+			}
+		})
+	}
+}
+
+// checkError holds an error to what every client can use: a Status, with a
+// message that names the host and says what is the matter.
+func checkError(t *testing.T, got answer, name, says string) {
+	t.Helper()
+	status := got.status(t)
+	text := status.Message
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			text += " " + cause.Field
+		}
+	}
+	if int(status.Code) != got.code || status.Reason == "" || !strings.Contains(text, says) || says != "" && !strings.Contains(text, name) {
+		t.Errorf("want %q about %s in: %s", says, name, got.body)
+	}
+}

@@ -1,0 +1,198 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/informers/externalversions"
+)
+
+func TestWatch(t *testing.T) {
+	for name, cache := range map[string]bool{"watch cache off": false, "watch cache on": true} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, cache)
+			t.Run("informer", func(t *testing.T) { testInformer(t, s) })
+			t.Run("rows", func(t *testing.T) { testWatchedRows(t, s) })
+			t.Run("warnings", func(t *testing.T) { testWarnings(t, s) })
+		})
+	}
+}
+
+// testInformer runs a client-go informer, which begins with a WatchList, beside a
+// client that lists. What a list shows, the informer is told too, in order.
+func testInformer(t *testing.T, s *server) {
+	const rounds, hosts = 200, 3
+	for i := range hosts {
+		s.create(t, fmt.Sprintf("informed-%d", i))
+	}
+	clients := s.clientset()
+	factory := externalversions.NewSharedInformerFactoryWithOptions(clients, 0, externalversions.WithNamespace(namespace))
+	informer := factory.Metal3().V1alpha1().BareMetalHosts().Informer()
+	var mu sync.Mutex
+	told := map[string]string{} // what the informer was told, by resourceVersion
+	last := map[string]string{} // the newest resourceVersion of each host
+	handle := func(obj any) {
+		host := obj.(*metal3.BareMetalHost)
+		mu.Lock()
+		defer mu.Unlock()
+		told[host.ResourceVersion] = host.Status.ErrorMessage
+		if before, ok := last[host.Name]; ok {
+			if order, err := resourceversion.CompareResourceVersion(before, host.ResourceVersion); err != nil || order >= 0 {
+				t.Errorf("%s: resourceVersion %s comes after %s", host.Name, host.ResourceVersion, before)
+			}
+		}
+		last[host.Name] = host.ResourceVersion
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: handle, UpdateFunc: func(_, obj any) { handle(obj) }}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	ctx, stop := context.WithCancel(t.Context())
+	defer factory.Shutdown()
+	defer stop()
+	factory.StartWithContext(ctx)
+	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
+		t.Fatal("the informer does not sync")
+	}
+	synced := time.Since(began)
+	if synced > 2*time.Second {
+		t.Errorf("the informer took %s to sync", synced)
+	}
+	if n := len(informer.GetStore().ListKeys()); n != hosts {
+		t.Errorf("the informer knows %d hosts", n)
+	}
+
+	shown := map[string]string{}
+	for round := range rounds {
+		s.live.say(fmt.Sprintf("informed-%d", round%hosts), fmt.Sprintf("error number %d", round))
+		list, err := clients.Metal3V1alpha1().BareMetalHosts(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, host := range list.Items {
+			shown[host.ResourceVersion] = host.Status.ErrorMessage
+		}
+	}
+	missing := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		n := 0
+		for version, message := range shown {
+			if got, ok := told[version]; !ok {
+				n++
+			} else if got != message {
+				t.Errorf("resourceVersion %s is %q in a list and %q in the informer", version, message, got)
+			}
+		}
+		return n
+	}
+	eventually(t, "the informer was told all that the lists have shown", func() bool { return missing() == 0 })
+	t.Logf("the informer synced in %s and was told all of %d states", synced.Round(time.Millisecond), len(shown))
+}
+
+// stream opens a watch and returns a reader of its events.
+func (s *server) stream(t *testing.T, query string, headers map[string]string) (http.Header, func(object any) string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), "GET", s.url+hostsPath+"?watch=true&"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("watch: %s", response.Status)
+	}
+	lines := bufio.NewReader(response.Body)
+	return response.Header, func(object any) string {
+		t.Helper()
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := struct {
+			Type   string
+			Object any
+		}{Object: object}
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		return event.Type
+	}
+}
+
+// testWatchedRows: `kubectl get -w` prints rows, with one header.
+func testWatchedRows(t *testing.T, s *server) {
+	s.create(t, "rows")
+	asTable := map[string]string{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+	_, next := s.stream(t, "fieldSelector=metadata.name%3Drows&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", asTable)
+	var first, bookmark, second metav1.Table
+	if kind := next(&first); kind != "ADDED" || len(first.ColumnDefinitions) != 13 || len(first.Rows) != 1 || first.Rows[0].Cells[0] != "rows" {
+		t.Errorf("first event %s: %d columns, rows %v", kind, len(first.ColumnDefinitions), first.Rows)
+	}
+	if kind := next(&bookmark); kind != "BOOKMARK" {
+		t.Errorf("the initial events end with %s", kind)
+	}
+	s.live.say("rows", "fan failed")
+	if got := s.do(t, "GET", hostsPath+"/rows", ""); got.code != 200 {
+		t.Fatalf("HTTP %d", got.code)
+	}
+	if kind := next(&second); kind != "MODIFIED" || len(second.ColumnDefinitions) != 0 || second.Rows[0].Cells[7] != "fan failed" {
+		t.Errorf("next event %s: %d columns, rows %v", kind, len(second.ColumnDefinitions), second.Rows)
+	}
+}
+
+// testWarnings: what is not live says so, wherever it is read.
+func testWarnings(t *testing.T, s *server) {
+	s.create(t, "stale")
+	const why = "live status is not available, Ironic: connection refused; status is as of 2026-11-21T07:00:00Z"
+	reads := map[string]func(t *testing.T) string{
+		"get":        func(t *testing.T) string { return s.warningOf(t, "/stale") },
+		"get status": func(t *testing.T) string { return s.warningOf(t, "/stale/status") },
+		"list":       func(t *testing.T) string { return s.warningOf(t, "") },
+		"list by name at any resourceVersion": func(t *testing.T) string {
+			return s.warningOf(t, "?fieldSelector=metadata.name%3Dstale&resourceVersion=0")
+		},
+		"watch": func(t *testing.T) string {
+			header, _ := s.stream(t, "", nil)
+			return header.Get("Warning")
+		},
+	}
+	for name, read := range reads {
+		t.Run(name, func(t *testing.T) {
+			if got := read(t); got != "" {
+				t.Errorf("a fresh answer has the warning %q", got)
+			}
+			s.live.leave(why)
+			defer s.live.leave("")
+			if got := read(t); got != `299 - "`+why+`"` {
+				t.Errorf("the warning is %q", got)
+			}
+		})
+	}
+}
+
+func (s *server) warningOf(t *testing.T, path string) string {
+	t.Helper()
+	got := s.do(t, "GET", hostsPath+path, "")
+	if got.code != http.StatusOK {
+		t.Errorf("HTTP %d: %s", got.code, got.body)
+	}
+	return got.header.Get("Warning")
+}

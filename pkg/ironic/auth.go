@@ -1,0 +1,260 @@
+package ironic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"k8s.io/klog/v2"
+)
+
+// authenticator makes the gophercloud client that carries the credentials.
+type authenticator interface {
+	// client returns the client to use now.
+	client(ctx context.Context) (*gophercloud.ServiceClient, error)
+	// renew is called when Ironic refused the credentials of a client. It
+	// tells whether it is worth trying again.
+	renew(ctx context.Context, refused *gophercloud.ServiceClient) bool
+}
+
+func newAuthenticator(cfg Config, t *transport) (authenticator, error) {
+	httpClient := http.Client{
+		Transport: t,
+		// For the requests that gophercloud makes without a context.
+		Timeout: cfg.Timeout,
+		// Ironic does not redirect, and a POST would become a GET.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	endpoint := ""
+	if cfg.Endpoint != "" {
+		var err error
+		if endpoint, err = baseURL(cfg.Endpoint); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case cfg.Cloud != "":
+		k := &keystone{cfg: cfg, endpoint: endpoint, http: httpClient, login: make(chan struct{}, 1)}
+		_, _, err := k.options()
+		return k, err
+	case cfg.UsernameFile != "":
+		b := &basic{cfg: cfg, endpoint: endpoint, http: httpClient}
+		_, err := b.load()
+		return b, err
+	default:
+		sc, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: endpoint})
+		if err != nil {
+			return nil, err
+		}
+		sc.HTTPClient = httpClient
+		return anonymous{sc}, nil
+	}
+}
+
+// anonymous is for auth_strategy=noauth.
+type anonymous struct{ sc *gophercloud.ServiceClient }
+
+func (a anonymous) client(context.Context) (*gophercloud.ServiceClient, error) { return a.sc, nil }
+
+func (a anonymous) renew(context.Context, *gophercloud.ServiceClient) bool { return false }
+
+// basic is for auth_strategy=http_basic.
+type basic struct {
+	cfg      Config
+	endpoint string
+	http     http.Client
+
+	mu             sync.Mutex
+	user, password string
+	sc             *gophercloud.ServiceClient
+}
+
+func (b *basic) client(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	sc, err := b.load()
+	if err != nil && sc != nil {
+		klog.FromContext(ctx).Error(err, "Cannot read the Ironic credentials, going on with those from before")
+		return sc, nil
+	}
+	return sc, err
+}
+
+// load reads the files. On an error it returns the client from before as well.
+func (b *basic) load() (*gophercloud.ServiceClient, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	user, err := readTrimmed("user name", b.cfg.UsernameFile)
+	if err != nil {
+		return b.sc, err
+	}
+	password, err := readTrimmed("password", b.cfg.PasswordFile)
+	if err != nil {
+		return b.sc, err
+	}
+	if b.sc != nil && user == b.user && password == b.password {
+		return b.sc, nil
+	}
+	sc, err := httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{
+		IronicEndpoint: b.endpoint, IronicUser: user, IronicUserPassword: password,
+	})
+	if err != nil {
+		return b.sc, err
+	}
+	sc.HTTPClient = b.http
+	b.user, b.password, b.sc = user, password, sc
+	return sc, nil
+}
+
+// renew finds that the files have changed since the request was built.
+func (b *basic) renew(ctx context.Context, refused *gophercloud.ServiceClient) bool {
+	sc, err := b.client(ctx)
+	return err == nil && sc != refused
+}
+
+func readTrimmed(what, path string) (string, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("the Ironic %s file: %w", what, err)
+	}
+	value := strings.TrimSpace(string(content))
+	if value == "" {
+		return "", fmt.Errorf("the Ironic %s file %s is empty", what, path)
+	}
+	return value, nil
+}
+
+// keystone is for auth_strategy=keystone. The login is left until Ironic is
+// needed, and repeated when the token is refused; clouds.yaml is read again
+// each time.
+type keystone struct {
+	cfg      Config
+	endpoint string // replaces the one of the catalog when not empty
+	http     http.Client
+
+	login chan struct{} // held during a login; a mutex that knows contexts
+
+	mu sync.Mutex
+	sc *gophercloud.ServiceClient
+}
+
+func cloudOptions(cfg Config) []clouds.ParseOption {
+	options := []clouds.ParseOption{clouds.WithCloudName(cfg.Cloud)}
+	if cfg.CAFile != "" {
+		options = append(options, clouds.WithCACertPath(cfg.CAFile))
+	}
+	if cfg.CertFile != "" {
+		options = append(options, clouds.WithClientCertPath(cfg.CertFile), clouds.WithClientKeyPath(cfg.KeyFile))
+	}
+	if cfg.Insecure {
+		options = append(options, clouds.WithInsecure(true))
+	}
+	return options
+}
+
+func (k *keystone) options() (gophercloud.AuthOptions, gophercloud.EndpointOpts, error) {
+	auth, endpoint, _, err := clouds.Parse(cloudOptions(k.cfg)...)
+	if err == nil && auth.IdentityEndpoint == "" {
+		err = errors.New("clouds.yaml has no auth_url for it")
+	}
+	if err != nil {
+		return auth, endpoint, fmt.Errorf("cloud %q: %w", k.cfg.Cloud, err)
+	}
+	return auth, endpoint, nil
+}
+
+func (k *keystone) known() *gophercloud.ServiceClient {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sc
+}
+
+func (k *keystone) client(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	if sc := k.known(); sc != nil {
+		return sc, nil
+	}
+	select {
+	case k.login <- struct{}{}:
+		defer func() { <-k.login }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if sc := k.known(); sc != nil {
+		return sc, nil
+	}
+	sc, err := k.authenticate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sc = sc
+	return sc, nil
+}
+
+func (k *keystone) authenticate(ctx context.Context) (*gophercloud.ServiceClient, error) {
+	auth, search, err := k.options()
+	if err != nil {
+		return nil, err
+	}
+	provider, err := openstack.NewClient(auth.IdentityEndpoint)
+	if err != nil {
+		return nil, err
+	}
+	provider.HTTPClient = k.http
+	if err := openstack.Authenticate(ctx, provider, auth); err != nil {
+		return nil, err
+	}
+	endpoint := k.endpoint
+	if endpoint == "" {
+		// Not openstack.NewBareMetalV1: where the catalog has no /v1 in the URL,
+		// it asks Ironic about it in a request that knows no context.
+		search.ApplyDefaults("baremetal")
+		if endpoint, err = provider.EndpointLocator(search); err != nil {
+			return nil, err
+		}
+		if endpoint, err = baseURL(endpoint); err != nil {
+			return nil, err
+		}
+	}
+	sc, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: endpoint})
+	if err != nil {
+		return nil, err
+	}
+	sc.ProviderClient = provider
+	return sc, nil
+}
+
+// renew drops a token that has expired or was revoked.
+func (k *keystone) renew(_ context.Context, refused *gophercloud.ServiceClient) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sc == refused {
+		k.sc = nil
+	}
+	return true
+}
+
+// authError explains a login that failed. Only what the server said is taken
+// from it, never what was sent.
+func authError(op string, err error, waited time.Duration) error {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &answer) {
+		message, _ := decodeMessage(answer.Body)
+		return &UnavailableError{Op: op, class: "auth",
+			Reason: strings.TrimSuffix(fmt.Sprintf("Keystone answered HTTP %d: %s", answer.Actual, message), ": ")}
+	}
+	var endpoint *gophercloud.ErrEndpointNotFound
+	if errors.As(err, &endpoint) {
+		return &UnavailableError{Op: op, class: "auth", Reason: "the service catalog of Keystone has no baremetal endpoint for this region and interface"}
+	}
+	return transportError(op, err, waited)
+}

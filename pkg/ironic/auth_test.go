@@ -1,0 +1,292 @@
+package ironic
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// basicAuth guards as Ironic's http_basic does: below /v1/, not /v1 itself.
+func basicAuth(accepted func() (user, password string), next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		wantUser, wantPassword := accepted()
+		if user != wantUser || password != wantPassword {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"message":"Incorrect username or password","code":401}}`)
+			return
+		}
+		next(w, r)
+	}
+}
+
+func TestBasicAuthRotates(t *testing.T) {
+	dir := t.TempDir()
+	userFile, passwordFile := filepath.Join(dir, "username"), filepath.Join(dir, "password")
+	writeFile(t, userFile, "admin\n")
+	writeFile(t, passwordFile, " first \n")
+	password := "first"
+	f := newFake(t, newestMinor, basicAuth(func() (string, string) { return "admin", password }, answer(200, "{}")))
+	c := f.client(func(cfg *Config) { cfg.UsernameFile, cfg.PasswordFile = userFile, passwordFile })
+	ctx := within(t, time.Minute)
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	password = "second"
+	_, err := c.GetNode(ctx, "a")
+	if !IsUnavailable(err) || ReasonOf(err) != "credentials refused (HTTP 401)" {
+		t.Errorf("with the old password: %v", err)
+	}
+	if strings.Contains(err.Error(), "first") {
+		t.Errorf("the error shows the password: %v", err)
+	}
+	writeFile(t, passwordFile, "second") // the same instant and length do not matter
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Errorf("with the new password: %v", err)
+	}
+	if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+		t.Errorf("write with the new password: %v", err)
+	}
+	// A file that cannot be read for a moment changes nothing.
+	writeFile(t, passwordFile, "")
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Errorf("with an empty file: %v", err)
+	}
+}
+
+// The files change after the request was built: it is sent again.
+func TestBasicAuthRotatesDuringRequest(t *testing.T) {
+	dir := t.TempDir()
+	userFile, passwordFile := filepath.Join(dir, "username"), filepath.Join(dir, "password")
+	writeFile(t, userFile, "admin")
+	writeFile(t, passwordFile, "first")
+	f := newFake(t, newestMinor, basicAuth(func() (string, string) {
+		writeFile(t, passwordFile, "second")
+		return "admin", "second"
+	}, answer(202, "")))
+	c := f.client(func(cfg *Config) { cfg.UsernameFile, cfg.PasswordFile = userFile, passwordFile })
+	if err := c.SetPowerState(t.Context(), "a", TargetPowerOn, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBasicAuthFilesAtStart(t *testing.T) {
+	dir := t.TempDir()
+	empty, full := filepath.Join(dir, "empty"), filepath.Join(dir, "full")
+	writeFile(t, empty, "\n")
+	writeFile(t, full, "x")
+	for _, cfg := range []Config{
+		{Endpoint: "http://a", UsernameFile: filepath.Join(dir, "missing"), PasswordFile: full},
+		{Endpoint: "http://a", UsernameFile: full, PasswordFile: empty},
+		{Endpoint: "http://a", CAFile: filepath.Join(dir, "missing")},
+		{Endpoint: "http://a", CAFile: full},
+		{Endpoint: "http://a", CertFile: full, KeyFile: full},
+		{Cloud: "nowhere"},
+	} {
+		t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "missing"))
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%+v is accepted", cfg)
+		}
+	}
+}
+
+// fakeKeystone issues tokens for one password.
+type fakeKeystone struct {
+	*httptest.Server
+	mu       sync.Mutex
+	password string
+	endpoint string // Ironic's, in the catalog; none when empty
+	token    string
+	logins   int
+}
+
+func newKeystone(t *testing.T) *fakeKeystone {
+	k := &fakeKeystone{password: "s3cret"}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v3/auth/tokens", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.logins++
+		w.Header().Set("Content-Type", "application/json")
+		if !strings.Contains(string(body), `"password":"`+k.password+`"`) {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"code":401,"message":"The request you have made requires authentication.","title":"Unauthorized"}}`)
+			return
+		}
+		k.token = fmt.Sprintf("token-%d", k.logins)
+		catalog := []any{}
+		if k.endpoint != "" {
+			catalog = append(catalog, map[string]any{"type": "baremetal", "name": "ironic", "endpoints": []any{
+				map[string]any{"interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": k.endpoint},
+			}})
+		}
+		w.Header().Set("X-Subject-Token", k.token)
+		w.WriteHeader(http.StatusCreated)
+		json.NewEncoder(w).Encode(map[string]any{"token": map[string]any{ //nolint:errcheck // The client notices.
+			"expires_at": "2099-01-01T00:00:00.000000Z", "catalog": catalog,
+		}})
+	})
+	k.Server = httptest.NewServer(mux)
+	t.Cleanup(k.Close)
+	return k
+}
+
+// guard accepts the token issued last.
+func (k *fakeKeystone) guard(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		k.mu.Lock()
+		token := k.token
+		k.mu.Unlock()
+		if token == "" || r.Header.Get("X-Auth-Token") != token {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"message":"The request you have made requires authentication.","code":401}}`)
+			return
+		}
+		next(w, r)
+	}
+}
+
+func (k *fakeKeystone) set(change func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	change()
+}
+
+func (k *fakeKeystone) cloud(t *testing.T, password string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "clouds.yaml")
+	t.Setenv("OS_CLIENT_CONFIG_FILE", path)
+	k.writeCloud(t, path, password)
+}
+
+func (k *fakeKeystone) writeCloud(t *testing.T, path, password string) {
+	t.Helper()
+	writeFile(t, path, fmt.Sprintf(`clouds:
+  metal:
+    region_name: RegionOne
+    auth:
+      auth_url: %s/v3
+      username: admin
+      password: %s
+      project_name: admin
+      user_domain_name: Default
+      project_domain_name: Default
+`, k.URL, password))
+}
+
+func TestKeystone(t *testing.T) {
+	k := newKeystone(t)
+	k.cloud(t, "s3cret")
+	f := newFake(t, newestMinor, k.guard(answer(200, "{}")))
+	for name, endpoint := range map[string]string{"versioned": f.URL + "/v1", "versionless": f.URL} {
+		t.Run(name, func(t *testing.T) {
+			k.set(func() { k.endpoint, k.logins = endpoint, 0 })
+			c := newClient(t, Config{Cloud: "metal"})
+			ctx := within(t, time.Minute)
+			var wg sync.WaitGroup
+			for range 20 {
+				wg.Go(func() {
+					if _, err := c.GetNode(ctx, "a"); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if k.logins != 1 {
+				t.Errorf("%d logins, want one for all", k.logins)
+			}
+			k.set(func() { k.token = "expired" })
+			if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+				t.Errorf("after the token expired: %v", err)
+			}
+			if k.logins != 2 {
+				t.Errorf("%d logins, want 2", k.logins)
+			}
+		})
+	}
+}
+
+func TestKeystoneFailures(t *testing.T) {
+	k := newKeystone(t)
+	path := filepath.Join(t.TempDir(), "clouds.yaml")
+	t.Setenv("OS_CLIENT_CONFIG_FILE", path)
+	k.writeCloud(t, path, "wr0ng")
+	f := newFake(t, newestMinor, k.guard(answer(200, "{}")))
+	c := newClient(t, Config{Cloud: "metal"})
+	ctx := within(t, time.Minute)
+	_, err := c.GetNode(ctx, "a")
+	if want := "Keystone answered HTTP 401: The request you have made requires authentication."; !IsUnavailable(err) || ReasonOf(err) != want {
+		t.Errorf("wrong password: %v, want %s", err, want)
+	}
+	k.writeCloud(t, path, "s3cret")
+	_, err = c.GetNode(ctx, "a")
+	if !IsUnavailable(err) || !strings.Contains(ReasonOf(err), "no baremetal endpoint") {
+		t.Errorf("Ironic not in the catalog: %v", err)
+	}
+	// The catalog is that of the token: a new login sees the new one.
+	k.set(func() { k.endpoint = f.URL + "/v1" })
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Errorf("after everything was mended: %v", err)
+	}
+}
+
+func TestKeystoneWithOwnEndpoint(t *testing.T) {
+	k := newKeystone(t)
+	k.cloud(t, "s3cret")
+	f := newFake(t, newestMinor, k.guard(answer(200, "{}")))
+	if _, err := newClient(t, Config{Cloud: "metal", Endpoint: f.URL}).GetNode(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeystoneHangs(t *testing.T) {
+	release := make(chan struct{})
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	defer hung.Close()
+	defer close(release)
+	k := &fakeKeystone{Server: hung}
+	k.cloud(t, "s3cret")
+	c := newClient(t, Config{Cloud: "metal"})
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range 8 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if _, err := c.GetNode(ctx, "a"); !IsUnavailable(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("all waited for %v, one after another", took)
+	}
+}
+
+func TestNoAuthSendsNoCredentials(t *testing.T) {
+	f := newFake(t, newestMinor, answer(200, "{}"))
+	if _, err := f.client().GetNode(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.last().Authorization; got != "" {
+		t.Errorf("sent %q", got)
+	}
+}

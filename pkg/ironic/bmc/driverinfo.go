@@ -1,0 +1,58 @@
+package bmc
+
+import (
+	"net"
+	"strings"
+)
+
+// DriverInfo returns the driver_info that Ironic's driver needs to reach the
+// BMC. It holds the password: it goes to Ironic and nowhere else.
+func (a Access) DriverInfo(username, password string) map[string]any {
+	if a.redfish() {
+		return a.redfishInfo(username, password)
+	}
+	info := map[string]any{
+		"ipmi_address":    a.endpoint.host,
+		"ipmi_port":       "623",
+		"ipmi_username":   username,
+		"ipmi_password":   password,
+		"ipmi_priv_level": a.endpoint.privLevel,
+	}
+	if a.endpoint.port != "" {
+		info["ipmi_port"] = a.endpoint.port
+	}
+	if a.endpoint.skipVerify {
+		info["ipmi_verify_ca"] = false
+	}
+	return info
+}
+
+func (a Access) redfishInfo(username, password string) map[string]any {
+	host := a.endpoint.host
+	switch {
+	case a.endpoint.port != "":
+		host = net.JoinHostPort(host, a.endpoint.port)
+	case strings.Contains(host, ":"):
+		host = "[" + host + "]"
+	}
+	scheme := "https://"
+	if a.endpoint.plainHTTP {
+		scheme = "http://"
+	}
+	info := map[string]any{
+		"redfish_address":  scheme + host,
+		"redfish_username": username,
+		"redfish_password": password,
+	}
+	// Without a system, Ironic takes the only one that the BMC has. The root of
+	// the Redfish service is not a system.
+	switch strings.TrimRight(a.endpoint.path, "/") {
+	case "", "/redfish/v1":
+	default:
+		info["redfish_system_id"] = a.endpoint.path
+	}
+	if a.endpoint.skipVerify {
+		info["redfish_verify_ca"] = false
+	}
+	return info
+}

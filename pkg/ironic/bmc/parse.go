@@ -1,0 +1,168 @@
+// Package bmc understands BMC addresses: which Ironic driver an address asks
+// for, what that driver can do, and the driver_info that it needs.
+package bmc
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// endpoint is the part of an address behind the scheme.
+type endpoint struct {
+	plainHTTP  bool
+	host       string
+	port       string
+	path       string
+	privLevel  string
+	skipVerify bool
+}
+
+// Parse understands the address of a BMC. disableCertificateVerification goes
+// into driver_info. Errors name the address without any user and password.
+func Parse(address string, disableCertificateVerification bool) (Access, error) {
+	fail := func(format string, args ...any) (Access, error) {
+		return Access{}, fmt.Errorf("BMC address %q: %w", Redact(address), fmt.Errorf(format, args...))
+	}
+	if address == "" {
+		return Access{}, errors.New("BMC address is empty")
+	}
+	// Refused before anything is taken apart: with a password in it, every part
+	// of a malformed address may be part of the password.
+	if strings.Contains(address, "@") {
+		return fail("must not hold user or password: they belong into the Secret that spec.bmc.credentialsName names (an @ in a path is written %%40)")
+	}
+	scheme, rest := split(address)
+	access, plain, ok := lookup(scheme)
+	if !ok {
+		return fail("unknown type %q; use %s", scheme, Accepted())
+	}
+	// The scheme is out of the way, because url.Parse is stricter about schemes
+	// than what is accepted here.
+	parsed, err := url.Parse("bmc://" + rest)
+	if err != nil {
+		var urlError *url.Error
+		if errors.As(err, &urlError) {
+			err = urlError.Err
+		}
+		return fail("%w; use scheme://host[:port][/path]", err)
+	}
+	host := parsed.Hostname()
+	if err := checkHost(host); err != nil {
+		return fail("%w", err)
+	}
+	if port := parsed.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fail("port %s is not between 1 and 65535", port)
+		}
+	}
+	privLevel := "ADMINISTRATOR"
+	if level := parsed.Query().Get("privilegelevel"); level != "" {
+		privLevel = strings.ToUpper(level)
+		if !slices.Contains(privLevels, privLevel) {
+			return fail("unknown privilegelevel %q; use %s", level, strings.Join(privLevels, ", "))
+		}
+	}
+	access.endpoint = endpoint{
+		plainHTTP:  plain,
+		host:       host,
+		port:       parsed.Port(),
+		path:       parsed.Path,
+		privLevel:  privLevel,
+		skipVerify: disableCertificateVerification,
+	}
+	return access, nil
+}
+
+// privLevels are the IPMI privilege levels that Ironic accepts.
+var privLevels = []string{"ADMINISTRATOR", "OPERATOR", "USER", "CALLBACK"}
+
+// Accepted lists the accepted forms of an address, for messages.
+func Accepted() string {
+	var all, redfish []string
+	for _, known := range schemes {
+		all = append(all, known.Scheme+"://")
+		if known.redfish() {
+			redfish = append(redfish, known.Scheme)
+		}
+	}
+	return fmt.Sprintf("one of %s (%s also with +http or +https), or host[:port] alone for ipmi",
+		strings.Join(all, ", "), strings.Join(redfish, ", "))
+}
+
+// Redact hides the user and password of an address that has them, also where
+// the address is malformed.
+func Redact(address string) string {
+	at := strings.LastIndex(address, "@")
+	if at < 0 {
+		return address
+	}
+	prefix := ""
+	if scheme, _, found := strings.Cut(address[:at], "://"); found {
+		if _, _, known := lookup(strings.ToLower(scheme)); known {
+			prefix = scheme + "://"
+		}
+	}
+	return prefix + "***" + address[at:]
+}
+
+var (
+	schemePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*$`)
+	portPattern   = regexp.MustCompile(`^[0-9]+([/?#]|$)`)
+)
+
+// split cuts an address into its scheme, in lower case, and what follows. Three
+// forms are in use: scheme://host, scheme:host, and host or host:port for ipmi.
+func split(address string) (scheme, rest string) {
+	if scheme, rest, found := strings.Cut(address, "://"); found {
+		return strings.ToLower(scheme), rest
+	}
+	scheme, rest, found := strings.Cut(address, ":")
+	if !found {
+		return "ipmi", address
+	}
+	scheme = strings.ToLower(scheme)
+	if _, _, known := lookup(scheme); known {
+		return scheme, rest
+	}
+	// What is not a scheme is a host. A host name with a port looks like a
+	// scheme, but for the number behind it; an IPv6 address without its brackets
+	// does too, but for the second colon.
+	if !schemePattern.MatchString(scheme) || portPattern.MatchString(rest) || strings.Contains(rest, ":") {
+		return "ipmi", address
+	}
+	return scheme, rest
+}
+
+var labelPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9])?$`)
+
+func checkHost(host string) error {
+	if host == "" {
+		return errors.New("no host; use scheme://host[:port][/path]")
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil
+	}
+	if strings.Contains(host, ":") {
+		return errors.New("not a valid host; an IPv6 address has to be in brackets, as in ipmi://[2001:db8::1]")
+	}
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	last := labels[len(labels)-1]
+	valid := len(host) <= 253
+	for _, label := range labels {
+		valid = valid && labelPattern.MatchString(label)
+	}
+	// No top-level domain is a number: 192.168.1.256 is a mistyped IP address.
+	if _, err := strconv.ParseUint(last, 10, 64); err == nil {
+		valid = false
+	}
+	if !valid {
+		return fmt.Errorf("host %q is neither an IP address nor a DNS name", host)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package ironic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+)
+
+// A burst of readers costs Ironic no more connections than allowed.
+func TestConnectionsAreBounded(t *testing.T) {
+	var underWay, most atomic.Int32
+	f := newFake(t, newestMinor, func(w http.ResponseWriter, _ *http.Request) {
+		n := underWay.Add(1)
+		defer underWay.Add(-1)
+		for {
+			before := most.Load()
+			if n <= before || most.CompareAndSwap(before, n) {
+				break
+			}
+		}
+		w.(http.Flusher).Flush() // A chunked answer must not cost the connection.
+		fmt.Fprint(w, "{}")
+	})
+	c := f.client(func(cfg *Config) { cfg.ReadConnections, cfg.WriteConnections = 3, 2 })
+	ctx := within(t, time.Minute)
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			if _, err := c.GetNode(ctx, "a"); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > 5 {
+		t.Errorf("%d requests at one time, want at most 3 reads and 2 writes", most.Load())
+	}
+	// net/http may dial once more than needed when a connection becomes free
+	// in the same moment.
+	if f.connections.Load() > 20 {
+		t.Errorf("%d connections for 200 requests: they are to be used again", f.connections.Load())
+	}
+}
+
+func TestSlowWritesDoNotHoldUpReads(t *testing.T) {
+	release := make(chan struct{})
+	arrived := make(chan struct{}, 10)
+	f := newFake(t, newestMinor, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			arrived <- struct{}{}
+			<-release
+		}
+		fmt.Fprint(w, "{}")
+	})
+	c := f.client(func(cfg *Config) { cfg.ReadConnections, cfg.WriteConnections = 1, 2 })
+	ctx := within(t, time.Minute)
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if err := c.DeleteNode(ctx, "a"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-arrived
+	<-arrived
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Errorf("read while all write connections are busy: %v", err)
+	}
+	// A third write waits, as long as its caller does.
+	err := c.DeleteNode(within(t, 50*time.Millisecond), "a")
+	if !IsUnavailable(err) || !strings.HasPrefix(ReasonOf(err), "all 2 connections busy for 5") {
+		t.Errorf("third write: %v", err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := c.DeleteNode(cancelled, "a"); !errors.Is(err, context.Canceled) || IsUnavailable(err) {
+		t.Errorf("cancelled while waiting: %v", err)
+	}
+	close(release)
+	wg.Wait()
+}
+
+// hangUp closes the connection without an answer.
+func hangUp(t *testing.T, w http.ResponseWriter) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	conn.Close()
+}
+
+func TestRetries(t *testing.T) {
+	read := func(ctx context.Context, c *Client) error { _, err := c.GetNode(ctx, "a"); return err }
+	write := func(ctx context.Context, c *Client) error { return c.SetPowerState(ctx, "a", TargetPowerOn, 0) }
+	noWorker := fault("Requested action cannot be performed due to lack of free conductor workers.")
+	for name, test := range map[string]struct {
+		do       func(context.Context, *Client) error
+		fail     func(http.ResponseWriter)
+		failures int32
+		attempts int32
+		ok       bool
+	}{
+		"read, broken connection": {read, func(w http.ResponseWriter) { hangUp(t, w) }, 2, 3, true},
+		// Twice as many: net/http itself sends a GET again where a connection
+		// that was used before turns out to be closed.
+		"read, stays broken":        {read, func(w http.ResponseWriter) { hangUp(t, w) }, 9, 6, false},
+		"read, no worker":           {read, func(w http.ResponseWriter) { answer(503, noWorker)(w, nil) }, 1, 2, true},
+		"read, internal error":      {read, func(w http.ResponseWriter) { answer(500, "")(w, nil) }, 1, 1, false},
+		"write, broken connection":  {write, func(w http.ResponseWriter) { hangUp(t, w) }, 1, 1, false},
+		"write, no worker":          {write, func(w http.ResponseWriter) { answer(503, noWorker)(w, nil) }, 1, 1, false},
+		"write, locked":             {write, func(w http.ResponseWriter) { answer(409, fault("Node a is locked by host c"))(w, nil) }, 1, 1, false},
+		"read, answer breaks off":   {read, func(w http.ResponseWriter) { breakOff(w) }, 1, 2, true},
+		"read, answer breaks often": {read, func(w http.ResponseWriter) { breakOff(w) }, 9, 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var attempts atomic.Int32
+			f := newFake(t, newestMinor, func(w http.ResponseWriter, _ *http.Request) {
+				if attempts.Add(1) <= test.failures {
+					test.fail(w)
+					return
+				}
+				fmt.Fprint(w, "{}")
+			})
+			err := test.do(within(t, time.Minute), f.client())
+			if (err == nil) != test.ok || attempts.Load() != test.attempts {
+				t.Errorf("%d attempts, error %v; want %d, success %v", attempts.Load(), err, test.attempts, test.ok)
+			}
+			if err != nil && !IsUnavailable(err) && !IsLocked(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func breakOff(w http.ResponseWriter) {
+	w.Header().Set("Content-Length", "100")
+	fmt.Fprint(w, `{"uuid":`)
+}
+
+// A retry must not take the time that its caller does not have.
+func TestRetriesEndInTime(t *testing.T) {
+	f := newFake(t, newestMinor, func(w http.ResponseWriter, _ *http.Request) { hangUp(t, w) })
+	start := time.Now()
+	_, err := f.client().GetNode(within(t, 45*time.Millisecond), "a")
+	if took := time.Since(start); took > time.Second || !IsUnavailable(err) {
+		t.Errorf("took %v, error %v", took, err)
+	}
+}
+
+// Ironic is away when the client is made, and comes back.
+func TestIronicComesLater(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	c := newClient(t, Config{Endpoint: "http://" + address})
+	if _, err := c.GetNode(t.Context(), "a"); ReasonOf(err) != "connection refused" {
+		t.Fatalf("got %v", err)
+	}
+	if listener, err = net.Listen("tcp", address); err != nil {
+		t.Skipf("the port was taken meanwhile: %v", err)
+	}
+	server := &http.Server{Handler: (&fakeIronic{t: t, maxMinor: 96}).handler(answer(200, "{}")), ReadHeaderTimeout: time.Minute}
+	go server.Serve(listener) //nolint:errcheck // Ends with Close.
+	defer server.Close()
+	if _, err := c.GetNode(t.Context(), "a"); err != nil {
+		t.Errorf("the first read after it came: %v", err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	f := newFake(t, newestMinor, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/inventory") {
+			answer(500, fault("Multiple rows were found"))(w, r)
+			return
+		}
+		answer(404, fault("Node a could not be found."))(w, r)
+	})
+	c := f.client()
+	requestErrors.Reset()
+	requestDuration.Reset()
+	c.GetNode(t.Context(), "a")      //nolint:errcheck // Counted.
+	c.GetInventory(t.Context(), "a") //nolint:errcheck // Counted.
+	want := `
+# HELP metal3_ironic_request_errors_total [ALPHA] Requests that failed because Ironic as a whole did not serve them, by operation and reason.
+# TYPE metal3_ironic_request_errors_total counter
+metal3_ironic_request_errors_total{operation="GetInventory",reason="http_500"} 1
+`
+	if err := testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(want), "metal3_ironic_request_errors_total"); err != nil {
+		t.Error(err)
+	}
+	for _, labels := range []map[string]string{
+		{"operation": "GetNode", "code": "404"},
+		{"operation": "GetInventory", "code": "500"},
+	} {
+		if n, err := testutil.GetHistogramVecFromGatherer(legacyregistry.DefaultGatherer, "metal3_ironic_request_duration_seconds", labels); err != nil || n.GetAggregatedSampleCount() != 1 {
+			t.Errorf("%v: not one request: %v %v", labels, n, err)
+		}
+	}
+	if got, err := testutil.GetGaugeMetricValue(requestsInFlight); err != nil || got != 0 {
+		t.Errorf("in flight: %v, %v", got, err)
+	}
+}

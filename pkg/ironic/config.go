@@ -1,0 +1,109 @@
+package ironic
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultTimeout          = 30 * time.Second
+	DefaultReadConnections  = 4
+	DefaultWriteConnections = 4
+)
+
+// Config says where Ironic is, how to authenticate with it and how hard it may
+// be used.
+type Config struct {
+	// Endpoint is the URL of Ironic, with or without /v1 and a trailing slash.
+	// With Cloud it replaces the endpoint of the service catalog.
+	Endpoint string
+	// Cloud is the name of a clouds.yaml entry; Keystone is asked for a token.
+	// The file is searched for as every OpenStack client does
+	// (OS_CLIENT_CONFIG_FILE, ./, ~/.config/openstack, /etc/openstack).
+	Cloud string
+	// UsernameFile and PasswordFile hold the HTTP basic credentials. They are
+	// read again for each request, so that they can be rotated.
+	UsernameFile, PasswordFile string
+	// CAFile verifies the server; empty means the system's authorities.
+	CAFile string
+	// CertFile and KeyFile are the client certificate, if Ironic wants one.
+	CertFile, KeyFile string
+	// Insecure switches off the verification of the server's certificate.
+	Insecure bool
+	// Timeout limits each request; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// ReadConnections and WriteConnections bound the requests under way at one
+	// time; 0 means the default. Slow writes never hold up reads.
+	ReadConnections, WriteConnections int
+}
+
+// Validate checks the combination of options, without reading any file.
+func (c *Config) Validate() []error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if c.Endpoint == "" && c.Cloud == "" {
+		refuse("an Ironic endpoint or a cloud is required")
+	}
+	if c.Endpoint != "" {
+		if _, err := baseURL(c.Endpoint); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if (c.UsernameFile == "") != (c.PasswordFile == "") {
+		refuse("the Ironic user name file and password file are needed together")
+	}
+	if c.Cloud != "" && (c.UsernameFile != "" || c.PasswordFile != "") {
+		refuse("the Ironic cloud %q (Keystone) and HTTP basic credentials exclude each other", c.Cloud)
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		refuse("the Ironic client certificate file and key file are needed together")
+	}
+	if c.Insecure && c.CAFile != "" {
+		refuse("the Ironic CA file %q has no effect when the certificate is not verified: give one of the two", c.CAFile)
+	}
+	if c.Timeout < 0 {
+		refuse("the Ironic timeout %v must not be negative", c.Timeout)
+	}
+	if c.ReadConnections < 0 || c.WriteConnections < 0 {
+		refuse("the Ironic read and write connections must not be negative, found %d and %d", c.ReadConnections, c.WriteConnections)
+	}
+	return errs
+}
+
+// withDefaults returns a copy in which everything is set.
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.ReadConnections == 0 {
+		c.ReadConnections = DefaultReadConnections
+	}
+	if c.WriteConnections == 0 {
+		c.WriteConnections = DefaultWriteConnections
+	}
+	return c
+}
+
+// baseURL returns the endpoint in the form that gophercloud wants: ending in /v1/.
+func baseURL(endpoint string) (string, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		// The error of url.Parse repeats its input, with any password in it.
+		return "", errors.New("the Ironic endpoint is not a URL, want for example http://ironic.example.com:6385")
+	}
+	switch {
+	case u.User != nil:
+		return "", fmt.Errorf("the Ironic endpoint %s must not hold credentials: put them into files", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return "", fmt.Errorf("the Ironic endpoint %q must be an http or https URL, for example http://ironic.example.com:6385", endpoint)
+	case u.RawQuery != "", u.Fragment != "":
+		return "", fmt.Errorf("the Ironic endpoint %q must not have a query or a fragment", endpoint)
+	}
+	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1") + "/v1/"
+	return u.String(), nil
+}

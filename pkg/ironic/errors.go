@@ -1,0 +1,253 @@
+package ironic
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// APIError is an answer of Ironic other than success.
+type APIError struct {
+	// Status is the HTTP status code.
+	Status int
+	// Message is what Ironic said, decoded.
+	Message string
+	// Op is what was tried, such as "set power state of node N".
+	Op string
+
+	// foreign marks an answer that is not an application error of Ironic: a
+	// proxy's page, or an unknown URL. Its 404 does not say that a node is gone.
+	foreign bool
+}
+
+// Error implements error.
+func (e *APIError) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("%s: Ironic answered HTTP %d %s", e.Op, e.Status, http.StatusText(e.Status))
+	}
+	return fmt.Sprintf("%s: %s (HTTP %d)", e.Op, e.Message, e.Status)
+}
+
+// UnavailableError tells that Ironic could not be asked, or that its answer
+// did not arrive. A write may have been executed all the same.
+type UnavailableError struct {
+	// Op is what was tried.
+	Op string
+	// Reason is why it failed, in a few words.
+	Reason string
+	// Err is the error behind it; nil where there is none.
+	Err error
+
+	class string // the reason as a metric label
+}
+
+// Error implements error.
+func (e *UnavailableError) Error() string { return e.Op + ": Ironic is not available: " + e.Reason }
+
+// Unwrap returns the error behind it.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// IsNotFound tells whether Ironic itself said that the thing does not exist.
+func IsNotFound(err error) bool { return isStatus(err, http.StatusNotFound) }
+
+// IsConflict tells whether Ironic refused because of the state of the thing.
+func IsConflict(err error) bool { return isStatus(err, http.StatusConflict) }
+
+// IsBadRequest tells whether Ironic refused the request for what it asks: a bad
+// value, or an action that the node's state does not allow.
+func IsBadRequest(err error) bool { return isStatus(err, http.StatusBadRequest) }
+
+// IsWrongState tells whether Ironic refused a transition because the node is not
+// in a state that it starts from.
+func IsWrongState(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && (api.Status == http.StatusBadRequest || api.Status == http.StatusConflict) &&
+		strings.Contains(api.Message, "can not be performed on node")
+}
+
+// IsLocked tells whether a conductor works on the node right now: the same
+// request may succeed a little later.
+func IsLocked(err error) bool {
+	return conflictSays(err, "is locked by host") ||
+		conflictSays(err, "while a state transition is in progress") ||
+		conflictSays(err, `while it is in state "inspecting"`)
+}
+
+// IsDuplicate tells whether a node of that name or UUID, or a port of that MAC
+// address, exists already.
+func IsDuplicate(err error) bool { return conflictSays(err, "already exists") }
+
+func conflictSays(err error, words string) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Status == http.StatusConflict && strings.Contains(api.Message, words)
+}
+
+func isStatus(err error, status int) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Status == status && !api.foreign
+}
+
+// IsUnavailable tells whether the failure is one of Ironic as a whole, and not
+// an answer about the thing that was asked for: no connection, a time-out, an
+// internal error, no free conductor worker, refused credentials, an API that is
+// too old. A request that the caller cancelled is not a failure of Ironic.
+func IsUnavailable(err error) bool {
+	var unavailable *UnavailableError
+	if errors.As(err, &unavailable) {
+		return true
+	}
+	var api *APIError
+	if errors.As(err, &api) {
+		switch {
+		case api.Status >= 500, api.Status == http.StatusTooManyRequests:
+			return true
+		case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden:
+			return true
+		default:
+			return api.foreign
+		}
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// ReasonOf says in a few words why a request failed: "connection refused", "no
+// answer within 2s", "HTTP 500".
+func ReasonOf(err error) string {
+	var unavailable *UnavailableError
+	var api *APIError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &unavailable):
+		return unavailable.Reason
+	case errors.As(err, &api) && api.Status == http.StatusUnauthorized:
+		return "credentials refused (HTTP 401)"
+	case errors.As(err, &api):
+		return fmt.Sprintf("HTTP %d", api.Status)
+	case errors.Is(err, context.Canceled):
+		return "request cancelled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	default:
+		return err.Error()
+	}
+}
+
+// transportError explains a request that got no answer. The url.Error around
+// it is dropped: it repeats the whole URL.
+func transportError(op string, err error, waited time.Duration) *UnavailableError {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	e := &UnavailableError{Op: op, Err: err}
+
+	var timeout net.Error
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		e.class, e.Reason = "timeout", "no answer within "+roundedFor(waited)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.class, e.Reason = "refused", "connection refused"
+	case isReset(err):
+		e.class, e.Reason = "reset", "connection closed before the answer"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		e.class, e.Reason = "unreachable", "no route to host"
+	case errors.As(err, &dns):
+		e.class, e.Reason = "dns", fmt.Sprintf("host name %q cannot be resolved", dns.Name)
+	case errors.As(err, &cert):
+		e.class, e.Reason = "tls", "certificate not accepted: "+cert.Err.Error()
+	case errors.As(err, &alert), errors.As(err, &record):
+		e.class, e.Reason = "tls", "TLS: "+err.Error()
+	default:
+		e.class, e.Reason = "other", err.Error()
+	}
+	return e
+}
+
+// isReset tells whether the connection broke. Ironic's own server does this to
+// some of many connections that arrive at once, and when it restarts.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func roundedFor(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// answerError makes the error of an answer other than success.
+func answerError(op string, status int, body []byte, secrets []string) *APIError {
+	message, foreign := decodeMessage(body)
+	return &APIError{Op: op, Status: status, Message: withoutSecrets(message, secrets), foreign: foreign}
+}
+
+// decodeMessage finds Ironic's own words in an error body, which has one of
+// three forms: error_message holding the text of a JSON object with
+// faultstring (application) or with title and description (framework, for an
+// unknown URL or version), or an error object (authentication middleware). Some
+// releases send the inner object as an object.
+func decodeMessage(body []byte) (message string, foreign bool) {
+	var outer struct {
+		ErrorMessage json.RawMessage `json:"error_message"`
+		Error        struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(body, &outer) != nil {
+		return "", true
+	}
+	if outer.Error.Message != "" {
+		return outer.Error.Message, false
+	}
+	inner := []byte(outer.ErrorMessage)
+	var text string
+	if json.Unmarshal(inner, &text) == nil {
+		inner = []byte(text)
+	}
+	var fault struct {
+		FaultString string `json:"faultstring"`
+		Title       string `json:"title"`
+		Description string `json:"description"`
+	}
+	if json.Unmarshal(inner, &fault) != nil {
+		return strings.TrimSpace(text), text == ""
+	}
+	switch {
+	case fault.FaultString != "":
+		return strings.TrimSpace(fault.FaultString), false
+	case fault.Description != "":
+		return strings.TrimSpace(fault.Description), true
+	default:
+		return fault.Title, true
+	}
+}
+
+// echoedPatch is how Ironic repeats a JSON patch that it cannot apply, values
+// and passwords included.
+var echoedPatch = regexp.MustCompile(`(?s)(Couldn't apply patch) '.*'\. (Reason:)`)
+
+// withoutSecrets removes what must not be shown from Ironic's words.
+func withoutSecrets(message string, secrets []string) string {
+	message = echoedPatch.ReplaceAllString(message, "$1. $2")
+	for _, secret := range secrets {
+		message = strings.ReplaceAll(message, secret, "******")
+	}
+	return message
+}

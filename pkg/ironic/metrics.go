@@ -1,0 +1,39 @@
+package ironic
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+var (
+	requestDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace:      "metal3",
+		Subsystem:      "ironic",
+		Name:           "request_duration_seconds",
+		Help:           "Time that one request to Ironic took, by operation and HTTP status code (\"error\" where no answer arrived).",
+		Buckets:        []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"operation", "code"})
+
+	requestsInFlight = metrics.NewGauge(&metrics.GaugeOpts{
+		Namespace:      "metal3",
+		Subsystem:      "ironic",
+		Name:           "requests_in_flight",
+		Help:           "Requests to Ironic that are under way.",
+		StabilityLevel: metrics.ALPHA,
+	})
+
+	requestErrors = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace:      "metal3",
+		Subsystem:      "ironic",
+		Name:           "request_errors_total",
+		Help:           "Requests that failed because Ironic as a whole did not serve them, by operation and reason.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"operation", "reason"})
+)
+
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(requestDuration, requestsInFlight, requestErrors)
+})

@@ -1,0 +1,179 @@
+package ironic
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFieldsFollowTheVersion(t *testing.T) {
+	want := &Node{
+		UUID: "11111111-0000-4000-8000-000000000001", Name: "metal3~host-0", Driver: "ipmi",
+		TargetPowerState: TargetPowerOn, ProvisionState: CleanWait, TargetProvisionState: "available",
+		ProvisionUpdatedAt: at("2026-11-21T06:34:30.047626Z"), InspectionFinishedAt: at("2026-11-21T06:20:00Z"),
+		LastError:   "During sync_power_state, max retries exceeded for node 11111111-0000-4000-8000-000000000001, node state None does not match expected state 'power on'. Updating DB state to 'None' Switching node to maintenance mode. Error: IPMI call failed: power status.",
+		Maintenance: true, MaintenanceReason: "During sync_power_state, max retries exceeded", Fault: FaultPowerFailure,
+		Reservation: "conductor-0", CleanStep: Step{Interface: "deploy", Step: "erase_devices_metadata"},
+	}
+	newest := *want
+	newest.Health = "Warning"
+	for name, test := range map[string]struct {
+		offered int
+		version string
+		added   string
+		body    string
+		want    *Node
+	}{
+		"oldest":                  {82, "1.82", "", "node-1.82.json", want},
+		"with service steps":      {96, "1.96", ",parent_node,service_step", "node-1.82.json", want},
+		"newest":                  {115, "1.115", ",parent_node,service_step,health", "node-1.115.json", &newest},
+		"newer than we know here": {140, "1.115", ",parent_node,service_step,health", "node-1.115.json", &newest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, test.offered, answer(200, testdata(t, test.body)))
+			got, err := f.client().GetNode(t.Context(), "metal3~host-0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			asked := f.last()
+			query, err := url.ParseQuery(asked.Query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fields := query.Get("fields"); fields != statusFields+test.added {
+				t.Errorf("asked for %q", fields)
+			}
+			if asked.Version != test.version || asked.Path != "/v1/nodes/metal3~host-0" {
+				t.Errorf("asked %+v, want version %s", asked, test.version)
+			}
+		})
+	}
+}
+
+// What is in Node is also asked for.
+func TestFieldListIsNode(t *testing.T) {
+	asked := map[string]bool{"updated_at": true} // cannot be asked for
+	for _, field := range strings.Split(fieldsIn(Version{1, newestMinor}), ",") {
+		asked[field] = true
+	}
+	decoded := map[string]bool{}
+	for i := range reflect.TypeFor[Node]().NumField() {
+		decoded[reflect.TypeFor[Node]().Field(i).Tag.Get("json")] = true
+	}
+	if diff := cmp.Diff(decoded, asked); diff != "" {
+		t.Errorf("-decoded +asked for\n%s", diff)
+	}
+}
+
+func TestTooOld(t *testing.T) {
+	f := newFake(t, 81, answer(200, "{}"))
+	_, err := f.client().GetNode(t.Context(), "a")
+	if !IsUnavailable(err) {
+		t.Fatalf("got %v, want unavailable", err)
+	}
+	for _, words := range []string{"offers API 1.81", "1.82", "is needed"} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("the error %q lacks %q", err, words)
+		}
+	}
+	if len(f.requests()) > 0 {
+		t.Errorf("asked all the same: %v", f.requests())
+	}
+}
+
+func TestNotIronic(t *testing.T) {
+	other := httptest.NewServer(answer(200, `{"kind":"Status"}`))
+	defer other.Close()
+	_, err := newClient(t, Config{Endpoint: other.URL}).GetNode(t.Context(), "a")
+	if !IsUnavailable(err) || !strings.Contains(ReasonOf(err), "is not Ironic's") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSupports(t *testing.T) {
+	f := newFake(t, 96, answer(200, "{}"))
+	c := f.client()
+	for minor, want := range map[int]bool{82: true, 95: true, 96: true, 97: false} {
+		if got, err := c.Supports(t.Context(), minor); err != nil || got != want {
+			t.Errorf("Supports(%d) = %v, %v; want %v", minor, got, err, want)
+		}
+	}
+	if v, err := c.APIVersion(t.Context()); err != nil || v.String() != "1.96" {
+		t.Errorf("APIVersion = %v, %v", v, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.seen) != 1 {
+		t.Errorf("asked %d times for the version, want once", len(f.seen))
+	}
+}
+
+// Ironic is replaced by another release while this process runs.
+func TestNegotiatesAgain(t *testing.T) {
+	f := newFake(t, 115, answer(200, testdata(t, "node-1.115.json")))
+	c := f.client()
+	ctx := within(t, time.Minute)
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	f.setMaxMinor(96)
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Fatalf("after the downgrade: %v", err)
+	}
+	if got := f.last(); got.Version != "1.96" || strings.Contains(got.Query, "health") {
+		t.Errorf("after the downgrade: asked %+v", got)
+	}
+	if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+		t.Fatal(err)
+	}
+	f.setMaxMinor(82)
+	if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+		t.Fatalf("write after the downgrade: %v", err)
+	}
+}
+
+func TestNegotiatesAgainAfterOutage(t *testing.T) {
+	broken := false
+	f := newFake(t, 96, func(w http.ResponseWriter, _ *http.Request) {
+		if broken {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Write([]byte("{}")) //nolint:errcheck // The client notices.
+	})
+	c := f.client()
+	ctx := within(t, time.Minute)
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	broken = true
+	if _, err := c.GetNode(ctx, "a"); !IsUnavailable(err) {
+		t.Fatalf("got %v", err)
+	}
+	broken = false
+	f.setMaxMinor(115)
+	if _, err := c.GetNode(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.last().Version; got != "1.115" {
+		t.Errorf("after the upgrade: asked in version %s, want 1.115", got)
+	}
+}
+
+func at(s string) *time.Time {
+	parsed, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		panic(err)
+	}
+	parsed = parsed.In(time.FixedZone("", 0))
+	return &parsed
+}

@@ -1,0 +1,244 @@
+package ironic
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// statusFields are the fields of Node. "conductor" and "links" must not be in
+// it: Ironic answers 500 to a LIST that asks for them.
+const statusFields = "uuid,name,driver,power_state,target_power_state," +
+	"provision_state,target_provision_state,provision_updated_at," +
+	"last_error,maintenance,maintenance_reason,fault,reservation,instance_uuid," +
+	"inspection_started_at,inspection_finished_at,clean_step,deploy_step"
+
+// fieldsIn returns the fields to ask for; an unknown one is refused with 406.
+func fieldsIn(v Version) string {
+	fields := statusFields
+	if v.atLeast(minorParentNode) {
+		fields += ",parent_node"
+	}
+	if v.atLeast(minorServiceStep) {
+		fields += ",service_step"
+	}
+	if v.atLeast(minorHealth) {
+		fields += ",health"
+	}
+	return fields
+}
+
+const (
+	// listPage is the largest page that Ironic gives by default ([api]max_limit).
+	listPage = 1000
+	// listRestarts is how often a LIST begins anew because the node at the end
+	// of a page was deleted meanwhile.
+	listRestarts = 3
+	// changedPage is the first page of ChangedSince; each further one is five
+	// times as large. Most polls find nothing new, and then its size is the cost.
+	changedPage = 10
+)
+
+var errEmptyID = errors.New("ironic: the name or UUID of a node is empty")
+
+func nodePath(idOrName string, more ...string) string {
+	return "nodes/" + strings.Join(append([]string{url.PathEscape(idOrName)}, more...), "/")
+}
+
+// GetNode reads one node by UUID or name. It takes no lock and does not contact
+// the BMC.
+func (c *Client) GetNode(ctx context.Context, idOrName string) (*Node, error) {
+	if idOrName == "" {
+		return nil, errEmptyID // The URL would be that of the list.
+	}
+	node := &Node{}
+	err := c.do(ctx, request{
+		op: "GetNode", text: "get node " + idOrName, method: http.MethodGet, path: nodePath(idOrName),
+		build: func(v Version) (url.Values, any, error) {
+			return url.Values{"fields": {fieldsIn(v)}}, nil, nil
+		},
+		into: node,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return node, nil
+}
+
+// GetRegistration reads what Ironic was told of a node.
+func (c *Client) GetRegistration(ctx context.Context, uuid string) (*Registration, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	registration := &Registration{}
+	err := c.do(ctx, request{
+		op: "GetRegistration", text: "get registration of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
+		build: func(v Version) (url.Values, any, error) {
+			fields := "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,instance_info,instance_uuid,network_data"
+			if v.atLeast(minorDisablePowerOff) {
+				fields += ",disable_power_off"
+			}
+			return url.Values{"fields": {fields}}, nil, nil
+		},
+		into: registration,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return registration, nil
+}
+
+// nodePage is the answer to a LIST.
+type nodePage struct {
+	Nodes []Node `json:"nodes"`
+	// Next is set when there may be more. Only that it is there counts: the
+	// host in it is the one that Ironic believes to have.
+	Next string `json:"next"`
+}
+
+// more tells whether another page has to be asked for.
+func more(got, limit int, next string) bool { return got > 0 && (next != "" || got >= limit) }
+
+// ListNodes reads all nodes, in pages.
+func (c *Client) ListNodes(ctx context.Context) ([]Node, error) {
+	var nodes []Node
+	for restarts := 0; ; {
+		marker := ""
+		if len(nodes) > 0 {
+			marker = nodes[len(nodes)-1].UUID
+		}
+		var page nodePage
+		err := c.do(ctx, request{
+			op: "ListNodes", text: "list nodes", method: http.MethodGet, path: "nodes",
+			build: func(v Version) (url.Values, any, error) {
+				return pageQuery(v, listPage, marker, url.Values{"fields": {fieldsIn(v)}}), nil, nil
+			},
+			into: &page,
+		})
+		if marker != "" && IsNotFound(err) && restarts < listRestarts {
+			restarts++
+			nodes = nil
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if nodes == nil {
+			nodes = page.Nodes
+		} else {
+			nodes = append(nodes, page.Nodes...)
+		}
+		if !more(len(page.Nodes), listPage, page.Next) {
+			return nodes, nil
+		}
+	}
+}
+
+// ChangedSince reads the nodes whose record changed at or after the given time,
+// newest first, with UpdatedAt set. It costs Ironic little when there are few.
+// It cannot see deleted nodes, nor new ones that nothing has happened to yet:
+// those need a ListNodes from time to time. A lock taken or released is a
+// change too, so equal contents are normal.
+func (c *Client) ChangedSince(ctx context.Context, since time.Time) ([]Node, error) {
+	var nodes []Node
+	seen := map[string]bool{}
+	marker := ""
+	restarts := 0
+	for limit := changedPage; ; limit = min(5*limit, listPage) {
+		var page nodePage
+		err := c.do(ctx, request{
+			op: "ChangedSince", text: "list changed nodes", method: http.MethodGet, path: "nodes",
+			build: func(v Version) (url.Values, any, error) {
+				return pageQuery(v, limit, marker, url.Values{
+					// updated_at cannot be asked for in a field list.
+					"detail": {"True"}, "sort_key": {"updated_at"}, "sort_dir": {"desc"},
+				}), nil, nil
+			},
+			into: &page,
+		})
+		if marker != "" && IsNotFound(err) && restarts < listRestarts {
+			restarts++
+			marker = ""
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range page.Nodes {
+			if node.UpdatedAt == nil || node.UpdatedAt.Before(since) {
+				return nodes, nil // Nodes that never changed come last.
+			}
+			marker = node.UUID
+			// A node that changes between two pages moves to the front, and
+			// the others may then come twice.
+			if !seen[node.UUID] {
+				seen[node.UUID] = true
+				nodes = append(nodes, node)
+			}
+		}
+		if !more(len(page.Nodes), limit, page.Next) {
+			return nodes, nil
+		}
+	}
+}
+
+// pageQuery adds to the query of a LIST what asks for a page of all nodes.
+func pageQuery(v Version, limit int, marker string, query url.Values) url.Values {
+	query.Set("limit", strconv.Itoa(limit))
+	if marker != "" {
+		query.Set("marker", marker)
+	}
+	if v.atLeast(minorParentNode) {
+		// Without it a LIST leaves out the nodes that have a parent, and in
+		// Ironic 29.0.5 each PATCH makes a node its own parent.
+		query.Set("include_children", "True")
+	}
+	return query
+}
+
+// GetInventory reads what the last inspection found; IsNotFound when there was
+// none. It can lag behind the end of an inspection for a moment.
+func (c *Client) GetInventory(ctx context.Context, uuid string) (*Inventory, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	inventory := &Inventory{}
+	err := c.do(ctx, request{
+		op: "GetInventory", text: "get inventory of node " + uuid, method: http.MethodGet,
+		path: nodePath(uuid, "inventory"), into: inventory,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return inventory, nil
+}
+
+// Validate asks Ironic whether what it knows of a node suffices for an operation
+// of the given interfaces ("boot", "deploy"), without contacting the BMC. What is
+// wrong is returned in Ironic's words; nothing when all is well.
+func (c *Client) Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	var verdicts map[string]struct {
+		Result *bool  `json:"result"` // null where the interface is not supported
+		Reason string `json:"reason"`
+	}
+	err := c.do(ctx, request{
+		op: "Validate", text: "validate node " + uuid, method: http.MethodGet, path: nodePath(uuid, "validate"), into: &verdicts,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var wrong []string
+	for _, name := range interfaces {
+		if v, ok := verdicts[name]; ok && v.Result != nil && !*v.Result {
+			wrong = append(wrong, name+": "+v.Reason)
+		}
+	}
+	return wrong, nil
+}

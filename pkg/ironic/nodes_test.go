@@ -1,0 +1,277 @@
+package ironic
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fleet serves GET /v1/nodes from a list, with Ironic's paging: "next" whenever
+// a page is full, with a host in it that the client cannot reach.
+type fleet struct {
+	mu       sync.Mutex
+	nodes    []Node
+	maxLimit int
+	// before is called before each answer, with the lock held.
+	before func(page int)
+	pages  int
+}
+
+func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.before != nil {
+		f.before(f.pages)
+	}
+	f.pages++
+	q := r.URL.Query()
+	nodes := slices.Clone(f.nodes)
+	if q.Get("sort_key") == "updated_at" && q.Get("sort_dir") == "desc" {
+		slices.SortStableFunc(nodes, func(a, b Node) int {
+			switch {
+			case a.UpdatedAt == nil && b.UpdatedAt == nil:
+				return 0
+			case a.UpdatedAt == nil:
+				return 1
+			case b.UpdatedAt == nil:
+				return -1
+			}
+			return b.UpdatedAt.Compare(*a.UpdatedAt)
+		})
+	}
+	from := 0
+	if marker := q.Get("marker"); marker != "" {
+		from = 1 + slices.IndexFunc(nodes, func(n Node) bool { return n.UUID == marker })
+		if from == 0 {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, fault("Node "+marker+" could not be found."))
+			return
+		}
+	}
+	limit, err := strconv.Atoi(q.Get("limit"))
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	limit = min(limit, f.maxLimit)
+	page := nodes[from:min(from+limit, len(nodes))]
+	answer := map[string]any{"nodes": page}
+	if len(page) == limit {
+		answer["next"] = "http://10.0.0.1:1/v1/nodes?limit=" + q.Get("limit") + "&marker=" + page[len(page)-1].UUID
+	}
+	json.NewEncoder(w).Encode(answer) //nolint:errcheck // The client notices.
+}
+
+func nodeNamed(i int) Node {
+	return Node{UUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Name: fmt.Sprintf("metal3~host-%d", i), ProvisionState: Available}
+}
+
+func TestListNodesPages(t *testing.T) {
+	for name, test := range map[string]struct{ nodes, maxLimit, pages int }{
+		"none":                         {0, 1000, 1},
+		"one page":                     {999, 1000, 1},
+		"a full last page":             {2000, 1000, 3},
+		"three pages":                  {2001, 1000, 3},
+		"Ironic allows smaller pages":  {250, 100, 3},
+		"and its last page is full":    {200, 100, 3},
+		"exactly one node in the last": {1001, 1000, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			served := &fleet{maxLimit: test.maxLimit}
+			for i := range test.nodes {
+				served.nodes = append(served.nodes, nodeNamed(i))
+			}
+			got, err := newFake(t, newestMinor, served.ServeHTTP).client().ListNodes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != test.nodes || served.pages != test.pages {
+				t.Fatalf("got %d nodes in %d pages, want %d in %d", len(got), served.pages, test.nodes, test.pages)
+			}
+			for i := range got {
+				if got[i].UUID != served.nodes[i].UUID {
+					t.Fatalf("node %d is %s, want %s", i, got[i].UUID, served.nodes[i].UUID)
+				}
+			}
+		})
+	}
+}
+
+// The node that the next page would begin after is deleted meanwhile.
+func TestListNodesMarkerDeleted(t *testing.T) {
+	served := &fleet{maxLimit: 3}
+	for i := range 7 {
+		served.nodes = append(served.nodes, nodeNamed(i))
+	}
+	served.before = func(page int) {
+		if page == 1 {
+			served.nodes = slices.Delete(served.nodes, 2, 3)
+		}
+	}
+	got, err := newFake(t, newestMinor, served.ServeHTTP).client().ListNodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(served.nodes, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestChangedSince(t *testing.T) {
+	start := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	served := &fleet{maxLimit: 1000}
+	for i := range 500 {
+		n := nodeNamed(i)
+		if i < 400 { // The others never changed.
+			changed := start.Add(time.Duration(i) * time.Second)
+			n.UpdatedAt = &changed
+		}
+		served.nodes = append(served.nodes, n)
+	}
+	for name, test := range map[string]struct {
+		since        time.Time
+		nodes, pages int
+	}{
+		"nothing new":             {start.Add(400 * time.Second), 0, 1},
+		"same instant counts":     {start.Add(399 * time.Second), 1, 1},
+		"few":                     {start.Add(391 * time.Second), 9, 1},
+		"exactly the first page":  {start.Add(390 * time.Second), 10, 2},
+		"several pages":           {start.Add(300 * time.Second), 100, 3},
+		"all that ever changed":   {time.Time{}, 400, 4},
+		"finer than Ironic's own": {start.Add(398*time.Second + time.Nanosecond), 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			served.pages = 0
+			got, err := newFake(t, newestMinor, served.ServeHTTP).client().ChangedSince(t.Context(), test.since)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != test.nodes || served.pages != test.pages {
+				t.Errorf("got %d nodes in %d pages, want %d in %d", len(got), served.pages, test.nodes, test.pages)
+			}
+			for i, n := range got {
+				if want := nodeNamed(399 - i).UUID; n.UUID != want {
+					t.Fatalf("node %d is %s, want %s", i, n.UUID, want)
+				}
+			}
+		})
+	}
+}
+
+// Nodes move to the front between two pages.
+func TestChangedSinceWhileChanging(t *testing.T) {
+	start := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	served := &fleet{maxLimit: 1000}
+	for i := range 40 {
+		n := nodeNamed(i)
+		changed := start.Add(time.Duration(i) * time.Second)
+		n.UpdatedAt = &changed
+		served.nodes = append(served.nodes, n)
+	}
+	later := start.Add(time.Hour)
+	served.before = func(page int) {
+		switch page {
+		case 1: // The end of the first page changes: it is the marker.
+			served.nodes[30].UpdatedAt = &later
+		case 2: // The end of the list is deleted.
+			served.nodes = served.nodes[1:]
+		}
+	}
+	got, err := newFake(t, newestMinor, served.ServeHTTP).client().ChangedSince(t.Context(), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, n := range got {
+		seen[n.UUID]++
+	}
+	for i := 1; i < 40; i++ {
+		if id := nodeNamed(i).UUID; seen[id] != 1 {
+			t.Errorf("node %d came %d times, want once", i, seen[id])
+		}
+	}
+}
+
+// A LIST must not leave out nodes that have a parent; the argument is refused
+// where parents are unknown.
+func TestListsIncludeChildren(t *testing.T) {
+	for minor, want := range map[int]string{82: "", 83: "True", newestMinor: "True"} {
+		f := newFake(t, minor, answer(200, `{"nodes":[]}`))
+		c := f.client()
+		if _, err := c.ListNodes(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.ChangedSince(t.Context(), time.Now()); err != nil {
+			t.Error(err)
+		}
+		for _, r := range f.requests() {
+			if query, err := url.ParseQuery(r.Query); err != nil || query.Get("include_children") != want {
+				t.Errorf("in 1.%d: asked %s", minor, r.Query)
+			}
+		}
+	}
+}
+
+func TestGetNodeEscapesNames(t *testing.T) {
+	f := newFake(t, newestMinor, answer(200, "{}"))
+	c := f.client()
+	if _, err := c.GetNode(t.Context(), "a/b?c"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := f.last().Path, "/v1/nodes/a%2Fb%3Fc"; got != want {
+		t.Errorf("asked for %s, want %s", got, want)
+	}
+	if _, err := c.GetNode(t.Context(), ""); err == nil {
+		t.Error("an empty name must be refused: its URL is that of the list")
+	}
+	if err := c.DeleteNode(t.Context(), ""); err == nil {
+		t.Error("an empty name must be refused")
+	}
+}
+
+func TestGetInventory(t *testing.T) {
+	f := newFake(t, newestMinor, answer(200, `{"inventory":{"cpu":{"count":8}},"plugin_data":{"valid_interfaces":{}}}`))
+	got, err := f.client().GetInventory(t.Context(), "11111111-0000-4000-8000-000000000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Inventory{Inventory: json.RawMessage(`{"cpu":{"count":8}}`), PluginData: json.RawMessage(`{"valid_interfaces":{}}`)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	none := newFake(t, newestMinor, answer(404, fault("Node inventory record for node 2 could not be found.")))
+	if _, err := none.client().GetInventory(t.Context(), "a"); !IsNotFound(err) {
+		t.Errorf("got %v, want not found", err)
+	}
+}
+
+func BenchmarkListNodes1000(b *testing.B) {
+	served := make([]Node, 1000)
+	for i := range served {
+		served[i] = nodeNamed(i)
+		served[i].ProvisionUpdatedAt = at("2026-11-21T06:34:30.047626Z")
+	}
+	body, err := json.Marshal(map[string]any{"nodes": served})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var page nodePage
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		page = nodePage{}
+		if err := json.Unmarshal(body, &page); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if len(page.Nodes) != 1000 {
+		b.Fatal("nodes are missing")
+	}
+}

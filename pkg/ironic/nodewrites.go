@@ -1,0 +1,185 @@
+package ironic
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// NodeCreate is a node to be made. UUID and Name are chosen by the caller, so
+// that a repeated request is refused as a duplicate.
+type NodeCreate struct {
+	UUID       string         `json:"uuid,omitempty"`
+	Name       string         `json:"name,omitempty"`
+	Driver     string         `json:"driver"`
+	DriverInfo map[string]any `json:"driver_info,omitempty"`
+
+	BIOSInterface       string `json:"bios_interface,omitempty"`
+	BootInterface       string `json:"boot_interface,omitempty"`
+	DeployInterface     string `json:"deploy_interface,omitempty"`
+	FirmwareInterface   string `json:"firmware_interface,omitempty"` // left out below API 1.86
+	InspectInterface    string `json:"inspect_interface,omitempty"`
+	ManagementInterface string `json:"management_interface,omitempty"`
+	NetworkInterface    string `json:"network_interface,omitempty"`
+	PowerInterface      string `json:"power_interface,omitempty"`
+	RAIDInterface       string `json:"raid_interface,omitempty"`
+	VendorInterface     string `json:"vendor_interface,omitempty"`
+
+	Properties     map[string]any `json:"properties,omitempty"`
+	Extra          map[string]any `json:"extra,omitempty"`
+	ResourceClass  string         `json:"resource_class,omitempty"`
+	ConductorGroup string         `json:"conductor_group,omitempty"`
+	AutomatedClean *bool          `json:"automated_clean,omitempty"`
+	NetworkData    map[string]any `json:"network_data,omitempty"`
+	InstanceUUID   string         `json:"instance_uuid,omitempty"`
+	InstanceInfo   map[string]any `json:"instance_info,omitempty"`
+	// DisablePowerOff needs API 1.95; true is refused below it.
+	DisablePowerOff *bool `json:"disable_power_off,omitempty"`
+}
+
+// PatchOp is an operation of a JSON patch; Ironic knows no "test".
+type PatchOp string
+
+// The operations that Ironic knows.
+const (
+	PatchAdd     PatchOp = "add"
+	PatchReplace PatchOp = "replace"
+	PatchRemove  PatchOp = "remove"
+)
+
+// Patch is one step of a JSON patch. Below API 1.98 each part of the path must
+// be made of letters, digits, "_" and "-": put other keys into a whole object.
+type Patch struct {
+	Op    PatchOp
+	Path  string
+	Value any // null is sent for nil, except with PatchRemove
+}
+
+// CreateNode makes a node.
+func (c *Client) CreateNode(ctx context.Context, create NodeCreate) (*Node, error) {
+	r := request{
+		op: "CreateNode", text: "create node " + firstOf(create.Name, create.UUID), method: http.MethodPost, path: "nodes",
+		secrets: secretsIn(create.DriverInfo),
+	}
+	r.build = func(v Version) (url.Values, any, error) {
+		body := create
+		if !v.atLeast(minorFirmwareInterface) {
+			body.FirmwareInterface = ""
+		}
+		if !v.atLeast(minorDisablePowerOff) && body.DisablePowerOff != nil {
+			if *body.DisablePowerOff {
+				return nil, nil, needsVersion(r.text, "disable_power_off", minorDisablePowerOff, v)
+			}
+			body.DisablePowerOff = nil
+		}
+		return nil, body, nil
+	}
+	return c.writeNode(ctx, r)
+}
+
+// UpdateNode changes a node and returns it as it is then. Changing the driver
+// sets the interfaces back to the new driver's defaults, except those that are
+// in the same patch.
+func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []Patch) (*Node, error) {
+	if idOrName == "" {
+		return nil, errEmptyID
+	}
+	steps := make([]map[string]any, 0, len(patches))
+	var query url.Values
+	var secrets []string
+	for _, p := range patches {
+		step := map[string]any{"op": p.Op, "path": p.Path}
+		if p.Op != PatchRemove {
+			step["value"] = p.Value
+		}
+		steps = append(steps, step)
+		if p.Path == "/driver" {
+			query = url.Values{"reset_interfaces": {"True"}}
+		}
+		if key, ok := strings.CutPrefix(p.Path, "/driver_info/"); ok {
+			secrets = append(secrets, secretsIn(map[string]any{key: p.Value})...)
+		} else if info, ok := p.Value.(map[string]any); ok {
+			secrets = append(secrets, secretsIn(info)...)
+		}
+	}
+	return c.writeNode(ctx, request{
+		op: "UpdateNode", text: "update node " + idOrName, method: http.MethodPatch, path: nodePath(idOrName),
+		secrets: secrets,
+		build: func(v Version) (url.Values, any, error) {
+			if v.atLeast(minorParentNode) && !v.atLeast(minorPatchMended) {
+				return query, append(slices.Clip(steps), ownPowerSupply), nil
+			}
+			return query, steps, nil
+		},
+	})
+}
+
+// ownPowerSupply goes with each patch. Ironic 29.0.5 makes a node its own
+// parent with any PATCH (39.0 does not), and there is no way back through the
+// API. A parent is switched together with its child, so each power action would
+// fail with the node locked by itself, unless the child has a power supply of
+// its own; without a parent the entry means nothing.
+var ownPowerSupply = map[string]any{"op": PatchAdd, "path": "/driver_info/has_dedicated_power_supply", "value": true}
+
+// minorPatchMended is the first microversion known to be without that.
+const minorPatchMended = 115
+
+func (c *Client) writeNode(ctx context.Context, r request) (*Node, error) {
+	node := &Node{}
+	r.into = node
+	if err := c.do(ctx, r); err != nil {
+		return nil, err
+	}
+	return node, nil
+}
+
+// DeleteNode removes a node. Beware: a node in maintenance is removed from any
+// state, deployed ones included.
+func (c *Client) DeleteNode(ctx context.Context, idOrName string) error {
+	if idOrName == "" {
+		return errEmptyID
+	}
+	return c.do(ctx, request{
+		op: "DeleteNode", text: "delete node " + idOrName, method: http.MethodDelete, path: nodePath(idOrName),
+	})
+}
+
+// needsVersion refuses a wish that this Ironic cannot fulfil.
+func needsVersion(op, what string, minor int, v Version) error {
+	return &APIError{Op: op, Status: http.StatusBadRequest,
+		Message: fmt.Sprintf("%s needs Ironic API 1.%d, this Ironic offers %s", what, minor, v)}
+}
+
+// secretsIn returns the values of driver_info that must never be shown, the
+// longest first so that one within another is covered too.
+func secretsIn(driverInfo map[string]any) []string {
+	var secrets []string
+	for key, value := range driverInfo {
+		text, ok := value.(string)
+		if !ok || text == "" {
+			continue
+		}
+		key = strings.ToLower(key)
+		for _, word := range []string{"password", "secret", "token", "key", "community"} {
+			if strings.Contains(key, word) {
+				secrets = append(secrets, text)
+				break
+			}
+		}
+	}
+	sort.Slice(secrets, func(i, j int) bool { return len(secrets[i]) > len(secrets[j]) })
+	return secrets
+}
+
+func firstOf(values ...string) string {
+	for _, value := range values {
+		if value != "" {
+			return value
+		}
+	}
+	return ""
+}

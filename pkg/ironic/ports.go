@@ -1,0 +1,82 @@
+package ironic
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// PortFilter selects ports; what is empty does not count.
+type PortFilter struct {
+	// Node is the UUID or name of a node.
+	Node string
+	// Address is a MAC address, in any case.
+	Address string
+}
+
+// ListPorts reads the ports that match, in pages.
+func (c *Client) ListPorts(ctx context.Context, filter PortFilter) ([]Port, error) {
+	var ports []Port
+	for restarts := 0; ; {
+		marker := ""
+		if len(ports) > 0 {
+			marker = ports[len(ports)-1].UUID
+		}
+		var page struct {
+			Ports []Port `json:"ports"`
+			Next  string `json:"next"`
+		}
+		err := c.do(ctx, request{
+			op: "ListPorts", text: "list ports", method: http.MethodGet, path: "ports",
+			build: func(Version) (url.Values, any, error) {
+				query := url.Values{"fields": {"uuid,node_uuid,address"}}
+				if filter.Node != "" {
+					query.Set("node", filter.Node)
+				}
+				if filter.Address != "" {
+					query.Set("address", strings.ToLower(filter.Address))
+				}
+				query.Set("limit", strconv.Itoa(listPage))
+				if marker != "" {
+					query.Set("marker", marker)
+				}
+				return query, nil, nil
+			},
+			into: &page,
+		})
+		if marker != "" && IsNotFound(err) && restarts < listRestarts {
+			restarts++
+			ports = nil
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, page.Ports...)
+		if !more(len(page.Ports), listPage, page.Next) {
+			return ports, nil
+		}
+	}
+}
+
+// CreatePort makes a port of a node. A MAC address that any port has already is
+// refused as a duplicate.
+func (c *Client) CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*Port, error) {
+	body := struct {
+		NodeUUID   string `json:"node_uuid"`
+		Address    string `json:"address"`
+		PXEEnabled bool   `json:"pxe_enabled"`
+	}{nodeUUID, strings.ToLower(mac), pxeEnabled}
+	port := &Port{}
+	err := c.do(ctx, request{
+		op: "CreatePort", text: "create port " + body.Address + " of node " + nodeUUID, method: http.MethodPost, path: "ports",
+		build: func(Version) (url.Values, any, error) { return nil, body, nil },
+		into:  port,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return port, nil
+}

@@ -1,0 +1,152 @@
+package ironic
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"k8s.io/klog/v2"
+)
+
+// idleTimeout is how long an idle connection is kept: less than the 10 s after
+// which newer Ironics close it themselves, since a write that is sent just then
+// would fail.
+const idleTimeout = 5 * time.Second
+
+// transport is the way to Ironic and Keystone. It takes up changed
+// certificates with the next request.
+type transport struct {
+	cfg   Config
+	files files
+
+	mu      sync.Mutex
+	current *http.Transport
+}
+
+func newTransport(cfg Config) (*transport, error) {
+	t := &transport{cfg: cfg}
+	for _, path := range []string{cfg.CAFile, cfg.CertFile, cfg.KeyFile} {
+		if path != "" {
+			t.files.paths = append(t.files.paths, path)
+		}
+	}
+	if _, err := t.files.read(); err != nil {
+		return nil, err
+	}
+	return t, t.reload()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.get(req.Context()).RoundTrip(req)
+}
+
+// CloseIdleConnections closes the connections that are not in use.
+func (t *transport) CloseIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.current.CloseIdleConnections()
+}
+
+func (t *transport) get(ctx context.Context) *http.Transport {
+	if changed, err := t.files.read(); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot read the TLS files for Ironic, going on with what they held before")
+	} else if changed {
+		if err := t.reload(); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot use the changed TLS files for Ironic, going on with what they held before")
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.current
+}
+
+// reload makes a new transport from what the files hold now.
+func (t *transport) reload() error {
+	config, err := tlsConfig(t.cfg)
+	if err != nil {
+		return err
+	}
+	fresh := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: min(5*time.Second, t.cfg.Timeout), KeepAlive: 15 * time.Second}).DialContext,
+		TLSClientConfig:     config,
+		TLSHandshakeTimeout: min(5*time.Second, t.cfg.Timeout),
+		MaxIdleConnsPerHost: t.cfg.ReadConnections + t.cfg.WriteConnections,
+		IdleConnTimeout:     idleTimeout,
+	}
+	t.mu.Lock()
+	old := t.current
+	t.current = fresh
+	t.mu.Unlock()
+	if old != nil {
+		old.CloseIdleConnections()
+	}
+	return nil
+}
+
+func tlsConfig(cfg Config) (*tls.Config, error) {
+	if cfg.Cloud != "" {
+		_, _, config, err := clouds.Parse(cloudOptions(cfg)...)
+		if err != nil {
+			return nil, fmt.Errorf("cloud %q: %w", cfg.Cloud, err)
+		}
+		return config, nil
+	}
+	config := &tls.Config{InsecureSkipVerify: cfg.Insecure} //nolint:gosec // Only where the user asks for it.
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("the Ironic CA file: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("the Ironic CA file %s holds no certificate in PEM form", cfg.CAFile)
+		}
+	}
+	if cfg.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("the Ironic client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// files are small files whose contents matter. They are read each time:
+// that is cheap beside a request, and sees every change.
+type files struct {
+	paths []string
+
+	mu       sync.Mutex
+	contents [][]byte
+}
+
+// read tells whether the contents differ from those of the last time.
+func (f *files) read() (changed bool, err error) {
+	contents := make([][]byte, 0, len(f.paths))
+	for _, path := range f.paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return false, err
+		}
+		contents = append(contents, b)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed = len(contents) != len(f.contents)
+	for i := 0; !changed && i < len(contents); i++ {
+		changed = !bytes.Equal(contents[i], f.contents[i])
+	}
+	f.contents = contents
+	return changed, nil
+}

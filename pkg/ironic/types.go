@@ -1,0 +1,169 @@
+// Package ironic is the one place that talks to OpenStack Ironic. It wraps
+// gophercloud with what the bare metal service needs and gophercloud does not
+// do: field lists, correct paging, bounded connections, readable errors and
+// request metrics.
+package ironic
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ProvisionState is an Ironic node provision state, as the API spells it.
+type ProvisionState string
+
+// The provision states of Ironic's state machine (ironic/common/states.py).
+const (
+	Enroll       ProvisionState = "enroll"
+	Verifying    ProvisionState = "verifying"
+	Manageable   ProvisionState = "manageable"
+	Available    ProvisionState = "available"
+	Active       ProvisionState = "active"
+	Deploying    ProvisionState = "deploying"
+	DeployWait   ProvisionState = "wait call-back"
+	DeployFail   ProvisionState = "deploy failed"
+	DeployHold   ProvisionState = "deploy hold"
+	Deleting     ProvisionState = "deleting"
+	Error        ProvisionState = "error"
+	Cleaning     ProvisionState = "cleaning"
+	CleanWait    ProvisionState = "clean wait"
+	CleanFail    ProvisionState = "clean failed"
+	CleanHold    ProvisionState = "clean hold"
+	Inspecting   ProvisionState = "inspecting"
+	InspectWait  ProvisionState = "inspect wait"
+	InspectFail  ProvisionState = "inspect failed"
+	Adopting     ProvisionState = "adopting"
+	AdoptFail    ProvisionState = "adopt failed"
+	Rescue       ProvisionState = "rescue"
+	Rescuing     ProvisionState = "rescuing"
+	RescueWait   ProvisionState = "rescue wait"
+	RescueFail   ProvisionState = "rescue failed"
+	Unrescuing   ProvisionState = "unrescuing"
+	UnrescueFail ProvisionState = "unrescue failed"
+	Servicing    ProvisionState = "servicing"
+	ServiceWait  ProvisionState = "service wait"
+	ServiceFail  ProvisionState = "service failed"
+	ServiceHold  ProvisionState = "service hold"
+)
+
+// ProvisionTarget is a verb of PUT /v1/nodes/{id}/states/provision.
+type ProvisionTarget string
+
+// The provision verbs that are in use here.
+const (
+	TargetManage  ProvisionTarget = "manage"
+	TargetInspect ProvisionTarget = "inspect"
+	TargetProvide ProvisionTarget = "provide"
+	TargetDeleted ProvisionTarget = "deleted"
+	TargetAbort   ProvisionTarget = "abort"
+	TargetActive  ProvisionTarget = "active"
+	TargetAdopt   ProvisionTarget = "adopt"
+)
+
+// PowerState is what Ironic knows of a node's power. Empty means that Ironic
+// does not know (JSON null).
+type PowerState string
+
+// The power states that Ironic reports.
+const (
+	PowerOn  PowerState = "power on"
+	PowerOff PowerState = "power off"
+)
+
+// PowerTarget is a target of PUT /v1/nodes/{id}/states/power.
+type PowerTarget string
+
+// The power targets of Ironic.
+const (
+	TargetPowerOn      PowerTarget = "power on"
+	TargetPowerOff     PowerTarget = "power off"
+	TargetSoftPowerOff PowerTarget = "soft power off"
+	TargetReboot       PowerTarget = "rebooting"
+	TargetSoftReboot   PowerTarget = "soft rebooting"
+)
+
+// FaultPowerFailure is the fault of a node whose BMC stopped answering. Ironic
+// clears it by itself once the BMC answers again.
+const FaultPowerFailure = "power failure"
+
+// The faults of a node that Ironic put into maintenance because a step of its own
+// failed. It never ends that maintenance by itself.
+const (
+	FaultCleanFailure   = "clean failure"
+	FaultServiceFailure = "service failure"
+)
+
+// Node is what a read of a node tells, in the fields of statusFields. Null and
+// absent strings are empty; null and absent times are nil.
+type Node struct {
+	UUID                 string         `json:"uuid"`
+	Name                 string         `json:"name"`
+	Driver               string         `json:"driver"`
+	PowerState           PowerState     `json:"power_state"`
+	TargetPowerState     PowerTarget    `json:"target_power_state"`
+	ProvisionState       ProvisionState `json:"provision_state"`
+	TargetProvisionState string         `json:"target_provision_state"`
+	ProvisionUpdatedAt   *time.Time     `json:"provision_updated_at"`
+	LastError            string         `json:"last_error"`
+	Maintenance          bool           `json:"maintenance"`
+	MaintenanceReason    string         `json:"maintenance_reason"`
+	Fault                string         `json:"fault"`
+	Reservation          string         `json:"reservation"`
+	InstanceUUID         string         `json:"instance_uuid"`
+	InspectionStartedAt  *time.Time     `json:"inspection_started_at"`
+	InspectionFinishedAt *time.Time     `json:"inspection_finished_at"`
+	CleanStep            Step           `json:"clean_step"`
+	DeployStep           Step           `json:"deploy_step"`
+	ServiceStep          Step           `json:"service_step"`
+	// Health is the BMC's own verdict (API 1.109 and later): OK, Warning,
+	// Critical, or empty when it is not known.
+	Health string `json:"health"`
+	// ParentNode is the UUID of the node that this one is part of (API 1.83 and
+	// later). Ironic 29.0.5 makes a node its own parent with any PATCH, and then
+	// leaves it out of its power synchronisation.
+	ParentNode string `json:"parent_node"`
+	// UpdatedAt is set only where the detailed form was read (ChangedSince):
+	// Ironic cannot return it in a field list.
+	UpdatedAt *time.Time `json:"updated_at"`
+}
+
+// IsOwnParent tells whether Ironic has made the node its own parent.
+func (n *Node) IsOwnParent() bool { return n.ParentNode != "" && n.ParentNode == n.UUID }
+
+// Registration is what Ironic was told of a node.
+// Passwords in DriverInfo read as asterisks.
+type Registration struct {
+	DriverInfo map[string]any `json:"driver_info"`
+	Extra      map[string]any `json:"extra"`
+	Properties map[string]any `json:"properties"`
+	// AutomatedClean is nil where Ironic's own default counts.
+	AutomatedClean *bool `json:"automated_clean"`
+	// DisablePowerOff is nil below API 1.95.
+	DisablePowerOff  *bool          `json:"disable_power_off"`
+	InspectInterface string         `json:"inspect_interface"`
+	DeployInterface  string         `json:"deploy_interface"`
+	BootInterface    string         `json:"boot_interface"`
+	InstanceInfo     map[string]any `json:"instance_info"`
+	InstanceUUID     string         `json:"instance_uuid"`
+	NetworkData      map[string]any `json:"network_data"`
+}
+
+// Step is the clean, deploy or service step under way; empty when there is none.
+type Step struct {
+	Interface string `json:"interface"`
+	Step      string `json:"step"`
+}
+
+// Port is a network interface that Ironic knows by its MAC address.
+type Port struct {
+	UUID     string `json:"uuid"`
+	NodeUUID string `json:"node_uuid"`
+	Address  string `json:"address"`
+}
+
+// Inventory is the record of a node's last inspection: the ramdisk's inventory
+// and the plugin data beside it, as Ironic stores them.
+type Inventory struct {
+	Inventory  json.RawMessage `json:"inventory"`
+	PluginData json.RawMessage `json:"plugin_data"`
+}

@@ -1,0 +1,224 @@
+package ironic
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What is sent for each write, as Ironic's API reference has it.
+func TestWrites(t *testing.T) {
+	const id = "11111111-0000-4000-8000-000000000001"
+	yes, no := true, false
+	for name, test := range map[string]struct {
+		minor  int // newest when 0
+		do     func(context.Context, *Client) error
+		method string
+		path   string
+		query  string
+		body   string
+		status int
+		answer string
+	}{
+		"power on": {
+			do:     func(ctx context.Context, c *Client) error { return c.SetPowerState(ctx, id, TargetPowerOn, 0) },
+			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"power on"}`, status: 202,
+		},
+		"soft power off with a limit": {
+			do: func(ctx context.Context, c *Client) error {
+				return c.SetPowerState(ctx, id, TargetSoftPowerOff, 90*time.Second)
+			},
+			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"soft power off","timeout":90}`, status: 202,
+		},
+		"limit below a second": {
+			do: func(ctx context.Context, c *Client) error {
+				return c.SetPowerState(ctx, id, TargetSoftReboot, time.Millisecond)
+			},
+			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"soft rebooting","timeout":1}`, status: 202,
+		},
+		"manage": {
+			do: func(ctx context.Context, c *Client) error {
+				return c.SetProvisionState(ctx, "metal3~a", TargetManage, ProvisionOptions{})
+			},
+			method: "PUT", path: "/v1/nodes/metal3~a/states/provision", body: `{"target":"manage"}`, status: 202,
+		},
+		"clean": {
+			do: func(ctx context.Context, c *Client) error {
+				return c.SetProvisionState(ctx, id, "clean", ProvisionOptions{
+					CleanSteps: []StepRequest{{Interface: "raid", Step: "delete_configuration"}},
+				})
+			},
+			method: "PUT", path: "/v1/nodes/" + id + "/states/provision", status: 202,
+			body: `{"target":"clean","clean_steps":[{"interface":"raid","step":"delete_configuration"}]}`,
+		},
+		"deploy": {
+			do: func(ctx context.Context, c *Client) error {
+				return c.SetProvisionState(ctx, id, "active", ProvisionOptions{
+					ConfigDrive: map[string]any{"user_data": "#cloud-config"},
+				})
+			},
+			method: "PUT", path: "/v1/nodes/" + id + "/states/provision", status: 202,
+			body: `{"target":"active","configdrive":{"user_data":"#cloud-config"}}`,
+		},
+		"maintenance": {
+			do:     func(ctx context.Context, c *Client) error { return c.SetMaintenance(ctx, id, "because") },
+			method: "PUT", path: "/v1/nodes/" + id + "/maintenance", body: `{"reason":"because"}`, status: 202,
+		},
+		"out of maintenance": {
+			do:     func(ctx context.Context, c *Client) error { return c.ClearMaintenance(ctx, id) },
+			method: "DELETE", path: "/v1/nodes/" + id + "/maintenance", status: 202,
+		},
+		"delete": {
+			do:     func(ctx context.Context, c *Client) error { return c.DeleteNode(ctx, id) },
+			method: "DELETE", path: "/v1/nodes/" + id, status: 204,
+		},
+		"update": {
+			do: func(ctx context.Context, c *Client) error {
+				n, err := c.UpdateNode(ctx, id, []Patch{
+					{PatchReplace, "/name", "metal3~b"},
+					{PatchAdd, "/automated_clean", nil},
+					{PatchRemove, "/extra/x", "not sent"},
+				})
+				if err == nil && n.Name != "metal3~b" {
+					t.Errorf("returned %+v", n)
+				}
+				return err
+			},
+			method: "PATCH", path: "/v1/nodes/" + id, status: 200, answer: `{"name":"metal3~b"}`,
+			body: `[{"op":"replace","path":"/name","value":"metal3~b"},{"op":"add","path":"/automated_clean","value":null},{"op":"remove","path":"/extra/x"}]`,
+		},
+		"update of a node that Ironic makes its own parent": {
+			minor: 96,
+			do: func(ctx context.Context, c *Client) error {
+				_, err := c.UpdateNode(ctx, id, []Patch{{PatchReplace, "/driver_info", map[string]any{"ipmi_address": "bmc"}}})
+				return err
+			},
+			method: "PATCH", path: "/v1/nodes/" + id, status: 200, answer: `{}`,
+			body: `[{"op":"replace","path":"/driver_info","value":{"ipmi_address":"bmc"}},{"op":"add","path":"/driver_info/has_dedicated_power_supply","value":true}]`,
+		},
+		"update with an old Ironic": {
+			minor: 82,
+			do: func(ctx context.Context, c *Client) error {
+				_, err := c.UpdateNode(ctx, id, []Patch{{PatchReplace, "/driver_info", map[string]any{"ipmi_address": "bmc"}}})
+				return err
+			},
+			method: "PATCH", path: "/v1/nodes/" + id, status: 200, answer: `{}`,
+			body: `[{"op":"replace","path":"/driver_info","value":{"ipmi_address":"bmc"}}]`,
+		},
+		"another driver": {
+			do: func(ctx context.Context, c *Client) error {
+				_, err := c.UpdateNode(ctx, id, []Patch{{PatchReplace, "/driver", "redfish"}})
+				return err
+			},
+			method: "PATCH", path: "/v1/nodes/" + id, query: "reset_interfaces=True", status: 200, answer: `{}`,
+			body: `[{"op":"replace","path":"/driver","value":"redfish"}]`,
+		},
+		"create": {
+			do: func(ctx context.Context, c *Client) error {
+				_, err := c.CreateNode(ctx, NodeCreate{
+					UUID: id, Name: "metal3~a", Driver: "redfish", DriverInfo: map[string]any{"redfish_address": "https://bmc"},
+					FirmwareInterface: "redfish", AutomatedClean: &no, DisablePowerOff: &yes,
+				})
+				return err
+			},
+			method: "POST", path: "/v1/nodes", status: 201, answer: `{"uuid":"` + id + `"}`,
+			body: `{"uuid":"` + id + `","name":"metal3~a","driver":"redfish","driver_info":{"redfish_address":"https://bmc"},` +
+				`"firmware_interface":"redfish","automated_clean":false,"disable_power_off":true}`,
+		},
+		"create with an old Ironic": {
+			minor: 82,
+			do: func(ctx context.Context, c *Client) error {
+				_, err := c.CreateNode(ctx, NodeCreate{
+					UUID: id, Driver: "redfish", FirmwareInterface: "redfish", DisablePowerOff: &no,
+				})
+				return err
+			},
+			method: "POST", path: "/v1/nodes", status: 201, answer: `{"uuid":"` + id + `"}`,
+			body: `{"uuid":"` + id + `","driver":"redfish"}`,
+		},
+		"create port": {
+			do: func(ctx context.Context, c *Client) error {
+				p, err := c.CreatePort(ctx, id, "52:54:00:AA:00:01", true)
+				if err == nil && p.UUID != "p" {
+					t.Errorf("returned %+v", p)
+				}
+				return err
+			},
+			method: "POST", path: "/v1/ports", status: 201, answer: `{"uuid":"p"}`,
+			body: `{"node_uuid":"` + id + `","address":"52:54:00:aa:00:01","pxe_enabled":true}`,
+		},
+		"ports of a node": {
+			do: func(ctx context.Context, c *Client) error {
+				ports, err := c.ListPorts(ctx, PortFilter{Node: "metal3~a"})
+				if diff := cmp.Diff([]Port{{UUID: "p", NodeUUID: id, Address: "52:54:00:aa:00:01"}}, ports); err == nil && diff != "" {
+					t.Errorf("-want +got\n%s", diff)
+				}
+				return err
+			},
+			method: "GET", path: "/v1/ports", query: "fields=uuid%2Cnode_uuid%2Caddress&limit=1000&node=metal3~a", status: 200,
+			answer: `{"ports":[{"uuid":"p","node_uuid":"` + id + `","address":"52:54:00:aa:00:01","links":[]}]}`,
+		},
+		"port of an address": {
+			do: func(ctx context.Context, c *Client) error {
+				_, err := c.ListPorts(ctx, PortFilter{Address: "52:54:00:AA:00:01"})
+				return err
+			},
+			method: "GET", path: "/v1/ports", query: "address=52%3A54%3A00%3Aaa%3A00%3A01&fields=uuid%2Cnode_uuid%2Caddress&limit=1000",
+			status: 200, answer: `{"ports":[]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.minor == 0 {
+				test.minor = newestMinor
+			}
+			f := newFake(t, test.minor, answer(test.status, test.answer))
+			if err := test.do(t.Context(), f.client()); err != nil {
+				t.Fatal(err)
+			}
+			got := f.last()
+			if got.Method != test.method || got.Path != test.path || got.Query != test.query {
+				t.Errorf("asked %s %s?%s, want %s %s?%s", got.Method, got.Path, got.Query, test.method, test.path, test.query)
+			}
+			if diff := cmp.Diff(decoded(t, test.body), decoded(t, got.Body)); diff != "" {
+				t.Errorf("body: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDisablePowerOffNeedsNewIronic(t *testing.T) {
+	yes := true
+	f := newFake(t, 94, answer(201, "{}"))
+	_, err := f.client().CreateNode(t.Context(), NodeCreate{Name: "a", DisablePowerOff: &yes})
+	if want := "create node a: disable_power_off needs Ironic API 1.95, this Ironic offers 1.94 (HTTP 400)"; !IsBadRequest(err) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if len(f.requests()) > 0 {
+		t.Error("created it all the same")
+	}
+}
+
+func TestReady(t *testing.T) {
+	if err := newFake(t, 82, answer(200, `{"drivers":[{"name":"ipmi","hosts":["a"]}]}`)).client().Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	err := newFake(t, 82, answer(200, `{"drivers":[]}`)).client().Ready(t.Context())
+	if !IsUnavailable(err) || ReasonOf(err) != "no conductor has registered a driver" {
+		t.Errorf("without a conductor: %v", err)
+	}
+}
+
+func decoded(t *testing.T, body string) any {
+	t.Helper()
+	if body == "" {
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return v
+}

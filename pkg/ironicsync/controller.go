@@ -1,0 +1,417 @@
+package ironicsync
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/capacity"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+)
+
+// Ironic is all of Ironic that the controller uses.
+type Ironic interface {
+	Nodes
+	ChangedSince(ctx context.Context, since time.Time) ([]ironic.Node, error)
+	Supports(ctx context.Context, minor int) (bool, error)
+	GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error)
+	Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error)
+	CreateNode(ctx context.Context, create ironic.NodeCreate) (*ironic.Node, error)
+	UpdateNode(ctx context.Context, idOrName string, patches []ironic.Patch) (*ironic.Node, error)
+	DeleteNode(ctx context.Context, idOrName string) error
+	SetMaintenance(ctx context.Context, idOrName, reason string) error
+	ClearMaintenance(ctx context.Context, idOrName string) error
+	SetPowerState(ctx context.Context, idOrName string, target ironic.PowerTarget, timeout time.Duration) error
+	SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
+	ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error)
+	CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error)
+}
+
+const (
+	// stepTimeout bounds one step, all its requests to Ironic and the cluster.
+	stepTimeout = 60 * time.Second
+	// retryDelay is how long, and up to a quarter more, a BMC that did not answer is
+	// left alone.
+	// With the time that the try itself takes it stays under half a minute.
+	retryDelay = 16 * time.Second
+	// stepPause is when the next step is planned if the last one recorded nothing
+	// new, and so caused no event.
+	stepPause = time.Second
+	// maxSteps bounds the steps that a host is taken at once; no way has as many.
+	maxSteps = 10
+	// retriesPerSecond bounds the tries to reach BMCs that were silent before, so
+	// that a thousand of them are no burden.
+	retriesPerSecond = 5
+)
+
+const (
+	byNodeUUID = "nodeUUID"
+	bySecret   = "secret"
+)
+
+// Controller moves hosts on: it makes Ironic follow the specs. Run it on one
+// replica at a time; a second one would do nothing wrong, only work twice.
+type Controller struct {
+	hosts     Hosts
+	ironic    Ironic
+	refresher *Refresher
+	secrets   *Secrets
+	hardware  HardwareStore
+	events    EventSink
+	settings  Settings
+	// registration tells the settings apart that nodes are registered with.
+	registration string
+	gate         *capacity.Gate
+	poller       *poller
+
+	informer cache.SharedIndexInformer
+	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	retries  *rate.Limiter
+
+	mu       sync.Mutex
+	backoffs map[types.NamespacedName]*backoff
+}
+
+// EventSink takes what is to be told about hosts as Kubernetes events. It does not
+// block.
+type EventSink interface {
+	Record(host *metal3.BareMetalHost, event events.Event)
+}
+
+// Parts are what a Controller works with.
+type Parts struct {
+	Hosts     Hosts
+	Ironic    Ironic
+	Refresher *Refresher
+	Secrets   *Secrets
+	Hardware  HardwareStore
+	Events    EventSink
+}
+
+// NewController returns a Controller.
+func NewController(parts Parts, settings Settings) *Controller {
+	hosts := parts.Hosts
+	c := &Controller{
+		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
+		hardware: parts.Hardware, events: parts.Events, settings: settings, registration: settings.registration(),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
+		// The first few retries after a start need not wait.
+		retries:  rate.NewLimiter(retriesPerSecond, 4*retriesPerSecond),
+		backoffs: map[types.NamespacedName]*backoff{},
+	}
+	c.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return hosts.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return hosts.Watch(ctx, options)
+		},
+	}, &metal3.BareMetalHost{}, 0, cache.Indexers{
+		byNodeUUID: func(obj any) ([]string, error) {
+			return []string{obj.(*metal3.BareMetalHost).Status.Provisioning.ID}, nil
+		},
+		bySecret: func(obj any) ([]string, error) {
+			host := obj.(*metal3.BareMetalHost)
+			return []string{host.Namespace + "/" + host.Spec.BMC.CredentialsName}, nil
+		},
+	})
+	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
+	c.poller = newPoller(c, settings.PollInterval)
+	return c
+}
+
+// Run works until ctx ends, and returns when everything it started has ended.
+func (c *Controller) Run(ctx context.Context) error {
+	log := klog.FromContext(ctx).WithName("ironicsync")
+	ctx = klog.NewContext(ctx, log)
+	defer c.queue.ShutDown()
+	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.enqueue,
+		UpdateFunc: c.changed,
+		DeleteFunc: c.forget,
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.secrets.notify(c.secretChanged); err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	start := func(f func()) {
+		running.Add(1)
+		go func() { defer running.Done(); f() }()
+	}
+	start(func() { c.informer.RunWithContext(ctx) })
+	start(func() { c.secrets.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.secrets.informer.HasSynced) {
+		return ctx.Err()
+	}
+	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))
+	start(func() { c.poller.run(ctx) })
+	for range max(c.settings.Workers, 1) {
+		start(func() {
+			for c.work(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	c.queue.ShutDown() // wakes the workers up
+	return nil
+}
+
+func (c *Controller) enqueue(obj any) {
+	if host, ok := obj.(*metal3.BareMetalHost); ok {
+		c.queue.Add(types.NamespacedName{Namespace: host.Namespace, Name: host.Name})
+	}
+}
+
+// changed tells of what has changed in a host and has it planned anew.
+func (c *Controller) changed(previous, current any) {
+	before, _ := previous.(*metal3.BareMetalHost)
+	host, ok := current.(*metal3.BareMetalHost)
+	if !ok {
+		return
+	}
+	for _, event := range events.Changes(before, host) {
+		c.events.Record(host, event)
+	}
+	c.enqueue(host)
+	switch {
+	case isBusy(host) && !isBusy(before):
+		c.gate.Seen(host.Namespace, host.Name)
+		c.wakeDelayed() // until now it counted twice
+	case isBusy(before) && !isBusy(host):
+		c.wakeDelayed()
+	}
+}
+
+func (c *Controller) forget(obj any) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return
+	}
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return
+	}
+	c.gate.Forget(namespace, name)
+	c.wakeDelayed()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.backoffs, types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+func (c *Controller) secretChanged(namespace, name string) {
+	hosts, err := c.informer.GetIndexer().ByIndex(bySecret, namespace+"/"+name)
+	if err != nil {
+		return // there is such an index
+	}
+	for _, host := range hosts {
+		c.enqueue(host)
+	}
+}
+
+// enqueueAll has every host planned anew, as when Ironic is back.
+func (c *Controller) enqueueAll() {
+	for _, host := range c.informer.GetStore().List() {
+		c.enqueue(host)
+	}
+}
+
+func (c *Controller) work(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	log := klog.FromContext(ctx).WithValues("host", key)
+	stepCtx, cancel := context.WithTimeout(klog.NewContext(ctx, log), stepTimeout)
+	defer cancel()
+	after, err := c.advance(stepCtx, key)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err == nil:
+		c.queue.Forget(key)
+	case apierrors.IsConflict(err):
+		c.queue.Add(key) // somebody wrote meanwhile: plan again
+		return true
+	case ironic.IsLocked(err):
+		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
+		after = jittered(2 * time.Second)
+	default:
+		log.Error(err, "Step failed, trying again")
+		c.queue.AddRateLimited(key)
+		return true
+	}
+	if after > 0 {
+		c.queue.AddAfter(key, after)
+	}
+	return true
+}
+
+// advance takes a host as far as there is nothing to wait for, and returns when to
+// look again.
+//
+// It plans twice: first with what is recorded, which costs nothing and in a quiet
+// cluster is all; then, when there is something to do, with what etcd and Ironic
+// say now.
+func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	obj, exists, err := c.informer.GetStore().GetByKey(key.String())
+	if err != nil || !exists {
+		return 0, err
+	}
+	recorded := obj.(*metal3.BareMetalHost)
+	if err := c.secrets.Look(ctx, recorded.Namespace, recorded.Spec.BMC.CredentialsName); err != nil {
+		return 0, err
+	}
+	hasHardware, err := c.hasHardwareData(ctx, recorded)
+	if err != nil {
+		return 0, err
+	}
+	step := Next(c.situation(recorded, recordedNode(recorded), hasHardware))
+	looks := !recorded.DeletionTimestamp.IsZero() || recorded.Status.OperationalStatus == metal3.OperationalStatusDelayed
+	if step.Do == Wait && !looks {
+		return step.After, nil
+	}
+	var host *metal3.BareMetalHost
+	var node *ironic.Node
+	if step.Do == Begin || step.Do == Report { // say what we know, also while Ironic is away
+		host, err = c.hosts.Get(ctx, key.Namespace, key.Name)
+		if err == nil {
+			node = recordedNode(host)
+		}
+	} else {
+		host, node, err = c.refresher.Look(ctx, key.Namespace, key.Name)
+	}
+	if err != nil {
+		return 0, ignoreNotFound(err)
+	}
+	for steps := 0; host != nil && steps < maxSteps; steps++ {
+		step = Next(c.situation(host, node, hasHardware))
+		if step.Do == Wait {
+			return step.After, c.undelay(ctx, host, node)
+		}
+		if step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name) {
+			return 0, c.delay(ctx, host, node)
+		}
+		if step.Retry && !c.retries.Allow() {
+			return jittered(retryDelay / 4), nil
+		}
+		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
+		if host, node, err = c.do(ctx, host, node, step); err != nil {
+			return 0, ignoreNotFound(err)
+		}
+	}
+	return stepPause, nil
+}
+
+// recordedNode is the node as the host's status describes it, as far as Next
+// looks at it.
+func recordedNode(host *metal3.BareMetalHost) *ironic.Node {
+	s := host.Status.Ironic
+	if s == nil {
+		return nil
+	}
+	parent := ""
+	if c := findCondition(&host.Status, metal3.PowerSyncedCondition); c != nil && c.Reason == metal3.OwnParentReason {
+		parent = s.NodeUUID
+	}
+	return &ironic.Node{
+		ParentNode:           parent,
+		UUID:                 s.NodeUUID,
+		ProvisionState:       ironic.ProvisionState(s.ProvisionState),
+		TargetProvisionState: s.TargetProvisionState,
+		PowerState:           ironic.PowerState(s.PowerState),
+		TargetPowerState:     ironic.PowerTarget(s.TargetPowerState),
+		Maintenance:          s.Maintenance,
+		Fault:                s.Fault,
+		Reservation:          s.Reservation,
+		LastError:            s.LastError,
+	}
+}
+
+func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool) Situation {
+	s := Situation{
+		Host: host, Node: node,
+		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
+		HasHardwareData:             hasHardware,
+		Settings:                    c.registration,
+		MaxRetries:                  c.settings.MaxProvisioningRetries,
+		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
+	}
+	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.backoffs[key]
+	if b == nil {
+		b = &backoff{}
+		c.backoffs[key] = b
+	}
+	s.Hold = b.hold(host, s.SecretVersion, time.Now())
+	return s
+}
+
+// busy counts the hosts that the provisioning limit is about, by namespace.
+func (c *Controller) busy() map[string]int {
+	counts := map[string]int{}
+	for _, obj := range c.informer.GetStore().List() {
+		if host := obj.(*metal3.BareMetalHost); isBusy(host) {
+			counts[host.Namespace]++
+		}
+	}
+	return counts
+}
+
+// isBusy tells whether Ironic is at work on the host in a way that the
+// provisioning limit is about.
+func isBusy(host *metal3.BareMetalHost) bool {
+	return host != nil && host.Status.Ironic != nil && capacity.Counts(ironic.ProvisionState(host.Status.Ironic.ProvisionState), bootInterface(host))
+}
+
+// isExempt tells whether the provisioning limit is not about the host.
+func isExempt(host *metal3.BareMetalHost) bool { return capacity.Exempt(bootInterface(host)) }
+
+func bootInterface(host *metal3.BareMetalHost) string {
+	access, err := bmc.Parse(host.Spec.BMC.Address, true)
+	if err != nil {
+		return ""
+	}
+	return access.BootInterface
+}
+
+// wakeDelayed has the hosts planned whose turn it is, if there is room.
+func (c *Controller) wakeDelayed() {
+	for {
+		namespace, name, ok := c.gate.Next()
+		if !ok {
+			return
+		}
+		c.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
+	}
+}
+
+func jittered(d time.Duration) time.Duration {
+	return d/2 + time.Duration(rand.Int64N(int64(d)))
+}
+
+// nodeName is the name of a host's node in Ironic.
+func nodeName(host *metal3.BareMetalHost) string {
+	return fmt.Sprintf("%s~%s", host.Namespace, host.Name)
+}

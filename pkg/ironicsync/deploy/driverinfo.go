@@ -1,0 +1,108 @@
+package deploy
+
+import (
+	"net/netip"
+	"net/url"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+)
+
+// Images are the URLs of the ramdisk that inspects, cleans and deploys, in the
+// forms that boot interfaces take.
+type Images struct {
+	KernelURL, RamdiskURL string
+	// ISOURL is for virtual media and UEFI HTTP boot.
+	ISOURL string
+}
+
+// Ramdisk is the operator's choice of how hosts boot the ramdisk, and afterwards.
+type Ramdisk struct {
+	// Images are those of architectures that are not in ByArch.
+	Images Images
+	// ByArch are the images by architecture (x86_64, aarch64).
+	ByArch map[string]Images
+	// KernelParams are appended to the ramdisk's kernel command line, after
+	// Ironic's own.
+	KernelParams string
+	// ExternalURLv6 is the URL by which BMCs with an IPv6 address reach Ironic's
+	// virtual media.
+	ExternalURLv6 string
+	// ForcePersistentLiveISO and ForcePersistentDirect say whether boot devices are
+	// set for good, for hosts with a live ISO and for all others: Default, Always or
+	// Never; empty is Default.
+	ForcePersistentLiveISO, ForcePersistentDirect string
+}
+
+// DriverInfoKeys are the keys that DriverInfo may set. One that it does not set
+// has to go from the node: deploy_kernel beside deploy_iso, for instance.
+var DriverInfoKeys = []string{
+	"deploy_iso", "deploy_kernel", "deploy_ramdisk", "external_http_url", "force_persistent_boot_device", "kernel_append_params",
+}
+
+// DriverInfo returns the part of the node's driver_info that says how the host is
+// booted. The other part, how the BMC is reached, is that of access itself.
+func DriverInfo(host *metal3.BareMetalHost, access bmc.Access, ramdisk Ramdisk) map[string]any {
+	info := map[string]any{"force_persistent_boot_device": forcePersistent(host, ramdisk)}
+	images := ramdisk.imagesFor(architecture(host))
+	switch {
+	case access.SupportsISO && images.ISOURL != "":
+		info["deploy_iso"] = images.ISOURL
+	case images.KernelURL != "" && images.RamdiskURL != "":
+		info["deploy_kernel"] = images.KernelURL
+		info["deploy_ramdisk"] = images.RamdiskURL
+	}
+	if ramdisk.KernelParams != "" {
+		// Ironic puts its configured parameters for %default%; without it, they are lost.
+		info["kernel_append_params"] = "%default% " + ramdisk.KernelParams
+	}
+	if ramdisk.ExternalURLv6 != "" && hasIPv6(access) {
+		info["external_http_url"] = ramdisk.ExternalURLv6
+	}
+	return info
+}
+
+func forcePersistent(host *metal3.BareMetalHost, ramdisk Ramdisk) string {
+	configured := ramdisk.ForcePersistentDirect
+	if current(host).isLiveISO() {
+		configured = ramdisk.ForcePersistentLiveISO
+	}
+	if configured == "" {
+		return "Default"
+	}
+	return configured
+}
+
+func architecture(host *metal3.BareMetalHost) string {
+	details := host.Status.HardwareDetails
+	switch {
+	case host.Spec.Architecture != "":
+		return host.Spec.Architecture
+	case details != nil && details.CPU.Arch != "":
+		return details.CPU.Arch
+	}
+	return "x86_64"
+}
+
+func (r Ramdisk) imagesFor(arch string) Images {
+	if images := r.ByArch[arch]; images != (Images{}) {
+		return images
+	}
+	return r.Images
+}
+
+// hasIPv6 tells whether the BMC is given by an IPv6 address. Of a name nobody
+// knows what it resolves to.
+func hasIPv6(access bmc.Access) bool {
+	info := access.DriverInfo("", "")
+	host, _ := info["ipmi_address"].(string)
+	if address, ok := info["redfish_address"].(string); ok {
+		parsed, err := url.Parse(address)
+		if err != nil {
+			return false
+		}
+		host = parsed.Hostname()
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Is6() && !ip.Is4In6()
+}

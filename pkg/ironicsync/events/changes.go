@@ -1,0 +1,242 @@
+// Package events tells what happens to hosts as Kubernetes events.
+//
+//	changes.go   which events follow from a change of a host (pure)
+//	messages.go  what they say
+//	recorder.go  writes them
+package events
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// Event is one thing that happened to a host.
+type Event struct {
+	// Type is Normal, or Warning when something is wrong.
+	Type string
+	// Reason is one of those of the Bare Metal Operator, or Attached, Detached or
+	// DeprovisioningAbandoned.
+	Reason string
+	// Message holds no credentials.
+	Message string
+}
+
+// Changes returns the events that follow from a change of a host, in the order in
+// which things happened; old is nil for a new host. It looks at nothing but the two
+// versions, so that each change is told once, by whoever watches.
+func Changes(old, new *metal3.BareMetalHost) []Event {
+	if new == nil {
+		return nil
+	}
+	if old == nil || old.UID != new.UID {
+		old = &metal3.BareMetalHost{}
+	}
+	if hasStatusAnnotation(old) && !hasStatusAnnotation(new) {
+		return nil // the status was restored: what it tells happened long ago
+	}
+	c := change{old: old, new: new}
+	c.registration()
+	c.inspection()
+	c.provisioning()
+	c.deprovisioning()
+	c.power()
+	c.attachment()
+	c.failure()
+	return c.events
+}
+
+type change struct {
+	old, new *metal3.BareMetalHost
+	events   []Event
+}
+
+func (c *change) normal(reason, format string, args ...any) {
+	c.add(corev1.EventTypeNormal, reason, format, args...)
+}
+
+func (c *change) warning(reason, format string, args ...any) {
+	c.add(corev1.EventTypeWarning, reason, format, args...)
+}
+
+func (c *change) add(eventType, reason, format string, args ...any) {
+	c.events = append(c.events, Event{Type: eventType, Reason: reason, Message: withoutCredentials(fmt.Sprintf(format, args...))})
+}
+
+// entered tells whether the host has come into the state.
+func (c *change) entered(state metal3.ProvisioningState) bool {
+	return c.old.Status.Provisioning.State != state && c.new.Status.Provisioning.State == state
+}
+
+// left tells whether the host has come out of the state.
+func (c *change) left(state metal3.ProvisioningState) bool {
+	return c.old.Status.Provisioning.State == state && c.new.Status.Provisioning.State != state
+}
+
+// ended tells whether an operation has ended.
+func ended(old, new metal3.OperationMetric) bool {
+	return !new.End.IsZero() && !new.End.Equal(&old.End)
+}
+
+// began tells whether an operation has begun and goes on.
+func began(old, new metal3.OperationMetric) bool {
+	return !new.Start.IsZero() && new.End.IsZero() && !new.Start.Equal(&old.Start)
+}
+
+func (c *change) registration() {
+	old, status := &c.old.Status, &c.new.Status
+	if c.entered(metal3.StateUnmanaged) {
+		c.normal("Discovered", "The host has no BMC details and is not managed: set spec.bmc")
+	}
+	good := status.GoodCredentials
+	if good.Reference != nil && !equality.Semantic.DeepEqual(old.GoodCredentials, good) {
+		c.normal("BMCAccessValidated", "Ironic has access to the BMC at %s with the credentials of Secret %q", c.new.Spec.BMC.Address, good.Reference.Name)
+	}
+	if ended(old.OperationHistory.Register, status.OperationHistory.Register) {
+		c.normal("Registered", "Registered in Ironic as node %s", status.Provisioning.ID)
+	}
+}
+
+func (c *change) inspection() {
+	old, status := &c.old.Status, &c.new.Status
+	was, is := old.OperationHistory.Inspect, status.OperationHistory.Inspect
+	hardware := status.HardwareDetails
+	switch {
+	case c.entered(metal3.StateInspecting):
+		c.normal("InspectionStarted", "Inspection started")
+	case began(was, is) && status.Provisioning.State != metal3.StateInspecting:
+		// In that state, an inspection that somebody else began was told already.
+		c.normal("InspectionStarted", "Inspection started in state %q", status.Provisioning.State)
+	}
+	switch {
+	case ended(was, is):
+		c.normal("InspectionComplete", "Inspection complete%s%s", after(is), found(hardware))
+	case hardware != nil && !equality.Semantic.DeepEqual(old.HardwareDetails, hardware):
+		c.normal("UpdateHardwareDetails", "Hardware details taken over%s", found(hardware))
+	}
+	if c.left(metal3.StateRegistering) && c.entered(metal3.StatePreparing) {
+		switch {
+		case c.new.InspectionDisabled():
+			c.normal("InspectionSkipped", "Inspection skipped: it is disabled")
+		case hardware != nil:
+			c.normal("InspectionSkipped", "Inspection skipped: the hardware is known already")
+		}
+	}
+	if profile := status.HardwareProfile; profile != "" && profile != old.HardwareProfile {
+		c.normal("ProfileSet", "Hardware profile set to %q", profile)
+	}
+}
+
+func (c *change) provisioning() {
+	was, is := c.old.Status.OperationHistory.Provision, c.new.Status.OperationHistory.Provision
+	if c.entered(metal3.StateProvisioning) {
+		c.normal("ProvisioningStarted", "Provisioning started%s", of(c.new.Spec.Image, c.new.Spec.CustomDeploy))
+	}
+	// Others that become provisioned were taken over as they are.
+	if c.entered(metal3.StateProvisioned) && (c.left(metal3.StateProvisioning) || ended(was, is)) {
+		saved := &c.new.Status.Provisioning
+		c.normal("ProvisioningComplete", "Provisioning complete%s%s", after(is), of(&saved.Image, saved.CustomDeploy))
+	}
+}
+
+func (c *change) deprovisioning() {
+	old, status := &c.old.Status, &c.new.Status
+	if c.entered(metal3.StateDeprovisioning) {
+		why := ""
+		switch {
+		case !c.new.DeletionTimestamp.IsZero():
+			why = ", because the host is deleted"
+		case status.ProvisioningFailCount > old.ProvisioningFailCount:
+			why = ", because provisioning failed"
+		}
+		c.normal("DeprovisioningStarted", "Deprovisioning started%s%s", why, of(&old.Provisioning.Image, old.Provisioning.CustomDeploy))
+	}
+	if !c.left(metal3.StateDeprovisioning) {
+		return
+	}
+	switch {
+	case status.Provisioning.State != metal3.StatePoweringOffBeforeDelete && status.Provisioning.State != metal3.StateDeleting,
+		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available):
+		c.normal("DeprovisioningComplete", "Deprovisioning complete%s", after(status.OperationHistory.Deprovision))
+	default: // a deletion gives up after some errors
+		c.warning("DeprovisioningAbandoned", "The host is deleted without being deprovisioned, after %d errors: its disks may hold data", status.ErrorCount)
+	}
+}
+
+// power tells of changes, and not of what is found when a host is registered.
+func (c *change) power() {
+	old, host := c.old, c.new
+	switch state := old.Status.Provisioning.State; {
+	case old.Status.PoweredOn == host.Status.PoweredOn,
+		state == metal3.StateNone, state == metal3.StateUnmanaged, state == metal3.StateRegistering:
+		return
+	}
+	reason, is := "PowerOff", "off"
+	if host.Status.PoweredOn {
+		reason, is = "PowerOn", "on"
+	}
+	against := ""
+	if host.Status.PoweredOn != host.Spec.Online {
+		against = fmt.Sprintf(", while spec.online is %v", host.Spec.Online)
+	}
+	c.normal(reason, "The host is powered %s%s", is, against)
+}
+
+func (c *change) attachment() {
+	was := c.old.Status.OperationalStatus == metal3.OperationalStatusDetached
+	is := c.new.Status.OperationalStatus == metal3.OperationalStatusDetached
+	switch {
+	case is && !was:
+		c.normal("Detached", "Taken out of Ironic; the machine is left as it is, and so is the state %q", c.new.Status.Provisioning.State)
+	case was && !is:
+		c.normal("Attached", "Managed again: the host is registered in Ironic anew")
+	}
+}
+
+// errorReasons are the reasons of events about errors, by status.errorType.
+var errorReasons = map[metal3.ErrorType]string{
+	metal3.RegistrationError:            "RegistrationError",
+	metal3.ProvisionedRegistrationError: "ProvisionedRegistrationError",
+	metal3.InspectionError:              "InspectionError",
+	metal3.PreparationError:             "PreparationError",
+	metal3.ProvisioningError:            "ProvisioningError",
+	metal3.PowerManagementError:         "PowerManagementError",
+	metal3.ServicingError:               "ServicingError",
+	metal3.DetachError:                  "DetachError",
+}
+
+// failure tells of an error that is new, or that another try has met again.
+func (c *change) failure() {
+	old, status := &c.old.Status, &c.new.Status
+	reason, known := errorReasons[status.ErrorType]
+	if !known || status.ErrorType == old.ErrorType && status.ErrorMessage == old.ErrorMessage && status.ErrorCount <= old.ErrorCount {
+		return
+	}
+	if isAboutSecret(status) {
+		reason = "BMCCredentialError"
+	}
+	again := ""
+	if status.ErrorCount > 1 {
+		again = fmt.Sprintf(" (error %d in a row)", status.ErrorCount)
+	}
+	c.warning(reason, "%s%s", status.ErrorMessage, again)
+}
+
+// isAboutSecret tells whether the error is that the Secret with the BMC's
+// credentials is missing or incomplete.
+func isAboutSecret(status *metal3.BareMetalHostStatus) bool {
+	c := meta.FindStatusCondition(status.Conditions, metal3.RegisteredCondition)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Message == status.ErrorMessage &&
+		(c.Reason == metal3.SecretNotFoundReason || c.Reason == metal3.SecretIncompleteReason)
+}
+
+func hasStatusAnnotation(host *metal3.BareMetalHost) bool {
+	_, has := host.Annotations[metal3.StatusAnnotation]
+	return has
+}

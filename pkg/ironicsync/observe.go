@@ -1,0 +1,453 @@
+package ironicsync
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// Observation is what Ironic said about one host.
+type Observation struct {
+	// Node is nil when Ironic has no node with the host's ID.
+	Node *ironic.Node
+	// Inspected is set when the inventory of the node's last inspection was
+	// read along with the node (see NeedsInventory).
+	Inspected *Inspected
+	// CallbackTimeout is how long a ramdisk may be silent where Ironic does not
+	// watch over it; 0 is for ever.
+	CallbackTimeout time.Duration
+}
+
+// Inspected is the outcome of an inspection.
+type Inspected struct {
+	// Hardware is nil when the inspection left no inventory, as that of
+	// fake-hardware does.
+	Hardware *metal3.HardwareDetails
+}
+
+// NeedsInventory tells whether the node was inspected since its inventory was
+// last read, so that an observation has to read it too.
+func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	if node.InspectionFinishedAt == nil || node.ProvisionState == ironic.Inspecting || node.ProvisionState == ironic.InspectWait {
+		return false
+	}
+	read := host.Status.Ironic
+	return read == nil || read.InspectionFinishedAt == nil || !sameMoment(read.InspectionFinishedAt.Time, *node.InspectionFinishedAt)
+}
+
+// sameMoment compares what Ironic said with what was recorded of it, which keeps
+// no more than microseconds.
+func sameMoment(a, b time.Time) bool {
+	return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond))
+}
+
+// Observe returns the status of host as Ironic describes it. What only we know
+// stays as it is stored; what Ironic owns is computed anew. It leaves out what
+// changes by itself (clocks, heartbeats), so that a quiet host gives back the
+// very status that it has, and changed is false. LastUpdated is set to now when
+// anything else differs.
+func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (status metal3.BareMetalHostStatus, changed bool) {
+	status = *host.Status.DeepCopy()
+	if isDetached(host) {
+		return status, false // out of Ironic on purpose: frozen as it is
+	}
+	if seen.Node == nil {
+		observeMissing(&status, host, now)
+	} else {
+		observeNode(&status, host, seen, now)
+	}
+	setConditions(&status, host, seen.Node, now)
+	setCondition(&status, host, metav1.Condition{
+		Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue, Reason: metal3.ReachableReason,
+	}, now)
+	if equality.Semantic.DeepEqual(status, host.Status) {
+		return status, false
+	}
+	status.LastUpdated = &metav1.Time{Time: now.Truncate(time.Second)}
+	return status, true
+}
+
+// observeMissing describes a host whose node Ironic does not have: it was not
+// made yet, or Ironic lost it. Everything learned earlier stays.
+func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, now time.Time) {
+	if status.Ironic != nil && host.DeletionTimestamp.IsZero() {
+		setCondition(status, host, metav1.Condition{
+			Type: metal3.RegisteredCondition, Status: metav1.ConditionFalse, Reason: metal3.NodeLostReason,
+			Message: "Ironic no longer has node " + status.Ironic.NodeUUID + "; the host is registered again",
+		}, now)
+	}
+	status.Ironic = nil
+	setError(status, firstError(registrationError(status), stepError(status)), false)
+}
+
+func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
+	node := seen.Node
+	before := status.Ironic
+	status.Ironic = ironicStatus(node)
+	if before != nil {
+		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
+	}
+	status.Provisioning.ID = node.UUID
+	status.Provisioning.State = stateOf(host, node)
+	if node.PowerState != "" { // null: Ironic does not know, and what was known last is the better guess
+		status.PoweredOn = node.PowerState == ironic.PowerOn
+	}
+	observeInspection(status, host, seen, now)
+	observeRegistration(status, node, now)
+
+	observeSilence(status, host, seen, now)
+
+	failure := firstError(registrationError(status), ironicError(status, node), stepError(status))
+	setError(status, failure, before != nil && wasTried(status.ErrorType, before, node))
+	if failure == nil && isServicing(node.ProvisionState) {
+		status.OperationalStatus = metal3.OperationalStatusServicing
+	}
+	if failure == nil && isSettled(status, host, node) {
+		status.ErrorCount = 0
+	}
+}
+
+// wasTried tells whether a try has ended during which the error of the one before
+// was kept: if it is there again, it is another one. (The other tries begin with the
+// error gone. That the state changes is not enough: Ironic writes the error first.)
+func wasTried(failed metal3.ErrorType, before *metal3.IronicStatus, node *ironic.Node) bool {
+	switch ironic.ProvisionState(before.ProvisionState) {
+	case ironic.Verifying, ironic.Adopting:
+		return string(node.ProvisionState) != before.ProvisionState
+	}
+	return failed == metal3.PowerManagementError && before.TargetPowerState != "" && node.TargetPowerState == ""
+}
+
+// isSettled tells whether the host has arrived where it is to be, so that earlier
+// errors in a row count no more.
+func isSettled(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) bool {
+	switch status.Provisioning.State {
+	case metal3.StateAvailable, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		return (node.ProvisionState == ironic.Available || node.ProvisionState == ironic.Active) &&
+			node.TargetPowerState == "" && status.PoweredOn == host.Spec.Online
+	}
+	return false
+}
+
+func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
+	return &metal3.IronicStatus{
+		NodeUUID:             node.UUID,
+		ProvisionState:       string(node.ProvisionState),
+		TargetProvisionState: node.TargetProvisionState,
+		PowerState:           string(node.PowerState),
+		TargetPowerState:     string(node.TargetPowerState),
+		Step:                 stepOf(node),
+		Maintenance:          node.Maintenance,
+		MaintenanceReason:    node.MaintenanceReason,
+		Fault:                node.Fault,
+		Reservation:          node.Reservation,
+		LastError:            node.LastError,
+	}
+}
+
+func stepOf(node *ironic.Node) string {
+	for _, s := range []ironic.Step{node.CleanStep, node.DeployStep, node.ServiceStep} {
+		if s.Step != "" {
+			return s.Interface + "." + s.Step
+		}
+	}
+	return ""
+}
+
+// observeInspection keeps the history of inspections and takes over the
+// hardware once the inventory of a finished one was read.
+func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
+	node, inspect := seen.Node, &status.OperationHistory.Inspect
+	began := node.InspectionStartedAt
+	if began != nil && (inspect.Start.IsZero() || !inspect.End.IsZero() && began.After(inspect.End.Time)) {
+		// One that we did not begin. Ironic sets it back to null when the inspection ends.
+		*inspect = metal3.OperationMetric{Start: seconds(*began)}
+	}
+	if seen.Inspected == nil || !NeedsInventory(host, node) {
+		return
+	}
+	finished := metav1.NewMicroTime(node.InspectionFinishedAt.Truncate(time.Microsecond))
+	status.Ironic.InspectionFinishedAt = &finished
+	if inspect.Start.IsZero() {
+		inspect.Start = seconds(*node.InspectionFinishedAt)
+	}
+	inspect.End = seconds(now)
+	if seen.Inspected.Hardware != nil {
+		status.HardwareDetails = seen.Inspected.Hardware
+	}
+}
+
+// observeSilence times a ramdisk out that Ironic has forgotten to wait for: a node
+// that is its own parent (Ironic 29.0.5) is left out of all of its periodic checks,
+// and of what a conductor mends when it starts: one that it worked on is then in
+// the same state for ever, and not reserved. Each heartbeat of a ramdisk renews
+// provision_updated_at.
+func observeSilence(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
+	node := seen.Node
+	if !isInTransit(node.ProvisionState) || node.Reservation != "" {
+		if c := findCondition(status, metal3.StepFailedCondition); c != nil && c.Reason == metal3.CallbackTimeoutReason {
+			meta.RemoveStatusCondition(&status.Conditions, metal3.StepFailedCondition)
+		}
+		return
+	}
+	since := node.ProvisionUpdatedAt
+	if seen.CallbackTimeout <= 0 || !node.IsOwnParent() || since == nil || now.Sub(*since) <= seen.CallbackTimeout {
+		return
+	}
+	setCondition(status, host, metav1.Condition{
+		Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.CallbackTimeoutReason,
+		Message: fmt.Sprintf("The ramdisk has not called Ironic for more than %s, or Ironic has forgotten the node (%s)", seen.CallbackTimeout, node.ProvisionState),
+	}, now)
+}
+
+// isForgotten tells whether Ironic will never go on with the node: it is timed out,
+// and in a state in which no ramdisk is waited for.
+func isForgotten(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	switch node.ProvisionState {
+	case ironic.InspectWait, ironic.CleanWait, ironic.DeployWait, ironic.ServiceWait, ironic.RescueWait:
+		return false
+	}
+	return isInTransit(node.ProvisionState) && node.Reservation == "" && isSilent(host)
+}
+
+// isSilent tells whether the host's ramdisk was timed out.
+func isSilent(host *metal3.BareMetalHost) bool {
+	c := findCondition(&host.Status, metal3.StepFailedCondition)
+	return c != nil && c.Reason == metal3.CallbackTimeoutReason
+}
+
+// observeRegistration notes that the BMC accepted the credentials: a node that
+// left enroll and verifying has been verified.
+func observeRegistration(status *metal3.BareMetalHostStatus, node *ironic.Node, now time.Time) {
+	if node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying || node.Fault == ironic.FaultPowerFailure {
+		return
+	}
+	status.GoodCredentials = status.TriedCredentials
+	register := &status.OperationHistory.Register
+	if !register.Start.IsZero() && register.End.IsZero() {
+		register.End = seconds(now)
+	}
+}
+
+// hostError is what is wrong with a host, in the words of status.errorType and
+// status.errorMessage.
+type hostError struct {
+	kind    metal3.ErrorType
+	message string
+	// kept is set when the error was there before: a new observation of it is not
+	// another failure.
+	kept bool
+}
+
+// setError makes failure, or its absence, the host's error and counts it when it
+// is a new one, or the same one again after another try. It leaves the
+// operational statuses alone that say something else than OK or error.
+func setError(status *metal3.BareMetalHostStatus, failure *hostError, again bool) {
+	if failure != nil {
+		isNew := status.ErrorType != failure.kind || status.ErrorMessage != failure.message
+		if isNew || again && !failure.kept {
+			status.ErrorCount++
+		}
+		status.OperationalStatus = metal3.OperationalStatusError
+		status.ErrorType, status.ErrorMessage = failure.kind, failure.message
+		return
+	}
+	switch status.OperationalStatus {
+	case metal3.OperationalStatusDiscovered, metal3.OperationalStatusDelayed, metal3.OperationalStatusDetached:
+	default:
+		status.OperationalStatus = metal3.OperationalStatusOK
+	}
+	switch status.ErrorType {
+	case metal3.InspectionError, metal3.PreparationError, metal3.ProvisioningError:
+		// Gone because it is being tried again. The count stays until the host has
+		// arrived: the next failure on the way is one more in a row.
+	case "":
+	default:
+		status.ErrorCount = 0
+	}
+	status.ErrorType, status.ErrorMessage = "", ""
+}
+
+func firstError(errs ...*hostError) *hostError {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepErrors are the errors that a failed step of ours is kept as, by the reason
+// of the StepFailed condition.
+var stepErrors = map[string]metal3.ErrorType{
+	metal3.InspectionErrorReason:              metal3.InspectionError,
+	metal3.PreparationErrorReason:             metal3.PreparationError,
+	metal3.ProvisioningErrorReason:            metal3.ProvisioningError,
+	metal3.PowerManagementErrorReason:         metal3.PowerManagementError,
+	metal3.ProvisionedRegistrationErrorReason: metal3.ProvisionedRegistrationError,
+	metal3.ServicingErrorReason:               metal3.ServicingError,
+	metal3.DetachErrorReason:                  metal3.DetachError,
+}
+
+// stepError is the error of the last step towards Ironic, which the controller
+// keeps in the StepFailed condition because no node shows it: a refusal, a Secret
+// with user data that is missing, a deployment that failed and was undone.
+func stepError(status *metal3.BareMetalHostStatus) *hostError {
+	c := findCondition(status, metal3.StepFailedCondition)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	kind, known := stepErrors[c.Reason]
+	if !known { // a ramdisk that was timed out
+		switch status.Provisioning.State {
+		case metal3.StateInspecting:
+			kind = metal3.InspectionError
+		case metal3.StatePreparing:
+			kind = metal3.PreparationError
+		default:
+			kind = metal3.ProvisioningError
+		}
+	}
+	return &hostError{kind: kind, message: c.Message, kept: true} // it was counted when it happened
+}
+
+// setStepError makes kind and message the StepFailed condition, or removes it when
+// kind is empty.
+func setStepError(host *metal3.BareMetalHost, kind metal3.ErrorType, message string, now time.Time) {
+	if kind == "" {
+		meta.RemoveStatusCondition(&host.Status.Conditions, metal3.StepFailedCondition)
+		return
+	}
+	for reason, k := range stepErrors {
+		if k == kind {
+			setCondition(&host.Status, host, metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: reason, Message: message}, now)
+		}
+	}
+}
+
+// registrationError is the error of our own side of the registration, which the
+// controller keeps in the Registered condition: a Secret that is missing, a MAC
+// address that another node has. NodeLost is no error, the host is on its way back.
+func registrationError(status *metal3.BareMetalHostStatus) *hostError {
+	c := findCondition(status, metal3.RegisteredCondition)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason == metal3.NodeLostReason {
+		return nil
+	}
+	return &hostError{kind: registrationErrorType(status), message: c.Message}
+}
+
+// registrationErrorType: a host that has been provisioned keeps its state when
+// its registration fails, and gets an error type of its own.
+func registrationErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
+	switch status.Provisioning.State {
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		return metal3.ProvisionedRegistrationError
+	}
+	return metal3.RegistrationError
+}
+
+// ironicError is the error that the node shows now, or nil.
+func ironicError(status *metal3.BareMetalHostStatus, node *ironic.Node) *hostError {
+	if isStepFault(node) && node.Reservation != "" {
+		return nil // Ironic is about to write the state that goes with it
+	}
+	if node.Fault != "" {
+		return &hostError{kind: faultType(status, node), message: firstOf(node.LastError, node.MaintenanceReason, "Ironic reports the fault "+node.Fault)}
+	}
+	switch node.ProvisionState {
+	case ironic.Verifying, ironic.Adopting:
+		// A new try clears last_error; whether it helped is not known yet.
+		if status.ErrorType == metal3.RegistrationError || status.ErrorType == metal3.ProvisionedRegistrationError {
+			return &hostError{kind: status.ErrorType, message: status.ErrorMessage, kept: true}
+		}
+		return nil
+	case ironic.Enroll:
+		// A node that was never verified has no last_error; one whose verification
+		// failed falls back to enroll.
+		return failed(registrationErrorType(status), node, "")
+	case ironic.InspectFail:
+		return failed(metal3.InspectionError, node, "inspection failed")
+	case ironic.CleanFail:
+		return failed(cleaningErrorType(status), node, "cleaning failed")
+	case ironic.DeployFail, ironic.Error:
+		return failed(metal3.ProvisioningError, node, "deployment failed")
+	case ironic.AdoptFail:
+		return failed(metal3.ProvisionedRegistrationError, node, "adoption failed")
+	case ironic.ServiceFail:
+		return failed(metal3.ServicingError, node, "servicing failed")
+	}
+	switch {
+	case powerActionFailed(node):
+		return &hostError{kind: metal3.PowerManagementError, message: node.LastError}
+	case node.TargetPowerState != "" && status.ErrorType == metal3.PowerManagementError:
+		return &hostError{kind: status.ErrorType, message: status.ErrorMessage, kept: true}
+	}
+	return nil
+}
+
+// failed is the error of a failed state. Ironic writes the state before it
+// writes last_error and releases the lock: while the node is reserved, the
+// failure is not complete, and without text it is worth waiting for.
+func failed(kind metal3.ErrorType, node *ironic.Node, otherwise string) *hostError {
+	if node.LastError != "" {
+		return &hostError{kind: kind, message: node.LastError}
+	}
+	if otherwise == "" || node.Reservation != "" {
+		return nil
+	}
+	return &hostError{kind: kind, message: otherwise}
+}
+
+func faultType(status *metal3.BareMetalHostStatus, node *ironic.Node) metal3.ErrorType {
+	switch node.Fault {
+	case ironic.FaultCleanFailure:
+		return cleaningErrorType(status)
+	case ironic.FaultServiceFailure:
+		return metal3.ServicingError
+	case ironic.FaultPowerFailure:
+		if node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying {
+			return registrationErrorType(status)
+		}
+	}
+	return metal3.PowerManagementError
+}
+
+// cleaningErrorType goes by the host's state: Ironic cleans to prepare a host and
+// to deprovision one, and keeps the fault when the node has left clean failed.
+func cleaningErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
+	if status.Provisioning.State == metal3.StatePreparing {
+		return metal3.PreparationError
+	}
+	return metal3.ProvisioningError
+}
+
+// powerActionFailed tells whether last_error is that of the latest power action
+// and still holds. Ironic keeps last_error until the next action begins, so a
+// text about anything else in a stable state is history, and so is a power
+// failure whose target has been reached since, by whatever means.
+func powerActionFailed(node *ironic.Node) bool {
+	target, ok := strings.CutPrefix(node.LastError, "Failed to change power state to '")
+	if !ok || node.TargetPowerState != "" {
+		return false
+	}
+	target, _, _ = strings.Cut(target, "'")
+	return string(node.PowerState) != strings.TrimPrefix(target, "soft ")
+}
+
+func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}

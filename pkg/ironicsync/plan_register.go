@@ -1,0 +1,116 @@
+package ironicsync
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+)
+
+// nextToRegister brings Ironic in step with the spec and the Secret. It returns
+// true when there is a node, nobody works on it, and it is in step.
+func nextToRegister(s Situation) (Step, bool) {
+	host, node := s.Host, s.Node
+	if step, failed := registrable(s); failed {
+		return step, false
+	}
+	if host.Status.Provisioning.ID == "" {
+		return Step{Do: FindNode}, false
+	}
+	if isRefused(host) && s.Hold > 0 {
+		return Step{Do: Wait, After: s.Hold}, false
+	}
+	switch {
+	case node == nil:
+		return Step{Do: CreateNode, Retry: isRefused(host)}, false
+	case node.Reservation != "":
+		return Step{Do: Wait}, false // a conductor works on it; the end of that is an event
+	case !isRegistered(s) && isUpdatable(node):
+		return Step{Do: Register, Retry: isRefused(host)}, false
+	}
+	return Step{}, true
+}
+
+// registrable finds what keeps the host from being registered, as far as can be
+// told without asking Ironic.
+func registrable(s Situation) (Step, bool) {
+	host := s.Host
+	report := func(reason, message string) (Step, bool) {
+		if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == message {
+			return Step{Do: Wait}, true
+		}
+		return Step{Do: Report, Reason: reason, Message: message}, true
+	}
+	access, err := bmc.Parse(host.Spec.BMC.Address, host.Spec.BMC.DisableCertificateVerification)
+	if err != nil {
+		return report(metal3.InvalidAddressReason, err.Error())
+	}
+	if s.ProvisioningNetworkDisabled && access.RequiresProvisioningNetwork {
+		return report(metal3.InvalidAddressReason, fmt.Sprintf("the BMC address %s needs a provisioning network, and this installation has none: use virtual media", host.Spec.BMC.Address))
+	}
+	if host.Spec.BMC.CredentialsName == "" {
+		return report(metal3.SecretNotFoundReason, "spec.bmc.credentialsName is empty: name a Secret with username and password of the BMC")
+	}
+	if s.SecretVersion == "" {
+		return report(metal3.SecretNotFoundReason, fmt.Sprintf("Secret %q with the BMC's credentials does not exist in namespace %q", host.Spec.BMC.CredentialsName, host.Namespace))
+	}
+	return Step{}, false
+}
+
+// isUpdatable tells whether Ironic lets the node and its ports be changed now.
+func isUpdatable(node *ironic.Node) bool { return !isInTransit(node.ProvisionState) }
+
+// isInTransit tells whether Ironic is at work on the node, or waits for its ramdisk.
+func isInTransit(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.Verifying, ironic.Inspecting, ironic.InspectWait, ironic.Cleaning, ironic.CleanWait, ironic.CleanHold,
+		ironic.Deploying, ironic.DeployWait, ironic.DeployHold, ironic.Deleting, ironic.Adopting,
+		ironic.Rescuing, ironic.RescueWait, ironic.Unrescuing, ironic.Servicing, ironic.ServiceWait, ironic.ServiceHold:
+		return true
+	}
+	return false
+}
+
+// isRefused tells whether the last try to register met a refusal that only
+// somebody else can lift.
+func isRefused(host *metal3.BareMetalHost) bool {
+	c := findCondition(&host.Status, metal3.RegisteredCondition)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return false
+	}
+	switch c.Reason {
+	case metal3.SecretIncompleteReason, metal3.IronicRefusedReason, metal3.PortConflictReason:
+		return true
+	}
+	return false
+}
+
+// isRegistered tells whether what Ironic has is in step with the spec, the Secret
+// and our settings, of which the condition's message keeps those that it was
+// registered with.
+func isRegistered(s Situation) bool {
+	host := s.Host
+	c := findCondition(&host.Status, metal3.RegisteredCondition)
+	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != host.Generation || c.Message != s.Settings {
+		return false
+	}
+	tried := host.Status.TriedCredentials
+	if tried.Reference == nil || tried.Reference.Name != host.Spec.BMC.CredentialsName {
+		return false
+	}
+	return !newer(s.SecretVersion, tried.Version)
+}
+
+// newer tells whether version is later than tried. What the informer has may lag
+// behind our own write of the Secret's label, owner and finalizer.
+func newer(version, tried string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, tried)
+	if err != nil {
+		return version != tried
+	}
+	return order > 0
+}

@@ -1,0 +1,157 @@
+package ironicsync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// API versions that a request depends on.
+const (
+	nativeInspectionVersion = 84 // inspect_interface agent, without ironic-inspector
+	disablePowerOffVersion  = 95
+)
+
+// wantedNode is what Ironic is to know of a host, whatever becomes of it: apart
+// from the credentials, and from what it is to be deployed with.
+type wantedNode struct {
+	access           bmc.Access
+	ramdisk          map[string]any // the part of driver_info that is not the BMC's
+	inspectInterface string         // empty where ironic-inspector inspects
+	automatedClean   bool
+	disablePowerOff  *bool // nil where Ironic knows no such thing
+	networkData      map[string]any
+}
+
+func (c *Controller) wantedOf(ctx context.Context, host *metal3.BareMetalHost, access bmc.Access) (*wantedNode, error) {
+	wanted := &wantedNode{
+		access:         access,
+		ramdisk:        deploy.DriverInfo(host, access, c.settings.Ramdisk),
+		automatedClean: host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled,
+	}
+	native, err := c.ironic.Supports(ctx, nativeInspectionVersion)
+	if err != nil {
+		return nil, err
+	}
+	if native {
+		wanted.inspectInterface = "agent"
+		if host.Spec.InspectionMode == metal3.InspectionModeFast && access.FastInspectInterface != "" {
+			wanted.inspectInterface = access.FastInspectInterface
+		}
+	}
+	knows, err := c.ironic.Supports(ctx, disablePowerOffVersion)
+	if err != nil {
+		return nil, err
+	}
+	if knows {
+		wanted.disablePowerOff = &host.Spec.DisablePowerOff
+	}
+	if wanted.networkData, err = c.ramdiskNetwork(ctx, host); err != nil {
+		return nil, err
+	}
+	return wanted, nil
+}
+
+// ramdiskNetwork is the network configuration of the ramdisk. The Secret may come
+// later than the host: without it the ramdisk uses DHCP.
+func (c *Controller) ramdiskNetwork(ctx context.Context, host *metal3.BareMetalHost) (map[string]any, error) {
+	name := host.Spec.PreprovisioningNetworkDataName
+	if name == "" {
+		return nil, nil
+	}
+	_, data, err := c.secrets.Data(ctx, host.Namespace, name)
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading Secret %s/%s: %w", host.Namespace, name, err)
+	}
+	network, err := deploy.RamdiskNetwork(host.Namespace, name, data)
+	if err != nil {
+		return nil, &blocked{err.Error()}
+	}
+	return network, nil
+}
+
+func (w *wantedNode) driverInfo(credentials Credentials) map[string]any {
+	info := w.access.DriverInfo(credentials.Username, credentials.Password)
+	maps.Copy(info, w.ramdisk)
+	return info
+}
+
+// patches are what turns a node's registration, driver_info apart, into what is
+// wanted. A node that was taken over keeps its driver and what goes with it.
+func (w *wantedNode) patches(host *metal3.BareMetalHost, node *ironic.Node, current *ironic.Registration) []ironic.Patch {
+	var patches []ironic.Patch
+	set := func(path string, value any) {
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: path, Value: value})
+	}
+	if name := nodeName(host); node.Name != "" && node.Name != name {
+		set("/name", name)
+	}
+	if current.AutomatedClean == nil || *current.AutomatedClean != w.automatedClean {
+		set("/automated_clean", w.automatedClean)
+	}
+	if w.disablePowerOff != nil && (current.DisablePowerOff == nil && *w.disablePowerOff || current.DisablePowerOff != nil && *current.DisablePowerOff != *w.disablePowerOff) {
+		set("/disable_power_off", *w.disablePowerOff)
+	}
+	if node.Driver != w.access.Driver || isDeployed(node.ProvisionState) {
+		return patches
+	}
+	if w.inspectInterface != "" && current.InspectInterface != w.inspectInterface {
+		set("/inspect_interface", w.inspectInterface)
+	}
+	capabilities, _ := current.Properties["capabilities"].(string)
+	if swapped := deploy.Capabilities(capabilities, host.Spec.BootMode); swapped != capabilities {
+		set("/properties/capabilities", swapped)
+	}
+	if arch := host.Spec.Architecture; arch != "" && current.Properties["cpu_arch"] != arch {
+		set("/properties/cpu_arch", arch)
+	}
+	if w.networkData != nil && !sameJSON(current.NetworkData, w.networkData) {
+		set("/network_data", w.networkData)
+	}
+	return patches
+}
+
+func sameJSON(a, b any) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(x) == string(y)
+}
+
+// driverInfoPatches are what turns driver_info into what is wanted, leaving alone
+// what others have put there. The password, which Ironic does not give away, is
+// sent unless it is known to be there.
+func driverInfoPatches(current, wanted map[string]any, passwordKnown bool) []ironic.Patch {
+	var patches []ironic.Patch
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if isPassword := strings.HasSuffix(key, "_password"); isPassword && passwordKnown || !isPassword && fmt.Sprint(current[key]) == fmt.Sprint(wanted[key]) {
+			continue
+		}
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + key, Value: wanted[key]})
+	}
+	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id"} // those that we do not always set
+	if wanted["deploy_iso"] != nil {
+		stale = append(stale, "deploy_kernel", "deploy_ramdisk") // an ISO is either alone or not used
+	} else if wanted["deploy_kernel"] != nil {
+		stale = append(stale, "deploy_iso")
+	}
+	for _, key := range stale {
+		_, has := current[key]
+		if _, wants := wanted[key]; has && !wants {
+			patches = append(patches, ironic.Patch{Op: ironic.PatchRemove, Path: "/driver_info/" + key})
+		}
+	}
+	return patches
+}

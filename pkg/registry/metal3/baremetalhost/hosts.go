@@ -1,0 +1,126 @@
+package baremetalhost
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// Hosts gives the synchronisation with Ironic what is recorded: the undecorated
+// store, never the API, whose reads would refresh and so come back here.
+type Hosts struct{ store *genericregistry.Store }
+
+// NewHosts returns the Hosts of an undecorated store.
+func NewHosts(store *genericregistry.Store) *Hosts { return &Hosts{store} }
+
+func inNamespace(ctx context.Context, namespace string) context.Context {
+	return genericapirequest.WithNamespace(ctx, namespace)
+}
+
+// Get returns the recorded host.
+func (h *Hosts) Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
+	obj, err := h.store.Get(inNamespace(ctx, namespace), name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*metal3.BareMetalHost), nil
+}
+
+// List returns the recorded hosts of all namespaces. They share what they point
+// to with the watch cache: copy deeply what is to be changed.
+func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error) {
+	internal, err := internalListOptions(&options)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := listLatest(inNamespace(ctx, metav1.NamespaceAll), h.store, internal)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*metal3.BareMetalHostList), nil
+}
+
+// Watch watches the recorded hosts of all namespaces.
+func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	internal, err := internalListOptions(&options)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := h.store.Watch(inNamespace(ctx, metav1.NamespaceAll), internal)
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil // the reporter is for errors other than io.EOF
+}
+
+// unwrapped gives the hosts of a watch as they are. The watch cache wraps them
+// for the many who watch through the API, and no informer knows that wrapping.
+type unwrapped struct{ watch.Interface }
+
+func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
+	event, ok := <-u.ResultChan()
+	if !ok {
+		return "", nil, io.EOF
+	}
+	if cached, ok := event.Object.(runtime.CacheableObject); ok {
+		return event.Type, cached.GetObject(), nil
+	}
+	return event.Type, event.Object, nil
+}
+
+func (u unwrapped) Close() { u.Stop() }
+
+func internalListOptions(options *metav1.ListOptions) (*metainternalversion.ListOptions, error) {
+	internal := &metainternalversion.ListOptions{}
+	return internal, metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(options, internal, nil)
+}
+
+// Record writes host as it is, if nobody wrote since the revision that host
+// carries; else it returns a Conflict. It goes past the strategies, which keep
+// everybody else's hands off the status.
+func (h *Hosts) Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
+	ctx = inNamespace(ctx, host.Namespace)
+	key, err := h.store.KeyFunc(ctx, host.Name)
+	if err != nil {
+		return nil, err
+	}
+	recorded := &metal3.BareMetalHost{}
+	preconditions := &storage.Preconditions{UID: &host.UID, ResourceVersion: &host.ResourceVersion}
+	err = h.store.Storage.GuaranteedUpdate(ctx, key, recorded, false, preconditions,
+		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			// The precondition has just held: what is there is what host was made from.
+			return host.DeepCopy(), nil, nil
+		}, false, nil)
+	switch {
+	case storage.IsNotFound(err):
+		return nil, apierrors.NewNotFound(h.store.DefaultQualifiedResource, host.Name)
+	case storage.IsInvalidObj(err), storage.IsConflict(err): // a failed precondition is the former
+		return nil, apierrors.NewConflict(h.store.DefaultQualifiedResource, host.Name, err)
+	case err != nil:
+		return nil, fmt.Errorf("recording BareMetalHost %s/%s: %w", host.Namespace, host.Name, err)
+	}
+	return recorded, nil
+}
+
+// Update writes spec and metadata as a client's PUT does; the last finalizer to
+// go completes a deletion.
+func (h *Hosts) Update(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
+	obj, _, err := h.store.Update(inNamespace(ctx, host.Namespace), host.Name, rest.DefaultUpdatedObjectInfo(host.DeepCopy()),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*metal3.BareMetalHost), nil
+}

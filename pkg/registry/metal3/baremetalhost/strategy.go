@@ -1,0 +1,113 @@
+package baremetalhost
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+)
+
+// strategy is what becomes of a host that a client writes: the spec and the
+// metadata are the client's, the status is not.
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+}
+
+func newStrategy(typer runtime.ObjectTyper) strategy {
+	return strategy{typer, names.SimpleNameGenerator}
+}
+
+func (strategy) NamespaceScoped() bool { return true }
+
+func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return kind.ResetFields("status")
+}
+
+func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	host := obj.(*metal3.BareMetalHost)
+	host.Status = metal3.BareMetalHostStatus{}
+	host.Generation = 1
+}
+
+func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	host, oldHost := obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)
+	host.Status = oldHost.Status
+	if !equality.Semantic.DeepEqual(host.Spec, oldHost.Spec) {
+		host.Generation = oldHost.Generation + 1
+	}
+}
+
+func (strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	return validation.ValidateBareMetalHost(obj.(*metal3.BareMetalHost))
+}
+
+func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateBareMetalHostUpdate(obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost))
+}
+
+func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+func (strategy) Canonicalize(runtime.Object) {}
+
+// A PUT neither creates a host nor overwrites one blindly: the CRD refuses both.
+func (strategy) AllowCreateOnUpdate(context.Context) bool      { return false }
+func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// statusStrategy is what becomes of a host that a client writes through /status:
+// only the status is taken, whatever else the request says.
+type statusStrategy struct{ strategy }
+
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return kind.ResetFields("spec", "metadata")
+}
+
+func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	host, oldHost := obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)
+	status, managed := host.Status, host.ManagedFields
+	oldHost.DeepCopyInto(host)
+	host.Status, host.ManagedFields = status, managed
+}
+
+func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateBareMetalHostStatusUpdate(obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost))
+}
+
+// attributes are what selectors select by; the fields are those that
+// metal3.BareMetalHostFieldLabels allows.
+func attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
+	host, ok := obj.(*metal3.BareMetalHost)
+	if !ok {
+		return nil, nil, fmt.Errorf("not a BareMetalHost: %T", obj)
+	}
+	set := generic.ObjectMetaFieldsSet(&host.ObjectMeta, true)
+	set["status.provisioning.state"] = string(host.Status.Provisioning.State)
+	set["status.operationalStatus"] = string(host.Status.OperationalStatus)
+	set["status.poweredOn"] = strconv.FormatBool(host.Status.PoweredOn)
+	set["spec.online"] = strconv.FormatBool(host.Spec.Online)
+	set["spec.bmc.address"] = host.Spec.BMC.Address
+	set["spec.consumerRef.name"] = ""
+	if host.Spec.ConsumerRef != nil {
+		set["spec.consumerRef.name"] = host.Spec.ConsumerRef.Name
+	}
+	return host.Labels, set, nil
+}
+
+func predicate(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributes}
+}

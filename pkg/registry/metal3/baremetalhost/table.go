@@ -1,0 +1,94 @@
+package baremetalhost
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+)
+
+// columns of `kubectl get baremetalhosts`; those of priority 1 appear with -o wide.
+var columns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: "Name of the host."},
+	{Name: "Status", Type: "string", Description: "Operational status: OK, error, and others."},
+	{Name: "Provisioning Status", Type: "string", Description: "Provisioning state of the host."},
+	{Name: "Consumer", Type: "string", Description: "What uses the host."},
+	{Name: "BMC", Type: "string", Description: "Address of the BMC."},
+	{Name: "Hardware Profile", Type: "string", Description: "Name of the hardware profile."},
+	{Name: "Online", Type: "string", Description: "Whether the host is to be powered on."},
+	{Name: "Error", Type: "string", Description: "What is wrong with the host."},
+	{Name: "Age", Type: "date", Description: "Time since the host was created."},
+	{Name: "Powered On", Type: "string", Priority: 1, Description: "Whether the host is powered on, as far as Ironic knows."},
+	{Name: "Ironic State", Type: "string", Priority: 1, Description: "Provision state of the node in Ironic, and where it is going."},
+	{Name: "Node UUID", Type: "string", Priority: 1, Description: "UUID of the node in Ironic."},
+	{Name: "Boot MAC", Type: "string", Priority: 1, Description: "MAC address that the host boots from."},
+}
+
+// tableConvertor prints hosts for kubectl.
+type tableConvertor struct{}
+
+func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
+	return kind.Table(obj, options, columns, func(obj runtime.Object) ([]any, error) {
+		host, ok := obj.(*metal3.BareMetalHost)
+		if !ok {
+			return nil, fmt.Errorf("not a BareMetalHost: %T", obj)
+		}
+		return cells(host), nil
+	})
+}
+
+func cells(host *metal3.BareMetalHost) []any {
+	consumer := ""
+	if host.Spec.ConsumerRef != nil {
+		consumer = host.Spec.ConsumerRef.Name
+	}
+	return []any{
+		host.Name,
+		string(host.Status.OperationalStatus),
+		string(host.Status.Provisioning.State),
+		consumer,
+		host.Spec.BMC.Address,
+		host.Status.HardwareProfile,
+		strconv.FormatBool(host.Spec.Online),
+		host.Status.ErrorMessage,
+		age(host.CreationTimestamp),
+		strconv.FormatBool(host.Status.PoweredOn),
+		ironicState(host.Status.Ironic),
+		host.Status.Provisioning.ID,
+		host.Spec.BootMACAddress,
+	}
+}
+
+// age is printed on the server, as of now. The objects that a watch sends as
+// bookmarks have none.
+func age(created metav1.Time) string {
+	if created.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(time.Since(created.Time))
+}
+
+func ironicState(s *metal3.IronicStatus) string {
+	if s == nil {
+		return ""
+	}
+	if s.TargetProvisionState != "" {
+		return s.ProvisionState + " -> " + s.TargetProvisionState
+	}
+	return s.ProvisionState
+}
+
+// actionTable prints an action's answer for kubectl, as name and age.
+type actionTable struct{}
+
+func (actionTable) ConvertToTable(ctx context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
+	return rest.NewDefaultTableConvertor(metal3.Resource("baremetalhosts")).ConvertToTable(ctx, obj, options)
+}

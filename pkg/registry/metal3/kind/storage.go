@@ -1,0 +1,110 @@
+package kind
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// REST serves the resource of a kind.
+type REST struct {
+	*genericregistry.Store
+	kind     Kind
+	strategy strategy
+}
+
+// NewREST returns the storage of a kind. Field selectors may name metadata.name
+// and metadata.namespace, which is what the stock store knows by itself.
+func NewREST(k Kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*REST, error) {
+	if err := k.check(); err != nil {
+		return nil, err
+	}
+	printer, err := newTableConvertor(k.Columns)
+	if err != nil {
+		return nil, err
+	}
+	s := strategy{scheme, names.SimpleNameGenerator, k}
+	store := &genericregistry.Store{
+		NewFunc:                   k.New,
+		NewListFunc:               k.NewList,
+		DefaultQualifiedResource:  metal3.Resource(k.Resource),
+		SingularQualifiedResource: metal3.Resource(k.Singular),
+		CreateStrategy:            s,
+		UpdateStrategy:            s,
+		DeleteStrategy:            s,
+		ResetFieldsStrategy:       s,
+		TableConvertor:            printer,
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter}); err != nil {
+		return nil, err
+	}
+	return &REST{store, k, s}, nil
+}
+
+var (
+	_ rest.StandardStorage      = &REST{}
+	_ rest.ShortNamesProvider   = &REST{}
+	_ rest.SingularNameProvider = &REST{}
+)
+
+// ShortNames are those of the kind.
+func (r *REST) ShortNames() []string { return r.kind.ShortNames }
+
+// AddTo enters the resource, and its status where it has one, into what an API
+// group serves.
+func (r *REST) AddTo(storage map[string]rest.Storage) {
+	storage[r.kind.Resource] = r
+	if r.kind.HasStatus {
+		storage[r.kind.Resource+"/status"] = newStatusREST(r)
+	}
+}
+
+// statusREST serves the status of a kind.
+type statusREST struct{ store *genericregistry.Store }
+
+func newStatusREST(r *REST) *statusREST {
+	store := *r.Store // shares the backend
+	s := statusStrategy{r.strategy}
+	store.UpdateStrategy, store.ResetFieldsStrategy = s, s
+	return &statusREST{&store}
+}
+
+var (
+	_ rest.Patcher             = &statusREST{}
+	_ rest.ResetFieldsStrategy = &statusREST{}
+	_ rest.TableConvertor      = &statusREST{}
+)
+
+// New returns an empty object.
+func (r *statusREST) New() runtime.Object { return r.store.New() }
+
+// Destroy leaves the backend to the REST that shares it.
+func (r *statusREST) Destroy() {}
+
+// Get serves the whole object.
+func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, options)
+}
+
+// Update writes the status alone.
+func (r *statusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
+}
+
+// GetResetFields are the fields that a write of the status does not own.
+func (r *statusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.store.GetResetFields()
+}
+
+// ConvertToTable prints the same columns as for the object itself.
+func (r *statusREST) ConvertToTable(ctx context.Context, object runtime.Object, tableOptions runtime.Object) (*metav1.Table, error) {
+	return r.store.ConvertToTable(ctx, object, tableOptions)
+}

@@ -1,0 +1,119 @@
+package kind
+
+import (
+	"context"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// strategy is what becomes of an object that a client writes.
+type strategy struct {
+	runtime.ObjectTyper
+	names.NameGenerator
+	kind Kind
+}
+
+func (strategy) NamespaceScoped() bool { return true }
+
+func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	if !s.kind.HasStatus {
+		return nil
+	}
+	return ResetFields("status")
+}
+
+func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	if s.kind.HasStatus {
+		statusOf(obj).SetZero()
+	}
+	obj.(metav1.Object).SetGeneration(1)
+}
+
+func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	if s.kind.HasStatus {
+		statusOf(obj).Set(statusOf(old))
+	}
+	if !equalContents(obj, old) {
+		obj.(metav1.Object).SetGeneration(old.(metav1.Object).GetGeneration() + 1)
+	}
+}
+
+func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	all := metavalidation.ValidateObjectMetaAccessor(obj.(metav1.Object), true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	if s.kind.Validate == nil {
+		return all
+	}
+	return append(all, s.kind.Validate(obj, nil)...)
+}
+
+func (s strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	all := metavalidation.ValidateObjectMetaAccessorUpdate(obj.(metav1.Object), old.(metav1.Object), field.NewPath("metadata"))
+	if s.kind.Validate == nil {
+		return all
+	}
+	return append(all, s.kind.Validate(obj, old)...)
+}
+
+func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+func (strategy) Canonicalize(runtime.Object) {}
+
+// A PUT neither creates an object nor overwrites one blindly: a CRD refuses both.
+func (strategy) AllowCreateOnUpdate(context.Context) bool      { return false }
+func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// statusStrategy is what becomes of an object that a client writes through
+// /status: only the status is taken, whatever else the request says.
+type statusStrategy struct{ strategy }
+
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return ResetFields("spec", "metadata")
+}
+
+func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	kept := old.DeepCopyObject()
+	statusOf(kept).Set(statusOf(obj))
+	kept.(metav1.Object).SetManagedFields(obj.(metav1.Object).GetManagedFields())
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(kept).Elem())
+}
+
+// statusOf is the field Status of an object.
+func statusOf(obj runtime.Object) reflect.Value {
+	return reflect.ValueOf(obj).Elem().FieldByName("Status")
+}
+
+// equalContents tells whether two objects of a kind are equal but for metadata.
+// A status that is no subresource counts as contents.
+func equalContents(a, b runtime.Object) bool {
+	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range x.NumField() {
+		if name := x.Type().Field(i).Name; name == "TypeMeta" || name == "ObjectMeta" {
+			continue
+		}
+		if !equality.Semantic.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			return false
+		}
+	}
+	return true
+}
+
+// ResetFields are top-level fields that a write does not own, whatever it says of
+// them.
+func ResetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+	set := fieldpath.NewSet()
+	for _, name := range names {
+		set.Insert(fieldpath.MakePathOrDie(name))
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(metal3.SchemeGroupVersion.String()): set}
+}

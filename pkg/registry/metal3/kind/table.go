@@ -1,0 +1,122 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// Column is a column that kubectl get prints, as additionalPrinterColumns of a
+// CRD describe it.
+type Column struct {
+	// Name is the heading, Description what it means.
+	Name, Description string
+	// Type is string, integer, number, boolean or date, which is printed as an age.
+	Type string
+	// JSONPath is where the value is in the object, for instance
+	// .metadata.creationTimestamp.
+	JSONPath string
+	// Priority is 0, or 1 for a column that appears with -o wide only.
+	Priority int32
+}
+
+// Age is the column that says how old an object is.
+var Age = Column{
+	Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
+	Description: "Time since the object was created.",
+}
+
+// Table prints an object, or each object of a list, as a row.
+func Table(obj, options runtime.Object, columns []metav1.TableColumnDefinition, cells func(runtime.Object) ([]any, error)) (*metav1.Table, error) {
+	table := &metav1.Table{}
+	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
+		table.ColumnDefinitions = columns
+	}
+	if list, err := meta.ListAccessor(obj); err == nil {
+		table.ResourceVersion = list.GetResourceVersion()
+		table.Continue = list.GetContinue()
+		table.RemainingItemCount = list.GetRemainingItemCount()
+	} else if m, err := meta.CommonAccessor(obj); err == nil {
+		table.ResourceVersion = m.GetResourceVersion()
+	}
+	var err error
+	table.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, _, _ string) ([]any, error) {
+		return cells(obj)
+	})
+	return table, err
+}
+
+// tableConvertor prints objects for kubectl: the name, and then the columns.
+type tableConvertor struct {
+	definitions []metav1.TableColumnDefinition
+	paths       []*jsonpath.JSONPath // without the name's
+}
+
+func newTableConvertor(columns []Column) (*tableConvertor, error) {
+	c := &tableConvertor{definitions: []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name", Description: "Name of the object."},
+	}}
+	for _, column := range columns {
+		path := jsonpath.New(column.Name).AllowMissingKeys(true)
+		if err := path.Parse("{" + column.JSONPath + "}"); err != nil {
+			return nil, fmt.Errorf("column %s: JSONPath %s: %w", column.Name, column.JSONPath, err)
+		}
+		c.paths = append(c.paths, path)
+		c.definitions = append(c.definitions, metav1.TableColumnDefinition{
+			Name: column.Name, Type: column.Type, Description: column.Description, Priority: column.Priority,
+		})
+	}
+	return c, nil
+}
+
+// ConvertToTable is what kubectl asks for.
+func (c *tableConvertor) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return Table(obj, options, c.definitions, func(obj runtime.Object) ([]any, error) {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		cells := []any{m.GetName()}
+		for i, path := range c.paths {
+			found, err := path.FindResults(obj)
+			if err != nil || len(found) == 0 || len(found[0]) == 0 {
+				cells = append(cells, nil) // as of a CRD: what is not there is not printed
+				continue
+			}
+			cells = append(cells, cell(c.definitions[i+1].Type, found[0][0]))
+		}
+		return cells, nil
+	})
+}
+
+// cell makes a value one that JSON has. An age is as of now; the objects that a
+// watch sends as bookmarks have none.
+func cell(columnType string, value reflect.Value) any {
+	value = reflect.Indirect(value)
+	if !value.IsValid() {
+		return nil
+	}
+	if columnType == "date" {
+		if t, ok := value.Interface().(metav1.Time); ok && !t.IsZero() {
+			return duration.HumanDuration(time.Since(t.Time))
+		}
+		return nil
+	}
+	switch {
+	case columnType == "boolean" && value.Kind() == reflect.Bool:
+		return value.Bool()
+	case columnType == "integer" && value.CanInt():
+		return value.Int()
+	case columnType == "number" && value.CanFloat():
+		return value.Float()
+	}
+	return fmt.Sprint(value.Interface())
+}

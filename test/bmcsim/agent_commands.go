@@ -1,0 +1,180 @@
+package bmcsim
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// action does a command. Its error is what Ironic shows as the node's last_error.
+type action func(ctx context.Context, params json.RawMessage) (any, error)
+
+// lookup finds a command, and its name without the extension before the dot,
+// which is how the agent lists it.
+func (a *agent) lookup(full string) (action, string) {
+	extension, name, _ := strings.Cut(full, ".")
+	switch full {
+	case "clean.get_clean_steps", "deploy.get_deploy_steps", "service.get_service_steps":
+		return a.getSteps(extension), name
+	case "clean.execute_clean_step", "deploy.execute_deploy_step", "service.execute_service_step":
+		return a.executeStep(extension), name
+	case "standby.get_partition_uuids":
+		return a.partitionUUIDs, name
+	case "standby.sync", "image.install_bootloader", "rescue.finalize_rescue":
+		return func(context.Context, json.RawMessage) (any, error) { return nil, nil }, name
+	case "standby.power_off":
+		return a.powerOff, name
+	case "standby.run_image", "standby.reboot":
+		return a.reboot, name
+	case "system.lockdown":
+		return a.lockDown, name
+	case "log.collect_system_logs":
+		return a.systemLogs, name
+	}
+	return nil, ""
+}
+
+func isStep(full string) bool { return strings.Contains(full, ".execute_") }
+
+// step is one of cleaning, deployment or service.
+type step struct {
+	Interface string         `json:"interface"`
+	Step      string         `json:"step"`
+	Priority  int            `json:"priority"`
+	Args      map[string]any `json:"args,omitempty"`
+}
+
+// usualSteps are those of the agent's generic hardware manager. Steps of a
+// priority over 0 run without being asked for.
+var usualSteps = map[string][]step{
+	"clean": {
+		{Interface: "deploy", Step: "erase_devices", Priority: 10},
+		{Interface: "deploy", Step: "erase_devices_metadata", Priority: 99},
+		{Interface: "deploy", Step: "erase_devices_express"},
+		{Interface: "raid", Step: "create_configuration"},
+		{Interface: "raid", Step: "delete_configuration"},
+		{Interface: "deploy", Step: "burnin_cpu"},
+	},
+	"deploy": {
+		{Interface: "deploy", Step: "write_image"},
+		{Interface: "deploy", Step: "inject_files"},
+		{Interface: "deploy", Step: "erase_devices_metadata"},
+		{Interface: "raid", Step: "apply_configuration"},
+	},
+	"service": {
+		{Interface: "deploy", Step: "burnin_cpu"},
+	},
+}
+
+func (a *agent) getSteps(kind string) action {
+	return func(context.Context, json.RawMessage) (any, error) {
+		steps := []object{}
+		add := func(s step) {
+			steps = append(steps, object{
+				"interface": s.Interface, "step": s.Step, "priority": s.Priority, "reboot_requested": false, "abortable": true,
+			})
+		}
+		for _, s := range usualSteps[kind] {
+			add(s)
+		}
+		if kind == "deploy" {
+			for _, name := range a.machine.sim.options.DeploySteps {
+				add(step{Interface: "deploy", Step: name})
+			}
+		}
+		return object{
+			kind + "_steps":            object{"GenericHardwareManager": steps},
+			"hardware_manager_version": object{"generic_hardware_manager": "1.2"},
+		}, nil
+	}
+}
+
+func (a *agent) executeStep(kind string) action {
+	return func(ctx context.Context, params json.RawMessage) (any, error) {
+		var request struct {
+			Step map[string]any
+			Node struct {
+				InstanceInfo map[string]any `json:"instance_info"`
+				TargetRAID   map[string]any `json:"target_raid_config"`
+			}
+		}
+		if err := json.Unmarshal(params, &request); err != nil {
+			return nil, err
+		}
+		name, _ := request.Step["step"].(string)
+		args, _ := request.Step["args"].(map[string]any)
+		if !sleep(ctx, a.machine.sim.options.StepDelay) {
+			return nil, ctx.Err()
+		}
+		result, err := a.runStep(ctx, kind, name, args, request.Node.InstanceInfo)
+		if err != nil {
+			return nil, fmt.Errorf("%s step %s: %w", kind, name, err)
+		}
+		if name == "create_configuration" {
+			result = request.Node.TargetRAID // as if the controller had made just that
+		}
+		return object{kind + "_step": request.Step, kind + "_result": result}, nil
+	}
+}
+
+func (a *agent) runStep(ctx context.Context, kind, name string, args, instance map[string]any) (any, error) {
+	m := a.machine
+	m.mu.Lock()
+	m.steps = append(m.steps, kind+" "+name)
+	m.mu.Unlock()
+	if message, fails := m.fault(map[string]Fault{"clean": CleanStepFails, "deploy": DeployStepFails}[kind]); fails {
+		return nil, errors.New(message)
+	}
+	switch {
+	case kind == "deploy" && name == "write_image":
+		return m.writeImage(ctx, args)
+	case kind == "deploy" && slices.Contains(m.sim.options.DeploySteps, name):
+		return m.writeCustom(ctx, name, instance)
+	}
+	return nil, nil
+}
+
+// partitionUUIDs tells nothing: whole disks need no boot loader.
+func (a *agent) partitionUUIDs(context.Context, json.RawMessage) (any, error) { return object{}, nil }
+
+func (a *agent) powerOff(context.Context, json.RawMessage) (any, error) {
+	a.machine.mu.Lock()
+	defer a.machine.mu.Unlock()
+	// With the answer still to come: a real ramdisk takes a moment, too.
+	a.machine.change++
+	a.machine.turn(Off, "ramdisk")
+	return nil, nil
+}
+
+func (a *agent) reboot(context.Context, json.RawMessage) (any, error) {
+	a.machine.mu.Lock()
+	defer a.machine.mu.Unlock()
+	a.machine.change++
+	a.machine.restart("ramdisk")
+	return nil, nil
+}
+
+// lockDown makes the agent unreachable and keeps the machine on.
+func (a *agent) lockDown(context.Context, json.RawMessage) (any, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.locked = true
+	return nil, nil
+}
+
+// systemLogs is what Ironic stores after a failure: gzip in base64.
+func (a *agent) systemLogs(context.Context, json.RawMessage) (any, error) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	fmt.Fprintf(z, "ramdisk of %s\n", a.machine.name)
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return object{"system_logs": base64.StdEncoding.EncodeToString(packed.Bytes())}, nil
+}

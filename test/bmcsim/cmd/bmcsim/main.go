@@ -1,0 +1,70 @@
+// Command bmcsim runs simulated machines with Redfish BMCs until it is stopped.
+//
+//	bmcsim -machines 20 -ironic http://127.0.0.1:6385
+//	curl http://127.0.0.1:8000/machines
+//	curl -X PUT http://127.0.0.1:8000/machines/machine-0/power -d Off
+//	curl -X PUT http://127.0.0.1:8000/machines/machine-0/faults/wrong-password
+//	curl -X DELETE http://127.0.0.1:8000/machines/machine-0/faults/wrong-password
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bmcsim:", err)
+		os.Exit(1)
+	}
+}
+
+func run() (err error) {
+	var o bmcsim.Options
+	flag.IntVar(&o.Machines, "machines", 3, "how many machines")
+	flag.StringVar(&o.IronicURL, "ironic", "http://127.0.0.1:6385", "URL of Ironic, which the ramdisks call")
+	flag.StringVar(&o.Username, "username", "admin", "user of each BMC")
+	passwordFile := flag.String("password-file", "", "file with that user's password; \"password\" without one")
+	flag.IntVar(&o.Port, "port", 8000, "port on 127.0.0.1 of the admin endpoint, the ramdisks and the files that Ironic fetches; 0 for any free one")
+	flag.IntVar(&o.FirstBMCPort, "first-bmc-port", 8001, "port of the first BMC, the others' follow; 0 for any free ones")
+	flag.DurationVar(&o.PowerDelay, "power-delay", 0, "time from a power command until its effect")
+	flag.DurationVar(&o.BootDelay, "boot-delay", 500*time.Millisecond, "time that a ramdisk takes to boot")
+	flag.DurationVar(&o.Heartbeat, "heartbeat", time.Second, "time between two calls of a ramdisk")
+	flag.DurationVar(&o.StepDelay, "step-delay", 0, "time that each step of cleaning and deployment takes")
+	steps := flag.String("deploy-steps", "", "further steps that the ramdisk offers for deploy interface custom-agent, with commas between")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	if *steps != "" {
+		o.DeploySteps = strings.Split(*steps, ",")
+	}
+	if *passwordFile != "" {
+		content, err := os.ReadFile(*passwordFile)
+		if err != nil {
+			return err
+		}
+		o.Password = strings.TrimRight(string(content), "\r\n")
+	}
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	sim, err := bmcsim.Start(o)
+	if err != nil {
+		return err
+	}
+	fmt.Println(sim.URL() + "/machines")
+	for _, m := range sim.Machines() {
+		fmt.Println(m.Address(), m.MAC())
+	}
+	<-ctx.Done()
+	return sim.Close()
+}

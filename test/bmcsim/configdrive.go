@@ -1,0 +1,112 @@
+package bmcsim
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// ConfigDrive is the contents of a config drive by path, such as
+// openstack/latest/user_data.
+type ConfigDrive map[string][]byte
+
+// The files that Ironic makes.
+const (
+	UserDataPath    = "openstack/latest/user_data"
+	MetaDataPath    = "openstack/latest/meta_data.json"
+	NetworkDataPath = "openstack/latest/network_data.json"
+)
+
+// UserData is empty when there is none.
+func (d ConfigDrive) UserData() string { return string(d[UserDataPath]) }
+
+// MetaData is empty when there is none.
+func (d ConfigDrive) MetaData() string { return string(d[MetaDataPath]) }
+
+// NetworkData is empty when there is none.
+func (d ConfigDrive) NetworkData() string { return string(d[NetworkDataPath]) }
+
+// maxConfigDrive is what Ironic allows: 64 MB.
+const maxConfigDrive = 64 << 20
+
+// readConfigDrive takes what Ironic may hand over: nothing, an ISO 9660 image in
+// gzip in base64, a URL of one, or, with custom-agent, the parts that it would
+// have made one of.
+func readConfigDrive(ctx context.Context, value any) (ConfigDrive, error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return configDriveOfParts(v)
+	case string:
+		if v == "" {
+			return nil, nil
+		}
+		if strings.HasPrefix(v, "http://") || strings.HasPrefix(v, "https://") {
+			content, err := download(ctx, v)
+			if err != nil {
+				return nil, err
+			}
+			v = string(content)
+		}
+		return configDriveOfImage(v)
+	default:
+		return nil, fmt.Errorf("it is a %T", value)
+	}
+}
+
+func configDriveOfImage(text string) (ConfigDrive, error) {
+	packed, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+	if err != nil {
+		return nil, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	image, err := io.ReadAll(io.LimitReader(z, maxConfigDrive))
+	if err != nil {
+		return nil, err
+	}
+	return readISO(image)
+}
+
+func configDriveOfParts(parts map[string]any) (ConfigDrive, error) {
+	drive := ConfigDrive{}
+	for key, path := range map[string]string{"meta_data": MetaDataPath, "network_data": NetworkDataPath, "user_data": UserDataPath} {
+		switch v := parts[key].(type) {
+		case nil:
+		case string:
+			drive[path] = []byte(v)
+		default:
+			content, err := json.Marshal(v)
+			if err != nil {
+				return nil, err
+			}
+			drive[path] = content
+		}
+	}
+	return drive, nil
+}
+
+func download(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := imageClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
+	}
+	return io.ReadAll(io.LimitReader(response.Body, maxConfigDrive))
+}

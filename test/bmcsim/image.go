@@ -1,0 +1,136 @@
+package bmcsim
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Image is one that the ramdisk wrote to disk.
+type Image struct {
+	// Step is write_image, or the step of a custom deployment.
+	Step string
+	// URL, Checksum and the rest are as Ironic passed them on.
+	URL, Checksum, HashAlgorithm, HashValue, DiskFormat string
+	// HasPullSecret: credentials came with it.
+	HasPullSecret bool
+	// Bytes were fetched.
+	Bytes int64
+}
+
+var imageClient = &http.Client{Timeout: 5 * time.Minute}
+
+// writeImage does deploy interface direct's step.
+func (m *Machine) writeImage(ctx context.Context, args map[string]any) (any, error) {
+	content, err := json.Marshal(args["image_info"])
+	if err != nil {
+		return nil, err
+	}
+	var info struct {
+		URLs          []string `json:"urls"`
+		Checksum      string   `json:"checksum"`
+		HashAlgorithm string   `json:"os_hash_algo"`
+		HashValue     string   `json:"os_hash_value"`
+		DiskFormat    string   `json:"disk_format"`
+		Authorization string   `json:"image_request_authorization"`
+		PullSecret    string   `json:"image_pull_secret"`
+		ConfigDrive   any      `json:"configdrive"`
+	}
+	if err := json.Unmarshal(content, &info); err != nil {
+		return nil, fmt.Errorf("image_info: %w", err)
+	}
+	if len(info.URLs) == 0 {
+		return nil, errors.New("image_info has no URL")
+	}
+	image := Image{
+		Step: "write_image", URL: info.URLs[0], Checksum: info.Checksum, HashAlgorithm: info.HashAlgorithm, HashValue: info.HashValue,
+		DiskFormat: info.DiskFormat, HasPullSecret: info.Authorization != "" || info.PullSecret != "",
+	}
+	if image.Bytes, err = image.fetch(ctx); err != nil {
+		return nil, err
+	}
+	drive := args["configdrive"]
+	if drive == nil {
+		drive = info.ConfigDrive
+	}
+	if err := m.wrote(ctx, image, drive); err != nil {
+		return nil, err
+	}
+	return "image written to " + m.hardware.disks[len(m.hardware.disks)-1].name, nil
+}
+
+// writeCustom does a step of deploy interface custom-agent, which takes the
+// config drive from the node.
+func (m *Machine) writeCustom(ctx context.Context, step string, instance map[string]any) (any, error) {
+	return nil, m.wrote(ctx, Image{Step: step}, instance["configdrive"])
+}
+
+func (m *Machine) wrote(ctx context.Context, image Image, configDrive any) error {
+	drive, err := readConfigDrive(ctx, configDrive)
+	if err != nil {
+		return fmt.Errorf("config drive: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ctx.Err() != nil { // switched off meanwhile
+		return ctx.Err()
+	}
+	m.writes = append(m.writes, image)
+	m.drive = drive
+	return nil
+}
+
+// fetch downloads the image and compares its checksum, and tells its size.
+func (i Image) fetch(ctx context.Context) (int64, error) {
+	algorithm, want := i.HashAlgorithm, i.HashValue
+	if want == "" {
+		algorithm, want = "", i.Checksum
+	}
+	sum, err := newHash(algorithm, want)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, i.URL, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := imageClient.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("download of image %s failed: %w", i.URL, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("download of image %s failed: received status code %d, expected 200", i.URL, response.StatusCode)
+	}
+	n, err := io.Copy(sum, response.Body)
+	if err != nil {
+		return 0, fmt.Errorf("download of image %s failed: %w", i.URL, err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, want) {
+		return 0, fmt.Errorf("image %s failed to verify against checksum: expected %s, actual %s", i.URL, want, got)
+	}
+	return n, nil
+}
+
+// newHash knows the algorithm by its name or, without one, by the length of the checksum.
+func newHash(algorithm, checksum string) (hash.Hash, error) {
+	switch {
+	case algorithm == "md5", algorithm == "" && len(checksum) == hex.EncodedLen(md5.Size):
+		return md5.New(), nil
+	case algorithm == "sha256", algorithm == "" && len(checksum) == hex.EncodedLen(sha256.Size):
+		return sha256.New(), nil
+	case algorithm == "sha512", algorithm == "" && len(checksum) == hex.EncodedLen(sha512.Size):
+		return sha512.New(), nil
+	}
+	return nil, fmt.Errorf("checksum %q of algorithm %q is not understood", checksum, algorithm)
+}

@@ -1,0 +1,104 @@
+package bmcsim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// ironicAPI are the calls that a ramdisk makes, which need no password. All
+// machines share a few connections: Ironic's server resets some of those that
+// come in a burst.
+type ironicAPI struct {
+	url    string
+	client *http.Client
+}
+
+func newIronicAPI(url string) *ironicAPI {
+	return &ironicAPI{
+		url: strings.TrimSuffix(url, "/"),
+		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+			MaxConnsPerHost: 4, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
+		}},
+	}
+}
+
+func (i *ironicAPI) close() { i.client.CloseIdleConnections() }
+
+// found is what Ironic tells a ramdisk that it knows.
+type found struct {
+	Node struct {
+		UUID string `json:"uuid"`
+	} `json:"node"`
+	Config struct {
+		// Token is masked by asterisks when it was given to somebody before.
+		Token string `json:"agent_token"`
+	} `json:"config"`
+}
+
+// lookup finds the node that waits for a ramdisk with one of these MAC addresses.
+func (i *ironicAPI) lookup(ctx context.Context, macs []string) (found, error) {
+	var f found
+	query := url.Values{"addresses": {strings.Join(macs, ",")}}
+	return f, i.do(ctx, http.MethodGet, "/v1/lookup?"+query.Encode(), "1.68", nil, &f)
+}
+
+// continueInspection reports an inventory; only a node in "inspect wait" takes one.
+func (i *ironicAPI) continueInspection(ctx context.Context, report object) (found, error) {
+	var f found
+	return f, i.do(ctx, http.MethodPost, "/v1/continue_inspection", "1.84", report, &f)
+}
+
+func (i *ironicAPI) heartbeat(ctx context.Context, uuid, token, callback string) error {
+	return i.do(ctx, http.MethodPost, "/v1/heartbeat/"+url.PathEscape(uuid), "1.68", object{
+		"callback_url": callback, "agent_version": "10.1.0", "agent_token": token,
+	}, nil)
+}
+
+// refusal is an answer of Ironic other than 2xx.
+type refusal struct {
+	code int
+	body string
+}
+
+func (e *refusal) Error() string { return fmt.Sprintf("Ironic answers %d: %s", e.code, e.body) }
+
+func (i *ironicAPI) do(ctx context.Context, method, path, version string, in, out any) error {
+	var content []byte
+	if in != nil {
+		var err error
+		if content, err = json.Marshal(in); err != nil {
+			return err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, i.url+path, bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "ironic-python-agent")
+	request.Header.Set("X-OpenStack-Ironic-API-Version", version)
+	response, err := i.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 8<<20))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		return &refusal{response.StatusCode, string(answer)}
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}

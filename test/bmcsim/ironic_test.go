@@ -1,0 +1,197 @@
+package bmcsim_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// extraConf makes Ironic keep what switches tell by LLDP in readable form, as Metal3's does.
+const extraConf = "[inspector]\nhooks = $default_hooks,parse-lldp\n"
+
+// bed is a real Ironic with simulated machines.
+type bed struct {
+	t        *testing.T
+	sim      *bmcsim.Sim
+	operator *testbed.Operator
+	release  string
+}
+
+func newBed(t *testing.T, options bmcsim.Options) *bed {
+	t.Helper()
+	release := os.Getenv("IRONIC_RELEASE")
+	if release == "" {
+		t.Skip("left out: set IRONIC_RELEASE to bookworm, trixie or sid to test with a real Ironic")
+	}
+	if err := testbed.DebianIronicMissing(); err != nil {
+		t.Skip("left out: ", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	ironic, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: release, Dir: t.TempDir(), ExtraConf: extraConf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.IronicURL = ironic.Endpoint
+	sim, err := bmcsim.Start(options)
+	if err != nil {
+		t.Fatal(errors.Join(err, ironic.Close()))
+	}
+	t.Cleanup(func() {
+		// Ironic first: without BMCs it takes longer to end.
+		if err := errors.Join(ironic.Close(), sim.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	operator := ironic.Operator()
+	if release != "bookworm" {
+		operator.Microversion = "1.96"
+	}
+	return &bed{t: t, sim: sim, operator: operator, release: release}
+}
+
+// enrol makes a node of a machine, with all that it needs until it is deleted:
+// with Ironic 29.0 a PATCH is not free of side effects.
+func (b *bed) enrol(m *bmcsim.Machine, boot string, more map[string]any) {
+	b.t.Helper()
+	info := map[string]any{
+		"redfish_address": m.URL(), "redfish_system_id": m.SystemID(), "redfish_username": m.Username(), "redfish_password": m.Password(),
+		"deploy_kernel": b.sim.FileURL(bmcsim.KernelFile), "deploy_ramdisk": b.sim.FileURL(bmcsim.RamdiskFile),
+		"has_dedicated_power_supply": true,
+	}
+	if boot == "redfish-virtual-media" {
+		delete(info, "deploy_kernel")
+		delete(info, "deploy_ramdisk")
+		info["deploy_iso"] = b.sim.FileURL(bmcsim.AgentISO)
+	}
+	node := map[string]any{
+		"name": m.Name(), "driver": "redfish", "boot_interface": boot, "driver_info": info, "bios_interface": "redfish", "inspect_interface": "agent",
+	}
+	if b.release == "bookworm" {
+		node["inspect_interface"] = "redfish"
+	}
+	maps.Copy(node, more)
+	n, err := b.operator.CreateNode(b.t.Context(), node)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { b.remove(m, n.UUID) })
+	port := map[string]any{"node_uuid": n.UUID, "address": m.MAC()}
+	if err := b.operator.Do(b.t.Context(), http.MethodPost, "/v1/ports", port, nil); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// remove ends a part of the test, so that the others have all of Ironic for themselves.
+func (b *bed) remove(m *bmcsim.Machine, uuid string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	m.SetPower(bmcsim.Off)
+	// In maintenance a node can be deleted from any state.
+	err := b.operator.SetMaintenance(ctx, uuid, true, "the test is over")
+	if err == nil {
+		err = b.operator.DeleteNode(ctx, uuid)
+	}
+	if err != nil && !testbed.IsNotFound(err) {
+		b.t.Errorf("removing %s: %v", m.Name(), err)
+	}
+}
+
+// provision asks for a verb and waits until the node rests in a state.
+func (b *bed) provision(m *bmcsim.Machine, want string, request map[string]any) testbed.Node {
+	b.t.Helper()
+	started := time.Now()
+	if err := b.operator.Do(b.t.Context(), http.MethodPut, "/v1/nodes/"+m.Name()+"/states/provision", request, nil); err != nil {
+		b.t.Fatal(err)
+	}
+	n := b.wait(m, want, 2*time.Minute)
+	b.t.Logf("%s: %v -> %s in %v", m.Name(), request["target"], n.ProvisionState, time.Since(started).Round(10*time.Millisecond))
+	return n
+}
+
+func (b *bed) wait(m *bmcsim.Machine, state string, limit time.Duration) testbed.Node {
+	b.t.Helper()
+	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), limit, func(n testbed.Node) bool {
+		if n.Reservation != "" || n.ProvisionState != state {
+			return n.Reservation == "" && strings.HasSuffix(n.ProvisionState, " failed") // nothing comes after it
+		}
+		return n.TargetProvisionState == "" || strings.HasSuffix(state, " wait")
+	})
+	if err == nil && n.ProvisionState != state {
+		err = errors.New(n.ProvisionState + ": " + n.LastError)
+	}
+	if err != nil {
+		b.t.Fatalf("%s is not %q: %v\nmachine: power %s, running %s, boots %v, steps %v", m.Name(), state, err, m.Power(), m.Running(), m.Boots(), m.Steps())
+	}
+	return n
+}
+
+func verb(target string) map[string]any { return map[string]any{"target": target} }
+
+// image is the instance_info of an image that the Sim serves.
+func (b *bed) image(name string) map[string]any {
+	return map[string]any{
+		"image_source": b.sim.FileURL(name), "image_os_hash_algo": "sha256", "image_os_hash_value": b.sim.FileChecksum(name),
+		"image_disk_format": "raw", "image_type": "whole-disk-image",
+	}
+}
+
+// setInstance is a PATCH of instance_info. It does not leave a node of Ironic 29.0 its own child in power actions.
+func (b *bed) setInstance(m *bmcsim.Machine, info map[string]any) {
+	b.t.Helper()
+	err := b.operator.PatchNode(b.t.Context(), m.Name(),
+		testbed.Patch{Op: "add", Path: "/instance_info", Value: info},
+		testbed.Patch{Op: "add", Path: "/driver_info/has_dedicated_power_supply", Value: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bed) get(path string, into any) {
+	b.t.Helper()
+	if err := b.operator.Do(b.t.Context(), http.MethodGet, path, nil, into); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestIronic runs all of it on one Ironic, each part with a machine of its own.
+func TestIronic(t *testing.T) {
+	parts := []struct {
+		name string
+		run  func(b *bed, m *bmcsim.Machine)
+	}{
+		{"lifecycle with network boot", func(b *bed, m *bmcsim.Machine) { lifecycle(b, m, "ipxe") }},
+		{"lifecycle with virtual media", func(b *bed, m *bmcsim.Machine) { lifecycle(b, m, "redfish-virtual-media") }},
+		{"power", power},
+		{"adoption", adoption},
+		{"BIOS settings", biosSettings},
+		{"out-of-band inspection", outOfBandInspection},
+		{"live ISO", liveISO},
+		{"custom deployment", customDeployment},
+		{"no way into the BMC", noWayIn},
+		{"power commands without effect", ignoredPower},
+		{"silent ramdisk", silentRamdisk},
+		{"inspection that fails", failingInspection},
+		{"steps that fail", failingSteps},
+		{"images that are not there or not the right ones", badImages},
+	}
+	b := newBed(t, bmcsim.Options{Machines: len(parts), DeploySteps: []string{"install_os"}})
+	t.Run("parts", func(t *testing.T) { // ends when all of them have
+		for i, part := range parts {
+			t.Run(part.name, func(t *testing.T) {
+				t.Parallel()
+				own := *b
+				own.t = t
+				part.run(&own, b.sim.Machine(i))
+			})
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package bmcsim
+
+import "net/http"
+
+func managerPath(m *Machine) string { return "/redfish/v1/Managers/" + m.name }
+func chassisPath(m *Machine) string { return "/redfish/v1/Chassis/" + m.name }
+
+func (m *Machine) manager() object {
+	path := managerPath(m)
+	return resource(path, "Manager", object{
+		"ManagerType": "BMC", "Model": "bmcsim", "FirmwareVersion": "1.45.0", "UUID": m.hardware.uuid, "Status": enabled,
+		"VirtualMedia": link(path + "/VirtualMedia"),
+		"Links":        object{"ManagerForServers": links(m.SystemID()), "ManagerForChassis": links(chassisPath(m))},
+	})
+}
+
+func (m *Machine) chassis() object {
+	return resource(chassisPath(m), "Chassis", object{
+		"ChassisType": "RackMount", "Manufacturer": m.hardware.manufacturer, "SerialNumber": m.hardware.serial, "Status": enabled,
+		"Links": object{"ComputerSystems": links(m.SystemID()), "ManagedBy": links(managerPath(m))},
+	})
+}
+
+// media is one virtual drive; no image: empty.
+type media struct{ image string }
+
+// mediaNames are the drives, under the Manager: sushy looks there where the
+// ComputerSystem has none.
+var mediaNames = []string{"Cd", "USBStick"}
+
+func (m *Machine) virtualMedia(name string) object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	path, image := managerPath(m)+"/VirtualMedia/"+name, m.media[name].image
+	types := []string{"CD", "DVD"}
+	if name == "USBStick" {
+		types = []string{"USBStick"}
+	}
+	connected := "NotConnected"
+	if image != "" {
+		connected = "URI"
+	}
+	return resource(path, "Virtual "+name, object{
+		"MediaTypes": types, "Image": image, "ImageName": image, "Inserted": image != "", "WriteProtected": true,
+		"ConnectedVia": connected,
+		"Actions": object{
+			"#VirtualMedia.InsertMedia": object{"target": path + "/Actions/VirtualMedia.InsertMedia"},
+			"#VirtualMedia.EjectMedia":  object{"target": path + "/Actions/VirtualMedia.EjectMedia"},
+		},
+	})
+}
+
+func (m *Machine) insertMedia(w http.ResponseWriter, r *http.Request, name string) {
+	var request struct{ Image string }
+	if !body(w, r, &request) {
+		return
+	}
+	if request.Image == "" {
+		fail(w, http.StatusBadRequest, "Base.1.0.ActionParameterMissing", "InsertMedia needs Image.")
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.media[name].image = request.Image
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (m *Machine) ejectMedia(w http.ResponseWriter, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.media[name].image = ""
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// VirtualMedia is the image in the machine's virtual CD drive, or empty.
+func (m *Machine) VirtualMedia() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.media["Cd"].image
+}

@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// begin gives a test a namespace and a time limit.
+func begin(t *testing.T) (context.Context, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	ns, err := s.core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx, ns.Name
+}
+
+func startBMC(t *testing.T, ctx context.Context) bmc {
+	t.Helper()
+	b, err := s.ironic.StartBMC(ctx, "admin", "password")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func createSecret(t *testing.T, ctx context.Context, ns, name, user, password string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"username": user, "password": password}}
+	if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createHost makes a host that becomes available without booting a ramdisk, which
+// no machine here can on a real Ironic: it is neither inspected nor cleaned. change,
+// if any, has the last word.
+func createHost(t *testing.T, ctx context.Context, ns, name, address, secret, mac string, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
+	t.Helper()
+	if mac == "" && address != "" {
+		mac = newMAC() // needed where nothing is inspected
+	}
+	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{
+		Online: true, BootMACAddress: mac, BMC: metal3.BMCDetails{Address: address, CredentialsName: secret},
+		InspectionMode: metal3.InspectionModeDisabled, AutomatedCleaningMode: metal3.CleaningModeDisabled,
+	}}
+	for _, c := range change {
+		c(host)
+	}
+	created, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Create(ctx, host, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+var macs atomic.Uint32
+
+// newMAC is a MAC address that no other host of the suite has.
+func newMAC() string {
+	n := macs.Add(1)
+	return fmt.Sprintf("52:54:00:88:%02x:%02x", n>>8&0xff, n&0xff)
+}
+
+// wholeLife has a host inspected and cleaned, as hosts are by default.
+func wholeLife(h *metal3.BareMetalHost) {
+	h.Spec.InspectionMode, h.Spec.AutomatedCleaningMode = "", ""
+}
+
+// waitHost reads the host until it is as wanted. Reading is what makes it fresh.
+func waitHost(t *testing.T, ctx context.Context, ns, name string, limit time.Duration, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
+	t.Helper()
+	var last *metal3.BareMetalHost
+	eventually(t, ctx, limit, func() string {
+		host, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		last = host
+		if wanted(host) {
+			return ""
+		}
+		return fmt.Sprintf("host %s not: %s; it is %s %q, error %q, Ironic %+v", name, what, host.Status.Provisioning.State, host.Status.OperationalStatus, host.Status.ErrorMessage, host.Status.Ironic)
+	})
+	return last
+}
+
+func waitGone(t *testing.T, ctx context.Context, ns, name string, limit time.Duration) {
+	t.Helper()
+	eventually(t, ctx, limit, func() string {
+		host, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("host %s is still there: %s, finalizers %v, Ironic %+v", name, host.Status.Provisioning.State, host.Finalizers, host.Status.Ironic)
+	})
+}
+
+// eventually repeats check until it returns nothing.
+func eventually(t *testing.T, ctx context.Context, limit time.Duration, check func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		complaint := check()
+		if complaint == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("after %s: %s", limit, complaint)
+		case <-tick.C:
+		}
+	}
+}
+
+// fakeHost makes a host of a node that is in Ironic already, with the
+// fake-hardware driver: its power and its transitions take milliseconds, on a real
+// Ironic too. The host takes the node over by its name.
+func fakeHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
+	t.Helper()
+	if _, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"}); err != nil {
+		t.Fatal(err)
+	}
+	createSecretOnce(t, ctx, ns, "bmc")
+	createHost(t, ctx, ns, name, "ipmi://192.0.2.1", "bmc", "", wholeLife)
+	return waitAvailable(t, ctx, ns, name)
+}
+
+// waitAvailable waits until a new host has arrived: available, its power as the
+// spec wants it, nothing under way.
+func waitAvailable(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
+	t.Helper()
+	return waitHost(t, ctx, ns, name, 30*time.Second, "is available", func(h *metal3.BareMetalHost) bool {
+		return h.Status.Provisioning.State == metal3.StateAvailable && isAtRest(h)
+	})
+}
+
+// isVerified tells whether Ironic has access to the BMC of a new host.
+func isVerified(h *metal3.BareMetalHost) bool {
+	return h.Status.Ironic != nil && h.Status.ErrorMessage == "" &&
+		(h.Status.Ironic.ProvisionState == "manageable" || h.Status.Ironic.ProvisionState == "available")
+}
+
+// isAtRest tells whether a host is where its way through Ironic ends for a while,
+// all is well with it and nothing is under way. The
+// power of a fake-hardware node is not known until it has been switched.
+func isAtRest(h *metal3.BareMetalHost) bool {
+	i := h.Status.Ironic
+	return i != nil && (i.ProvisionState == "available" || i.ProvisionState == "active") && i.TargetPowerState == "" && i.Reservation == "" &&
+		h.Status.OperationalStatus == metal3.OperationalStatusOK && h.Status.ErrorMessage == "" &&
+		(i.PowerState == "" || h.Status.PoweredOn == h.Spec.Online)
+}
+
+func createSecretOnce(t *testing.T, ctx context.Context, ns, name string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"username": "admin", "password": "password"}}
+	if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+// waitNode waits for Ironic's own word, past our server.
+func waitNode(t *testing.T, ctx context.Context, id string, wanted func(testbed.Node) bool) testbed.Node {
+	t.Helper()
+	node, err := s.ironic.Operator().WaitNode(ctx, id, 30*time.Second, wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func patchSecret(t *testing.T, ctx context.Context, ns, name, patch string) {
+	t.Helper()
+	if _, err := s.core.CoreV1().Secrets(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func patchHost(t *testing.T, ctx context.Context, ns, name, patch string) {
+	t.Helper()
+	if _, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func getHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
+	t.Helper()
+	host, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// withCodec completes a config for requests to paths outside the API groups.
+func withCodec(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &schema.GroupVersion{}
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	return config
+}

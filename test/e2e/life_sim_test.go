@@ -1,0 +1,228 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// Here is what needs a ramdisk, which the simulator plays, or a look at what
+// Ironic keeps to itself.
+
+func needsSimulator(t *testing.T) *simulated {
+	t.Helper()
+	sim, ok := s.ironic.(*simulated)
+	if !ok {
+		t.Skip("needs a ramdisk, which only the simulator plays")
+	}
+	return sim
+}
+
+// TestLifeWithRamdisk: inspection, cleaning and deployment of a machine with a BMC
+// by a ramdisk, and what comes of them.
+func TestLifeWithRamdisk(t *testing.T) {
+	sim := needsSimulator(t)
+	ctx, ns := begin(t)
+	b := startBMC(t, ctx)
+	w := watchHosts(t, ctx, ns)
+	createSecret(t, ctx, ns, "creds", "admin", "password")
+	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "", wholeLife)
+	host := waitAvailable(t, ctx, ns, "worker-0")
+	id := host.Status.Provisioning.ID
+	isOn(t, b, true)
+
+	hw := host.Status.HardwareDetails
+	if hw == nil || hw.RAMMebibytes != 16384 || len(hw.NIC) != 1 || !strings.EqualFold(hw.NIC[0].MAC, host.Spec.BootMACAddress) || !hw.NIC[0].PXE {
+		t.Errorf("hardware: %+v", hw)
+	}
+	if host.Spec.Architecture != "x86_64" {
+		t.Errorf("spec.architecture is %q", host.Spec.Architecture)
+	}
+	data, err := s.hosts.Metal3V1alpha1().HardwareDatas(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(hw, data.Spec.HardwareDetails); diff != "" {
+		t.Errorf("HardwareData differs from status.hardware:\n%s", diff)
+	}
+	if owners := data.OwnerReferences; len(owners) != 1 || owners[0].UID != host.UID || owners[0].Kind != "BareMetalHost" {
+		t.Errorf("owners of the HardwareData: %+v", owners)
+	}
+	if out := kubectl(t, ctx, "", "get", "hd", "-n", ns); !strings.Contains(out, "worker-0") {
+		t.Errorf("kubectl get hd prints %q", out)
+	}
+
+	createSecretData(t, ctx, ns, "user-data", map[string]string{"userData": "#cloud-config\nhostname: x\n"})
+	createSecretData(t, ctx, ns, "network-data", map[string]string{"networkData": "links: []\n"})
+	createSecretData(t, ctx, ns, "meta-data", map[string]string{"metaData": "rack: r7\n"})
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"userData":{"name":"user-data"},"networkData":{"name":"network-data"},"metaData":{"name":"meta-data"},
+		"rootDeviceHints":{"deviceName":"/dev/vdb"},"image":{"url":"`+imageURL+`","checksum":"abc","checksumType":"sha256","format":"qcow2"}}}`)
+	host = waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
+	isOn(t, b, true)
+	node, _ := sim.Node(id)
+	instance := node["instance_info"].(map[string]any)
+	drive, _ := instance["configdrive"].(map[string]any)
+	delete(instance, "configdrive")
+	want := map[string]any{
+		"image_source": imageURL, "image_os_hash_algo": "sha256", "image_os_hash_value": "abc", "image_disk_format": "qcow2", "image_type": "whole-disk",
+		"root_device": map[string]any{"name": "s== /dev/vdb"},
+	}
+	if diff := cmp.Diff(want, instance); diff != "" {
+		t.Errorf("instance_info (-want +got):\n%s", diff)
+	}
+	meta, _ := drive["meta_data"].(map[string]any)
+	if drive["user_data"] != "#cloud-config\nhostname: x\n" || meta["uuid"] != string(host.UID) || meta["local-hostname"] != "worker-0" || meta["metal3-namespace"] != ns || meta["rack"] != "r7" || drive["network_data"] == nil {
+		t.Errorf("config drive: %v", drive)
+	}
+
+	patchHost(t, ctx, ns, "worker-0", noImage)
+	waitAvailable(t, ctx, ns, "worker-0")
+	deleteHost(t, ctx, ns, "worker-0")
+	waitGone(t, ctx, ns, "worker-0", 30*time.Second)
+	isOn(t, b, false)
+	gone := time.Now()
+	eventually(t, ctx, 80*time.Second, func() string { // the garbage collector takes it
+		data, err := s.hosts.Metal3V1alpha1().HardwareDatas(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
+		return fmt.Sprintf("the HardwareData of the deleted host is still there: %v %+v", err, data)
+	})
+	t.Logf("HardwareData collected after %s", time.Since(gone).Round(time.Millisecond))
+	sawStates(t, ctx, w, metal3.StateRegistering, metal3.StateInspecting, metal3.StatePreparing, metal3.StateAvailable,
+		metal3.StatePreparing, metal3.StateAvailable, // other root device hints
+		metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable,
+		metal3.StatePoweringOffBeforeDelete, metal3.StateDeleting)
+}
+
+// TestNodeLostWhileProvisioned: Ironic's database is gone. What runs is adopted,
+// never deployed or cleaned again, also when it boots from an ISO.
+func TestNodeLostWhileProvisioned(t *testing.T) {
+	sim := needsSimulator(t)
+	for name, image := range map[string]string{
+		"Image":   wantImage,
+		"LiveISO": `{"spec":{"image":{"url":"http://192.0.2.1/live.iso","format":"live-iso"}}}`,
+		"Custom":  `{"spec":{"customDeploy":{"method":"install_everything"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, ns := begin(t)
+			b := startBMC(t, ctx)
+			createSecret(t, ctx, ns, "creds", "admin", "password")
+			createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
+			id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
+			patchHost(t, ctx, ns, "worker-0", image)
+			before := waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
+			w := watchHosts(t, ctx, ns)
+			if err := sim.LoseNode(id); err != nil {
+				t.Fatal(err)
+			}
+			after := waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
+			targets := sim.ProvisionTargets(id)
+			if diff := cmp.Diff([]string{"manage", "provide", "active", "manage", "adopt"}, targets); diff != "" {
+				t.Errorf("what Ironic was asked for (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before.Status.Provisioning, after.Status.Provisioning); diff != "" {
+				t.Errorf("status.provisioning (-before +after):\n%s", diff)
+			}
+			if got := powers(w); !slices.Equal(got, []bool{true}) {
+				t.Errorf("a watcher saw its power change: %v", got)
+			}
+			isOn(t, b, true)
+			sawStates(t, ctx, w, metal3.StateProvisioned)
+
+			if node, _ := sim.Node(id); node["instance_uuid"] != string(after.UID) {
+				t.Errorf("the new node is of instance %v, want %s", node["instance_uuid"], after.UID)
+			}
+
+			// It can still be given back.
+			patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null,"customDeploy":null}}`)
+			waitAvailable(t, ctx, ns, "worker-0")
+		})
+	}
+}
+
+// TestDetachedWhileProvisioned: a host that was deployed comes back by adoption too.
+func TestDetachedWhileProvisioned(t *testing.T) {
+	sim := needsSimulator(t)
+	ctx, ns := begin(t)
+	b := startBMC(t, ctx)
+	createSecret(t, ctx, ns, "creds", "admin", "password")
+	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
+	id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
+	patchHost(t, ctx, ns, "worker-0", wantImage)
+	waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
+	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/detached":""}}}`)
+	waitHost(t, ctx, ns, "worker-0", 15*time.Second, "is detached", func(h *metal3.BareMetalHost) bool {
+		return h.Status.OperationalStatus == metal3.OperationalStatusDetached
+	})
+	isOn(t, b, true)
+	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/detached":null}}}`)
+	waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
+	isOn(t, b, true)
+	if diff := cmp.Diff([]string{"manage", "provide", "active", "manage", "adopt"}, sim.ProvisionTargets(id)); diff != "" {
+		t.Errorf("what Ironic was asked for (-want +got):\n%s", diff)
+	}
+}
+
+// TestInspectionAndCleaningFail: each is shown with Ironic's words, and tried again
+// at once when somebody asks for it.
+func TestInspectionAndCleaningFail(t *testing.T) {
+	sim := needsSimulator(t)
+	for phase, c := range map[string]struct {
+		kind  metal3.ErrorType
+		state metal3.ProvisioningState
+	}{
+		"inspect": {metal3.InspectionError, metal3.StateInspecting},
+		"clean":   {metal3.PreparationError, metal3.StatePreparing},
+	} {
+		t.Run(phase, func(t *testing.T) {
+			ctx, ns := begin(t)
+			node, err := sim.Operator().CreateNode(ctx, map[string]any{"name": ns + "~worker-0", "driver": "fake-hardware"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sim.FailNext(node.UUID, phase, "smoke"); err != nil {
+				t.Fatal(err)
+			}
+			createSecretOnce(t, ctx, ns, "bmc")
+			createHost(t, ctx, ns, "worker-0", "ipmi://192.0.2.1", "bmc", "", wholeLife)
+			failed := waitHost(t, ctx, ns, "worker-0", 20*time.Second, "has failed", func(h *metal3.BareMetalHost) bool {
+				return h.Status.OperationalStatus == metal3.OperationalStatusError
+			})
+			if s := failed.Status; s.ErrorType != c.kind || !strings.Contains(s.ErrorMessage, "smoke") || s.Provisioning.State != c.state {
+				t.Errorf("%q: %q in state %q; want %q in %q", s.ErrorType, s.ErrorMessage, s.Provisioning.State, c.kind, c.state)
+			}
+			if h := settled(t, ctx, ns, "worker-0"); h.Status.ErrorType != c.kind {
+				t.Errorf("it did not stay: %q", h.Status.ErrorType)
+			}
+			retry(t, ctx, ns, "worker-0")
+			waitAvailable(t, ctx, ns, "worker-0")
+		})
+	}
+}
+
+// TestHardPowerOffIsHard: the controller, which would ask the system to shut down
+// and wait for it, must not come before the action that cuts the power.
+func TestHardPowerOffIsHard(t *testing.T) {
+	needsSimulator(t)
+	ctx, ns := begin(t)
+	b := startBMC(t, ctx)
+	b.(simulatedBMC).SetNoSoftPower(true) // a system that hangs
+	runningHost(t, ctx, ns, "worker-0", b)
+	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	for _, spec := range slices.Repeat([]metal3.HostPowerSpec{{Action: "off", Mode: "hard"}, {Action: "on"}}, 10) {
+		if _, err := hosts.Power(ctx, "worker-0", &metal3.HostPower{Spec: spec}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		waitState(t, ctx, ns, "worker-0", metal3.StateExternallyProvisioned)
+		isOn(t, b, spec.Action == "on")
+	}
+}

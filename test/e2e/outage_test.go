@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestReadsGoOnWithoutIronic: Ironic stopped, or accepting and not answering. What
+// was recorded is served within three seconds, with a warning that kubectl prints,
+// and the first read after Ironic is back is fresh.
+func TestReadsGoOnWithoutIronic(t *testing.T) {
+	for _, outage := range []struct {
+		name       string
+		begin, end func() error
+		says       string
+	}{
+		{"Stopped", s.ironic.Stop, func() error { return s.ironic.Start(t.Context()) }, "connection refused"},
+		{"Hanging", s.ironic.Pause, s.ironic.Resume, "no answer within"},
+	} {
+		t.Run(outage.name, func(t *testing.T) {
+			ctx, ns := begin(t)
+			before := fakeHost(t, ctx, ns, "worker-0")
+			if err := outage.begin(); err != nil {
+				t.Fatal(err)
+			}
+			over := false
+			t.Cleanup(func() {
+				if !over {
+					_ = outage.end()
+				}
+			})
+			for _, args := range [][]string{
+				{"get", "baremetalhost", "worker-0", "-n", ns},
+				{"get", "baremetalhosts", "-n", ns},
+				{"get", "baremetalhosts", "-n", ns, "-o", "name"},
+			} {
+				began := time.Now()
+				stdout, stderr, err := s.kube.Kubectl(ctx, "", args...)
+				took := time.Since(began)
+				if err != nil || !strings.Contains(stdout, "worker-0") {
+					t.Errorf("kubectl %v: %v\n%s", args, err, stdout)
+				}
+				if !strings.Contains(stderr, "Warning: live status is not available") || !strings.Contains(stderr, outage.says) || !strings.Contains(stderr, "as of 20") {
+					t.Errorf("kubectl %v does not warn with %q and a time: %q", args, outage.says, stderr)
+				}
+				if took > 4*time.Second { // kubectl itself starts in a second
+					t.Errorf("kubectl %v took %s", args, took)
+				}
+			}
+			// Spec writes go on, too.
+			patchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"written without Ironic"}}`)
+			began := time.Now()
+			if _, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{}); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("LIST took %s, want 3 s at most", took)
+			}
+			if err := outage.end(); err != nil {
+				t.Fatal(err)
+			}
+			over = true
+			if err := s.ironic.Operator().SetMaintenance(ctx, before.Status.Provisioning.ID, true, "after the outage"); err != nil {
+				t.Fatal(err)
+			}
+			after := getHost(t, ctx, ns, "worker-0")
+			if after.Status.Ironic.MaintenanceReason != "after the outage" {
+				t.Errorf("the first read after the outage shows %+v", after.Status.Ironic)
+			}
+		})
+	}
+}

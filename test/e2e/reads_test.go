@@ -1,0 +1,470 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/informers/externalversions"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// rounds is how often a node is changed behind our back.
+const rounds = 200
+
+// TestReadsAreNeverStale changes a node through Ironic's own API and reads at
+// once, in every way that a client can read. All that a read has shown reaches a
+// watcher and an informer too, in order.
+func TestReadsAreNeverStale(t *testing.T) {
+	ctx, ns := begin(t)
+	host := fakeHost(t, ctx, ns, "worker-0")
+	id := host.Status.Provisioning.ID
+	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
+
+	var seen recorder
+	watcher, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() { seen.follow(watcher) })
+	informed := startInformer(t, ctx, ns)
+
+	var shown []string // the states that reads have shown, in order
+	for round := range rounds {
+		want := changeNode(t, ctx, id, round)
+		how, got := readSomehow(t, ctx, ns, "worker-0", round)
+		if got.Status.Ironic == nil || !equality.Semantic.DeepEqual(*got.Status.Ironic, want) {
+			t.Fatalf("round %d: %s shows %+v, Ironic says %+v", round, how, got.Status.Ironic, want)
+		}
+		shown = append(shown, fingerprint(got))
+	}
+	eventually(t, ctx, 10*time.Second, func() string { return seen.missing(shown) })
+	eventually(t, ctx, 10*time.Second, func() string { return informed.missing(shown) })
+	watcher.Stop()
+	watching.Wait()
+	if complaint := seen.disorder(); complaint != "" {
+		t.Error(complaint)
+	}
+	t.Logf("%d rounds: every read showed the change; %d events reached the watcher in order", rounds, len(seen.versions))
+}
+
+// changeNode changes the node in one of several ways and returns what the host
+// must show from then on.
+func changeNode(t *testing.T, ctx context.Context, id string, round int) metal3.IronicStatus {
+	t.Helper()
+	o := s.ironic.Operator()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+	}
+	var done func(testbed.Node) bool
+	switch round % 4 {
+	case 0:
+		target := map[bool]string{true: "power on", false: "power off"}[round%8 == 0]
+		must(o.Power(ctx, id, target))
+		done = func(n testbed.Node) bool { return n.PowerState == target && n.TargetPowerState == "" }
+	case 1:
+		reason := "round " + strconv.Itoa(round)
+		must(o.SetMaintenance(ctx, id, true, reason))
+		done = func(n testbed.Node) bool { return n.MaintenanceReason == reason }
+	case 2:
+		must(o.SetMaintenance(ctx, id, false, ""))
+		done = func(n testbed.Node) bool { return !n.Maintenance }
+	case 3:
+		target, state := "manage", "manageable"
+		if round%8 == 7 {
+			target, state = "provide", "available"
+		}
+		must(o.Provision(ctx, id, target))
+		done = func(n testbed.Node) bool { return n.ProvisionState == state && n.TargetProvisionState == "" }
+	}
+	n := waitNode(t, ctx, id, func(n testbed.Node) bool { return n.Reservation == "" && done(n) })
+	var inspected *metav1.MicroTime
+	if n.InspectionFinishedAt != nil {
+		inspected = &metav1.MicroTime{Time: *n.InspectionFinishedAt}
+	}
+	return metal3.IronicStatus{
+		NodeUUID: n.UUID, ProvisionState: n.ProvisionState, TargetProvisionState: n.TargetProvisionState,
+		PowerState: n.PowerState, TargetPowerState: n.TargetPowerState,
+		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason, Fault: n.Fault, LastError: n.LastError,
+		InspectionFinishedAt: inspected,
+	}
+}
+
+// readSomehow reads the host in one of the ways that clients read.
+func readSomehow(t *testing.T, ctx context.Context, ns, name string, round int) (string, *metal3.BareMetalHost) {
+	t.Helper()
+	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	if round%5 == 0 {
+		got, err := hosts.Get(ctx, name, metav1.GetOptions{ResourceVersion: []string{"", "0"}[round/5%2]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "GET", got
+	}
+	options := []metav1.ListOptions{1: {}, 2: {ResourceVersion: "0"}, 3: {ResourceVersion: "0", Limit: 1}, 4: {FieldSelector: "metadata.name=" + name}}[round%5]
+	list, err := hosts.List(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		t.Fatalf("LIST %+v has %d hosts, want 1", options, len(list.Items))
+	}
+	return fmt.Sprintf("LIST %+v", options), &list.Items[0]
+}
+
+func fingerprint(h *metal3.BareMetalHost) string {
+	text, err := json.Marshal(h.Status.Ironic)
+	if err != nil {
+		return err.Error()
+	}
+	return h.ResourceVersion + " " + string(text)
+}
+
+// recorder keeps what a watcher was sent.
+type recorder struct {
+	mu       sync.Mutex
+	states   []string
+	versions []uint64
+}
+
+func (r *recorder) follow(w watch.Interface) {
+	for event := range w.ResultChan() {
+		if host, ok := event.Object.(*metal3.BareMetalHost); ok && event.Type != watch.Bookmark {
+			r.add(host)
+		}
+	}
+}
+
+func (r *recorder) add(host *metal3.BareMetalHost) {
+	version, err := strconv.ParseUint(host.ResourceVersion, 10, 64)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.states = append(r.states, fingerprint(host))
+	if err == nil {
+		r.versions = append(r.versions, version)
+	}
+}
+
+// missing looks for the states of shown, in their order, among those recorded.
+func (r *recorder) missing(shown []string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := 0
+	for _, state := range r.states {
+		for i < len(shown) && shown[i] == state {
+			i++ // a state can be shown twice and sent once
+		}
+	}
+	if i < len(shown) {
+		return fmt.Sprintf("state %d of %d that a read has shown did not arrive: %s", i, len(shown), shown[i])
+	}
+	return ""
+}
+
+func (r *recorder) disorder() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := 1; i < len(r.versions); i++ {
+		if r.versions[i] <= r.versions[i-1] {
+			return fmt.Sprintf("event %d has resourceVersion %d after %d", i, r.versions[i], r.versions[i-1])
+		}
+	}
+	return ""
+}
+
+// startInformer starts a client-go informer, which uses WatchList by default, and
+// requires it to be in sync within two seconds.
+func startInformer(t *testing.T, ctx context.Context, ns string) *recorder {
+	t.Helper()
+	r := &recorder{}
+	factory := externalversions.NewSharedInformerFactoryWithOptions(s.hosts, 0, externalversions.WithNamespace(ns))
+	informer := factory.Metal3().V1alpha1().BareMetalHosts().Informer()
+	add := func(obj any) {
+		if host, ok := obj.(*metal3.BareMetalHost); ok {
+			r.add(host)
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	t.Cleanup(func() { cancel(); factory.Shutdown() })
+	began := time.Now()
+	factory.Start(ctx.Done())
+	syncCtx, cancelSync := context.WithTimeout(ctx, 2*time.Second)
+	defer cancelSync()
+	if !cache.WaitForCacheSync(syncCtx.Done(), informer.HasSynced) {
+		t.Fatal("the informer is not in sync after 2 s")
+	}
+	t.Logf("informer in sync after %s", time.Since(began).Round(time.Millisecond))
+	return r
+}
+
+// TestChangesReachWatchersWithNobodyReading: the leader's poll sees them.
+func TestChangesReachWatchersWithNobodyReading(t *testing.T) {
+	ctx, ns := begin(t)
+	host := fakeHost(t, ctx, ns, "worker-0")
+	watcher, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	var worst time.Duration
+	for round := range 5 {
+		reason := fmt.Sprintf("poll %d", round)
+		if err := s.ironic.Operator().SetMaintenance(ctx, host.Status.Provisioning.ID, true, reason); err != nil {
+			t.Fatal(err)
+		}
+		changed := time.Now()
+		awaitEvent(t, ctx, watcher, func(h *metal3.BareMetalHost) bool {
+			return h.Status.Ironic != nil && h.Status.Ironic.MaintenanceReason == reason
+		})
+		worst = max(worst, time.Since(changed))
+	}
+	if worst > 2*time.Second {
+		t.Errorf("a change took %s to reach a watcher, want 2 s at most", worst)
+	}
+	t.Logf("changes reached a watcher after %s at most", worst.Round(time.Millisecond))
+}
+
+func awaitEvent(t *testing.T, ctx context.Context, w watch.Interface, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
+	t.Helper()
+	for {
+		select {
+		case event, open := <-w.ResultChan():
+			if !open {
+				t.Fatal("the watch has ended")
+			}
+			if host, ok := event.Object.(*metal3.BareMetalHost); ok && wanted(host) {
+				return host
+			}
+		case <-ctx.Done():
+			t.Fatal("the event did not come")
+		}
+	}
+}
+
+// TestQuietHostsAreNotWritten: reads and polls of what does not change leave the
+// resourceVersion alone.
+func TestQuietHostsAreNotWritten(t *testing.T) {
+	ctx, ns := begin(t)
+	fakeHost(t, ctx, ns, "worker-0")
+	before := settled(t, ctx, ns, "worker-0")
+	polls := ironicRequests(t, ctx)
+	// Six polls of the leader and a few reads go by.
+	eventually(t, ctx, 20*time.Second, func() string {
+		if n := ironicRequests(t, ctx)["ChangedSince"] - polls["ChangedSince"]; n < 6 {
+			return fmt.Sprintf("%d polls", n)
+		}
+		return ""
+	})
+	list, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := list.Items[0].ResourceVersion; got != before.ResourceVersion {
+		t.Errorf("resourceVersion went from %s to %s while nothing changed: %+v -> %+v", before.ResourceVersion, got, before.Status, list.Items[0].Status)
+	}
+}
+
+// settled waits until two reads in a row, a second apart, give the same revision.
+func settled(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
+	t.Helper()
+	var last *metal3.BareMetalHost
+	var since time.Time
+	eventually(t, ctx, 30*time.Second, func() string {
+		host := getHost(t, ctx, ns, name)
+		if last == nil || host.ResourceVersion != last.ResourceVersion {
+			last, since = host, time.Now()
+		}
+		if time.Since(since) < 2*time.Second {
+			return "resourceVersion still moves"
+		}
+		return ""
+	})
+	return last
+}
+
+// ironicRequests reads from /metrics how many requests of each kind our server
+// has sent to Ironic.
+func ironicRequests(t *testing.T, ctx context.Context) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for line := range strings.Lines(metrics(t, ctx)) {
+		rest, ok := strings.CutPrefix(line, "metal3_ironic_request_duration_seconds_count{")
+		if !ok {
+			continue
+		}
+		labels, value, _ := strings.Cut(strings.TrimSpace(rest), "} ")
+		_, operation, _ := strings.Cut(labels, `operation="`)
+		operation, _, _ = strings.Cut(operation, `"`)
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatalf("metrics: %q: %v", line, err)
+		}
+		counts[operation] += int(n)
+	}
+	return counts
+}
+
+// metrics is what /metrics of our server says.
+func metrics(t *testing.T, ctx context.Context) string {
+	t.Helper()
+	client, err := rest.UnversionedRESTClientFor(withCodec(s.server.Direct.Config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := client.Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReadersShare: two hundred GETs of two hundred hosts at once cost Ironic a
+// handful of requests, a lone GET one and a LIST one.
+func TestReadersShare(t *testing.T) {
+	const n = 200
+	ctx, ns := begin(t)
+	for i := range n {
+		observedHost(t, ctx, ns, fmt.Sprintf("w-%03d", i))
+	}
+	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	if _, err := hosts.List(ctx, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ironicLeftAlone(t, ctx)
+
+	// At once: Ironic is held until all of them are with our server.
+	if err := s.ironic.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	before := ironicRequests(t, ctx)
+	began := time.Now()
+	var readers sync.WaitGroup
+	errs := make([]error, n)
+	for i := range n {
+		readers.Go(func() { _, errs[i] = hosts.Get(ctx, fmt.Sprintf("w-%03d", i), metav1.GetOptions{}) })
+	}
+	for readsInFlight(t, ctx) < n && time.Since(began) < 1500*time.Millisecond {
+	}
+	if err := s.ironic.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	readers.Wait()
+	took := time.Since(began)
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	spent := requestsSince(t, ctx, before)
+	t.Logf("%d GETs of %d hosts at once took %s and cost Ironic %v", n, n, took.Round(time.Millisecond), spent)
+	if total := spent["GetNode"] + spent["ListNodes"]; total > 12 {
+		t.Errorf("%d GETs at once cost Ironic %d requests, want a handful", n, total)
+	}
+
+	before = ironicRequests(t, ctx)
+	if _, err := hosts.Get(ctx, "w-000", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if spent := requestsSince(t, ctx, before); spent["GetNode"] != 1 {
+		t.Errorf("a lone GET cost Ironic %v, want one GetNode", spent)
+	}
+	before = ironicRequests(t, ctx)
+	began = time.Now()
+	if _, err := hosts.List(ctx, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	spent = requestsSince(t, ctx, before)
+	// The leader's sweep can fall into the same moment.
+	if spent["GetNode"] != 0 || spent["ListNodes"] < 1 || spent["ListNodes"] > 2 {
+		t.Errorf("a LIST cost Ironic %v, want one ListNodes", spent)
+	}
+	t.Logf("a LIST of %d hosts took %s and cost Ironic %v", n, time.Since(began).Round(time.Millisecond), spent)
+}
+
+// ironicLeftAlone waits until our server asks Ironic for nothing but changes: what
+// it counts then is what readers cause.
+func ironicLeftAlone(t *testing.T, ctx context.Context) {
+	t.Helper()
+	var last map[string]int
+	var since time.Time
+	eventually(t, ctx, 2*time.Minute, func() string {
+		now := ironicRequests(t, ctx)
+		delete(now, "ChangedSince")
+		delete(now, "ListNodes")
+		if !maps.Equal(now, last) {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) < 5*time.Second {
+			return "our server is still busy with Ironic"
+		}
+		return ""
+	})
+}
+
+// readsInFlight reads from /metrics how many reads our server had in work at a
+// time during the last second.
+func readsInFlight(t *testing.T, ctx context.Context) int {
+	t.Helper()
+	for line := range strings.Lines(metrics(t, ctx)) {
+		if value, ok := strings.CutPrefix(line, `apiserver_current_inflight_requests{request_kind="readOnly"} `); ok {
+			reads, err := strconv.Atoi(strings.TrimSpace(value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reads
+		}
+	}
+	return 0
+}
+
+// observedHost makes a host that is read from Ironic and otherwise left alone.
+func observedHost(t *testing.T, ctx context.Context, ns, name string) {
+	t.Helper()
+	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	host, err := hosts.Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Annotations: map[string]string{metal3.PausedAnnotation: "test"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Status.Provisioning.ID = node.UUID
+	if _, err := hosts.UpdateStatus(ctx, host, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func requestsSince(t *testing.T, ctx context.Context, before map[string]int) map[string]int {
+	t.Helper()
+	spent := ironicRequests(t, ctx)
+	for operation, n := range before {
+		spent[operation] -= n
+		if spent[operation] == 0 {
+			delete(spent, operation)
+		}
+	}
+	return spent
+}

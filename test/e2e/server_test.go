@@ -1,0 +1,261 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// TestStopWithWatchesOpen: five seconds from SIGTERM to the end, whoever watches.
+func TestStopWithWatchesOpen(t *testing.T) {
+	ctx, ns := begin(t)
+	for range 3 {
+		w, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+	}
+	took, err := s.server.Stop()
+	if err != nil {
+		t.Error(err)
+	}
+	if took > 5*time.Second {
+		t.Errorf("the server took %s to end, want 5 s at most", took)
+	}
+	t.Logf("ended %s after SIGTERM with watches open", took.Round(time.Millisecond))
+	restart(t, ctx)
+}
+
+// TestKilledServerGoesOn: after kill -9 at any moment the next process goes on,
+// with one node for each host.
+func TestKilledServerGoesOn(t *testing.T) {
+	ctx, ns := begin(t)
+	b := startBMC(t, ctx)
+	createSecretOnce(t, ctx, ns, "bmc")
+	const n = 5
+	for i := range n {
+		createHost(t, ctx, ns, fmt.Sprintf("w-%d", i), b.Address(), "bmc", fmt.Sprintf("52:54:00:77:02:%02d", i))
+		if err := s.server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		restart(t, ctx)
+	}
+	for i := range n {
+		waitAvailable(t, ctx, ns, fmt.Sprintf("w-%d", i))
+	}
+	nodes, err := s.ironic.Operator().Nodes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, node := range nodes {
+		if strings.HasPrefix(node.Name, ns+"~") {
+			count[node.Name]++
+		}
+	}
+	if len(count) != n {
+		t.Errorf("nodes in Ironic: %v, want one for each of %d hosts", count, n)
+	}
+	for name, nodes := range count {
+		if nodes != 1 {
+			t.Errorf("%s has %d nodes", name, nodes)
+		}
+	}
+}
+
+func restart(t *testing.T, ctx context.Context) {
+	t.Helper()
+	if err := s.server.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.server.WaitAvailable(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTwoReplicas: a second server on an external etcd; reads on either are
+// fresh, and when the leader dies the other one goes on within fifteen seconds.
+func TestTwoReplicas(t *testing.T) {
+	ctx, ns := begin(t)
+	// A Lease of their own: the suite's server holds the usual one.
+	kubectl(t, ctx, "", "create", "role", "leases", "-n", ns, "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
+	kubectl(t, ctx, "", "create", "rolebinding", "leases", "-n", ns, "--role=leases", "--serviceaccount=metal3-system:metal3-apiserver")
+	var servers [2]*testbed.Server
+	var clients [2]versioned.Interface
+	for i := range servers {
+		options := s.serverOptions(t.TempDir())
+		options.EtcdServers = s.kube.EtcdEndpoint
+		options.Args = append(options.Args, "--etcd-prefix=/registry/two-replicas", "--leader-elect-resource-namespace="+ns)
+		server, err := testbed.NewServer(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = server.Kill() })
+		servers[i] = server
+		if clients[i], err = versioned.NewForConfig(server.Direct.Config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~worker-0", "driver": "fake-hardware"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	createSecretOnce(t, ctx, ns, "bmc")
+	defer func(saved versioned.Interface) { s.hosts = saved }(s.hosts)
+	s.hosts = clients[0]
+	createHost(t, ctx, ns, "worker-0", "ipmi://192.0.2.1", "bmc", "")
+	waitAvailable(t, ctx, ns, "worker-0")
+	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
+	for round := range 40 {
+		want := changeNode(t, ctx, node.UUID, round)
+		for i, client := range clients {
+			host, err := client.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if host.Status.Ironic == nil || !equality.Semantic.DeepEqual(*host.Status.Ironic, want) {
+				t.Fatalf("round %d: replica %d shows %+v, Ironic says %+v", round, i, host.Status.Ironic, want)
+			}
+		}
+	}
+	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":null}}}`)
+	leader, other := leaderOf(t, servers)
+	if err := servers[leader].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	died := time.Now()
+	s.hosts = clients[other]
+	if err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
+	took := time.Since(died)
+	if took > 16*time.Second {
+		t.Errorf("the other replica went on after %s, want 15 s at most", took)
+	}
+	t.Logf("the other replica went on %s after the leader's death", took.Round(time.Millisecond))
+}
+
+func leaderOf(t *testing.T, servers [2]*testbed.Server) (leader, other int) {
+	t.Helper()
+	for i, server := range servers {
+		log, err := server.Logs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log, "This replica leads") {
+			return i, 1 - i
+		}
+	}
+	t.Fatal("none of the two replicas leads")
+	return 0, 0
+}
+
+// TestHealth: ready and alive whatever Ironic does, and the metrics that tell of it.
+func TestHealth(t *testing.T) {
+	ctx, _ := begin(t)
+	if err := s.ironic.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/readyz", "/livez"} {
+		if out, stderr, err := s.server.Direct.Kubectl(ctx, "", "get", "--raw", path); err != nil || out != "ok" {
+			t.Errorf("%s without Ironic: %q %v %s", path, out, err, stderr)
+		}
+	}
+	eventually(t, ctx, 10*time.Second, func() string {
+		metrics, stderr, err := s.server.Direct.Kubectl(ctx, "", "get", "--raw", "/metrics")
+		if err != nil {
+			return err.Error() + stderr
+		}
+		for _, name := range []string{"metal3_ironic_request_duration_seconds_bucket", "metal3_ironic_request_errors_total{", "metal3_ironic_observation_age_seconds"} {
+			if !strings.Contains(metrics, name) {
+				return "/metrics has no " + name
+			}
+		}
+		return ""
+	})
+	if err := s.ironic.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNoPasswordInTheLog is the last look at what the servers wrote.
+func TestNoPasswordInTheLog(t *testing.T) {
+	ctx, ns := begin(t)
+	const password = "zebra-crossing" // IPMI takes 20 bytes at most, with what is added below
+	b, err := s.ironic.StartBMC(ctx, "admin", password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	createSecret(t, ctx, ns, "creds", "admin", password)
+	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
+	waitAvailable(t, ctx, ns, "worker-0")
+	createSecret(t, ctx, ns, "wrong", "admin", password+"-wrong")
+	createHost(t, ctx, ns, "worker-1", b.Address(), "wrong", "")
+	waitHost(t, ctx, ns, "worker-1", 30*time.Second, "fails", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })
+	log, err := s.server.Logs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := log + kubectl(t, ctx, "", "get", "bmh", "-n", ns, "-o", "yaml") + kubectl(t, ctx, "", "get", "events", "-n", ns, "-o", "yaml")
+	if strings.Contains(all, password) {
+		t.Error("the password of a BMC is in the log, a host or an event")
+	}
+	if strings.Contains(log, "DATA RACE") {
+		t.Error("the server's log tells of a data race: " + filepath.Base(s.server.LogPath))
+		_, _ = fmt.Fprintln(os.Stderr, log)
+	}
+}
+
+// TestStartsBeforeTheCluster: without a kube-apiserver the server waits and says
+// for what.
+func TestStartsBeforeTheCluster(t *testing.T) {
+	ctx, _ := begin(t)
+	kube, err := testbed.StartKube(ctx, testbed.KubeOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kube.Stop() }()
+	options := s.serverOptions(t.TempDir())
+	options.Kube = kube
+	server, err := testbed.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.ApplyRBAC(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.StopAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- server.Start(ctx) }()
+	defer func() { _ = server.Kill() }()
+	eventually(t, ctx, 15*time.Second, func() string {
+		if log, err := server.Logs(); err != nil || !strings.Contains(log, "Waiting for the cluster") {
+			return fmt.Sprintf("the server does not say that it waits: %v %s", err, log)
+		}
+		return ""
+	})
+	if err := kube.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+}

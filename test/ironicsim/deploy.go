@@ -1,0 +1,215 @@
+package ironicsim
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// errorLag is the time between a failed state and its last_error.
+const errorLag = 5 * time.Millisecond
+
+// startDeploy is do_node_deploy, for active and rebuild.
+func (t *task) startDeploy(a *provisionArgs) error {
+	n := t.node()
+	if n.maintenance {
+		return t.reject(errInMaintenance("provisioning", n.uuid))
+	}
+	event := "deploy"
+	if n.provisionState == stActive || n.provisionState == stError {
+		event = "rebuild"
+	}
+	if _, ok := transitions[n.provisionState][event]; !ok {
+		return t.reject(errInvalidState(event, n.uuid, n.provisionState))
+	}
+	if err := t.s.validateDeploy(n); err != nil {
+		return t.reject(badRequest("Failed to validate deploy or power info for node %s: %v", n.uuid, err))
+	}
+	return t.begin(event, "", func() { t.deploy(a.configdrive) })
+}
+
+func (s *Sim) validateDeploy(n *node) error {
+	if err := validatePower(n); err != nil {
+		return err
+	}
+	if !bootsRamdisk(n) {
+		return nil
+	}
+	if bootsISO(n) && n.bootInterface == "fake" {
+		return badRequest("Invalid configuration: The boot interface must have the `ramdisk_boot` capability. You are using an incompatible boot interface.")
+	}
+	if err := s.validateBoot(n); err != nil {
+		return err
+	}
+	if n.deployInterface != "direct" {
+		return nil
+	}
+	info := n.instanceInfo
+	if info.string("image_source") == "" {
+		return badRequest("Node %s failed to validate deploy image info. Some parameters were missing. Missing are: ['instance_info.image_source']", n.uuid)
+	}
+	if source := info.string("image_source"); strings.HasPrefix(source, "oci://") || strings.HasPrefix(source, "file://") {
+		return nil // the registry has the checksum; that of a file is computed
+	}
+	algo, value := info.string("image_os_hash_algo"), info.string("image_os_hash_value")
+	if algo != "" && value == "" || algo == "" && info.string("image_checksum") == "" {
+		return badRequest(`image_source's "image_checksum", or "image_os_hash_algo" and "image_os_hash_value" must be provided in instance_info for node %s`, n.uuid)
+	}
+	return nil
+}
+
+func (t *task) deploy(configdrive any) {
+	s := t.s
+	if configdrive != nil && configdrive != "" {
+		t.save(func(n *node) { n.instanceInfo = newSecretObject(n.instanceInfo.with("configdrive", configdrive)) })
+	}
+	t.save(func(n *node) {
+		if n.instanceInfo.string("image_source") != "" && n.instanceInfo.string("kernel") == "" {
+			n.instanceInfo = newSecretObject(n.instanceInfo.with("image_type", "whole-disk"))
+		}
+		n.deployStep = newObject(map[string]any{"interface": "deploy", "step": "deploy", "priority": 100})
+	})
+	if !t.sleep(s.opts.Delays.Deploy) {
+		return
+	}
+	if text := t.planned("deploy"); text != "" {
+		t.deployFailed(text)
+		return
+	}
+	n := t.node()
+	if !bootsRamdisk(n) {
+		t.event("done", "", func(n *node) { n.deployStep = emptyObject })
+		return
+	}
+	if bootsISO(n) { // what is deployed is what it boots
+		if err := t.powerAction(reboot, 0); err != nil {
+			t.deployFailed(fmt.Sprintf("Deploy step deploy.deploy failed: %v.", err))
+			return
+		}
+		t.event("done", "", func(n *node) { n.deployStep = emptyObject })
+		return
+	}
+	if err := t.bootRamdisk(); err != nil {
+		t.deployFailed(fmt.Sprintf("Failed to prepare to deploy: %v", err))
+		return
+	}
+	t.wait(s.opts.AutoDeploy, func() {
+		t.resume(func(t *task) {
+			if !t.sleep(s.opts.Delays.Deploy) {
+				return
+			}
+			// The machine ends up switched on, booting its new disk.
+			if err := t.powerAction(reboot, 0); err != nil {
+				t.deployFailed(fmt.Sprintf("Error rebooting node %s after deploy. Error: %v", n.uuid, err))
+				return
+			}
+			t.event("done", "", func(n *node) { n.deployStep = emptyObject })
+		}, "")
+	}, func(late *task) {
+		late.deployFailed(fmt.Sprintf("Timeout reached while waiting for callback for node %s", n.uuid))
+	})
+}
+
+// deployFailed moves the node to deploy failed; the text follows (see cleanFailed).
+func (t *task) deployFailed(text string) {
+	if !t.event("fail", "", nil) {
+		return
+	}
+	if t.sleep(errorLag) {
+		t.fail("deploying", "", text, func(n *node) { n.deployStep = emptyObject })
+	}
+}
+
+// startDelete is do_node_tear_down.
+func (t *task) startDelete() error {
+	n := t.node()
+	if n.protected {
+		return t.reject(errProtected(n.uuid))
+	}
+	if err := validatePower(n); err != nil {
+		return t.reject(fault(http.StatusInternalServerError, "Failed to validate power driver interface. Can not delete instance. Error: %v", err))
+	}
+	return t.begin("delete", "", t.tearDown)
+}
+
+func (t *task) tearDown() {
+	if !t.sleep(t.s.opts.Delays.Delete) {
+		return
+	}
+	text := t.planned("delete")
+	if text == "" && bootsRamdisk(t.node()) {
+		if err := t.powerAction(powerOff, 0); err != nil {
+			text = err.Error()
+		}
+	}
+	forget := func(n *node) { n.instanceInfo, n.instanceUUID = emptyObject, "" }
+	if text != "" {
+		t.fail("unprovision", "fail", "Failed to tear down: "+text, forget)
+		return
+	}
+	t.save(forget)
+	if t.event("clean", "", nil) {
+		t.clean()
+	}
+}
+
+// startService is the service verb.
+func (t *task) startService(steps []any) error {
+	n := t.node()
+	if n.maintenance {
+		return t.reject(errInMaintenance("service", n.uuid))
+	}
+	if err := validatePower(n); err != nil {
+		return t.reject(badRequest("Validation of node %s for servicing failed: %v", n.uuid, err))
+	}
+	return t.begin("service", stActive, func() { t.service(steps) })
+}
+
+func (t *task) service(steps []any) {
+	n := t.node()
+	if bootsRamdisk(n) {
+		if err := t.bootRamdisk(); err != nil {
+			t.fail("servicing", "fail", fmt.Sprintf("Failed to prepare node %s for service: %v", n.uuid, err), nil)
+			return
+		}
+		t.wait(t.s.opts.AutoDeploy, func() {
+			t.resume(func(t *task) { t.runServiceSteps(steps) }, "")
+		}, t.serviceTimeout)
+		return
+	}
+	t.runServiceSteps(steps)
+}
+
+func (t *task) serviceTimeout(late *task) {
+	late.fail("servicing", "fail", "Timeout reached while servicing the node. Please check if the ramdisk responsible for the servicing is running on the node. Failed on step {}.", nil)
+}
+
+func (t *task) runServiceSteps(steps []any) {
+	n := t.node()
+	for _, s := range steps {
+		if step := s.(map[string]any); !knownSteps[stepID(step)] {
+			t.fail("servicing", "fail", fmt.Sprintf("Cannot service node %s: node does not support this service step: %s", n.uuid, pyRepr(step, true)), nil)
+			return
+		}
+	}
+	for _, s := range steps {
+		step := maps.Clone(s.(map[string]any))
+		step["abortable"], step["priority"] = false, 0
+		t.save(func(n *node) { n.serviceStep = newObject(step) })
+		if !t.sleep(t.s.opts.Delays.Service) {
+			return
+		}
+		if stepID(step) == "vendor.trigger_servicewait" {
+			t.wait(false, nil, t.serviceTimeout)
+			return
+		}
+		if text := t.planned("service"); text != "" {
+			t.fail("servicing", "fail", fmt.Sprintf("Node %s failed step %s: %s", n.uuid, pyRepr(step, true), text),
+				func(n *node) { n.maintenance, n.fault, n.maintenanceReason = true, "service failure", text })
+			return
+		}
+	}
+	t.event("done", "", func(n *node) { n.serviceStep = emptyObject })
+}

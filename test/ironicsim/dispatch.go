@@ -1,0 +1,190 @@
+package ironicsim
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	headerVersion = "X-OpenStack-Ironic-API-Version"
+	headerMin     = "X-OpenStack-Ironic-API-Minimum-Version"
+	headerMax     = "X-OpenStack-Ironic-API-Maximum-Version"
+)
+
+func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/_sim/") {
+		s.admin.ServeHTTP(w, r)
+		return
+	}
+	path, inV1 := splitPath(r.URL.Path)
+	rt, vars, known := match(r.Method, path)
+	isRoot := len(path) == 0 && !inV1
+	done := s.stats.begin(kindOf(r, rt, isRoot))
+	defer done()
+	if !s.faults.pass(s.ctx, r) {
+		// A hanging request that is let go gets no answer but a closed connection.
+		panic(http.ErrAbortHandler)
+	}
+	if s.faults.get().Fail500 {
+		write(w, http.StatusInternalServerError, fault(http.StatusInternalServerError, "Unexpected error raised by RPC").body())
+		return
+	}
+	if s.opts.Username != "" && !(isRoot || rt != nil && rt.public) && !s.authorized(w, r) {
+		return
+	}
+
+	c := &call{s: s, r: r, path: vars, base: "http://" + r.Host, header: w.Header(), status: http.StatusOK}
+	if r.TLS != nil {
+		c.base = "https://" + r.Host
+	}
+	err := s.answer(c, rt, isRoot, known)
+	if err == nil {
+		write(w, c.status, c.reply)
+		return
+	}
+	var apiErr *apiError
+	if !errors.As(err, &apiErr) {
+		apiErr = fault(http.StatusInternalServerError, "%v", err)
+	}
+	if apiErr.framework && apiErr.code != http.StatusNotAcceptable {
+		// These replace the response that the version headers were set on.
+		c.header.Del(headerMin)
+		c.header.Del(headerMax)
+		c.header.Del(headerVersion)
+		c.header.Del("OpenStack-Request-Id")
+	}
+	body := apiErr.body()
+	if r.Method == http.MethodHead {
+		body = nil
+	}
+	write(w, apiErr.code, body)
+}
+
+// answer does what comes before a handler, in Ironic's order: version, URL,
+// arguments.
+func (s *Sim) answer(c *call, rt *route, isRoot, known bool) error {
+	if err := s.negotiate(c); err != nil {
+		return err
+	}
+	c.header.Set("OpenStack-Request-Id", "req-"+newUUID())
+	if isRoot && c.r.Method == http.MethodGet {
+		return s.getRoot(c)
+	}
+	if rt == nil && known {
+		return abort(http.StatusMethodNotAllowed, "")
+	}
+	if rt == nil || c.minor < rt.minor {
+		return abort(http.StatusNotFound, "")
+	}
+	if ident, ok := c.path["node"]; ok {
+		if !validName(ident) && !isUUID(ident) {
+			return abort(http.StatusBadRequest, "Expected UUID or name for node: "+ident)
+		}
+		s.stripJSONSuffix(c, ident)
+	}
+	if err := c.parseArgs(rt); err != nil {
+		return err
+	}
+	return rt.handle(s, c)
+}
+
+// splitPath cuts a URL path into segments; the version element may be left out.
+func splitPath(p string) (segments []string, inV1 bool) {
+	p = strings.Trim(p, "/")
+	if p == "v1" {
+		return nil, true
+	}
+	rest, inV1 := strings.CutPrefix(p, "v1/")
+	if rest == "" {
+		return nil, inV1
+	}
+	return strings.Split(rest, "/"), inV1
+}
+
+// stripJSONSuffix: before 1.91 a trailing .json in a URL may be cut off.
+func (s *Sim) stripJSONSuffix(c *call, ident string) {
+	short, ok := strings.CutSuffix(ident, ".json")
+	if !ok || c.minor >= 91 || c.r.Header.Get(headerVersion) == "" || !strings.HasSuffix(c.r.URL.Path, ".json") {
+		return
+	}
+	if e, _ := s.lookup(ident); e == nil {
+		c.path["node"] = short
+	}
+}
+
+var versionPattern = regexp.MustCompile(`^(\d+)\.(\d+)$`)
+
+// negotiate finds the API version of the request and sets the version headers.
+func (s *Sim) negotiate(c *call) error {
+	asked := c.r.Header.Get(headerVersion)
+	if service, v, ok := strings.Cut(c.r.Header.Get("OpenStack-API-Version"), " "); ok && service == "baremetal" {
+		asked = v
+	}
+	switch {
+	case asked == "":
+		asked = "1.1"
+	case strings.EqualFold(asked, "latest"):
+		asked = s.opts.MaxVersion
+	}
+	m := versionPattern.FindStringSubmatch(strings.TrimSpace(asked))
+	if m == nil {
+		return abort(http.StatusNotAcceptable, "Invalid value for "+headerVersion+" header")
+	}
+	c.header.Set(headerMin, "1.1")
+	c.header.Set(headerMax, s.opts.MaxVersion)
+	version := strings.TrimSpace(asked)
+	if m[1] != "1" {
+		return abort(http.StatusNotAcceptable, fmt.Sprintf("Mutually exclusive versions requested. Version %s requested but not supported by this service. The supported version range is: [1.1, %s].", version, s.opts.MaxVersion))
+	}
+	minor, err := strconv.Atoi(m[2])
+	if err != nil || minor < 1 || minor > s.minor {
+		return abort(http.StatusNotAcceptable, fmt.Sprintf("Version %s was requested but the minor version is not supported by this service. The supported version range is: [1.1, %s].", version, s.opts.MaxVersion))
+	}
+	c.minor = minor
+	c.header.Set(headerVersion, version)
+	return nil
+}
+
+// authorized checks http_basic credentials and answers 401 or 400 itself.
+func (s *Sim) authorized(w http.ResponseWriter, r *http.Request) bool {
+	code, message := http.StatusUnauthorized, ""
+	kind, token, ok := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	switch {
+	case r.Header.Get("Authorization") == "":
+		message = "Authorization required"
+	case !ok:
+		code, message = http.StatusBadRequest, "Could not parse Authorization header"
+	case !strings.EqualFold(kind, "basic"):
+		code, message = http.StatusBadRequest, fmt.Sprintf("Unsupported authorization type %q", kind)
+	default:
+		pair, err := base64.StdEncoding.DecodeString(strings.TrimSpace(token))
+		user, password, ok := strings.Cut(string(pair), ":")
+		if err != nil || !ok {
+			code, message = http.StatusBadRequest, "Could not decode authorization token"
+		} else if user == s.opts.Username && password == s.opts.Password {
+			return true
+		} else {
+			message = "Incorrect username or password"
+		}
+	}
+	if code == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="Baremetal API"`)
+	}
+	write(w, code, mustJSON(map[string]any{"error": map[string]any{"message": message, "code": code}}))
+	return false
+}
+
+func write(w http.ResponseWriter, status int, body []byte) {
+	if body != nil {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	// The client may be gone; there is nobody left to tell.
+	_, _ = w.Write(body)
+}

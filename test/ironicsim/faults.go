@@ -1,0 +1,85 @@
+package ironicsim
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Faults are the troubles of the API process that a test can ask for. They do
+// not touch the paths under /_sim/.
+type Faults struct {
+	// Fail500 answers every request with 500.
+	Fail500 bool
+	// Hang accepts every request and answers none, until Hang is off again; those
+	// that hung then lose their connection.
+	Hang bool
+	// Latency is added to every request.
+	Latency time.Duration
+	// MaxBurst, if it is not 0, resets new connections when more than this many
+	// arrive within BurstWindow, as Ironic's own server does with some twenty. It
+	// needs Start.
+	MaxBurst int
+}
+
+// BurstWindow is the time within which connections count as arriving at once.
+const BurstWindow = 20 * time.Millisecond
+
+type faultSwitch struct {
+	mu      sync.Mutex
+	now     Faults
+	release chan struct{} // closed when Hang ends
+}
+
+func (f *faultSwitch) init() { f.release = make(chan struct{}) }
+
+// SetFaults replaces the faults that are in force; the zero Faults ends all.
+func (s *Sim) SetFaults(f Faults) { s.faults.set(f) }
+
+// Faults returns the faults that are in force.
+func (s *Sim) Faults() Faults { return s.faults.get() }
+
+func (f *faultSwitch) get() Faults {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *faultSwitch) set(faults Faults) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = faults
+	if !faults.Hang {
+		close(f.release)
+		f.release = make(chan struct{})
+	}
+}
+
+// pass holds a request up as the faults say. It reports false for one that must
+// not be answered.
+func (f *faultSwitch) pass(ctx context.Context, r *http.Request) bool {
+	f.mu.Lock()
+	now, release := f.now, f.release
+	f.mu.Unlock()
+	if now.Hang {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		case <-ctx.Done():
+		}
+		return false
+	}
+	if now.Latency <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(now.Latency)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+	case <-ctx.Done():
+	}
+	return false
+}

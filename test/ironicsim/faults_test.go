@@ -1,0 +1,297 @@
+package ironicsim
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestFail500(t *testing.T) {
+	a := start(t, quick())
+	a.sim.SetFaults(Faults{Fail500: true})
+	a.must(500, "GET", "/v1/nodes", nil)
+	a.must(500, "GET", "/v1", nil)
+	a.sim.SetFaults(Faults{})
+	a.must(200, "GET", "/v1/nodes", nil)
+}
+
+func TestHang(t *testing.T) {
+	a := start(t, quick())
+	a.sim.SetFaults(Faults{Hang: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+"/v1/nodes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.http.Do(req); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a hanging request gave %v, want a time-out", err)
+	}
+	failed := make(chan error)
+	go func() {
+		_, err := a.do("GET", "/v1/conductors", newest, nil)
+		failed <- err
+	}()
+	eventually(t, func() bool { return a.sim.Stats().Count("GET /v1/conductors") > 0 }, func() string { return "no request" })
+	a.sim.SetFaults(Faults{})
+	if err := <-failed; err == nil {
+		t.Error("a request that hung was answered after all")
+	}
+	a.must(200, "GET", "/v1/nodes", nil)
+}
+
+func TestLatency(t *testing.T) {
+	a := start(t, quick())
+	a.sim.SetFaults(Faults{Latency: 50 * time.Millisecond})
+	begin := time.Now()
+	a.must(200, "GET", "/v1/nodes", nil)
+	if took := time.Since(begin); took < 50*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestRefuseConnections(t *testing.T) {
+	a := start(t, quick())
+	a.must(200, "GET", "/v1/nodes", nil) // leaves a connection open
+	a.sim.RefuseConnections()
+	if _, err := a.do("GET", "/v1/nodes", newest, nil); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("got %v, want connection refused", err)
+	}
+	if err := a.sim.AcceptConnections(); err != nil {
+		t.Fatal(err)
+	}
+	a.must(200, "GET", "/v1/nodes", nil)
+	if a.sim.URL() != a.base {
+		t.Errorf("the URL changed from %s to %s", a.base, a.sim.URL())
+	}
+}
+
+func TestConnectionBurst(t *testing.T) {
+	a := start(t, quick())
+	a.sim.SetFaults(Faults{MaxBurst: 5})
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	failures := 0
+	for range 30 {
+		group.Go(func() {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(a.base, "http://"))
+			if err == nil {
+				defer conn.Close()
+				_, err = conn.Write([]byte("GET /v1 HTTP/1.0\r\n\r\n"))
+				if err == nil {
+					_, err = conn.Read(make([]byte, 1))
+				}
+			}
+			if err != nil {
+				mu.Lock()
+				failures++
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	if failures == 0 || a.sim.Stats().Resets != failures {
+		t.Errorf("of 30 connections at once, %d failed and %d were reset", failures, a.sim.Stats().Resets)
+	}
+	quiet := time.Now().Add(BurstWindow)
+	eventually(t, func() bool { return time.Now().After(quiet) }, func() string { return "time stands still" })
+	for range 5 {
+		a.must(200, "GET", "/v1/nodes", nil) // on one connection
+	}
+}
+
+func TestStats(t *testing.T) {
+	a := start(t, quick())
+	path := a.node(doc{"name": "x"})
+	a.sim.ResetStats()
+	for _, p := range []string{"/", "/v1", "/v1/nodes", "/v1/nodes?fields=uuid", "/v1/nodes?detail=True&limit=5", "/nodes/x?fields=uuid", path, path + "/states"} {
+		a.must(200, "GET", p, nil)
+	}
+	a.must(202, "PUT", path+"/states/power", doc{"target": powerOn})
+	a.must(404, "GET", "/v1/nope", nil)
+	got := a.sim.Stats()
+	for kind, want := range map[string]int{
+		"GET /": 1, "GET /v1": 1, "GET /v1/nodes": 1, "GET /v1/nodes?fields": 1, "GET /v1/nodes?detail": 1, "GET /v1/nodes/{node}?fields": 1,
+		"GET /v1/nodes/{node}": 1, "GET /v1/nodes/{node}/states": 1, "PUT /v1/nodes/{node}/states/power": 1, "GET (other)": 1,
+	} {
+		if got.Count(kind) != want {
+			t.Errorf("%s: counted %d, want %d", kind, got.Count(kind), want)
+		}
+	}
+	if got.Total != 10 || got.MaxConcurrent != 1 || got.MaxConnections != 1 {
+		t.Errorf("total %d, at most %d at once on %d connections; want 10, 1, 1", got.Total, got.MaxConcurrent, got.MaxConnections)
+	}
+}
+
+func TestLostNodes(t *testing.T) {
+	a := start(t, quick())
+	one, other := a.node(doc{"name": "one"}), a.node(nil)
+	a.must(201, "POST", "/v1/ports", doc{"node_ident": "one", "address": mac})
+	if err := a.sim.LoseNode("one"); err != nil {
+		t.Fatal(err)
+	}
+	a.must(404, "GET", one, nil)
+	a.must(200, "GET", other, nil)
+	a.node(doc{"name": "one"}) // the name is free again, and the MAC address
+	a.must(201, "POST", "/v1/ports", doc{"node_ident": "one", "address": mac})
+	a.sim.LoseAllNodes()
+	if got, _ := a.page("include_children=true"); got != nil {
+		t.Errorf("after the loss of all: %v", got)
+	}
+}
+
+// A node that is lost under an operation stays lost.
+func TestLostUnderOperation(t *testing.T) {
+	o := quick()
+	o.Delays.Verify = 20 * time.Millisecond
+	a := start(t, o)
+	path := a.node(nil)
+	a.must(202, "PUT", path+"/states/provision", doc{"target": "manage"})
+	if err := a.sim.LoseNode(strings.TrimPrefix(path, "/v1/nodes/")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool {
+		a.sim.mu.Lock()
+		defer a.sim.mu.Unlock()
+		return a.sim.conductor.free == a.sim.opts.Workers
+	}, func() string { return "the worker did not end" })
+	a.must(404, "GET", path, nil)
+}
+
+func TestBasicAuth(t *testing.T) {
+	o := quick()
+	o.Username, o.Password = "admin", "secret"
+	a := start(t, o)
+	basic := func(s string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(s)) }
+	for _, tt := range []struct {
+		path, authorization string
+		code                int
+		body                string
+	}{
+		{"/", "", 200, ""},
+		{"/v1", "", 200, ""},
+		{"/v1/nodes", "", 401, `{"error":{"code":401,"message":"Authorization required"}}`},
+		{"/v1/nope", "", 401, `{"error":{"code":401,"message":"Authorization required"}}`},
+		{"/v1/nodes", basic("admin:nope"), 401, `{"error":{"code":401,"message":"Incorrect username or password"}}`},
+		{"/v1/nodes", "Bearer x", 400, `{"error":{"code":400,"message":"Unsupported authorization type \"Bearer\""}}`},
+		{"/v1/nodes", "Basic !", 400, `{"error":{"code":400,"message":"Could not decode authorization token"}}`},
+		{"/v1/nodes", basic("admin:secret"), 200, ""},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.base+tt.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tt.authorization != "" {
+			req.Header.Set("Authorization", tt.authorization)
+		}
+		resp, err := a.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := make([]byte, 4096)
+		n, _ := resp.Body.Read(raw)
+		_ = resp.Body.Close()
+		if resp.StatusCode != tt.code || tt.body != "" && string(raw[:n]) != tt.body {
+			t.Errorf("%s with %q: %d %s, want %d %s", tt.path, tt.authorization, resp.StatusCode, raw[:n], tt.code, tt.body)
+		}
+		if challenge := resp.Header.Get("WWW-Authenticate"); (challenge != "") != (tt.code == 401) {
+			t.Errorf("%s with %q: WWW-Authenticate is %q", tt.path, tt.authorization, challenge)
+		}
+	}
+}
+
+func TestAdmin(t *testing.T) {
+	a := start(t, quick())
+	path := a.node(ipmi(6230, "password"))
+	id := strings.TrimPrefix(path, "/v1/nodes/")
+	for _, tt := range []struct {
+		method, path string
+		body         any
+		code         int
+	}{
+		{"GET", "/_sim/", nil, 200},
+		{"PUT", "/_sim/bmcs/127.0.0.1:6230", doc{"user": "admin", "password": "password", "power": powerOn}, 204},
+		{"PUT", "/_sim/bmcs/127.0.0.1:6230", doc{"power": "up"}, 400},
+		{"GET", "/_sim/bmcs", nil, 200},
+		{"PATCH", "/_sim/nodes/" + id, doc{"last_error": "made up", "driver_info": doc{"ipmi_password": "x"}}, 204},
+		{"PATCH", "/_sim/nodes/" + id, doc{"bogus": 1}, 400},
+		{"PATCH", "/_sim/nodes/nosuch", doc{}, 404},
+		{"GET", "/_sim/nodes/" + id, nil, 200},
+		{"POST", "/_sim/nodes/" + id + "/lock", nil, 204},
+		{"POST", "/_sim/nodes/" + id + "/lock", nil, 409},
+		{"POST", "/_sim/nodes/" + id + "/unlock", nil, 204},
+		{"POST", "/_sim/nodes/" + id + "/fail", doc{"phase": "nope"}, 400},
+		{"POST", "/_sim/nodes/" + id + "/ramdisk", nil, 409},
+		{"POST", "/_sim/conductor/kill", nil, 204},
+		{"POST", "/_sim/conductor/restart", nil, 204},
+		{"PUT", "/_sim/faults", doc{"fail500": true, "latency": "1ms"}, 204},
+		{"GET", "/_sim/faults", nil, 200},
+		{"GET", "/v1/nodes", nil, 500},
+		{"PUT", "/_sim/faults", doc{}, 204},
+		{"PUT", "/_sim/faults", doc{"latency": "soon"}, 400},
+		{"GET", "/_sim/stats", nil, 200},
+		{"DELETE", "/_sim/stats", nil, 204},
+		{"POST", "/_sim/refuse", doc{}, 400},
+		{"DELETE", "/_sim/nodes/" + id, nil, 204},
+		{"DELETE", "/_sim/nodes", nil, 204},
+	} {
+		r := a.must(tt.code, tt.method, tt.path, tt.body)
+		if tt.path != "/_sim/" && strings.Contains(string(r.raw), `"password":"`) || strings.Contains(string(r.raw), `"ipmi_password":"x"`) {
+			t.Errorf("%s %s shows a secret: %s", tt.method, tt.path, r.raw)
+		}
+	}
+	a.must(204, "POST", "/_sim/refuse", doc{"for": "30ms"})
+	eventually(t, func() bool { _, err := a.do("GET", "/v1", newest, nil); return errors.Is(err, syscall.ECONNREFUSED) },
+		func() string { return "the port was not closed" })
+	eventually(t, func() bool { _, err := a.do("GET", "/v1", newest, nil); return err == nil },
+		func() string { return "the port was not opened again" })
+}
+
+// TestClose checks that Close leaves no goroutine behind, whatever was going on.
+func TestClose(t *testing.T) {
+	before := runtime.NumGoroutine()
+	o := quick()
+	o.Delays, o.BMCTimeout, o.CallbackTimeout = All(time.Hour), time.Hour, time.Hour
+	s := New(o)
+	if err := s.Start(0); err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	a := &api{t: t, base: s.URL(), sim: s, http: client}
+	verifying := a.node(ipmi(6230, "password"))
+	a.must(202, "PUT", verifying+"/states/provision", doc{"target": "manage"})
+	waiting := a.node(nil)
+	if err := s.SetNode(strings.TrimPrefix(waiting, "/v1/nodes/"), doc{"provision_state": stManageable, "inspect_interface": "agent"}); err != nil {
+		t.Fatal(err)
+	}
+	a.must(202, "PUT", waiting+"/states/provision", doc{"target": "inspect"})
+	s.SetFaults(Faults{Hang: true})
+	hung := make(chan struct{})
+	go func() {
+		defer close(hung)
+		_, _ = a.do("GET", "/v1/conductors", newest, nil)
+	}()
+	eventually(t, func() bool { return s.Stats().Count("GET /v1/conductors") == 1 }, func() string { return "no request" })
+
+	s.Close()
+	<-hung
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before }, func() string {
+		stacks := make([]byte, 1<<20)
+		return "goroutines are left:\n" + string(stacks[:runtime.Stack(stacks, true)])
+	})
+	s.SetFaults(Faults{}) // all of this must be harmless now
+	s.KillConductor()
+	s.RestartConductor()
+	s.Close()
+	if err := s.AcceptConnections(); err == nil {
+		t.Error("a closed Sim accepts connections")
+	}
+}

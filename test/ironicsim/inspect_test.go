@@ -1,0 +1,184 @@
+package ironicsim
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const mac = "52:54:00:c0:00:01"
+
+func report(extra doc) doc {
+	body := doc{
+		"inventory": doc{
+			"interfaces": []doc{{"name": "eth0", "mac_address": mac, "has_carrier": true}, {"name": "eth1", "mac_address": "52:54:00:c0:00:02", "has_carrier": false}},
+			"cpu":        doc{"count": 8, "architecture": "x86_64"}, "disks": []doc{}, "memory": doc{"physical_mb": 1024},
+			"bmc_address": "192.0.2.10", "boot": doc{"pxe_interface": mac},
+		},
+		"root_disk": nil, "error": nil, "configuration": doc{},
+	}
+	for k, v := range extra {
+		body[k] = v
+	}
+	return body
+}
+
+// TestRamdiskInspection is an inspection by a ramdisk that the test plays.
+func TestRamdiskInspection(t *testing.T) {
+	a := reference(t)
+	a.fresh(u1, "conf-1", doc{"inspect_interface": "agent"})
+	a.must(201, "POST", "/v1/ports", doc{"node_uuid": u1, "address": strings.ToUpper(mac)})
+	a.provision(n1, "manage", stManageable)
+	a.must(404, "POST", "/v1/continue_inspection", report(nil)) // too early
+
+	n := a.provision(n1, "inspect", stInspectWait)
+	if n["inspection_started_at"] == nil || n["inspection_finished_at"] != nil || n["power_state"] != powerOn {
+		t.Errorf("in inspect wait: %v", n)
+	}
+	r := a.must(202, "POST", "/v1/continue_inspection", report(nil))
+	if r.json["node"].(map[string]any)["uuid"] != u1 || r.json["config"].(map[string]any)["agent_token"] == "" {
+		t.Errorf("answer to the ramdisk: %s", r.raw)
+	}
+	n = a.settled(n1, stManageable)
+	if n["power_state"] != powerOff || n["inspection_finished_at"] == nil || n["properties"].(map[string]any)["cpu_arch"] != "x86_64" {
+		t.Errorf("after the inspection: %v", n)
+	}
+	eventually(t, func() bool { r, err := a.do("GET", n1+"/inventory", newest, nil); return err == nil && r.code == 200 },
+		func() string { return "no inventory" })
+	r = a.must(200, "GET", n1+"/inventory", nil)
+	data := r.json["plugin_data"].(map[string]any)
+	if _, ok := data["valid_interfaces"].(map[string]any)["eth0"]; !ok || len(data["all_interfaces"].(map[string]any)) != 2 {
+		t.Errorf("plugin_data: %v", data)
+	}
+	ports := a.must(200, "GET", "/v1/ports?node="+u1, nil).json["ports"].([]any)
+	if len(ports) != 1 || ports[0].(map[string]any)["address"] != mac {
+		t.Errorf("ports: %v; only the booting NIC gets one, and it had one", ports)
+	}
+
+	// The next inspection fails: the record of the last one stays.
+	a.provision(n1, "inspect", stInspectWait)
+	a.must(202, "POST", "/v1/continue_inspection", report(doc{"error": "disk on fire"}))
+	n = a.settled(n1, stInspectFail)
+	if e, _ := n["last_error"].(string); !strings.HasSuffix(e, "Ramdisk reported error: disk on fire") {
+		t.Errorf("last_error: %v", n["last_error"])
+	}
+	a.must(200, "GET", n1+"/inventory", nil)
+	a.provision(n1, "inspect", stInspectWait)
+	if n = a.provision(n1, "abort", stInspectFail); n["last_error"] != "Inspection was aborted by request." {
+		t.Errorf("after abort: %v", brief(n))
+	}
+}
+
+func TestContinueInspectionErrors(t *testing.T) {
+	a := reference(t)
+	const schema = "Schema error for data: "
+	nics := func(nics ...doc) doc { return doc{"inventory": doc{"interfaces": append([]doc{}, nics...)}} }
+	post := func(version string, body doc, code int, fault string) exchange {
+		return exchange{"POST", "/v1/continue_inspection", version, body, code, fault}
+	}
+	a.run([]exchange{
+		post("", doc{}, 400, schema+"'inventory' is a required property"),
+		post("", doc{"inventory": doc{}}, 400, schema+"'interfaces' is a required property"),
+		post("", nics(), 400, schema+"[] is too short"),
+		post("", nics(doc{}), 400, schema+"'mac_address' is a required property"),
+		post("", nics(doc{"mac_address": "zz"}), 400, "No lookup information provided"),
+		post("", nics(doc{"mac_address": "52:54:00:ff:ff:ff"}), 404, "Resource could not be found."),
+		post("1.83", nics(doc{"mac_address": "52:54:00:ff:ff:ff"}), 404, "API version 1.84 or newer is required"),
+	})
+}
+
+func TestAutoInspect(t *testing.T) {
+	o := quick()
+	o.AutoInspect = true
+	a := start(t, o)
+	a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
+	path := a.node(ipmi(6230, "password"))
+	a.must(201, "POST", "/v1/ports", doc{"node_uuid": strings.TrimPrefix(path, "/v1/nodes/"), "address": mac})
+	a.provision(path, "manage", stManageable)
+	a.provision(path, "inspect", stManageable)
+	inventory := a.must(200, "GET", path+"/inventory", nil).json["inventory"].(map[string]any)
+	if nic := inventory["interfaces"].([]any)[0].(map[string]any); nic["mac_address"] != mac {
+		t.Errorf("the simulated ramdisk reports %v, not the port's MAC address", nic)
+	}
+	for _, k := range []string{"cpu", "disks", "memory", "system_vendor", "hostname", "bmc_address"} {
+		if inventory[k] == nil {
+			t.Errorf("inventory without %s", k)
+		}
+	}
+}
+
+// A node can be manageable before its inventory is there; the lock tells.
+func TestInventoryLag(t *testing.T) {
+	o := quick()
+	o.AutoInspect, o.InventoryLag = true, 1<<40
+	a := start(t, o)
+	path := a.node(doc{"inspect_interface": "agent"})
+	a.provision(path, "manage", stManageable)
+	a.must(202, "PUT", path+"/states/provision", doc{"target": "inspect"})
+	n := a.until(path, "be manageable", func(n doc) bool { return n["provision_state"] == stManageable })
+	if n["reservation"] == nil {
+		t.Error("the lock must be held until the inventory is there")
+	}
+	a.must(404, "GET", path+"/inventory", nil)
+}
+
+func TestInspectWithoutRamdisk(t *testing.T) {
+	o := quick()
+	o.CallbackTimeout = 1
+	a := start(t, o)
+	a.sim.AddBMC("127.0.0.1:8000", "admin", "password").SetPower(powerOn)
+
+	path := a.node(redfish(8000, "password")) // out of band, from the BMC
+	a.provision(path, "manage", stManageable)
+	a.provision(path, "inspect", stManageable)
+	a.must(200, "GET", path+"/inventory", nil)
+
+	path = a.node(doc{"inspect_interface": "no-inspect"})
+	a.provision(path, "manage", stManageable)
+	r := a.must(400, "PUT", path+"/states/provision", doc{"target": "inspect"})
+	if r.fault != "Driver fake-hardware does not support inspect (disabled or not implemented)." {
+		t.Errorf("no-inspect: %q", r.fault)
+	}
+
+	path = a.node(doc{"inspect_interface": "agent"})
+	a.provision(path, "manage", stManageable)
+	if n := a.provision(path, "inspect", stInspectFail); n["last_error"] != "timeout reached while inspecting the node" {
+		t.Errorf("time-out: %v", brief(n))
+	}
+}
+
+// TestRamdiskCleaningAndDeployment takes a node with the direct deploy interface
+// through its life, the ramdisk simulated.
+func TestRamdiskCleaningAndDeployment(t *testing.T) {
+	o := noSync()
+	o.AutoDeploy = true
+	a := start(t, o)
+	bmc := a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
+	node := ipmi(6230, "password")
+	path := a.node(node)
+	id := strings.TrimPrefix(path, "/v1/nodes/")
+	a.provision(path, "manage", stManageable)
+	n := a.provision(path, "provide", stCleanFail)
+	want := "Failed to prepare node " + id + " for cleaning: Cannot validate PXE bootloader. Some parameters were missing in node's driver_info and configuration. Missing are: ['deploy_kernel', 'deploy_ramdisk']"
+	if n["last_error"] != want {
+		t.Errorf("cleaning without a ramdisk: %v", n["last_error"])
+	}
+	info := node["driver_info"].(doc)
+	info["deploy_kernel"], info["deploy_ramdisk"] = "http://192.0.2.1/kernel", "http://192.0.2.1/ramdisk"
+	if err := a.sim.SetNode(id, doc{"driver_info": info, "instance_info": doc{"image_source": "http://192.0.2.1/image", "image_checksum": "http://192.0.2.1/image.sha256"}}); err != nil {
+		t.Fatal(err)
+	}
+	a.must(201, "POST", "/v1/ports", doc{"node_uuid": id, "address": mac})
+	a.provision(path, "manage", stManageable)
+	a.provision(path, "provide", stAvailable)
+	if n = a.provision(path, "active", stActive); n["power_state"] != powerOn || bmc.Power() != powerOn {
+		t.Errorf("a deployed machine runs: %v, %q", brief(n), bmc.Power())
+	}
+	if n = a.provision(path, "deleted", stAvailable); len(n["instance_info"].(map[string]any)) != 0 {
+		t.Errorf("deleted clears instance_info: %v", n["instance_info"])
+	}
+	r := a.must(http.StatusBadRequest, "PUT", path+"/states/provision", doc{"target": "active"})
+	if !strings.HasSuffix(r.fault, "Missing are: ['instance_info.image_source']") {
+		t.Errorf("deployment without an image: %q", r.fault)
+	}
+}

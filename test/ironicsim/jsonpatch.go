@@ -1,0 +1,167 @@
+package ironicsim
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// patchOp is one operation of a JSON patch as Ironic takes it: there is no test
+// (so no compare-and-swap), no move and no copy.
+type patchOp struct {
+	op, path string
+	value    any
+	hasValue bool
+	raw      map[string]any // for error messages
+}
+
+var patchPath = regexp.MustCompile(`^(/[\w-]+)+$`)
+
+func parsePatch(body any) ([]patchOp, error) {
+	list, ok := body.([]any)
+	if !ok {
+		return nil, badRequest("Schema error for patch: %s is not of type 'array'", pyRepr(body, true))
+	}
+	var ops []patchOp
+	for _, item := range list {
+		m, ok := item.(map[string]any)
+		if !ok {
+			return nil, badRequest("Schema error for patch: %s is not of type 'object'", pyRepr(item, true))
+		}
+		for _, k := range []string{"op", "path"} {
+			if _, ok := m[k]; !ok {
+				return nil, badRequest("Schema error for patch: '%s' is a required property", k)
+			}
+		}
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if k != "op" && k != "path" && k != "value" {
+				return nil, badRequest("Schema error for patch: Additional properties are not allowed ('%s' was unexpected)", k)
+			}
+		}
+		p := patchOp{raw: m}
+		p.path, ok = m["path"].(string)
+		if !ok {
+			return nil, badRequest("Schema error for patch: %s is not of type 'string'", pyRepr(m["path"], true))
+		}
+		if !patchPath.MatchString(p.path) {
+			return nil, badRequest(`Schema error for patch: %s does not match '^(/[\\w-]+)+$'`, pyRepr(p.path, true))
+		}
+		p.op, _ = m["op"].(string)
+		if !slices.Contains([]string{"add", "replace", "remove"}, p.op) {
+			return nil, badRequest("Schema error for patch: %s is not one of ['add', 'replace', 'remove']", pyRepr(m["op"], true))
+		}
+		p.value, p.hasValue = m["value"]
+		ops = append(ops, p)
+	}
+	return ops, nil
+}
+
+// root is the field that the operation is about.
+func (p patchOp) root() string { return strings.Split(p.path, "/")[1] }
+
+// patchValues are the values that a patch gives to a path.
+func patchValues(ops []patchOp, path string) []any {
+	var values []any
+	for _, p := range ops {
+		if p.path == path && p.op != "remove" {
+			values = append(values, p.value)
+		}
+	}
+	return values
+}
+
+// applyPatch changes doc, whose values it copies before it changes them.
+func applyPatch(doc map[string]any, ops []patchOp) error {
+	for _, p := range ops {
+		if p.op == "add" && strings.Count(p.path, "/") == 1 {
+			if _, ok := doc[p.root()]; !ok {
+				return badRequest("Adding a new attribute (%s) to the root of the resource is not allowed", p.path)
+			}
+		}
+	}
+	for _, p := range ops {
+		if _, err := p.apply(doc, strings.Split(p.path, "/")[1:]); err != nil {
+			return badRequest("Couldn't apply patch '%s'. Reason: %v", pyRepr(p.raw, true), err)
+		}
+	}
+	return nil
+}
+
+// apply returns target with the operation done at the path below it. Maps at the
+// top are changed in place, all below are copied.
+func (p patchOp) apply(target any, path []string) (any, error) {
+	key, last := path[0], len(path) == 1
+	if last && p.op != "remove" && !p.hasValue {
+		return nil, pythonError("The operation does not contain a 'value' member")
+	}
+	switch t := target.(type) {
+	case map[string]any:
+		child, ok := t[key]
+		if !last {
+			if !ok {
+				return nil, pythonError("member '%s' not found in %s", key, pyRepr(t, true))
+			}
+			child, err := p.apply(copyContainer(child), path[1:])
+			if err != nil {
+				return nil, err
+			}
+			t[key] = child
+			return t, nil
+		}
+		switch {
+		case p.op == "replace" && key == "-":
+			return nil, pythonError("'path' with '-' can't be applied to 'replace' operation")
+		case !ok && p.op != "add":
+			return nil, pythonError("can't %s a non-existent object '%s'", p.op, key)
+		case p.op == "remove":
+			delete(t, key)
+		default:
+			t[key] = p.value
+		}
+		return t, nil
+	case []any:
+		return p.applyList(t, key, path)
+	}
+	return nil, pythonError("unable to apply the operation to %s", pyRepr(target, true))
+}
+
+func (p patchOp) applyList(list []any, key string, path []string) (any, error) {
+	i, err := strconv.Atoi(key)
+	if key == "-" && len(path) == 1 && p.op == "add" {
+		return append(list, p.value), nil
+	}
+	if err != nil {
+		return nil, pythonError("'%s' is not a valid sequence index", key)
+	}
+	if i < 0 || i > len(list) || i == len(list) && (p.op != "add" || len(path) > 1) {
+		return nil, pythonError("list index out of range")
+	}
+	if len(path) > 1 {
+		child, err := p.apply(copyContainer(list[i]), path[1:])
+		if err != nil {
+			return nil, err
+		}
+		list[i] = child
+		return list, nil
+	}
+	switch p.op {
+	case "add":
+		return slices.Insert(list, i, p.value), nil
+	case "remove":
+		return slices.Delete(list, i, i+1), nil
+	}
+	list[i] = p.value
+	return list, nil
+}
+
+func copyContainer(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return maps.Clone(v)
+	case []any:
+		return slices.Clone(v)
+	}
+	return v
+}

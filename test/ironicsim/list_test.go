@@ -1,0 +1,235 @@
+package ironicsim
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// page asks for one page and returns the UUIDs and the next link's query.
+func (a *api) page(query string) (uuids []string, next string) {
+	a.t.Helper()
+	r := a.must(200, "GET", "/v1/nodes?"+query, nil)
+	for _, n := range r.json["nodes"].([]any) {
+		uuids = append(uuids, n.(map[string]any)["uuid"].(string))
+	}
+	link, _ := r.json["next"].(string)
+	_, next, _ = strings.Cut(link, "?")
+	return uuids, next
+}
+
+func TestPaging(t *testing.T) {
+	a := start(t, quick())
+	var all []string
+	for i := range 6 {
+		id, err := a.sim.CreateNode(doc{"driver": "fake-hardware", "name": fmt.Sprintf("n%d", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, id)
+	}
+	for _, query := range []string{"fields=uuid&limit=2", "detail=True&limit=2", "limit=2", "limit=2&sort_key=name", "limit=2&sort_key=created_at"} {
+		var got []string
+		pages := 0
+		for next := query; next != ""; pages++ {
+			var uuids []string
+			uuids, next = a.page(next)
+			got = append(got, uuids...)
+		}
+		// The last page is exactly full, so it has a next link, to an empty page.
+		if !slices.Equal(got, all) || pages != 4 {
+			t.Errorf("%s: %d pages, %v", query, pages, got)
+		}
+	}
+	got, _ := a.page("limit=2&sort_key=name&sort_dir=desc&marker=" + all[4])
+	if want := []string{all[3], all[2]}; !slices.Equal(got, want) {
+		t.Errorf("after a marker, descending: got %v, want %v", got, want)
+	}
+	_, next := a.page("limit=1&maintenance=false&fields=uuid,name&sort_key=name")
+	q, err := url.ParseQuery(next)
+	if err != nil || q.Get("fields") != "uuid,name" || q.Get("sort_key") != "name" || q.Get("limit") != "1" || q.Get("marker") != all[0] {
+		t.Errorf("next is %q: %v", next, err)
+	}
+	if uuids, next := a.page("instance_uuid=" + absent); uuids != nil || next != "" {
+		t.Errorf("search by instance: %v %q", uuids, next)
+	}
+}
+
+func TestMaxLimit(t *testing.T) {
+	o := quick()
+	o.MaxLimit = 3
+	a := start(t, o)
+	for range 5 {
+		a.node(nil)
+	}
+	if got, next := a.page("limit=1000"); len(got) != 3 || next == "" {
+		t.Errorf("a limit above max_limit is cut silently: got %d, next %q", len(got), next)
+	}
+	if got, _ := a.page(""); len(got) != 3 {
+		t.Errorf("without a limit: got %d, want max_limit", len(got))
+	}
+}
+
+func TestFilters(t *testing.T) {
+	a := start(t, noSync())
+	set := func(path string, fields doc) string {
+		id := strings.TrimPrefix(path, "/v1/nodes/")
+		if err := a.sim.SetNode(id, fields); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	plain := set(a.node(nil), doc{})
+	broken := set(a.node(doc{"shard": "s1", "owner": "me"}), doc{"maintenance": true, "fault": faultPower, "provision_state": stManageable})
+	used := set(a.node(doc{"driver": "ipmi", "description": "in rack 7", "resource_class": "big"}), doc{"instance_uuid": absent, "provision_state": stActive})
+	child := set(a.node(nil), doc{"parent_node": plain})
+	for query, want := range map[string][]string{
+		"":                               {plain, broken, used},
+		"include_children=true":          {plain, broken, used, child},
+		"parent_node=" + plain:           {child},
+		"maintenance=true":               {broken},
+		"maintenance=false":              {plain, used},
+		"fault=power+failure":            {broken},
+		"provision_state=active":         {used},
+		"associated=true":                {used},
+		"instance_uuid=" + absent:        {used},
+		"driver=ipmi":                    {used},
+		"resource_class=big":             {used},
+		"description_contains=rack":      {used},
+		"shard=s0,s1":                    {broken},
+		"sharded=false":                  {plain, used},
+		"owner=me":                       {broken},
+		"project=me":                     {broken},
+		"conductor=conductor-0":          {plain, broken, used},
+		"conductor=conductor-1":          nil,
+		"retired=true":                   nil,
+		"driver=ipmi&provision_state=x ": nil,
+	} {
+		if strings.HasSuffix(query, "x ") {
+			a.must(400, "GET", "/v1/nodes?"+strings.TrimSpace(query), nil)
+			continue
+		}
+		if got, _ := a.page(query); !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", query, got, want)
+		}
+	}
+}
+
+// The change feed: newest updated_at first, nodes that never changed last.
+func TestNewestFirst(t *testing.T) {
+	a := start(t, quick())
+	first, untouched, second := a.node(nil), a.node(nil), a.node(nil)
+	a.power(second, powerOn)
+	a.power(first, powerOn)
+	got, _ := a.page("detail=True&sort_key=updated_at&sort_dir=desc&limit=50")
+	for i, want := range []string{first, second, untouched} {
+		if "/v1/nodes/"+got[i] != want {
+			t.Errorf("position %d: got %s, want %s", i, got[i], want)
+		}
+	}
+}
+
+func TestPorts(t *testing.T) {
+	a := reference(t)
+	a.fresh(u1, "conf-1", nil)
+	const p1, mac2 = "c0000000-0000-4000-8000-00000000a001", "52:54:00:c0:00:02"
+	const schema = "Schema error for port: "
+	post := func(body doc, code int, fault string) exchange {
+		return exchange{"POST", "/v1/ports", "", body, code, fault}
+	}
+	get := func(query string, code int, fault string) exchange {
+		return exchange{"GET", "/v1/ports?" + query, "", nil, code, fault}
+	}
+	a.run([]exchange{
+		post(doc{}, 400, schema+"'address' is a required property"),
+		post(doc{"address": mac}, 400, schema+"{'address': '"+mac+"'} is not valid under any of the given schemas. Possible root cause: 'node_ident' is a required property"),
+		post(doc{"address": mac, "node_uuid": "x"}, 400, "Expected UUID for node_uuid: x"),
+		post(doc{"address": mac, "node_uuid": absent}, 400, "Node "+absent+" could not be found."),
+		post(doc{"address": "zz", "node_uuid": u1}, 400, "Expected valid MAC address for address: zz"),
+		post(doc{"address": "52-54-00-C0-00-01", "node_uuid": u1}, 400, "Expected valid MAC address for address: 52-54-00-C0-00-01"),
+		post(doc{"address": mac, "node_uuid": u1, "bogus": 1}, 400, schema+"Additional properties are not allowed ('bogus' was unexpected)"),
+		post(doc{"address": strings.ToUpper(mac), "node_uuid": u1, "uuid": p1}, 201, ""),
+		post(doc{"address": mac, "node_uuid": u1}, 409, "A port with MAC address "+mac+" already exists."),
+		post(doc{"address": mac2, "node_uuid": u1, "uuid": p1}, 409, "A port with UUID "+p1+" already exists."),
+		{"POST", "/v1/ports", "1.87", doc{"address": mac2, "node_uuid": u1, "name": "x"}, 406, "Request not acceptable."},
+		{"POST", "/v1/ports", "1.93", doc{"address": mac2, "node_ident": "conf-1"}, 406, "Request not acceptable."},
+		get("address=AA-BB", 400, "Expected valid MAC address for address: AA-BB"),
+		get("node=nosuch", 404, "Node nosuch could not be found."),
+		get("node_uuid=conf-1", 400, "Expected UUID for node_uuid: conf-1"),
+		get("node="+u1+"&fields=bogus", 400, `Field(s) "bogus" are not valid`),
+		get("fields=uuid&detail=True", 400, "Can not specify ?detail=True and fields in the same request."),
+		get("bogus=1", 400, "Unexpected arguments: bogus"),
+		{"GET", "/v1/nodes/conf-1/ports", "", nil, 404, "Portgroup None could not be found."},
+		{"GET", n1 + "/ports", "", nil, 200, ""},
+		{"GET", "/v1/ports/" + absent, "", nil, 404, "Port " + absent + " could not be found."},
+		{"DELETE", "/v1/ports/nosuch", "", nil, 400, "Expected UUID for port_uuid: nosuch"},
+	})
+	for _, query := range []string{"address=" + strings.ToUpper(mac), "node=conf-1", "node_uuid=" + u1} {
+		ports := a.must(200, "GET", "/v1/ports?detail=True&"+query, nil).json["ports"].([]any)
+		if len(ports) != 1 || ports[0].(map[string]any)["address"] != mac || ports[0].(map[string]any)["node_uuid"] != u1 {
+			t.Errorf("%s: %v; want the one port, its MAC address in lower case", query, ports)
+		}
+	}
+	a.must(204, "DELETE", "/v1/ports/"+p1, nil)
+	a.must(404, "GET", "/v1/ports/"+p1, nil)
+}
+
+// A node takes its ports with it.
+func TestDeletedNodeLosesPorts(t *testing.T) {
+	a := reference(t)
+	a.fresh(u1, "conf-1", nil)
+	a.must(201, "POST", "/v1/ports", doc{"node_uuid": u1, "address": mac})
+	a.must(204, "DELETE", n1, nil)
+	if ports := a.must(200, "GET", "/v1/ports?address="+mac, nil).json["ports"].([]any); len(ports) != 0 {
+		t.Errorf("ports of a deleted node: %v", ports)
+	}
+}
+
+// TestTenThousandNodes holds the Sim to the speed that large tests need. The
+// limits are for the race detector on a busy machine; without, it is a hundredth.
+func TestTenThousandNodes(t *testing.T) {
+	a := start(t, quick())
+	begin := time.Now()
+	ids := make([]string, 10000)
+	for i := range ids {
+		id, err := a.sim.CreateNode(doc{"driver": "fake-hardware", "name": fmt.Sprintf("host-%05d", i),
+			"driver_info": doc{"ipmi_address": "127.0.0.1", "ipmi_password": "secret"}, "extra": doc{"n": i}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = id
+	}
+	for i := range 50 {
+		if err := a.sim.SetNode(ids[i*199], doc{"power_state": powerOn}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("creating 10000 nodes: %v", time.Since(begin))
+	const status = "uuid,name,power_state,target_power_state,provision_state,target_provision_state,last_error,maintenance,maintenance_reason,fault,driver,driver_info,properties,instance_info,instance_uuid,extra,provision_updated_at,inspection_started_at,inspection_finished_at,reservation,clean_step,deploy_step"
+	for _, tt := range []struct {
+		name, path string
+		limit      time.Duration
+	}{
+		{"one node", "/v1/nodes/host-05000", 200 * time.Millisecond},
+		{"1000 nodes, status fields", "/v1/nodes?limit=1000&fields=" + status, time.Second},
+		{"1000 nodes from the middle", "/v1/nodes?limit=1000&fields=uuid&marker=" + ids[5000], time.Second},
+		{"newest 50 in detail", "/v1/nodes?detail=True&sort_key=updated_at&sort_dir=desc&limit=50", time.Second},
+	} {
+		best := time.Hour
+		for range 5 {
+			begin := time.Now()
+			a.must(200, "GET", tt.path, nil)
+			best = min(best, time.Since(begin))
+		}
+		t.Logf("%s: %v", tt.name, best)
+		if best > tt.limit {
+			t.Errorf("%s took %v, want less than %v", tt.name, best, tt.limit)
+		}
+	}
+	if newest, _ := a.page("detail=True&sort_key=updated_at&sort_dir=desc&limit=50"); newest[0] != ids[49*199] || newest[49] != ids[0] {
+		t.Error("the newest 50 are not those that changed")
+	}
+}

@@ -1,0 +1,337 @@
+package ironicsim
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+)
+
+// getBootDevice is GET management/boot_device: although a GET, it locks the node
+// and asks the BMC.
+func (s *Sim) getBootDevice(c *call) error {
+	e, _, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	t, err := s.acquire(e, false)
+	if err != nil {
+		return err
+	}
+	defer t.release()
+	n := t.node()
+	if err := validateDriverInfo(n, n.managementInterface); err != nil {
+		return err
+	}
+	device, persistent := any("pxe"), any(false)
+	if contactsBMC(n) {
+		err := s.command(s.ctx, n, "chassis bootparam get 5", func(b *BMC) { device, persistent = b.bootDevice, b.persistent })
+		if err != nil {
+			return err // 500: the error of a synchronous call to a BMC
+		}
+	}
+	return c.json(http.StatusOK, map[string]any{"boot_device": device, "persistent": persistent})
+}
+
+// contactsBMC reports whether the management interface talks to a BMC.
+func contactsBMC(n *node) bool {
+	return n.managementInterface == "ipmitool" || n.managementInterface == "redfish"
+}
+
+func bootDevices(n *node) []string {
+	switch n.managementInterface {
+	case "ipmitool":
+		return []string{"pxe", "disk", "cdrom", "bios", "safe"}
+	case "redfish":
+		return []string{"pxe", "disk", "cdrom", "bios", "uefihttp"}
+	}
+	return []string{"pxe"}
+}
+
+// putBootDevice is PUT management/boot_device.
+func (s *Sim) putBootDevice(c *call) error {
+	device, err := c.required("boot_device")
+	if err != nil {
+		return err
+	}
+	persistent, err := c.boolArg("persistent")
+	if err != nil {
+		return err
+	}
+	e, _, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	t, err := s.acquire(e, false)
+	if err != nil {
+		return err
+	}
+	defer t.release()
+	n := t.node()
+	if err := validateDriverInfo(n, n.managementInterface); err != nil {
+		return err
+	}
+	if !slices.Contains(bootDevices(n), device) {
+		return badRequest("Invalid boot device %s specified.", device)
+	}
+	if contactsBMC(n) {
+		err := s.command(s.ctx, n, "raw 0x00 0x08 0x03 0x08", func(b *BMC) {
+			b.bootDevice, b.persistent = device, persistent != nil && *persistent
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return c.noContent()
+}
+
+// getSupportedBootDevices takes no lock.
+func (s *Sim) getSupportedBootDevices(c *call) error {
+	_, n, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, map[string]any{"supported_boot_devices": bootDevices(n)})
+}
+
+// getValidate is GET /v1/nodes/X/validate and /v1/nodes/validate?node=X. It
+// contacts no BMC.
+func (s *Sim) getValidate(c *call) error {
+	ident, ok := c.path["node"]
+	if !ok {
+		id, err := c.uuidArg("node_uuid")
+		if err != nil {
+			return err
+		}
+		if ident, _, err = c.stringArg("node"); err != nil {
+			return err
+		}
+		if id != "" {
+			ident = id
+		}
+		if ident == "" {
+			return badRequest("Expected a logical name or UUID but received None.")
+		}
+	}
+	_, n, err := s.resolve(c, ident)
+	if err != nil {
+		return err
+	}
+	result := map[string]any{}
+	for _, kind := range interfaceKinds {
+		if kind == "vendor" {
+			continue
+		}
+		if err := s.validateInterface(n, kind); err != nil {
+			result[kind] = map[string]any{"result": false, "reason": err.Error()}
+		} else {
+			result[kind] = map[string]any{"result": true}
+		}
+	}
+	return c.json(http.StatusOK, result)
+}
+
+func (s *Sim) validateInterface(n *node, kind string) error {
+	impl := *interfaceOf(n, kind)
+	switch {
+	case impl == "no-"+kind:
+		return errUnsupported(n.driver, kind)
+	case kind == "console" && impl == "ipmitool-socat":
+		if err := validateIPMI(n); err != nil {
+			return err
+		}
+		if n.driverInfo.fields["ipmi_terminal_port"] == nil {
+			return badRequest("Either missing 'ipmi_terminal_port' parameter in node's driver_info or [console]port_range is not configured")
+		}
+		return nil
+	case kind == "boot":
+		return s.validateBoot(n)
+	case kind == "deploy" && bootsRamdisk(n):
+		return s.validateDeploy(n)
+	case kind == "raid":
+		return nil
+	}
+	return validateDriverInfo(n, impl)
+}
+
+// getInventory is GET /v1/nodes/X/inventory.
+func (s *Sim) getInventory(c *call) error {
+	e, n, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	s.mu.RLock()
+	stored := e.inventory
+	s.mu.RUnlock()
+	if stored == nil {
+		// The internal id is Ironic's.
+		return fault(http.StatusNotFound, "Node inventory record for node %d could not be found.", n.id)
+	}
+	return c.json(http.StatusOK, stored)
+}
+
+// getHistory is GET /v1/nodes/X/history: the errors of the past.
+func (s *Sim) getHistory(c *call) error {
+	detail, err := c.boolArg("detail")
+	if err != nil {
+		return err
+	}
+	limit, _, _, err := s.pageArgs(c)
+	if err != nil {
+		return err
+	}
+	marker, err := c.uuidArg("marker")
+	if err != nil {
+		return err
+	}
+	e, n, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	s.mu.RLock()
+	events := slices.Clone(e.history)
+	s.mu.RUnlock()
+	if marker != "" {
+		i := slices.IndexFunc(events, func(h historyEvent) bool { return h.UUID == marker })
+		if i < 0 {
+			return fault(http.StatusNotFound, "Node history record %s could not be found.", marker)
+		}
+		events = events[i+1:]
+	}
+	items := []any{}
+	for _, h := range events[:min(len(events), limit)] {
+		m := map[string]any{"uuid": h.UUID, "created_at": formatTime(h.CreatedAt), "severity": "ERROR", "event": h.Event,
+			"links": []link{{c.base + "/v1/nodes/" + n.uuid + "/history/" + h.UUID, "self", ""}}}
+		if detail != nil && *detail {
+			m["event_type"], m["conductor"], m["user"] = h.EventType, h.Conductor, nil
+		} else if len(h.Event) > 255 {
+			m["event"] = h.Event[:251] + "..."
+		}
+		items = append(items, m)
+	}
+	return c.json(http.StatusOK, map[string]any{"history": items})
+}
+
+var traitPattern = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
+
+// standardTrait stands for the list of os-traits, whose names begin like this.
+var standardTrait = regexp.MustCompile(`^(HW|COMPUTE|STORAGE|MISC|OWNER)_[A-Z0-9_]+$`)
+
+func (s *Sim) getTraits(c *call) error {
+	_, n, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, map[string]any{"traits": append([]string{}, n.traits...)})
+}
+
+// putTraits sets all traits, or adds the one in the URL.
+func (s *Sim) putTraits(c *call) error {
+	one, single := c.path["trait"]
+	traits := []string{one}
+	if !single {
+		body, _ := c.body.(map[string]any)
+		list, ok := body["traits"].([]any)
+		if !ok {
+			return badRequest("A single node trait may be added via PUT /v1/nodes/<node identifier>/traits/<trait> with no body, or all node traits may be replaced via PUT /v1/nodes/<node identifier>/traits with the list of traits specified in the request body.")
+		}
+		traits = nil
+		for _, v := range list {
+			t, ok := v.(string)
+			if !ok {
+				return badRequest("Schema error for body: %s is not of type 'string'", pyRepr(v, true))
+			}
+			traits = append(traits, t)
+		}
+	}
+	what := "body"
+	if single {
+		what = "trait"
+	}
+	for _, t := range traits {
+		if len(t) > 255 || !traitPattern.MatchString(t) && !standardTrait.MatchString(t) {
+			return badRequest("Schema error for %s: %s is not valid under any of the given schemas. Possible root cause: %s does not match '^CUSTOM_[A-Z0-9_]+$'",
+				what, pyRepr(t, true), pyRepr(t, true))
+		}
+	}
+	return s.editTraits(c, func(old []string) ([]string, error) {
+		if single {
+			traits = append(traits, old...)
+		}
+		return traits, nil
+	})
+}
+
+// deleteTraits removes all traits, or the one in the URL.
+func (s *Sim) deleteTraits(c *call) error {
+	return s.editTraits(c, func(old []string) ([]string, error) {
+		one, single := c.path["trait"]
+		if !single {
+			return nil, nil
+		}
+		i := slices.Index(old, one)
+		if i < 0 {
+			return nil, fault(http.StatusNotFound, "Node %s doesn't have a trait '%s'", c.path["node"], one)
+		}
+		return slices.Delete(slices.Clone(old), i, i+1), nil
+	})
+}
+
+func (s *Sim) editTraits(c *call, edit func([]string) ([]string, error)) error {
+	e, _, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	t, err := s.acquire(e, false)
+	if err != nil {
+		return err
+	}
+	defer t.release()
+	traits, err := edit(t.node().traits)
+	if err != nil {
+		return err
+	}
+	traits = slices.Clone(traits)
+	slices.Sort(traits)
+	traits = slices.Compact(traits)
+	t.save(func(n *node) { n.traits = traits })
+	return c.noContent()
+}
+
+func (s *Sim) getBIOS(c *call) error {
+	e, _, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	s.mu.RLock()
+	settings := append([]map[string]any{}, e.bios...)
+	s.mu.RUnlock()
+	return c.json(http.StatusOK, map[string]any{"bios": settings})
+}
+
+func (s *Sim) getFirmware(c *call) error { return s.emptyList(c, "firmware") }
+
+func (s *Sim) getVIFs(c *call) error { return s.emptyList(c, "vifs") }
+
+func (s *Sim) emptyList(c *call, name string) error {
+	if _, _, err := s.nodeArg(c); err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, map[string]any{name: []any{}})
+}
+
+func (s *Sim) getChildren(c *call) error {
+	_, n, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	children := []string{}
+	s.mu.RLock()
+	for _, e := range s.nodes {
+		if e.n.parentNode == n.uuid {
+			children = append(children, e.n.uuid)
+		}
+	}
+	s.mu.RUnlock()
+	return c.json(http.StatusOK, map[string]any{"children": children,
+		"links": link{c.base + "/v1/nodes?parent_node=" + n.uuid, "children", ""}})
+}

@@ -1,0 +1,94 @@
+package ironicsim
+
+import "time"
+
+// node is one version of a row of Ironic's nodes table. It is never changed:
+// each write makes a copy (see Sim.update), so readers need no lock while they
+// encode it. Empty strings and zero times are JSON null.
+type node struct {
+	id   int64 // the internal id, which only shows in a few error messages
+	uuid string
+
+	createdAt, updatedAt                      time.Time
+	provisionUpdatedAt                        time.Time
+	inspectionStartedAt, inspectionFinishedAt time.Time
+
+	name, driver, description                    string
+	owner, lessee, shard, resourceClass          string
+	conductorGroup, instanceUUID, parentNode     string
+	powerState, targetPowerState                 string
+	provisionState, targetProvisionState         string
+	lastError, fault, maintenanceReason          string
+	reservation                                  string
+	protectedReason, retiredReason, bootMode     string
+	maintenance, protected, retired              bool
+	consoleEnabled, disablePowerOff              bool
+	automatedClean, secureBoot                   *bool
+	biosInterface, bootInterface                 string
+	consoleInterface, deployInterface            string
+	firmwareInterface, inspectInterface          string
+	managementInterface, networkInterface        string
+	powerInterface, raidInterface                string
+	rescueInterface, storageInterface            string
+	vendorInterface                              string
+	driverInfo, driverInternalInfo, instanceInfo *object
+	properties, extra, networkData               *object
+	cleanStep, deployStep, serviceStep           *object
+	raidConfig, targetRAIDConfig                 *object
+	traits                                       []string
+}
+
+func newNode() *node {
+	n := &node{provisionState: stEnroll}
+	for i := range nodeFields {
+		if f := &nodeFields[i]; f.objectAt != nil {
+			*f.objectAt(n) = emptyObject
+		}
+	}
+	return n
+}
+
+// entry is a node with what hangs on it. All of it is guarded by Sim.mu.
+type entry struct {
+	n    *node
+	gone bool // deleted; a worker that still holds it must not write any more
+	// inventory is the answer of GET inventory, nil for 404.
+	inventory []byte
+	history   []historyEvent
+	bios      []map[string]any
+	// failNext are the failures that were asked for, by phase.
+	failNext map[string]string
+	// ramdiskHeld keeps AutoInspect and AutoDeploy from this node.
+	ramdiskHeld bool
+	// syncFailures counts failed power syncs in a row.
+	syncFailures int
+	// waitCancel stops the time-out of the wait state the node is in.
+	waitCancel func()
+}
+
+type historyEvent struct {
+	UUID      string
+	CreatedAt time.Time
+	EventType string
+	Event     string
+	Conductor string
+}
+
+// waiting reports whether the node waits for its ramdisk and holds no lock.
+func waiting(state string) bool {
+	switch state {
+	case stInspectWait, stCleanWait, stDeployWait, stServiceWait, stRescueWait:
+		return true
+	}
+	return false
+}
+
+// timeFormat is the RFC 3339 with microseconds and numeric offset of Ironic.
+const timeFormat = "2006-01-02T15:04:05.000000-07:00"
+
+func formatTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(timeFormat)
+}

@@ -1,0 +1,155 @@
+package ironicsim
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// postNode is POST /v1/nodes.
+func (s *Sim) postNode(c *call) error {
+	body, err := checkSchema("node", c.body, nodeCreate, "driver")
+	if err != nil {
+		return err
+	}
+	for _, f := range nodeFields {
+		// conductor_group is the one field whose empty value may be given explicitly.
+		if v := body[f.name]; v != nil && c.minor < f.minor && !(f.name == "conductor_group" && v == "") {
+			return errNotAcceptable()
+		}
+	}
+	if name, ok := body["name"].(string); ok {
+		if err := checkName(c, name, "Cannot create node with invalid name '%s'"); err != nil {
+			return err
+		}
+	}
+	state := stEnroll
+	if c.minor < 11 {
+		state = stAvailable // the state of new nodes before there was enroll
+	}
+	n, err := s.createNode(body, state)
+	if err != nil {
+		return err
+	}
+	c.location("nodes/" + n.uuid)
+	return c.json(http.StatusCreated, s.detailView(c).append(nil, n))
+}
+
+// createNode makes a node of a valid body.
+func (s *Sim) createNode(body map[string]any, state string) (*node, error) {
+	if chassis := body["chassis_uuid"]; chassis != nil {
+		return nil, badRequest("Chassis %s could not be found.", chassis)
+	}
+	if parent, ok := body["parent_node"].(string); ok {
+		if e, _ := s.lookup(parent); e == nil {
+			return nil, badRequest("Unable to apply the requested parent_node '%s'. Requested value was invalid.", parent)
+		}
+	}
+	n := newNode()
+	n.uuid = newUUID()
+	n.provisionState = state
+	for k, v := range body {
+		if k == "uuid" {
+			if id, ok := v.(string); ok {
+				n.uuid = id
+			}
+			continue
+		}
+		if f := fieldByName[k]; f != nil && !f.wire {
+			if err := f.set(n, v); err != nil {
+				return nil, badRequest("%v", err)
+			}
+		}
+	}
+	n.conductorGroup = strings.ToLower(n.conductorGroup)
+	if err := checkDriver(n.driver, n.conductorGroup); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conductor == nil {
+		return nil, errConductorDown()
+	}
+	if err := checkInterfaces(n); err != nil {
+		return nil, err
+	}
+	if _, err := s.insert(n); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func checkName(c *call, name, format string) error {
+	if c.minor < 5 {
+		return errNotAcceptable()
+	}
+	if !validName(name) || isUUID(name) {
+		return badRequest(format, name)
+	}
+	if slices.Contains(reservedNames, name) {
+		return badRequest(`The word "%s" is reserved and can not be used as a node name. Reserved words are: %s.`, name, strings.Join(reservedNames, ", "))
+	}
+	return nil
+}
+
+// deleteNode is DELETE /v1/nodes/X.
+func (s *Sim) deleteNode(c *call) error {
+	e, _, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	t, err := s.acquire(e, false)
+	if err != nil {
+		return err
+	}
+	n := t.node()
+	switch {
+	case !n.maintenance && n.instanceUUID != "":
+		return t.reject(conflict("Node %s is associated with instance %s.", n.uuid, n.instanceUUID))
+	case n.protected:
+		return t.reject(errProtected(n.uuid))
+	case !n.maintenance && !slices.Contains(deleteAllowed, n.provisionState):
+		return t.reject(conflict(`Can not delete node "%s" while it is in provision state "%s". Valid provision states to perform deletion are: "('%s')", or set the node into maintenance mode`,
+			n.uuid, n.provisionState, strings.Join(deleteAllowed, "', '")))
+	}
+	s.mu.Lock()
+	s.remove(e)
+	s.mu.Unlock()
+	return c.noContent()
+}
+
+func errProtected(uuid string) *apiError {
+	return fault(http.StatusForbidden, "Node %s is protected and cannot be undeployed, rebuilt or deleted", uuid)
+}
+
+// putMaintenance is PUT /v1/nodes/X/maintenance. It is synchronous, whatever its
+// 202 says.
+func (s *Sim) putMaintenance(c *call) error {
+	reason, _, err := c.stringArg("reason")
+	if err != nil {
+		return err
+	}
+	return s.setMaintenance(c, true, reason)
+}
+
+// deleteMaintenance is DELETE /v1/nodes/X/maintenance; it clears the fault, too.
+func (s *Sim) deleteMaintenance(c *call) error { return s.setMaintenance(c, false, "") }
+
+func (s *Sim) setMaintenance(c *call, on bool, reason string) error {
+	e, _, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	t, err := s.acquire(e, false)
+	if err != nil {
+		return err
+	}
+	t.save(func(n *node) {
+		if n.maintenance && !on {
+			n.fault = ""
+		}
+		n.maintenance, n.maintenanceReason = on, reason
+	})
+	t.release()
+	return c.accepted()
+}

@@ -1,0 +1,232 @@
+package ironicsim
+
+import (
+	"net/http"
+	"strings"
+)
+
+// minVerbVersion are the versions that brought verbs which later versions check
+// before anything else. The keys are those of Ironic's own table, which is keyed
+// by event for some.
+var minVerbVersion = map[string]int{
+	"manage": 4, "provide": 4, "inspect": 6, "abort": 13, "clean": 15, "adopt": 17, "rescue": 38, "unrescue": 38,
+	"deploy": 73, "delete": 73,
+}
+
+// provisionArgs are the parts of a PUT states/provision beside its target.
+type provisionArgs struct {
+	configdrive                            any
+	cleanSteps, deploySteps, serviceSteps  []any
+	rescuePassword                         string
+	rescuePasswordGiven, hasDisableRamdisk bool
+}
+
+// putProvision is PUT /v1/nodes/X/states/provision.
+func (s *Sim) putProvision(c *call) error {
+	target, err := c.required("target")
+	if err != nil {
+		return err
+	}
+	args, err := parseProvision(c)
+	if err != nil {
+		return err
+	}
+	e, n, err := s.nodeArg(c)
+	if err != nil {
+		return err
+	}
+	if c.minor < minVerbVersion[target] {
+		return errNotAcceptable()
+	}
+	if (target == "active" || target == "rebuild") && n.maintenance {
+		return errInMaintenance("provisioning", n.uuid)
+	}
+	if _, ok := transitions[n.provisionState][verb(target)]; !ok {
+		// A busy node says 409 where an idle one would say 400.
+		if n.reservation != "" {
+			return errLocked(n.uuid, n.reservation)
+		}
+		return errInvalidState(orNone(target), n.uuid, n.provisionState)
+	}
+	if err := args.check(c, target, n); err != nil {
+		return err
+	}
+	if err := s.provision(e, target, args); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.targets[n.uuid] = append(s.targets[n.uuid], target)
+	s.mu.Unlock()
+	c.location("nodes/" + c.path["node"] + "/states")
+	return c.accepted()
+}
+
+func parseProvision(c *call) (*provisionArgs, error) {
+	a := &provisionArgs{configdrive: c.args["configdrive"]}
+	switch a.configdrive.(type) {
+	case nil, string, map[string]any:
+	default:
+		return nil, badRequest("Expected types <class 'NoneType'>, <class 'dict'>, <class 'str'> for configdrive: %s", pyRepr(a.configdrive, false))
+	}
+	for name, p := range map[string]*[]any{"clean_steps": &a.cleanSteps, "deploy_steps": &a.deploySteps, "service_steps": &a.serviceSteps} {
+		list, ok := c.args[name].([]any)
+		if v := c.args[name]; v != nil && !ok {
+			return nil, badRequest("Expected types <class 'NoneType'>, <class 'list'> for %s: %s", name, pyRepr(v, false))
+		}
+		*p = list
+	}
+	var err error
+	if a.rescuePassword, a.rescuePasswordGiven, err = c.stringArg("rescue_password"); err != nil {
+		return nil, err
+	}
+	disable, err := c.boolArg("disable_ramdisk")
+	a.hasDisableRamdisk = disable != nil
+	return a, err
+}
+
+// check refuses arguments that do not go with the verb or the version.
+func (a *provisionArgs) check(c *call, target string, n *node) error {
+	only := func(name, verb string) error {
+		return badRequest(`"%s" is only valid when setting target provision state to %s`, name, verb)
+	}
+	if a.configdrive != nil && a.configdrive != "" {
+		allowed := "active"
+		if c.minor >= 35 {
+			allowed = "active, rebuild"
+		}
+		if target != "active" && (target != "rebuild" || c.minor < 35) {
+			return badRequest("Adding a config drive is only supported when setting provision state to %s", allowed)
+		}
+		if _, isObject := a.configdrive.(map[string]any); isObject && c.minor < 56 {
+			return badRequest("Providing a JSON object for configdrive is only supported starting with API version 1.56")
+		}
+	}
+	if a.hasDisableRamdisk {
+		if c.minor < 70 {
+			return errNotAcceptable()
+		}
+		if target != "clean" && target != "service" {
+			return badRequest(`"disable_ramdisk" is only valid when setting target provision state to clean`)
+		}
+	}
+	if len(a.cleanSteps) > 0 && target != "clean" {
+		return only("clean_steps", "clean")
+	}
+	if len(a.deploySteps) > 0 {
+		if c.minor < 69 {
+			return errNotAcceptable()
+		}
+		if target != "active" && target != "deploy" && target != "rebuild" {
+			return badRequest(`"deploy_steps" is only valid when setting target provision state to active or rebuild`)
+		}
+	}
+	if a.rescuePasswordGiven && target != "rescue" {
+		return only("rescue_password", "rescue")
+	}
+	if n.provisionState == stInspectWait && target == "abort" && c.minor < 41 {
+		return errNotAcceptable()
+	}
+	if target == "unhold" && c.minor < 85 {
+		return errNotAcceptable()
+	}
+	if len(a.serviceSteps) > 0 && target != "service" {
+		return only("service_steps", "service")
+	}
+	if target == "service" && c.minor < 87 {
+		return errNotAcceptable()
+	}
+	switch {
+	case target == "rescue" && strings.TrimSpace(a.rescuePassword) == "":
+		return badRequest(`A non-empty "rescue_password" is required when setting target provision state to rescue`)
+	case target == "clean" && len(a.cleanSteps) == 0:
+		return badRequest(`"clean_steps" is required when setting target provision state to clean`)
+	case target == "service" && len(a.serviceSteps) == 0:
+		return badRequest(`"service_steps" is required when setting target provision state to service`)
+	}
+	if err := checkSteps("clean", a.cleanSteps); err != nil {
+		return err
+	}
+	return checkSteps("service", a.serviceSteps)
+}
+
+// checkSteps is the schema of clean and service steps, its messages cut short.
+func checkSteps(kind string, steps []any) error {
+	for _, step := range steps {
+		m, ok := step.(map[string]any)
+		if !ok {
+			return badRequest("Invalid %s_steps: %s is not of type 'object'", kind, pyRepr(step, true))
+		}
+		for _, k := range []string{"interface", "step"} {
+			if s, ok := m[k].(string); !ok || s == "" {
+				return badRequest("Invalid %s_steps: '%s' is a required property", kind, k)
+			}
+		}
+		for k := range m {
+			switch k {
+			case "interface", "step", "args", "order", "execute_on_child_nodes", "limit_child_node_execution":
+			default:
+				return badRequest("Invalid %s_steps: Additional properties are not allowed ('%s' was unexpected)", kind, k)
+			}
+		}
+	}
+	return nil
+}
+
+// provision is the conductor's side of the request: it takes the lock, checks
+// once more and starts the work.
+func (s *Sim) provision(e *entry, target string, a *provisionArgs) error {
+	t, err := s.acquire(e, false)
+	if err != nil {
+		return err
+	}
+	n := t.node()
+	switch target {
+	case "active", "deploy":
+		return t.startDeploy(a)
+	case "rebuild":
+		if !s.opts.WithoutDefects {
+			return t.reject(fault(http.StatusInternalServerError, "cannot access local variable 'auto_lessee' where it is not associated with a value"))
+		}
+		if n.protected {
+			return t.reject(errProtected(n.uuid))
+		}
+		return t.startDeploy(a)
+	case "deleted", "undeploy":
+		return t.startDelete()
+	case "inspect":
+		return t.startInspect()
+	case "clean":
+		return t.startManualClean(a.cleanSteps)
+	case "service":
+		return t.startService(a.serviceSteps)
+	case "rescue":
+		return t.startRescue(a.rescuePassword)
+	case "unrescue":
+		return t.begin("unrescue", "", func() {
+			if t.sleep(s.opts.Delays.Rescue) {
+				t.event("done", "", nil)
+			}
+		})
+	case "abort":
+		return t.abort()
+	case "adopt":
+		return t.begin("adopt", "", t.adopt)
+	}
+	switch {
+	case target == "manage" && n.provisionState == stEnroll:
+		return t.begin("manage", "", t.verify)
+	case target == "provide" && n.retired:
+		return t.reject(badRequest("The providing operation can't be performed on node %s because it is retired.", n.uuid))
+	case target == "provide":
+		return t.begin("provide", "", t.clean)
+	case target == "manage", target == "unhold":
+		ok := t.event(verb(target), "", nil)
+		t.release()
+		if !ok {
+			return errInvalidState(target, n.uuid, n.provisionState)
+		}
+		return nil
+	}
+	// The state machine has events that are no verbs: done, fail, wait ...
+	return t.reject(badRequest(`The requested action "%s" could not be understood.`, target))
+}

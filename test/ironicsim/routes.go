@@ -1,0 +1,138 @@
+package ironicsim
+
+import (
+	"net/http"
+	"strings"
+)
+
+// route is one method of one URL of the API.
+type route struct {
+	method, pattern string
+	// minor is the version below which the framework knows no such URL.
+	minor int
+	// args are the arguments that it takes; others are refused.
+	args []string
+	// wholeBody routes take the body as one value, not as arguments.
+	wholeBody bool
+	public    bool
+	handle    func(*Sim, *call) error
+
+	segments []string
+}
+
+var nodeFilters = []string{"chassis_uuid", "instance_uuid", "associated", "maintenance", "retired", "provision_state",
+	"marker", "limit", "sort_key", "sort_dir", "driver", "resource_class", "fault", "conductor_group", "conductor",
+	"owner", "description_contains", "lessee", "project", "shard", "sharded", "include_children", "parent_node"}
+
+var portFilters = []string{"node", "node_uuid", "address", "marker", "limit", "sort_key", "sort_dir", "portgroup", "shard"}
+
+func plus(args []string, more ...string) []string {
+	return append(append([]string{}, args...), more...)
+}
+
+// routes is the API. A path segment in braces matches anything.
+var routes = func() []*route {
+	const GET, POST, PUT, PATCH, DELETE = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+	rs := []*route{
+		{method: GET, pattern: "", public: true, handle: (*Sim).getV1},
+
+		{method: GET, pattern: "nodes", args: plus(nodeFilters, "fields", "detail"), handle: (*Sim).listNodes},
+		{method: POST, pattern: "nodes", wholeBody: true, handle: (*Sim).postNode},
+		{method: PATCH, pattern: "nodes", handle: missing("node_ident")},
+		{method: DELETE, pattern: "nodes", handle: missing("node_ident")},
+		{method: GET, pattern: "nodes/detail", args: nodeFilters, handle: (*Sim).listNodesDetail},
+		{method: GET, pattern: "nodes/validate", args: []string{"node", "node_uuid"}, handle: (*Sim).getValidate},
+		{method: GET, pattern: "nodes/{node}", args: []string{"fields"}, handle: (*Sim).getNode},
+		{method: PATCH, pattern: "nodes/{node}", args: []string{"reset_interfaces"}, wholeBody: true, handle: (*Sim).patchNode},
+		{method: DELETE, pattern: "nodes/{node}", handle: (*Sim).deleteNode},
+		{method: GET, pattern: "nodes/{node}/validate", handle: (*Sim).getValidate},
+		{method: GET, pattern: "nodes/{node}/detail", handle: func(*Sim, *call) error { return errNotFound() }},
+		{method: GET, pattern: "nodes/{node}/states", handle: (*Sim).getStates},
+		{method: PUT, pattern: "nodes/{node}/states/power", args: []string{"target", "timeout"}, handle: (*Sim).putPower},
+		{method: PUT, pattern: "nodes/{node}/states/provision", args: []string{"target", "configdrive", "clean_steps",
+			"deploy_steps", "rescue_password", "disable_ramdisk", "service_steps", "runbook"}, handle: (*Sim).putProvision},
+		{method: PUT, pattern: "nodes/{node}/maintenance", args: []string{"reason"}, handle: (*Sim).putMaintenance},
+		{method: DELETE, pattern: "nodes/{node}/maintenance", handle: (*Sim).deleteMaintenance},
+		{method: GET, pattern: "nodes/{node}/management/boot_device", handle: (*Sim).getBootDevice},
+		{method: PUT, pattern: "nodes/{node}/management/boot_device", args: []string{"boot_device", "persistent"}, handle: (*Sim).putBootDevice},
+		{method: GET, pattern: "nodes/{node}/management/boot_device/supported", handle: (*Sim).getSupportedBootDevices},
+		{method: GET, pattern: "nodes/{node}/ports", args: plus(portFilters, "fields", "detail"), handle: (*Sim).listPorts},
+		{method: GET, pattern: "nodes/{node}/traits", minor: 37, handle: (*Sim).getTraits},
+		{method: PUT, pattern: "nodes/{node}/traits", minor: 37, wholeBody: true, handle: (*Sim).putTraits},
+		{method: PUT, pattern: "nodes/{node}/traits/{trait}", minor: 37, wholeBody: true, handle: (*Sim).putTraits},
+		{method: DELETE, pattern: "nodes/{node}/traits", minor: 37, handle: (*Sim).deleteTraits},
+		{method: DELETE, pattern: "nodes/{node}/traits/{trait}", minor: 37, handle: (*Sim).deleteTraits},
+		{method: GET, pattern: "nodes/{node}/history", minor: 78, args: []string{"detail", "marker", "limit", "sort_key", "sort_dir"}, handle: (*Sim).getHistory},
+		{method: GET, pattern: "nodes/{node}/inventory", minor: 81, handle: (*Sim).getInventory},
+		{method: GET, pattern: "nodes/{node}/bios", minor: 40, args: []string{"detail", "fields"}, handle: (*Sim).getBIOS},
+		{method: GET, pattern: "nodes/{node}/firmware", minor: 86, args: []string{"detail", "fields"}, handle: (*Sim).getFirmware},
+		{method: GET, pattern: "nodes/{node}/vifs", minor: 28, handle: (*Sim).getVIFs},
+		{method: GET, pattern: "nodes/{node}/children", minor: 83, handle: (*Sim).getChildren},
+		// The framework takes any further segment for the second argument of the
+		// method, which is fields.
+		{method: GET, pattern: "nodes/{node}/{fields}", handle: (*Sim).getNode},
+
+		{method: GET, pattern: "ports", args: plus(portFilters, "fields", "detail"), handle: (*Sim).listPorts},
+		{method: POST, pattern: "ports", wholeBody: true, handle: (*Sim).postPort},
+		{method: PATCH, pattern: "ports", handle: missing("port_ident")},
+		{method: DELETE, pattern: "ports", handle: missing("port_uuid")},
+		{method: GET, pattern: "ports/detail", args: portFilters, handle: (*Sim).listPorts},
+		{method: GET, pattern: "ports/{port}", args: []string{"fields"}, handle: (*Sim).getPort},
+		{method: PATCH, pattern: "ports/{port}", wholeBody: true, handle: (*Sim).patchPort},
+		{method: DELETE, pattern: "ports/{port}", handle: (*Sim).deletePort},
+
+		{method: GET, pattern: "drivers", args: []string{"type", "detail", "fields"}, handle: (*Sim).listDrivers},
+		{method: GET, pattern: "drivers/{driver}", args: []string{"fields"}, handle: (*Sim).getDriver},
+		{method: GET, pattern: "conductors", args: []string{"marker", "limit", "sort_key", "sort_dir", "fields", "detail"}, handle: (*Sim).listConductors},
+		{method: GET, pattern: "conductors/{conductor}", args: []string{"fields"}, handle: (*Sim).getConductor},
+		{method: POST, pattern: "continue_inspection", args: []string{"node_uuid"}, wholeBody: true, public: true, handle: (*Sim).postInspection},
+	}
+	for _, r := range rs {
+		if r.pattern != "" {
+			r.segments = strings.Split(r.pattern, "/")
+		}
+	}
+	return rs
+}()
+
+func missing(arg string) func(*Sim, *call) error {
+	return func(*Sim, *call) error { return badRequest("Missing mandatory parameter: %s", arg) }
+}
+
+// match finds the route of a path without /v1. known tells a wrong method from an
+// unknown path. The first pattern that fits a path is the only one that counts.
+func match(method string, path []string) (rt *route, vars map[string]string, known bool) {
+	pattern := ""
+	for _, r := range routes {
+		if known && r.pattern != pattern {
+			continue
+		}
+		v, ok := r.vars(path)
+		if !ok {
+			continue
+		}
+		known, pattern = true, r.pattern
+		if r.method == method {
+			return r, v, true
+		}
+	}
+	return nil, nil, known
+}
+
+func (r *route) vars(path []string) (map[string]string, bool) {
+	if len(path) != len(r.segments) {
+		return nil, false
+	}
+	var vars map[string]string
+	for i, seg := range r.segments {
+		if name, ok := strings.CutPrefix(seg, "{"); ok {
+			if vars == nil {
+				vars = map[string]string{}
+			}
+			vars[strings.TrimSuffix(name, "}")] = path[i]
+		} else if seg != path[i] {
+			return nil, false
+		}
+	}
+	return vars, true
+}

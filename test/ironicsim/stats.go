@@ -1,0 +1,108 @@
+package ironicsim
+
+import (
+	"maps"
+	"net/http"
+	"sync"
+)
+
+// Stats count what has reached the API since the start or ResetStats. Requests
+// under /_sim/ are not in them.
+type Stats struct {
+	// Requests by kind: "GET /v1/nodes?fields", "GET /v1/nodes/{node}",
+	// "PUT /v1/nodes/{node}/states/power" ... The arguments fields and detail are
+	// part of the kind, others are not.
+	Requests map[string]int `json:"requests"`
+	// Total is the sum of Requests.
+	Total int `json:"total"`
+	// MaxConcurrent is the most requests that were in work at one time.
+	MaxConcurrent int `json:"maxConcurrent"`
+	// Connections counts accepted connections, MaxConnections the most that were
+	// open at one time. Both need Start.
+	Connections    int `json:"connections"`
+	MaxConnections int `json:"maxConnections"`
+	// Resets counts the connections that were reset because too many came at once.
+	Resets int `json:"resets"`
+}
+
+// Count is the number of requests of a kind.
+func (s Stats) Count(kind string) int { return s.Requests[kind] }
+
+type stats struct {
+	mu      sync.Mutex
+	counts  Stats
+	working int
+	open    int
+}
+
+// Stats returns the counters.
+func (s *Sim) Stats() Stats {
+	s.stats.mu.Lock()
+	defer s.stats.mu.Unlock()
+	out := s.stats.counts
+	out.Requests = maps.Clone(out.Requests)
+	return out
+}
+
+// ResetStats sets the counters to zero; what is open or in work counts again.
+func (s *Sim) ResetStats() { s.stats.reset() }
+
+func (st *stats) reset() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.counts = Stats{Requests: map[string]int{}, MaxConcurrent: st.working, MaxConnections: st.open}
+}
+
+// begin counts a request in; the returned function counts it out.
+func (st *stats) begin(kind string) (done func()) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.counts.Requests[kind]++
+	st.counts.Total++
+	st.working++
+	st.counts.MaxConcurrent = max(st.counts.MaxConcurrent, st.working)
+	return func() {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		st.working--
+	}
+}
+
+func (st *stats) connection(change int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.open += change
+	if change > 0 {
+		st.counts.Connections++
+	}
+	st.counts.MaxConnections = max(st.counts.MaxConnections, st.open)
+}
+
+func (st *stats) countReset() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.counts.Resets++
+}
+
+// kindOf is the key of Stats.Requests for a request.
+func kindOf(r *http.Request, rt *route, isRoot bool) string {
+	kind := r.Method + " "
+	switch {
+	case isRoot:
+		kind += "/"
+	case rt == nil:
+		kind += "(other)"
+	case rt.pattern == "":
+		kind += "/v1"
+	default:
+		kind += "/v1/" + rt.pattern
+	}
+	query := r.URL.Query()
+	if query.Has("fields") {
+		kind += "?fields"
+	}
+	if query.Has("detail") {
+		kind += "?detail"
+	}
+	return kind
+}

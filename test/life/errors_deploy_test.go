@@ -1,0 +1,105 @@
+package life
+
+import (
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+)
+
+// A deployment that fails is undone, and the host tells why until the next try.
+func TestDeploymentFails(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, notInspected)
+	h.available()
+	h.states()
+	h.fault(bmcsim.DeployStepFails)
+	h.wantImage()
+	bmh := h.wait(90*time.Second, "available with the error", func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError
+	})
+	h.expectStates(metal3.StateAvailable, metal3.StateProvisioning, metal3.StateDeprovisioning, metal3.StateAvailable)
+	if bmh.Status.ProvisioningFailCount != 1 || bmh.Status.ErrorCount != 1 || bmh.Status.OperationalStatus != metal3.OperationalStatusError {
+		t.Errorf("provisioningFailCount %d, errorCount %d, operational status %q", bmh.Status.ProvisioningFailCount, bmh.Status.ErrorCount, bmh.Status.OperationalStatus)
+	}
+	h.failed(0, metal3.ProvisioningError, "simulated fault deploy-step-fails")
+	h.wrote(0)
+
+	h.mend(bmcsim.DeployStepFails)
+	h.retry()
+	bmh = h.provisioned()
+	h.expectStates(metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned)
+	h.wrote(1)
+	if bmh.Status.ProvisioningFailCount != 0 || bmh.Status.ErrorCount != 0 {
+		t.Errorf("provisioningFailCount %d, errorCount %d", bmh.Status.ProvisioningFailCount, bmh.Status.ErrorCount)
+	}
+}
+
+// An image that is not there is replaced by one that is: no back-off for that.
+func TestImageNotFound(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, notInspected, notCleaned)
+	h.available()
+	h.wantImageAt(s.machines.FileURL("missing.raw"), s.machines.FileChecksum(bmcsim.ImageFile))
+	h.failed(60*time.Second, metal3.ProvisioningError, "missing.raw")
+	h.wantImage()
+	bmh := h.wait(60*time.Second, "provisioned", func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.Provisioning.State == metal3.StateProvisioned && bmh.Status.ErrorMessage == ""
+	})
+	if bmh.Status.ProvisioningFailCount != 0 || bmh.Status.Provisioning.Image.URL != s.machines.FileURL(bmcsim.ImageFile) {
+		t.Errorf("provisioningFailCount %d, image %+v", bmh.Status.ProvisioningFailCount, bmh.Status.Provisioning.Image)
+	}
+	h.wrote(1)
+}
+
+func TestWrongChecksum(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, notInspected, notCleaned)
+	h.available()
+	h.wantImageAt(s.machines.FileURL(bmcsim.ImageFile), s.machines.FileChecksum(bmcsim.KernelFile))
+	h.wait(60*time.Second, "available with the error", func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError
+	})
+	h.failed(0, metal3.ProvisioningError, "failed to verify against checksum")
+	h.wrote(0)
+	// The checksum alone is no other image, but mended by it the next try is due at once.
+	h.wantImage()
+	h.provisioned()
+	h.wrote(1)
+}
+
+func TestUserDataMissing(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, notInspected, notCleaned)
+	h.available()
+	h.patch(`{"spec":{"userData":{"name":"late"}}}`)
+	h.wantImage()
+	bmh := h.failed(30*time.Second, metal3.ProvisioningError, `Secret "late"`)
+	if bmh.Status.ProvisioningFailCount != 0 {
+		t.Errorf("provisioningFailCount is %d, nothing was tried", bmh.Status.ProvisioningFailCount)
+	}
+	h.secret("late", map[string]string{"userData": "#cloud-config\n"})
+	h.retry()
+	h.provisioned()
+	h.wrote(1)
+	if got := h.machine.ConfigDrive().UserData(); got != "#cloud-config\n" {
+		t.Errorf("user data is %q", got)
+	}
+}
+
+// A BMC that falls silent while an image is written makes the deployment fail, and
+// undoing that, too. When it is back the host gets where it was to go.
+func TestBMCSilentWhileDeploying(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, notInspected, notCleaned)
+	h.available()
+	image := h.deploying()
+	h.fault(bmcsim.RefuseConnections)
+	image.release()
+	h.wait(60*time.Second, "shows an error", func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.OperationalStatus == metal3.OperationalStatusError
+	})
+	h.mend(bmcsim.RefuseConnections)
+	h.in(2*time.Minute, metal3.StateProvisioned)
+}

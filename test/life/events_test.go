@@ -1,0 +1,100 @@
+package life
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+)
+
+// tells waits for events about the host, by type and reason, and returns them by reason.
+func (h *host) tells(wanted ...string) map[string]eventsv1.Event {
+	h.t.Helper()
+	uid := h.get().UID
+	found := map[string]eventsv1.Event{}
+	h.eventually(30*time.Second, func() string {
+		list, err := s.core.EventsV1().Events(h.ns).List(h.ctx, metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		var missing []string
+		for _, event := range list.Items {
+			if event.Regarding.Kind == "BareMetalHost" && event.Regarding.Name == h.name && event.Regarding.UID == uid {
+				found[event.Type+" "+event.Reason] = event
+			}
+		}
+		for _, want := range wanted {
+			if _, ok := found[want]; !ok {
+				missing = append(missing, want)
+			}
+		}
+		if len(missing) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("there are no events %q, only %q", missing, keys(found))
+	})
+	return found
+}
+
+func keys(found map[string]eventsv1.Event) []string {
+	var all []string
+	for key := range found {
+		all = append(all, key)
+	}
+	return all
+}
+
+// The way of a host can be read from its events.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, withImage)
+	h.provisioned()
+	h.patch(`{"spec":{"image":null}}`)
+	h.available()
+	found := h.tells("Normal Registered", "Normal BMCAccessValidated", "Normal InspectionStarted", "Normal InspectionComplete", "Normal ProfileSet",
+		"Normal ProvisioningStarted", "Normal ProvisioningComplete", "Normal DeprovisioningStarted", "Normal DeprovisioningComplete", "Normal PowerOn")
+	for key, event := range found {
+		if strings.HasPrefix(key, "Warning") {
+			t.Errorf("a host without trouble has the event %s: %s", key, event.Note)
+		}
+	}
+	if note := found["Normal ProvisioningComplete"].Note; !strings.Contains(note, bmcsim.ImageFile) {
+		t.Errorf("ProvisioningComplete does not name the image: %q", note)
+	}
+}
+
+// Errors are events of type Warning, with the words of the error and no password.
+func TestErrorEvents(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, withSecret("mine"), notInspected, notCleaned, offline)
+	h.tells("Warning BMCCredentialError")
+	h.secret("mine", map[string]string{"username": h.machine.Username(), "password": "not-the-password"})
+	h.tells("Warning RegistrationError")
+	h.patchSecret("mine", map[string]string{"password": h.machine.Password()})
+	h.available()
+	h.fault(bmcsim.IgnorePower)
+	h.patch(`{"spec":{"online":true}}`)
+	h.tells("Warning PowerManagementError")
+	h.mend(bmcsim.IgnorePower)
+	h.retry()
+	h.power(20*time.Second, bmcsim.On)
+	h.fault(bmcsim.DeployStepFails)
+	h.wantImage()
+	h.wait(60*time.Second, "available with the error", func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError
+	})
+	for key, event := range h.tells("Warning ProvisioningError") {
+		if strings.Contains(event.Note, "not-the-password") {
+			t.Errorf("event %s gives the password away: %q", key, event.Note)
+		}
+		if key == "Warning ProvisioningError" && !strings.Contains(event.Note, "simulated fault deploy-step-fails") {
+			t.Errorf("event %s says %q", key, event.Note)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/discovery"
+)
+
+const buildTools = "hack/tools/build.sh"
+
+// KubeOptions are the choices of StartKube.
+type KubeOptions struct {
+	// Dir gets the logs, keys, kubeconfigs and etcd's data. It must exist.
+	Dir string
+	// BinDir has etcd, kube-apiserver and kubectl; bin/ of the checkout when empty.
+	BinDir string
+	// ControllerManager starts the controllers that delete namespaces and orphans
+	// and that fill the aggregated ClusterRoles (admin, edit and view are empty
+	// without them).
+	ControllerManager bool
+}
+
+// Kube is a control plane: etcd, kube-apiserver with the aggregation layer and
+// RBAC, and on request kube-controller-manager. It needs no privileges.
+type Kube struct {
+	// Admin is in system:masters.
+	Admin *Client
+	// EtcdEndpoint is free for use by our server, beside kube-apiserver.
+	EtcdEndpoint string
+
+	options KubeOptions
+	kubectl string
+	port    int
+	// ca signs everything but the front proxy's certificate: were it the same,
+	// every client could name itself in X-Remote-User.
+	ca, frontProxyCA *authority
+
+	etcd, apiserver, controllers *process
+}
+
+// StartKube starts a control plane and waits until it is ready.
+func StartKube(ctx context.Context, options KubeOptions) (*Kube, error) {
+	k := &Kube{options: options}
+	if err := k.prepare(); err != nil {
+		return nil, err
+	}
+	if err := k.start(ctx); err != nil {
+		return nil, errors.Join(err, k.Stop())
+	}
+	return k, nil
+}
+
+func (k *Kube) path(name string) string { return filepath.Join(k.options.Dir, name) }
+
+func (k *Kube) prepare() error {
+	var err error
+	if k.options.Dir, err = filepath.Abs(k.options.Dir); err != nil {
+		return err
+	}
+	if k.kubectl, err = program(k.options.BinDir, "kubectl", buildTools); err != nil {
+		return err
+	}
+	if k.port, err = freePort(); err != nil {
+		return err
+	}
+	if k.ca, err = newAuthority("testbed-ca"); err != nil {
+		return err
+	}
+	if k.frontProxyCA, err = newAuthority("testbed-front-proxy-ca"); err != nil {
+		return err
+	}
+	serving, err := k.ca.server("kubernetes.default.svc")
+	if err != nil {
+		return err
+	}
+	frontProxy, err := k.frontProxyCA.client("front-proxy-client")
+	if err != nil {
+		return err
+	}
+	// Only its key is used, to sign the tokens of service accounts.
+	serviceAccounts, err := k.ca.client("service-accounts")
+	if err != nil {
+		return err
+	}
+	if k.Admin, err = k.ClientFor("admin", "system:masters"); err != nil {
+		return err
+	}
+	return errors.Join(
+		serving.write(k.path("apiserver")),
+		frontProxy.write(k.path("front-proxy")),
+		serviceAccounts.write(k.path("service-accounts")),
+		os.WriteFile(k.path("ca.crt"), k.ca.pem, 0o644),
+		os.WriteFile(k.path("front-proxy-ca.crt"), k.frontProxyCA.pem, 0o644),
+	)
+}
+
+func (k *Kube) start(ctx context.Context) error {
+	if err := k.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := k.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	if k.options.ControllerManager {
+		return k.startControllers(ctx)
+	}
+	return nil
+}
+
+func (k *Kube) startEtcd(ctx context.Context) error {
+	binary, err := program(k.options.BinDir, "etcd", buildTools)
+	if err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	peerPort, err := freePort()
+	if err != nil {
+		return err
+	}
+	k.EtcdEndpoint = "http://127.0.0.1:" + strconv.Itoa(port)
+	peer := "http://127.0.0.1:" + strconv.Itoa(peerPort)
+	k.etcd, err = command{
+		name: "etcd", log: k.path("etcd.log"), path: binary,
+		args: []string{
+			"--data-dir=" + k.path("etcd"),
+			"--listen-client-urls=" + k.EtcdEndpoint, "--advertise-client-urls=" + k.EtcdEndpoint,
+			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
+			// Killing a process loses nothing without fsync; only a power cut of the machine would.
+			"--unsafe-no-fsync",
+			"--log-level=warn",
+		},
+	}.start()
+	if err != nil {
+		return err
+	}
+	return k.etcd.waitReady(ctx, 30*time.Second, func(ctx context.Context) error {
+		return httpOK(ctx, nil, k.EtcdEndpoint+"/readyz")
+	})
+}
+
+// StartAPIServer starts kube-apiserver again after StopAPIServer and waits until it is ready.
+func (k *Kube) StartAPIServer(ctx context.Context) error {
+	binary, err := program(k.options.BinDir, "kube-apiserver", buildTools)
+	if err != nil {
+		return err
+	}
+	k.apiserver, err = command{
+		name: "kube-apiserver", log: k.path("kube-apiserver.log"), path: binary,
+		args: []string{
+			"--etcd-servers=" + k.EtcdEndpoint,
+			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(k.port),
+			// 127.0.0.1 is refused as the endpoint of the kubernetes Service, and a machine may have no other address.
+			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+			"--tls-cert-file=" + k.path("apiserver.crt"), "--tls-private-key-file=" + k.path("apiserver.key"),
+			"--client-ca-file=" + k.path("ca.crt"),
+			"--authorization-mode=RBAC",
+			"--service-account-issuer=https://kubernetes.default.svc",
+			"--service-account-key-file=" + k.path("service-accounts.key"),
+			"--service-account-signing-key-file=" + k.path("service-accounts.key"),
+			"--service-cluster-ip-range=10.0.0.0/24",
+			// How kube-apiserver speaks to aggregated servers, and tells them whom to believe
+			// (ConfigMap kube-system/extension-apiserver-authentication).
+			"--proxy-client-cert-file=" + k.path("front-proxy.crt"), "--proxy-client-key-file=" + k.path("front-proxy.key"),
+			"--requestheader-client-ca-file=" + k.path("front-proxy-ca.crt"),
+			"--requestheader-allowed-names=front-proxy-client",
+			"--requestheader-username-headers=X-Remote-User",
+			"--requestheader-uid-headers=X-Remote-Uid",
+			"--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			// With routing to endpoints an APIService cannot name a Service of type ExternalName,
+			// and an EndpointSlice cannot hold 127.0.0.1.
+			"--enable-aggregator-routing=false",
+		},
+	}.start()
+	if err != nil {
+		return err
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(k.Admin.Config)
+	if err != nil {
+		return err
+	}
+	return k.apiserver.waitReady(ctx, 90*time.Second, func(ctx context.Context) error {
+		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+// StopAPIServer stops kube-apiserver alone. etcd keeps its objects.
+func (k *Kube) StopAPIServer() error {
+	// It would wait a minute for open watches. Nothing is lost by killing it.
+	return k.apiserver.kill()
+}
+
+func (k *Kube) startControllers(ctx context.Context) error {
+	binary, err := program(k.options.BinDir, "kube-controller-manager", buildTools)
+	if err != nil {
+		return err
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	identity, err := k.ClientFor("system:kube-controller-manager", "system:masters")
+	if err != nil {
+		return err
+	}
+	k.controllers, err = command{
+		name: "kube-controller-manager", log: k.path("kube-controller-manager.log"), path: binary,
+		args: []string{
+			"--kubeconfig=" + identity.Kubeconfig,
+			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + k.path("kube-controller-manager"),
+			"--controllers=namespace-controller,garbage-collector-controller,clusterrole-aggregation-controller",
+			"--leader-elect=false",
+		},
+	}.start()
+	if err != nil {
+		return err
+	}
+	// Its own certificate is signed by nobody, and there is no secret in "ok".
+	client := insecureHTTPClient()
+	defer client.CloseIdleConnections()
+	return k.controllers.waitReady(ctx, 60*time.Second, func(ctx context.Context) error {
+		return httpOK(ctx, client, fmt.Sprintf("https://127.0.0.1:%d/healthz", port))
+	})
+}
+
+// ClientFor issues a client certificate for user in groups.
+func (k *Kube) ClientFor(user string, groups ...string) (*Client, error) {
+	pair, err := k.ca.client(user, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(k.options.Dir, fileName(user), k.kubectl, "https://127.0.0.1:"+strconv.Itoa(k.port), k.ca.pem, pair)
+}
+
+// Kubectl runs kubectl as the administrator; see Client.Kubectl.
+func (k *Kube) Kubectl(ctx context.Context, stdin string, args ...string) (stdout, stderr string, err error) {
+	return k.Admin.Kubectl(ctx, stdin, args...)
+}
+
+// Stop ends all of it.
+func (k *Kube) Stop() error {
+	return errors.Join(k.controllers.stop(5*time.Second), k.apiserver.kill(), k.etcd.stop(10*time.Second))
+}

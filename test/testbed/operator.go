@@ -1,0 +1,209 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Operator talks to Ironic's own API, past our server, as somebody with the
+// `openstack baremetal` command would. It works with a real and a simulated Ironic.
+type Operator struct {
+	// Endpoint is without /v1.
+	Endpoint string
+	// User and Password are for HTTP basic authentication; empty: none.
+	User, Password string
+	// Microversion is X-OpenStack-Ironic-API-Version; 1.82 when empty, the oldest that we support.
+	Microversion string
+}
+
+// Node is what tests look at in a node.
+type Node struct {
+	UUID                 string         `json:"uuid"`
+	Name                 string         `json:"name"`
+	Driver               string         `json:"driver"`
+	DriverInfo           map[string]any `json:"driver_info"`
+	Extra                map[string]any `json:"extra"`
+	Properties           map[string]any `json:"properties"`
+	PowerState           string         `json:"power_state"`
+	TargetPowerState     string         `json:"target_power_state"`
+	ProvisionState       string         `json:"provision_state"`
+	TargetProvisionState string         `json:"target_provision_state"`
+	LastError            string         `json:"last_error"`
+	Maintenance          bool           `json:"maintenance"`
+	MaintenanceReason    string         `json:"maintenance_reason"`
+	Fault                string         `json:"fault"`
+	Reservation          string         `json:"reservation"`
+	InstanceInfo         map[string]any `json:"instance_info"`
+	InstanceUUID         string         `json:"instance_uuid"`
+	DeployInterface      string         `json:"deploy_interface"`
+	InspectionFinishedAt *time.Time     `json:"inspection_finished_at"`
+}
+
+// Patch is one operation of a JSON patch: op is add, replace or remove.
+type Patch struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// CreateNode posts fields, such as {"name": ..., "driver": "fake-hardware"}.
+func (o *Operator) CreateNode(ctx context.Context, fields map[string]any) (Node, error) {
+	var n Node
+	return n, o.Do(ctx, http.MethodPost, "/v1/nodes", fields, &n)
+}
+
+// Node gets a node by UUID or name.
+func (o *Operator) Node(ctx context.Context, id string) (Node, error) {
+	var n Node
+	return n, o.Do(ctx, http.MethodGet, nodePath(id), nil, &n)
+}
+
+// Nodes lists all nodes.
+func (o *Operator) Nodes(ctx context.Context) ([]Node, error) {
+	var all []Node
+	marker := ""
+	for {
+		var page struct {
+			Nodes []Node `json:"nodes"`
+			Next  string `json:"next"`
+		}
+		if err := o.Do(ctx, http.MethodGet, "/v1/nodes?detail=True&limit=1000"+marker, nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Nodes...)
+		if page.Next == "" || len(page.Nodes) == 0 {
+			return all, nil
+		}
+		marker = "&marker=" + page.Nodes[len(page.Nodes)-1].UUID
+	}
+}
+
+// PatchNode changes a node's fields.
+func (o *Operator) PatchNode(ctx context.Context, id string, patches ...Patch) error {
+	return o.Do(ctx, http.MethodPatch, nodePath(id), patches, nil)
+}
+
+// DeleteNode removes a node.
+func (o *Operator) DeleteNode(ctx context.Context, id string) error {
+	return o.Do(ctx, http.MethodDelete, nodePath(id), nil, nil)
+}
+
+// Provision asks for a provision verb: manage, provide, inspect, active, deleted, ...
+func (o *Operator) Provision(ctx context.Context, id, target string) error {
+	return o.Do(ctx, http.MethodPut, nodePath(id)+"/states/provision", map[string]any{"target": target}, nil)
+}
+
+// Power asks for "power on", "power off", "rebooting", "soft power off", ...
+func (o *Operator) Power(ctx context.Context, id, target string) error {
+	return o.Do(ctx, http.MethodPut, nodePath(id)+"/states/power", map[string]any{"target": target}, nil)
+}
+
+// SetMaintenance puts a node into maintenance with a reason, or out of it.
+func (o *Operator) SetMaintenance(ctx context.Context, id string, on bool, reason string) error {
+	if !on {
+		return o.Do(ctx, http.MethodDelete, nodePath(id)+"/maintenance", nil, nil)
+	}
+	return o.Do(ctx, http.MethodPut, nodePath(id)+"/maintenance", map[string]any{"reason": reason}, nil)
+}
+
+// WaitNode polls a node until it is as wanted, and tells what it was last.
+func (o *Operator) WaitNode(ctx context.Context, id string, limit time.Duration, wanted func(Node) bool) (Node, error) {
+	var n Node
+	err := poll(ctx, limit, func(ctx context.Context) error {
+		var err error
+		if n, err = o.Node(ctx, id); err != nil {
+			return err
+		}
+		if !wanted(n) {
+			return fmt.Errorf("node %s is not as wanted: %+v", id, n)
+		}
+		return nil
+	})
+	return n, err
+}
+
+func nodePath(id string) string { return "/v1/nodes/" + url.PathEscape(id) }
+
+// StatusError is an answer of Ironic other than 2xx.
+type StatusError struct {
+	Method, Path string
+	Code         int
+	Body         string
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("Ironic answers %s %s with %d: %s", e.Method, e.Path, e.Code, e.Body)
+}
+
+// IsNotFound tells whether Ironic answered 404.
+func IsNotFound(err error) bool {
+	var status *StatusError
+	return errors.As(err, &status) && status.Code == http.StatusNotFound
+}
+
+// Do sends a request with a JSON body and decodes the answer into out; both may
+// be nil. A node that is locked is tried again until ctx ends, as the command
+// line client does.
+func (o *Operator) Do(ctx context.Context, method, path string, body, out any) error {
+	for {
+		err := o.once(ctx, method, path, body, out)
+		var status *StatusError
+		if !errors.As(err, &status) || status.Code != http.StatusConflict || !strings.Contains(status.Body, "is locked by host") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (o *Operator) once(ctx context.Context, method, path string, body, out any) error {
+	content := []byte(nil)
+	if body != nil {
+		var err error
+		if content, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, o.Endpoint+path, bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	// A connection that was kept may be closed by an Ironic that was stopped for a while.
+	request.Close = true
+	request.Header.Set("Content-Type", "application/json")
+	microversion := o.Microversion
+	if microversion == "" {
+		microversion = "1.82"
+	}
+	request.Header.Set("X-OpenStack-Ironic-API-Version", microversion)
+	if o.User != "" {
+		request.SetBasicAuth(o.User, o.Password)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		return &StatusError{Method: method, Path: path, Code: response.StatusCode, Body: string(answer)}
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}

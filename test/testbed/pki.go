@@ -1,0 +1,105 @@
+package testbed
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"time"
+)
+
+// authority is a certificate authority.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+// keyPair is a certificate and its private key, PEM encoded.
+type keyPair struct {
+	cert, key []byte
+}
+
+func newAuthority(name string) (*authority, error) {
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: name},
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	a := &authority{}
+	pair, key, err := a.sign(template)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(pair.cert)
+	a.cert, err = x509.ParseCertificate(block.Bytes)
+	a.key, a.pem = key, pair.cert
+	return a, err
+}
+
+// client issues a certificate that Kubernetes takes for user in groups.
+func (a *authority) client(user string, groups ...string) (keyPair, error) {
+	pair, _, err := a.sign(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: user, Organization: groups},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	return pair, err
+}
+
+// server issues a serving certificate for names and for this machine.
+func (a *authority) server(names ...string) (keyPair, error) {
+	names = append(names, "localhost")
+	pair, _, err := a.sign(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: names[0]},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    names,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	})
+	return pair, err
+}
+
+// sign makes a key and signs template for it; an authority without a certificate signs itself.
+func (a *authority) sign(template *x509.Certificate) (keyPair, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return keyPair{}, nil, err
+	}
+	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return keyPair{}, nil, err
+	}
+	template.NotBefore = time.Now().Add(-time.Hour)
+	template.NotAfter = time.Now().Add(365 * 24 * time.Hour)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return keyPair{}, nil, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return keyPair{}, nil, err
+	}
+	return keyPair{
+		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		key:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
+	}, key, nil
+}
+
+// write stores the pair as base.crt and base.key.
+func (p keyPair) write(base string) error {
+	if err := os.WriteFile(base+".crt", p.cert, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(base+".key", p.key, 0o600)
+}

@@ -1,0 +1,192 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// process is one program that runs in a process group of its own and writes to a log file.
+type process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	// exited is closed when the program has ended; err is then what Wait said.
+	exited chan struct{}
+	err    error
+	// swept: nothing of the process group is left, and its number may be another's now.
+	swept bool
+}
+
+// command says how to start a process.
+type command struct {
+	// name is used in errors and for the log file.
+	name string
+	// log is the file that stdout and stderr are appended to.
+	log  string
+	path string
+	args []string
+	// env is added to the environment of this program.
+	env []string
+	// onParentDeath is sent to the program when the one that started it dies
+	// without stopping it: SIGKILL when not set. A program with workers of its
+	// own gets SIGTERM, because nothing would reach them otherwise.
+	onParentDeath syscall.Signal
+}
+
+func (c command) start() (*process, error) {
+	logFile, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	// The child has its own copy of the file once it runs.
+	defer logFile.Close()
+	if c.onParentDeath == 0 {
+		c.onParentDeath = syscall.SIGKILL
+	}
+	cmd := exec.Command(c.path, c.args...)
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	cmd.Env = append(os.Environ(), c.env...)
+	// Linux sends Pdeathsig when the *thread* that forked ends. Go ends a thread
+	// only under a goroutine that locked it and returned: nothing here does.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: c.onParentDeath}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", c.name, err)
+	}
+	p := &process{name: c.name, log: c.log, cmd: cmd, exited: make(chan struct{})}
+	go func() { // ends with the program
+		p.err = cmd.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// waitReady polls until check passes. It fails when the program ends, and after
+// limit or ctx, with the last error of check and the end of the log.
+func (p *process) waitReady(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+	err := poll(ctx, limit, func(ctx context.Context) error {
+		if !p.alive() {
+			return errEnded
+		}
+		return check(ctx)
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errEnded):
+		return fmt.Errorf("%s ended (%v) before it was ready:\n%s", p.name, p.err, tail(p.log))
+	default:
+		return fmt.Errorf("%s is not ready: %w; the end of %s:\n%s", p.name, err, p.log, tail(p.log))
+	}
+}
+
+// signal goes to the whole process group.
+func (p *process) signal(sig syscall.Signal) error {
+	if p == nil || p.swept {
+		return nil
+	}
+	err := syscall.Kill(-p.cmd.Process.Pid, sig)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// stop asks the program to end, and after grace kills it, which is an error.
+// Nothing of its process group is left.
+func (p *process) stop(grace time.Duration) error {
+	if p == nil {
+		return nil
+	}
+	err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT))
+	if p.alive() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-p.exited:
+		case <-timer.C:
+			err = errors.Join(err, fmt.Errorf("%s did not end within %v of SIGTERM and was killed; the end of %s:\n%s", p.name, grace, p.log, tail(p.log)))
+		}
+	}
+	return errors.Join(err, p.kill())
+}
+
+// kill ends the whole process group at once, as a power cut would.
+func (p *process) kill() error {
+	if p == nil {
+		return nil
+	}
+	err := p.signal(syscall.SIGKILL)
+	<-p.exited
+	p.swept = true
+	return err
+}
+
+var errEnded = errors.New("the program has ended")
+
+// poll calls check every 50 ms until it passes, for at most limit. Its error is
+// the last one of check.
+func poll(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		// One call that hangs must not use up the whole time.
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		err := check(ctx)
+		if err == nil || errors.Is(err, errEnded) {
+			return err == nil, err
+		}
+		// That time is up tells less than what went wrong before.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		return false, nil
+	})
+	if err != nil && last != nil && !errors.Is(err, errEnded) {
+		return fmt.Errorf("%w (%w)", last, err)
+	}
+	return err
+}
+
+// tail is the end of a log, for error messages.
+func tail(path string) string {
+	const most = 4096
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(content) > most {
+		content = content[len(content)-most:]
+		if i := bytes.IndexByte(content, '\n'); i >= 0 {
+			content = content[i+1:]
+		}
+	}
+	return string(content)
+}
+
+// freePort is a TCP port of 127.0.0.1 that nobody listens on.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

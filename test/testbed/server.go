@@ -1,0 +1,250 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/discovery"
+)
+
+const (
+	// Namespace is where the server's Service and service account are.
+	Namespace = "metal3-system"
+	// ServiceName is the Service that the APIService names.
+	ServiceName = "metal3-apiserver"
+
+	groupVersionPath = "/apis/metal3.io/v1alpha1"
+)
+
+// ServerOptions are the choices of NewServer.
+type ServerOptions struct {
+	Kube *Kube
+	// Dir gets the log, keys, kubeconfigs and the data of the embedded etcd. It
+	// must exist and belong to this server alone.
+	Dir string
+	// Binary is the server's program. When empty: what METAL3_APISERVER says, such
+	// as one built with the race detector, or else bin/metal3-apiserver of the checkout.
+	Binary string
+	// RBAC are patterns (filepath.Glob) of the manifests of what the server may
+	// do; those that we ship when empty. The server has no other rights.
+	RBAC []string
+	// IronicEndpoint is --ironic-endpoint.
+	IronicEndpoint string
+	// EtcdServers is --etcd-servers, such as Kube.EtcdEndpoint; empty: embedded, in Dir.
+	EtcdServers string
+	// Args are added to the flags.
+	Args []string
+	// Env is added to the environment.
+	Env []string
+}
+
+// Server is our own server beside a Kube, as the service account that the
+// manifests name. Its port stays the same when it is started again.
+type Server struct {
+	// Direct is an administrator's way to the server past the aggregation layer.
+	Direct *Client
+	// LogPath is the file that it logs to.
+	LogPath string
+
+	options ServerOptions
+	binary  string
+	port    int
+	run     *process
+}
+
+// StartServer applies the RBAC manifests, starts the server, registers it and
+// waits until the API is served through kube-apiserver.
+func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
+	s, err := NewServer(options)
+	if err != nil {
+		return nil, err
+	}
+	start := func() error {
+		if err := s.ApplyRBAC(ctx); err != nil {
+			return err
+		}
+		if err := s.Start(ctx); err != nil {
+			return err
+		}
+		return s.Register(ctx)
+	}
+	if err := start(); err != nil {
+		return nil, errors.Join(err, s.Kill())
+	}
+	return s, nil
+}
+
+// NewServer prepares a server: its port, certificates and kubeconfig.
+func NewServer(options ServerOptions) (*Server, error) {
+	s := &Server{options: options, binary: options.Binary}
+	var err error
+	if s.options.Dir, err = filepath.Abs(options.Dir); err != nil {
+		return nil, err
+	}
+	if s.binary == "" {
+		if s.binary, err = serverProgram(); err != nil {
+			return nil, err
+		}
+	}
+	if s.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	s.LogPath = filepath.Join(s.options.Dir, "metal3-apiserver.log")
+	k := options.Kube
+	serving, err := k.ca.server(ServiceName+"."+Namespace+".svc", ServiceName+"."+Namespace+".svc.cluster.local")
+	if err != nil {
+		return nil, err
+	}
+	if err := serving.write(s.path("serving")); err != nil {
+		return nil, err
+	}
+	// What the token of the service account would say in a cluster.
+	identity, err := k.ca.client("system:serviceaccount:"+Namespace+":"+ServiceName,
+		"system:serviceaccounts", "system:serviceaccounts:"+Namespace, "system:authenticated")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := newClient(s.options.Dir, "server", k.kubectl, k.Admin.Config.Host, k.ca.pem, identity); err != nil {
+		return nil, err
+	}
+	admin, err := k.ca.client("admin", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	s.Direct, err = newClient(s.options.Dir, "direct", k.kubectl, "https://127.0.0.1:"+strconv.Itoa(s.port), k.ca.pem, admin)
+	return s, err
+}
+
+func serverProgram() (string, error) {
+	if path := os.Getenv("METAL3_APISERVER"); path != "" {
+		return path, nil
+	}
+	return program("", ServiceName, "make build")
+}
+
+func (s *Server) path(name string) string { return filepath.Join(s.options.Dir, name) }
+
+// Start starts the server and waits until it is ready and knows its administrator.
+func (s *Server) Start(ctx context.Context) error {
+	kubeconfig := s.path("server.kubeconfig")
+	args := []string{
+		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(s.port),
+		"--tls-cert-file=" + s.path("serving.crt"), "--tls-private-key-file=" + s.path("serving.key"),
+	}
+	if s.options.IronicEndpoint != "" {
+		args = append(args, "--ironic-endpoint="+s.options.IronicEndpoint)
+	}
+	if s.options.EtcdServers != "" {
+		args = append(args, "--etcd-servers="+s.options.EtcdServers)
+	} else {
+		args = append(args, "--data-dir="+s.path("data"))
+	}
+	var err error
+	s.run, err = command{
+		name: ServiceName, log: s.LogPath, path: s.binary,
+		args: append(args, s.options.Args...), env: s.options.Env,
+	}.start()
+	if err != nil {
+		return err
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(s.Direct.Config)
+	if err != nil {
+		return err
+	}
+	return s.run.waitReady(ctx, 60*time.Second, func(ctx context.Context) error {
+		if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+			return err
+		}
+		// A server may be ready a moment before it has read the client CA, and answers 403 until then.
+		return client.RESTClient().Get().AbsPath(groupVersionPath).Do(ctx).Error()
+	})
+}
+
+// Stop sends SIGTERM and tells how long the server took to end. A data race that
+// the server has logged in its life, if it was built to look for them, is an error.
+func (s *Server) Stop() (time.Duration, error) {
+	started := time.Now()
+	err := s.run.stop(30 * time.Second)
+	return time.Since(started), errors.Join(err, s.dataRace())
+}
+
+func (s *Server) dataRace() error {
+	log, err := readFile(s.LogPath)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // never started
+	}
+	if i := strings.Index(log, "WARNING: DATA RACE"); i >= 0 {
+		report := log[i:]
+		return fmt.Errorf("data race in %s:\n%s", ServiceName, report[:min(len(report), 8192)])
+	}
+	return err
+}
+
+// Kill ends the server at once.
+func (s *Server) Kill() error { return s.run.kill() }
+
+// Alive tells whether the server's process is there.
+func (s *Server) Alive() bool { return s.run != nil && s.run.alive() }
+
+// Pause stops the server's process in its tracks; Resume lets it go on.
+func (s *Server) Pause() error { return s.run.signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (s *Server) Resume() error { return s.run.signal(syscall.SIGCONT) }
+
+// Restart stops the server and starts it again.
+func (s *Server) Restart(ctx context.Context) error {
+	if _, err := s.Stop(); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// Logs is what the server has logged, over all its starts.
+func (s *Server) Logs() (string, error) {
+	content, err := readFile(s.LogPath)
+	return strings.TrimSpace(content), err
+}
+
+// ApplyRBAC creates the namespace and applies the manifests of ServerOptions.
+func (s *Server) ApplyRBAC(ctx context.Context) error {
+	k := s.options.Kube
+	if _, _, err := k.Kubectl(ctx, asJSON(object{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": Namespace},
+	}), "apply", "-f", "-"); err != nil {
+		return err
+	}
+	patterns := s.options.RBAC
+	if len(patterns) == 0 {
+		repo, err := RepoRoot()
+		if err != nil {
+			return err
+		}
+		patterns = []string{filepath.Join(repo, "artifacts", "apiservice", "base", "*role*.yaml")}
+	}
+	args := []string{"apply"}
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("%s: %w", pattern, err)
+		}
+		if len(paths) == 0 {
+			return fmt.Errorf("the server's RBAC: there is no %s", pattern)
+		}
+		for _, path := range paths {
+			args = append(args, "-f", path)
+		}
+	}
+	if _, _, err := k.Kubectl(ctx, "", args...); err != nil {
+		return fmt.Errorf("the server's RBAC: %w", err)
+	}
+	return nil
+}
