@@ -8,13 +8,11 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -42,78 +40,30 @@ func TestMain(m *testing.M) {
 		fmt.Println("end-to-end tests left out: -short")
 		return
 	}
-	os.Exit(run(m))
+	os.Exit(testbed.RunSuite(m, "e2e", s.start))
 }
 
-func run(m *testing.M) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "e2e-")
+func (s *suite) start(ctx context.Context, bed *testbed.Suite) (err error) {
+	if s.kube, err = bed.StartKube(ctx); err != nil {
+		return err
+	}
+	dir, err := bed.Dir("ironic")
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	began := time.Now()
-	stop, err := s.start(ctx, dir)
-	defer func() {
-		if err := stop(); err != nil {
-			code = fail(err)
-		}
-		if code == 0 {
-			_ = os.RemoveAll(dir)
-		} else {
-			fmt.Fprintln(os.Stderr, "logs are in", dir)
-		}
-	}()
-	if err != nil {
-		return fail(err)
+	if s.ironic, err = startIronic(ctx, dir); err != nil {
+		return err
 	}
-	fmt.Printf("control plane, server and Ironic (%s) are up after %s\n", s.ironic.Name(), time.Since(began).Round(time.Millisecond))
-	return m.Run()
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "e2e:", err)
-	return 1
-}
-
-// start starts everything. stop stops what was started, also after an error.
-func (s *suite) start(ctx context.Context, dir string) (stop func() error, err error) {
-	var stops []func() error
-	stop = func() error {
-		var errs []error
-		for i := len(stops) - 1; i >= 0; i-- {
-			errs = append(errs, stops[i]())
-		}
-		return errors.Join(errs...)
+	bed.OnStop(s.ironic.Close)
+	if s.server, err = bed.StartServer(ctx, s.serverOptions("")); err != nil {
+		return err
 	}
-	sub := func(name string) string {
-		path := filepath.Join(dir, name)
-		err = errors.Join(err, os.MkdirAll(path, 0o700))
-		return path
-	}
-	kubeDir, ironicDir, serverDir := sub("kube"), sub("ironic"), sub("server")
-	if err != nil {
-		return stop, err
-	}
-	if s.kube, err = testbed.StartKube(ctx, testbed.KubeOptions{Dir: kubeDir, ControllerManager: true}); err != nil {
-		return stop, err
-	}
-	stops = append(stops, s.kube.Stop)
-	if s.ironic, err = startIronic(ctx, ironicDir); err != nil {
-		return stop, err
-	}
-	stops = append(stops, s.ironic.Close)
-	if s.server, err = testbed.StartServer(ctx, s.serverOptions(serverDir)); err != nil {
-		return stop, err
-	}
-	stops = append(stops, func() error { _, err := s.server.Stop(); return err })
-	s.config = rest.CopyConfig(s.kube.Admin.Config)
-	s.config.QPS, s.config.Burst = -1, 0 // the tests' own rate is not the matter
+	s.config = s.kube.UnlimitedConfig()
 	if s.hosts, err = versioned.NewForConfig(s.config); err != nil {
-		return stop, err
+		return err
 	}
 	s.core, err = kubernetes.NewForConfig(s.config)
-	return stop, err
+	return err
 }
 
 func (s *suite) serverOptions(dir string) testbed.ServerOptions {

@@ -12,9 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -48,72 +46,29 @@ func TestMain(m *testing.M) {
 		fmt.Println("the lives of hosts on a real Ironic are left out: set IRONIC=trixie")
 		return
 	}
-	os.Exit(run(m))
+	os.Exit(testbed.RunSuite(m, "life", s.start))
 }
 
-func run(m *testing.M) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	dir, err := os.MkdirTemp("", "life-")
+func (s *suite) start(ctx context.Context, bed *testbed.Suite) (err error) {
+	if s.kube, err = bed.StartKube(ctx); err != nil {
+		return err
+	}
+	dir, err := bed.Dir("ironic")
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	stop, err := s.start(ctx, dir)
-	defer func() {
-		if err := stop(); err != nil {
-			code = fail(err)
-		}
-		if code == 0 {
-			_ = os.RemoveAll(dir)
-		} else {
-			fmt.Fprintln(os.Stderr, "logs are in", dir)
-		}
-	}()
-	if err != nil {
-		return fail(err)
-	}
-	return m.Run()
-}
-
-func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "life:", err)
-	return 1
-}
-
-// start starts everything. stop stops what was started, also after an error.
-func (s *suite) start(ctx context.Context, dir string) (stop func() error, err error) {
-	var stops []func() error
-	stop = func() error {
-		var errs []error
-		for i := len(stops) - 1; i >= 0; i-- {
-			errs = append(errs, stops[i]())
-		}
-		return errors.Join(errs...)
-	}
-	sub := func(name string) string {
-		path := filepath.Join(dir, name)
-		err = errors.Join(err, os.MkdirAll(path, 0o700))
-		return path
-	}
-	kubeDir, ironicDir, serverDir := sub("kube"), sub("ironic"), sub("server")
-	if err != nil {
-		return stop, err
-	}
-	if s.kube, err = testbed.StartKube(ctx, testbed.KubeOptions{Dir: kubeDir, ControllerManager: true}); err != nil {
-		return stop, err
-	}
-	stops = append(stops, s.kube.Stop)
 	// What switches tell by LLDP is kept in readable form, as Metal3's Ironic does.
-	s.ironic, err = testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: s.release, Dir: ironicDir, ExtraConf: "[inspector]\nhooks = $default_hooks,parse-lldp\n"})
+	s.ironic, err = testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: s.release, Dir: dir, ExtraConf: "[inspector]\nhooks = $default_hooks,parse-lldp\n"})
 	if err != nil {
-		return stop, err
+		return err
 	}
 	if s.machines, err = bmcsim.Start(bmcsim.Options{IronicURL: s.ironic.Endpoint, DeploySteps: []string{"install_coreos"}}); err != nil {
-		return stop, errors.Join(err, s.ironic.Close())
+		return errors.Join(err, s.ironic.Close())
 	}
-	stops = append(stops, s.machines.Close, s.ironic.Close) // Ironic first: without BMCs it takes longer to end
-	s.server, err = testbed.StartServer(ctx, testbed.ServerOptions{
-		Kube: s.kube, Dir: serverDir, IronicEndpoint: s.ironic.Endpoint,
+	bed.OnStop(s.machines.Close)
+	bed.OnStop(s.ironic.Close) // Ironic first: without BMCs it takes longer to end
+	s.server, err = bed.StartServer(ctx, testbed.ServerOptions{
+		Kube: s.kube, IronicEndpoint: s.ironic.Endpoint,
 		Args: []string{
 			"--v=2",
 			"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile),
@@ -122,15 +77,13 @@ func (s *suite) start(ctx context.Context, dir string) (stop func() error, err e
 		},
 	})
 	if err != nil {
-		return stop, err
+		return err
 	}
-	stops = append(stops, func() error { _, err := s.server.Stop(); return err })
-	config := rest.CopyConfig(s.kube.Admin.Config)
-	config.QPS = -1                           // the tests' own rate is not the matter
+	config := s.kube.UnlimitedConfig()
 	config.WarningHandler = rest.NoWarnings{} // of a status that is not live while a test has stopped Ironic
 	if s.hosts, err = versioned.NewForConfig(config); err != nil {
-		return stop, err
+		return err
 	}
 	s.core, err = kubernetes.NewForConfig(config)
-	return stop, err
+	return err
 }
