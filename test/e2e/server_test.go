@@ -85,13 +85,47 @@ func restart(t *testing.T, ctx context.Context) {
 	}
 }
 
+// onServerOfItsOwn gives the test a server beside the suite's, with a store and a
+// Lease of its own. It answers past the aggregation layer.
+func onServerOfItsOwn(t *testing.T, ctx context.Context, ns string) {
+	t.Helper()
+	leaseRights(t, ctx, ns)
+	options := s.serverOptions(t.TempDir())
+	options.Args = append(options.Args, "--leader-elect-resource-namespace="+ns)
+	server, err := testbed.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := versioned.NewForConfig(server.Direct.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := s
+	t.Cleanup(func() {
+		s = shared
+		if _, err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.server, s.hosts = server, hosts
+}
+
+// leaseRights let a server keep its Lease in the namespace, where it does not
+// contend with the suite's.
+func leaseRights(t *testing.T, ctx context.Context, ns string) {
+	t.Helper()
+	kubectl(t, ctx, "", "create", "role", "leases", "-n", ns, "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
+	kubectl(t, ctx, "", "create", "rolebinding", "leases", "-n", ns, "--role=leases", "--serviceaccount=metal3-system:metal3-apiserver")
+}
+
 // TestTwoReplicas: a second server on an external etcd; reads on either are
 // fresh, and when the leader dies the other one goes on within fifteen seconds.
 func TestTwoReplicas(t *testing.T) {
 	ctx, ns := begin(t)
-	// A Lease of their own: the suite's server holds the usual one.
-	kubectl(t, ctx, "", "create", "role", "leases", "-n", ns, "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
-	kubectl(t, ctx, "", "create", "rolebinding", "leases", "-n", ns, "--role=leases", "--serviceaccount=metal3-system:metal3-apiserver")
+	leaseRights(t, ctx, ns)
 	var servers [2]*testbed.Server
 	var clients [2]versioned.Interface
 	for i := range servers {
