@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 )
 
@@ -95,18 +94,12 @@ func configDriveOfParts(parts map[string]any) (ConfigDrive, error) {
 	return drive, nil
 }
 
+// download reads what is no larger than a config drive.
 func download(ctx context.Context, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	content, err := get(ctx, url, "")
 	if err != nil {
 		return nil, err
 	}
-	response, err := imageClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", url, response.Status)
-	}
-	return io.ReadAll(io.LimitReader(response.Body, maxConfigDrive))
+	defer content.Close()
+	return io.ReadAll(io.LimitReader(content, maxConfigDrive))
 }

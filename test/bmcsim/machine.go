@@ -18,6 +18,8 @@ type Machine struct {
 	mu     sync.Mutex
 	faults map[Fault]string
 
+	password string
+
 	power  Power
 	events []PowerEvent
 	// change numbers the power commands: one that is not the last when its time has come is dropped.
@@ -45,7 +47,8 @@ type Machine struct {
 func newMachine(s *Sim, index int) (*Machine, error) {
 	m := &Machine{
 		sim: s, name: fmt.Sprintf("machine-%d", index), hardware: hardwareOf(index),
-		faults: map[Fault]string{}, power: Off, running: RunningNothing,
+		password: s.options.Password,
+		faults:   map[Fault]string{}, power: Off, running: RunningNothing,
 		boot:  bootOverride{enabled: overrideDisabled, target: "None", mode: "UEFI"},
 		media: map[string]*media{"Cd": {}, "USBStick": {}},
 		bios:  defaultBIOS(),
@@ -83,7 +86,19 @@ func (m *Machine) MAC() string { return m.hardware.nics[0].mac }
 func (m *Machine) Username() string { return m.sim.options.Username }
 
 // Password is the BMC's.
-func (m *Machine) Password() string { return m.sim.options.Password }
+func (m *Machine) Password() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.password
+}
+
+// SetPassword changes the BMC's password, which ends its sessions.
+func (m *Machine) SetPassword(password string) {
+	m.mu.Lock()
+	m.password = password
+	m.mu.Unlock()
+	m.bmc.endSessions()
+}
 
 // Running is what the last boot started.
 func (m *Machine) Running() Running {

@@ -52,6 +52,12 @@ func (b *bmc) serve(l net.Listener) bool {
 	return b.machine.sim.task(func() { _ = b.server.Serve(l) }) // ends with the listener
 }
 
+func (b *bmc) endSessions() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.sessions)
+}
+
 func (b *bmc) close() error { return b.server.Close() }
 
 // apply makes the listener as the machine's faults want it.

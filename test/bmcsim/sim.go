@@ -44,6 +44,8 @@ type Sim struct {
 	ironic  *ironicAPI
 	url     string
 	server  *http.Server
+	// registry has images with oci:// URLs.
+	registry *registry
 
 	// ctx ends with Close, and all goroutines with it; tasks counts them.
 	ctx    context.Context
@@ -76,6 +78,7 @@ func Start(options Options) (*Sim, error) {
 	}
 	s := &Sim{options: options, url: "http://" + listener.Addr().String(), files: newFiles(), ironic: newIronicAPI(options.IronicURL)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.registry = startRegistry()
 	s.server = &http.Server{Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second}
 	s.tasks.Go(func() { _ = s.server.Serve(listener) }) // ends with Close
 	for range options.Machines {
@@ -142,6 +145,7 @@ func (s *Sim) Close() error {
 		err = errors.Join(err, m.bmc.close())
 	}
 	s.tasks.Wait()
+	s.registry.server.Close()
 	s.ironic.close()
 	return err
 }

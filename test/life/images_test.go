@@ -3,6 +3,7 @@ package life
 import (
 	"crypto/md5"
 	"crypto/sha512"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
@@ -23,6 +26,8 @@ func TestChecksums(t *testing.T) {
 	content := []byte("an image with many checksums\n")
 	url, sum256 := s.machines.AddFile("checked.raw", content)
 	sumMD5, sum512 := fmt.Sprintf("%x", md5.Sum(content)), fmt.Sprintf("%x", sha512.Sum512(content))
+	single, _ := s.machines.AddFile("checked.raw.sha256", []byte(sum256+"\n"))
+	list, _ := s.machines.AddFile("SHA512SUMS", fmt.Appendf(nil, "%x  other.raw\n%s *checked.raw\n", sha512.Sum512(nil), sum512))
 	for _, test := range []struct {
 		name     string
 		checksum string
@@ -33,6 +38,9 @@ func TestChecksums(t *testing.T) {
 		{"sha512", sum512, metal3.SHA512},
 		{"auto", sum256, metal3.AutoChecksum},
 		{"none said", sum512, ""},
+		{"file", single, metal3.SHA256},
+		{"list", list, metal3.SHA512},
+		{"list by auto", list, metal3.AutoChecksum},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -49,6 +57,36 @@ func TestChecksums(t *testing.T) {
 				t.Errorf("the algorithm is %q", got)
 			}
 		})
+	}
+}
+
+// An image in an OCI registry is fetched with what the pull Secret has for that
+// registry.
+func TestOCIImage(t *testing.T) {
+	t.Parallel()
+	content := []byte("an image in a registry\n")
+	url := s.machines.AddOCIImage("linux", content)
+	registry, _, _ := strings.Cut(strings.TrimPrefix(url, "oci://"), "/")
+	config := func(password string) map[string]string {
+		auth := base64.StdEncoding.EncodeToString([]byte(bmcsim.RegistryUser + ":" + password))
+		return map[string]string{corev1.DockerConfigJsonKey: fmt.Sprintf(`{"auths":{"registry.example":{"auth":"bm9ib2R5Om5vdGhpbmc="},%q:{"auth":%q}}}`, registry, auth)}
+	}
+	h := newHost(t, notInspected, notCleaned, annotated(metal3.PausedAnnotation, ""), func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
+		h.Spec.Image = &metal3.Image{URL: url, DiskFormat: ptr.To(metal3.Raw), OCIAuthSecretName: ptr.To("pull")}
+	})
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, StringData: config("wrong-password")}
+	if _, err := s.core.CoreV1().Secrets(h.ns).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.annotateNot(metal3.PausedAnnotation)
+	h.failed(90*time.Second, metal3.ProvisioningError, "")
+	h.wrote(0)
+	h.patchSecret("pull", config(bmcsim.RegistryPassword))
+	h.retry()
+	h.provisioned()
+	h.wrote(1)
+	if image := h.machine.Image(); image.Bytes != int64(len(content)) || !strings.HasPrefix(image.Authorization, "Bearer ") {
+		t.Errorf("image written: %+v", image)
 	}
 }
 

@@ -26,6 +26,8 @@ func TestCredentialsRotated(t *testing.T) {
 		return bmh.Status.TriedCredentials.Version != first.Version && bmh.Status.GoodCredentials.Version == bmh.Status.TriedCredentials.Version
 	}).Status.TriedCredentials
 
+	// Another Secret, and another password of the BMC.
+	h.machine.SetPassword("another-password")
 	h.secret("rotated", map[string]string{"username": h.machine.Username(), "password": h.machine.Password()})
 	h.patch(`{"spec":{"bmc":{"credentialsName":"rotated"}}}`)
 	h.wait(20*time.Second, "in step with the other Secret", func(bmh *metal3.BareMetalHost) bool {
@@ -45,6 +47,8 @@ func TestCredentialsRotated(t *testing.T) {
 	if got := len(h.machine.Boots()); got != boots {
 		t.Errorf("the machine booted %d times more", got-boots)
 	}
+	h.patch(`{"spec":{"online":false}}`)
+	h.power(30*time.Second, bmcsim.Off)
 }
 
 // As long as a host is registering, its BMC's address may be corrected; also to
