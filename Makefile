@@ -42,12 +42,16 @@ generate: need-go ## Generate pkg/generated and the zz_generated files anew
 ##@ To test
 
 .PHONY: test
-test: need-go ## All of it: verify, unit tests, end-to-end tests on the simulated and on the real Ironic of Debian trixie
-	@hack/test.sh verify unit e2e ironic-trixie
+test: need-go ## All of it: verify, unit tests, fuzz targets, end-to-end tests on the simulated and on the real Ironic of Debian trixie
+	@hack/test.sh verify unit fuzz e2e ironic-trixie
 
 .PHONY: test-unit
 test-unit: need-go ## Tests of the packages, with the race detector
 	@hack/test.sh unit
+
+.PHONY: fuzz
+fuzz: need-go ## Give each parser of user input random text for FUZZTIME (30s)
+	@hack/fuzz.sh
 
 .PHONY: test-e2e
 test-e2e: need-go ## End-to-end tests on the simulated Ironic

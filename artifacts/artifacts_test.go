@@ -319,6 +319,47 @@ func TestActionsAreTheOperatorsAlone(t *testing.T) {
 	})
 }
 
+func TestRolesKnowEachKind(t *testing.T) {
+	kinds := []string{
+		"baremetalhosts", "baremetalswitches", "bmceventsubscriptions", "dataimages", "firmwareschemas", "hardwaredata", "hostclaims",
+		"hostdeploypolicies", "hostfirmwarecomponents", "hostfirmwaresettings", "hostnetworkattachments", "hostupdatepolicies", "preprovisioningimages",
+	}
+	forEach(t, func(t *testing.T, objs objects) {
+		// what the roles that aggregate into one of the cluster's give it
+		given := func(to, verb string) (resources []string) {
+			for _, role := range all[*rbacv1.ClusterRole](objs) {
+				for _, rule := range role.Rules {
+					if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+to] != "true" || !slices.Contains(rule.Verbs, verb) {
+						continue
+					}
+					for _, resource := range rule.Resources {
+						if !strings.Contains(resource, "/") {
+							resources = append(resources, resource)
+						}
+					}
+				}
+			}
+			slices.Sort(resources)
+			return resources
+		}
+		policies := func(resource string) bool { return strings.HasSuffix(resource, "policies") }
+		for _, test := range []struct {
+			to, verb string
+			want     []string
+		}{
+			{"view", "watch", kinds},
+			{"view", "create", nil},
+			{"edit", "watch", kinds},
+			{"edit", "create", slices.DeleteFunc(slices.Clone(kinds), policies)},
+			{"admin", "create", kinds},
+		} {
+			if diff := cmp.Diff(test.want, given(test.to, test.verb)); diff != "" {
+				t.Errorf("what %s may %s (- want, + got):\n%s", test.to, test.verb, diff)
+			}
+		}
+	})
+}
+
 func TestDockerfileSetsTheVersion(t *testing.T) {
 	content, err := os.ReadFile("../Dockerfile")
 	if err != nil {

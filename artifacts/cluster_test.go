@@ -123,6 +123,12 @@ func testRights(t *testing.T, client kubernetes.Interface) {
 		{"view edit admin", "", "watch", "metal3.io", "hardwaredata", team, ""},
 		{"edit admin", "view", "create", "metal3.io", "hardwaredata", team, ""},
 		{"edit admin", "view", "deletecollection", "metal3.io", "hardwaredata", team, ""},
+		{"view edit admin", "", "watch", "metal3.io", "hostdeploypolicies", team, ""},
+		{"edit admin", "view", "create", "metal3.io", "hostclaims", team, ""},
+		{"edit admin", "view", "patch", "metal3.io", "hostfirmwaresettings", team, "host"},
+		{"admin", "view edit", "create", "metal3.io", "hostdeploypolicies", team, ""},
+		{"admin", "view edit", "patch", "metal3.io", "hostupdatepolicies", team, "host"},
+		{"", "view edit admin", "patch", "metal3.io", "hostclaims/status", team, "claim"},
 
 		{server, "", "get", "", "secrets", team, "bmc"},
 		{server, "", "update", "", "secrets", team, "bmc"},

@@ -25,6 +25,7 @@ kube::codegen::gen_helpers --boilerplate "$BOILERPLATE" pkg/apis
 
 kube::codegen::gen_openapi \
   --boilerplate "$BOILERPLATE" \
+  --extra-pkgs k8s.io/apimachinery/pkg/util/intstr \
   --output-dir pkg/generated/openapi \
   --output-pkg "$MODULE/pkg/generated/openapi" \
   --output-model-name-file zz_generated.model_name.go \
@@ -32,8 +33,12 @@ kube::codegen::gen_openapi \
   --update-report \
   pkg/apis
 
+# Kinds whose plural is the singular.
+PLURALS=HardwareData:HardwareData,HostFirmwareComponents:HostFirmwareComponents,HostFirmwareSettings:HostFirmwareSettings
+
 kube::codegen::gen_client \
   --boilerplate "$BOILERPLATE" \
+  --plural-exceptions "$PLURALS" \
   --with-watch \
   --output-dir pkg/generated \
   --output-pkg "$MODULE/pkg/generated" \

@@ -120,7 +120,7 @@ func testDataTable(t *testing.T, s *server) {
 
 // testDataWatch uses the generated client, as other controllers do.
 func testDataWatch(t *testing.T, s *server) {
-	client := s.clientset().Metal3V1alpha1().HardwareDatas(namespace)
+	client := s.clientset().Metal3V1alpha1().HardwareData(namespace)
 	w, err := client.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=watched"})
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func testDataInformer(t *testing.T, s *server) {
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		t.Fatal("the informer does not sync")
 	}
-	if _, err := factory.Metal3().V1alpha1().HardwareDatas().Lister().HardwareDatas(namespace).Get("informed"); err != nil {
+	if _, err := factory.Metal3().V1alpha1().HardwareData().Lister().HardwareData(namespace).Get("informed"); err != nil {
 		t.Error(err)
 	}
 }

@@ -85,13 +85,30 @@ func testDiscovery(t *testing.T, s *server) {
 		slices.Sort(r.Verbs)
 		got[r.Name] = resource{r.Kind, r.SingularName, strings.Join(r.ShortNames, ","), strings.Join(r.Verbs, ",")}
 	}
+	const all = "create,delete,deletecollection,get,list,patch,update,watch"
 	want := map[string]resource{
-		"baremetalhosts":         {"BareMetalHost", "baremetalhost", "bmh,bmhost", "create,delete,deletecollection,get,list,patch,update,watch"},
-		"baremetalhosts/status":  {"BareMetalHost", "", "", "get,patch,update"},
+		"baremetalhosts":         {"BareMetalHost", "baremetalhost", "bmh,bmhost", all},
 		"baremetalhosts/power":   {"HostPower", "", "", "create,get"},
 		"baremetalhosts/inspect": {"HostInspection", "", "", "create,get"},
 		"baremetalhosts/retry":   {"HostRetry", "", "", "create"},
-		"hardwaredata":           {"HardwareData", "hardwaredata", "hd", "create,delete,deletecollection,get,list,patch,update,watch"},
+		"baremetalswitches":      {"BareMetalSwitch", "baremetalswitch", "bms", all},
+		"bmceventsubscriptions":  {"BMCEventSubscription", "bmceventsubscription", "bes,bmcevent", all},
+		"dataimages":             {"DataImage", "dataimage", "", all},
+		"firmwareschemas":        {"FirmwareSchema", "firmwareschema", "", all},
+		"hardwaredata":           {"HardwareData", "hardwaredata", "hd", all},
+		"hostclaims":             {"HostClaim", "hostclaim", "", all},
+		"hostdeploypolicies":     {"HostDeployPolicy", "hostdeploypolicy", "", all},
+		"hostfirmwarecomponents": {"HostFirmwareComponents", "hostfirmwarecomponents", "", all},
+		"hostfirmwaresettings":   {"HostFirmwareSettings", "hostfirmwaresettings", "hfs", all},
+		"hostnetworkattachments": {"HostNetworkAttachment", "hostnetworkattachment", "", all},
+		"hostupdatepolicies":     {"HostUpdatePolicy", "hostupdatepolicy", "", all},
+		"preprovisioningimages":  {"PreprovisioningImage", "preprovisioningimage", "ppimg", all},
+	}
+	for _, name := range []string{
+		"baremetalhosts", "baremetalswitches", "bmceventsubscriptions", "dataimages", "hostclaims", "hostdeploypolicies",
+		"hostfirmwarecomponents", "hostfirmwaresettings", "hostnetworkattachments", "preprovisioningimages",
+	} {
+		want[name+"/status"] = resource{want[name].Kind, "", "", "get,patch,update"}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(- want, + got):\n%s", diff)

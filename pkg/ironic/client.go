@@ -221,6 +221,9 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 	if err = json.Unmarshal(answer.Bytes(), r.into); err != nil {
 		return sc, &UnavailableError{Op: r.text, class: "not_ironic", Reason: "the answer is not what Ironic sends: " + err.Error(), Err: err}
 	}
+	if words, ok := r.into.(masked); ok {
+		words.mask()
+	}
 	return sc, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +25,8 @@ type APIError struct {
 	// Op is what was tried, such as "set power state of node N".
 	Op string
 
+	// said are those of the phrases that were in the answer as it came.
+	said []string
 	// foreign marks an answer that is not an application error of Ironic: a
 	// proxy's page, or an unknown URL. Its 404 does not say that a node is gone.
 	foreign bool
@@ -71,25 +73,39 @@ func IsBadRequest(err error) bool { return isStatus(err, http.StatusBadRequest) 
 // in a state that it starts from.
 func IsWrongState(err error) bool {
 	var api *APIError
-	return errors.As(err, &api) && (api.Status == http.StatusBadRequest || api.Status == http.StatusConflict) &&
-		strings.Contains(api.Message, "can not be performed on node")
+	return errors.As(err, &api) && (api.Status == http.StatusBadRequest || api.Status == http.StatusConflict) && api.says(inWrongState)
 }
 
 // IsLocked tells whether a conductor works on the node right now: the same
 // request may succeed a little later.
 func IsLocked(err error) bool {
-	return conflictSays(err, "is locked by host") ||
-		conflictSays(err, "while a state transition is in progress") ||
-		conflictSays(err, `while it is in state "inspecting"`)
+	return conflictSays(err, isLocked) || conflictSays(err, inTransition) || conflictSays(err, isInspecting)
 }
 
 // IsDuplicate tells whether a node of that name or UUID, or a port of that MAC
 // address, exists already.
-func IsDuplicate(err error) bool { return conflictSays(err, "already exists") }
+func IsDuplicate(err error) bool { return conflictSays(err, exists) }
 
 func conflictSays(err error, words string) bool {
 	var api *APIError
-	return errors.As(err, &api) && api.Status == http.StatusConflict && strings.Contains(api.Message, words)
+	return errors.As(err, &api) && api.Status == http.StatusConflict && api.says(words)
+}
+
+// Ironic's words that decisions hang on.
+const (
+	inWrongState = "can not be performed on node"
+	isLocked     = "is locked by host"
+	inTransition = "while a state transition is in progress"
+	isInspecting = `while it is in state "inspecting"`
+	exists       = "already exists"
+)
+
+var phrases = []string{inWrongState, isLocked, inTransition, isInspecting, exists}
+
+// says tells whether a phrase was in the answer. It may be no longer in the
+// message, where a password of "host" was struck out.
+func (e *APIError) says(phrase string) bool {
+	return slices.Contains(e.said, phrase) || strings.Contains(e.Message, phrase)
 }
 
 func isStatus(err error, status int) bool {
@@ -195,7 +211,8 @@ func roundedFor(d time.Duration) string {
 // answerError makes the error of an answer other than success.
 func answerError(op string, status int, body []byte, secrets []string) *APIError {
 	message, foreign := decodeMessage(body)
-	return &APIError{Op: op, Status: status, Message: withoutSecrets(message, secrets), foreign: foreign}
+	said := slices.DeleteFunc(slices.Clone(phrases), func(phrase string) bool { return !strings.Contains(message, phrase) })
+	return &APIError{Op: op, Status: status, Message: withoutSecrets(message, secrets), said: said, foreign: foreign}
 }
 
 // decodeMessage finds Ironic's own words in an error body, which has one of
@@ -237,17 +254,4 @@ func decodeMessage(body []byte) (message string, foreign bool) {
 	default:
 		return fault.Title, true
 	}
-}
-
-// echoedPatch is how Ironic repeats a JSON patch that it cannot apply, values
-// and passwords included.
-var echoedPatch = regexp.MustCompile(`(?s)(Couldn't apply patch) '.*'\. (Reason:)`)
-
-// withoutSecrets removes what must not be shown from Ironic's words.
-func withoutSecrets(message string, secrets []string) string {
-	message = echoedPatch.ReplaceAllString(message, "$1. $2")
-	for _, secret := range secrets {
-		message = strings.ReplaceAll(message, secret, "******")
-	}
-	return message
 }

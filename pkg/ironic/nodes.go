@@ -237,7 +237,7 @@ func (c *Client) Validate(ctx context.Context, uuid string, interfaces ...string
 	var wrong []string
 	for _, name := range interfaces {
 		if v, ok := verdicts[name]; ok && v.Result != nil && !*v.Result {
-			wrong = append(wrong, name+": "+v.Reason)
+			wrong = append(wrong, name+": "+maskPasswords(v.Reason))
 		}
 	}
 	return wrong, nil

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -63,7 +62,7 @@ type Patch struct {
 func (c *Client) CreateNode(ctx context.Context, create NodeCreate) (*Node, error) {
 	r := request{
 		op: "CreateNode", text: "create node " + firstOf(create.Name, create.UUID), method: http.MethodPost, path: "nodes",
-		secrets: secretsIn(create.DriverInfo),
+		secrets: slices.Concat(secretsIn(create.DriverInfo), secretsIn(create.InstanceInfo), contentsOf(create.NetworkData)),
 	}
 	r.build = func(v Version) (url.Values, any, error) {
 		body := create
@@ -100,11 +99,7 @@ func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []Patc
 		if p.Path == "/driver" {
 			query = url.Values{"reset_interfaces": {"True"}}
 		}
-		if key, ok := strings.CutPrefix(p.Path, "/driver_info/"); ok {
-			secrets = append(secrets, secretsIn(map[string]any{key: p.Value})...)
-		} else if info, ok := p.Value.(map[string]any); ok {
-			secrets = append(secrets, secretsIn(info)...)
-		}
+		secrets = append(secrets, secretsOf(p)...)
 	}
 	return c.writeNode(ctx, request{
 		op: "UpdateNode", text: "update node " + idOrName, method: http.MethodPatch, path: nodePath(idOrName),
@@ -116,6 +111,19 @@ func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []Patc
 			return query, steps, nil
 		},
 	})
+}
+
+// secretsOf returns what must not be shown of a step of a patch.
+func secretsOf(p Patch) []string {
+	part, key, _ := strings.Cut(strings.TrimPrefix(p.Path, "/"), "/")
+	switch info, whole := p.Value.(map[string]any); {
+	case part == "network_data":
+		return contentsOf(p.Value)
+	case whole:
+		return secretsIn(info)
+	default:
+		return secretsIn(map[string]any{key: p.Value})
+	}
 }
 
 // ownPowerSupply goes with each patch. Ironic 29.0.5 makes a node its own
@@ -152,27 +160,6 @@ func (c *Client) DeleteNode(ctx context.Context, idOrName string) error {
 func needsVersion(op, what string, minor int, v Version) error {
 	return &APIError{Op: op, Status: http.StatusBadRequest,
 		Message: fmt.Sprintf("%s needs Ironic API 1.%d, this Ironic offers %s", what, minor, v)}
-}
-
-// secretsIn returns the values of driver_info that must never be shown, the
-// longest first so that one within another is covered too.
-func secretsIn(driverInfo map[string]any) []string {
-	var secrets []string
-	for key, value := range driverInfo {
-		text, ok := value.(string)
-		if !ok || text == "" {
-			continue
-		}
-		key = strings.ToLower(key)
-		for _, word := range []string{"password", "secret", "token", "key", "community"} {
-			if strings.Contains(key, word) {
-				secrets = append(secrets, text)
-				break
-			}
-		}
-	}
-	sort.Slice(secrets, func(i, j int) bool { return len(secrets[i]) > len(secrets[j]) })
-	return secrets
 }
 
 func firstOf(values ...string) string {

@@ -38,7 +38,7 @@ func (c *Client) SetProvisionState(ctx context.Context, idOrName string, target 
 		Target ProvisionTarget `json:"target"`
 		ProvisionOptions
 	}{target, options}
-	return c.put(ctx, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body)
+	return c.put(ctx, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, contentsOf(options.ConfigDrive)...)
 }
 
 // SetPowerState asks for a change of power. Success says that Ironic has begun:
@@ -75,12 +75,13 @@ func (c *Client) ClearMaintenance(ctx context.Context, idOrName string) error {
 	})
 }
 
-func (c *Client) put(ctx context.Context, op, text, idOrName, path string, body any) error {
+func (c *Client) put(ctx context.Context, op, text, idOrName, path string, body any, secrets ...string) error {
 	if idOrName == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
 		op: op, text: text + " of node " + idOrName, method: http.MethodPut, path: nodePath(idOrName, path),
-		build: func(Version) (url.Values, any, error) { return nil, body, nil },
+		secrets: secrets,
+		build:   func(Version) (url.Values, any, error) { return nil, body, nil },
 	})
 }

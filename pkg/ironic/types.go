@@ -6,6 +6,7 @@ package ironic
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -129,6 +130,15 @@ type Node struct {
 
 // IsOwnParent tells whether Ironic has made the node its own parent.
 func (n *Node) IsOwnParent() bool { return n.ParentNode != "" && n.ParentNode == n.UUID }
+
+// NodeName is the name of the node that is made for a name in a namespace.
+func NodeName(namespace, name string) string { return namespace + "~" + name }
+
+// IsAnothers tells whether the node was made for another name or namespace. Who may
+// write a host could otherwise have it point at the machine of somebody else.
+func (n *Node) IsAnothers(namespace, name string) bool {
+	return strings.Contains(n.Name, "~") && n.Name != NodeName(namespace, name)
+}
 
 // Registration is what Ironic was told of a node.
 // Passwords in DriverInfo read as asterisks.

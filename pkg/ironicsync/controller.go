@@ -2,7 +2,6 @@ package ironicsync
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -413,5 +412,5 @@ func jittered(d time.Duration) time.Duration {
 
 // nodeName is the name of a host's node in Ironic.
 func nodeName(host *metal3.BareMetalHost) string {
-	return fmt.Sprintf("%s~%s", host.Namespace, host.Name)
+	return ironic.NodeName(host.Namespace, host.Name)
 }

@@ -55,6 +55,9 @@ func (c *Controller) givenHardware(ctx context.Context, host *metal3.BareMetalHo
 		klog.FromContext(ctx).Error(err, "The annotation with hardware details cannot be read and is dropped", "annotation", metal3.HardwareDetailsAnnotation)
 		return nil, nil
 	}
+	if details == nil {
+		return nil, nil // the annotation is empty
+	}
 	return details, c.putHardware(ctx, host, details)
 }
 

@@ -155,9 +155,18 @@ func nextOfAvailable(s Situation) Step {
 // settingsDiffer tells whether the host has to be prepared anew.
 func settingsDiffer(host *metal3.BareMetalHost) bool {
 	saved := &host.Status.Provisioning
-	return saved.BootMode != host.Spec.BootMode ||
+	return bootMode(saved.BootMode) != bootMode(host.Spec.BootMode) ||
 		!equality.Semantic.DeepEqual(saved.RootDeviceHints, deploy.RootDeviceHints(host)) ||
 		!equality.Semantic.DeepEqual(saved.RAID, host.Spec.RAID)
+}
+
+// bootMode: an empty one stands for UEFI, and is what the Bare Metal Operator saved
+// as UEFI in the hosts that were taken over from it.
+func bootMode(mode metal3.BootMode) metal3.BootMode {
+	if mode == "" {
+		return metal3.UEFI
+	}
+	return mode
 }
 
 func nextOfProvisioning(s Situation) Step {

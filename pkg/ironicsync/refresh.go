@@ -355,6 +355,9 @@ func (r *Refresher) ask(ctx context.Context, host *metal3.BareMetalHost) (Observ
 	if err != nil {
 		return Observation{}, err
 	}
+	if node.IsAnothers(host.Namespace, host.Name) {
+		return Observation{}, nil
+	}
 	return r.withInventory(ctx, host, node), nil
 }
 
@@ -455,6 +458,9 @@ func (r *Refresher) recordMany(ctx context.Context, hosts []metal3.BareMetalHost
 		c := change{host: &hosts[i], seen: Observation{Node: nodeOf(&hosts[i]), CallbackTimeout: r.CallbackTimeout}}
 		if c.host.Status.Provisioning.ID == "" {
 			continue
+		}
+		if node := c.seen.Node; node != nil && node.IsAnothers(c.host.Namespace, c.host.Name) {
+			c.seen.Node = nil
 		}
 		if c.seen.Node != nil && inventories < inventoriesPerBulk && NeedsInventory(c.host, c.seen.Node) {
 			c.inspected = true

@@ -153,6 +153,11 @@ func (c *Controller) foundDuplicate(ctx context.Context, host *metal3.BareMetalH
 	if err != nil {
 		return err
 	}
+	if node.IsAnothers(host.Namespace, host.Name) {
+		// The host was created with the status of another one, or got it since.
+		klog.FromContext(ctx).Info("The node is that of another host, and the host gets one of its own", "node", node.UUID, "name", node.Name)
+		return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = uuid.NewString() })
+	}
 	if node.UUID == host.Status.Provisioning.ID {
 		return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
 	}

@@ -11,10 +11,13 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/keymutex"
@@ -63,7 +66,22 @@ type contents struct {
 
 // NewSecrets returns Secrets on a cluster's clients.
 func NewSecrets(client kubernetes.Interface, meta metadata.Interface) *Secrets {
-	informer := metadatainformer.NewFilteredMetadataInformer(meta, corev1.SchemeGroupVersion.WithResource("secrets"), metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	all := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets"))
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return all.List(quiet(ctx), options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return all.Watch(quiet(ctx), options)
+		},
+	}, meta), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
+	// kubectl apply leaves the whole Secret in an annotation.
+	_ = informer.SetTransform(func(obj any) (any, error) { // fails only once it runs
+		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			m.Annotations, m.ManagedFields = nil, nil
+		}
+		return obj, nil
+	})
 	s := &Secrets{client: client, informer: informer, claims: keymutex.NewHashed(0), contents: map[string]contents{}}
 	_, _ = rand.Read(s.key[:]) // never fails
 	return s
@@ -103,7 +121,7 @@ func (s *Secrets) Look(ctx context.Context, namespace, name string) error {
 	if watched == "" || !ok || !newer(watched, known.last) {
 		return nil
 	}
-	secret, err := s.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	secret, err := s.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
 	if err != nil {
 		return ignoreNotFound(err)
 	}
@@ -128,9 +146,24 @@ func (s *Secrets) note(secret *corev1.Secret) (since string) {
 	return now.since
 }
 
+// credentialsIn returns what a Secret has for a BMC, and the keys that it lacks.
+func credentialsIn(secret *corev1.Secret) (username, password string, missing []string) {
+	username = strings.TrimSpace(string(secret.Data[metal3.SecretUsernameKey]))
+	password = strings.TrimSpace(string(secret.Data[metal3.SecretPasswordKey]))
+	if username == "" {
+		missing = append(missing, metal3.SecretUsernameKey)
+	}
+	if password == "" {
+		missing = append(missing, metal3.SecretPasswordKey)
+	}
+	return username, password, missing
+}
+
 // Claim reads the credentials of host and marks the Secret as the host's: the
 // label by which Secrets of hosts are found, an owner reference so that it goes
-// with the host, and a finalizer so that it stays until the host is gone.
+// with the host, and a finalizer so that it stays until the host is gone. A Secret
+// without credentials of a BMC is left as it is: whoever may create hosts, and no
+// more, could have any Secret deleted with a host otherwise.
 func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Credentials, error) {
 	key := host.Namespace + "/" + host.Spec.BMC.CredentialsName
 	s.claims.LockKey(key)
@@ -138,26 +171,15 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	var secret *corev1.Secret
 	err := s.modify(ctx, host.Namespace, host.Spec.BMC.CredentialsName, func(sec *corev1.Secret) bool {
 		secret = sec
-		return claim(sec, host)
+		_, _, missing := credentialsIn(sec)
+		return len(missing) == 0 && claim(sec, host)
 	})
 	if err != nil {
 		return Credentials{}, err
 	}
-	since := s.note(secret)
-	c := Credentials{
-		Username: strings.TrimSpace(string(secret.Data[metal3.SecretUsernameKey])),
-		Password: strings.TrimSpace(string(secret.Data[metal3.SecretPasswordKey])),
-		Version:  secret.ResourceVersion,
-		Since:    since,
-	}
+	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret)}
 	var missing []string
-	if c.Username == "" {
-		missing = append(missing, "username")
-	}
-	if c.Password == "" {
-		missing = append(missing, "password")
-	}
-	if missing != nil {
+	if c.Username, c.Password, missing = credentialsIn(secret); missing != nil {
 		return Credentials{Version: c.Version}, &incompleteError{fmt.Sprintf("Secret %q has no %s: it needs the keys username and password of the BMC", secret.Name, strings.Join(missing, " and no "))}
 	}
 	return c, nil
@@ -199,15 +221,19 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 // modify reads the Secret, lets change change it and writes it if change says so.
 // The Secret that change saw last carries the resulting resourceVersion.
 func (s *Secrets) modify(ctx context.Context, namespace, name string, change func(*corev1.Secret) bool) error {
+	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
+		// Not asked for: in a path, it might be that of something else.
+		return apierrors.NewNotFound(corev1.Resource("secrets"), name)
+	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		secret, err := s.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		secret, err := s.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		if !change(secret) {
 			return nil
 		}
-		written, err := s.client.CoreV1().Secrets(namespace).Update(ctx, secret, metav1.UpdateOptions{})
+		written, err := s.client.CoreV1().Secrets(namespace).Update(quiet(ctx), secret, metav1.UpdateOptions{})
 		if err != nil {
 			return err
 		}

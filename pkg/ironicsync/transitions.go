@@ -119,7 +119,7 @@ func begin(host *metal3.BareMetalHost, state metal3.ProvisioningState) error {
 	if value, has := host.Annotations[metal3.StatusAnnotation]; has {
 		if host.Status.LastUpdated.IsZero() {
 			var restored *metal3.BareMetalHostStatus
-			if restored, err = metal3.ParseStatusAnnotation(value); err == nil {
+			if restored, err = metal3.ParseStatusAnnotation(value); restored != nil {
 				hardware := host.Status.HardwareDetails
 				host.Status = *restored
 				if host.Status.HardwareDetails == nil {

@@ -30,3 +30,15 @@ func TestBeginRestoresStatus(t *testing.T) {
 		t.Errorf("next is %s, want Register", got)
 	}
 }
+
+// An empty annotation is accepted, and has nothing to restore.
+func TestBeginWithEmptyStatus(t *testing.T) {
+	host := newHost(annotated(metal3.StatusAnnotation, ""))
+	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
+	if err := begin(host, metal3.StateRegistering); err != nil {
+		t.Fatal(err)
+	}
+	if hasAnnotation(host, metal3.StatusAnnotation) || host.Status.Provisioning.State != metal3.StateRegistering {
+		t.Errorf("%+v, %+v", host.ObjectMeta, host.Status.Provisioning)
+	}
+}

@@ -80,7 +80,7 @@ func (f *fleet) prepare(ctx context.Context) error {
 		return err
 	}
 	f.hosts = hosts.Metal3V1alpha1().BareMetalHosts(fleetNamespace)
-	f.hardware = hosts.Metal3V1alpha1().HardwareDatas(fleetNamespace)
+	f.hardware = hosts.Metal3V1alpha1().HardwareData(fleetNamespace)
 	core, err := kubernetes.NewForConfig(unlimited(shared.kube.Admin.Config))
 	if err != nil {
 		return err

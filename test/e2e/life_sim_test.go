@@ -46,7 +46,7 @@ func TestLifeWithRamdisk(t *testing.T) {
 	if host.Spec.Architecture != "x86_64" {
 		t.Errorf("spec.architecture is %q", host.Spec.Architecture)
 	}
-	data, err := s.hosts.Metal3V1alpha1().HardwareDatas(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+	data, err := s.hosts.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestLifeWithRamdisk(t *testing.T) {
 	isOn(t, b, false)
 	gone := time.Now()
 	eventually(t, ctx, 80*time.Second, func() string { // the garbage collector takes it
-		data, err := s.hosts.Metal3V1alpha1().HardwareDatas(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+		data, err := s.hosts.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}

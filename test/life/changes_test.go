@@ -18,7 +18,7 @@ func TestImageChangedWhileProvisioned(t *testing.T) {
 	h.states()
 	url, checksum := s.machines.AddFile("second.raw", []byte("the second image\n"))
 	h.wantImageAt(url, checksum)
-	bmh := h.wait(90*time.Second, "provisioned with the second image", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait(patience, "provisioned with the second image", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateProvisioned && bmh.Status.Provisioning.Image.URL == url
 	})
 	h.expectStates(metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned)

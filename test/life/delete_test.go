@@ -3,7 +3,6 @@ package life
 import (
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,15 +17,15 @@ import (
 
 // goes deletes a host and asserts what has to be true afterwards, whatever it was
 // in before: nothing of it in Ironic, its Secret free, the machine off.
-func (h *host) goes(limit time.Duration) {
+func (h *host) goes() {
 	h.t.Helper()
 	h.delete()
-	h.isGone(limit)
+	h.isGone()
 }
 
-func (h *host) isGone(limit time.Duration) {
+func (h *host) isGone() {
 	h.t.Helper()
-	h.gone(limit)
+	h.gone()
 	if _, err := s.ironic.Operator().Node(h.ctx, h.ns+"~"+h.name); !testbed.IsNotFound(err) {
 		h.t.Errorf("Ironic still has its node: %v", err)
 	}
@@ -49,30 +48,31 @@ func TestDeleteWhileRegistering(t *testing.T) {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, faulty(fault))
-			h.wait(30*time.Second, "known to Ironic", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.Ironic != nil })
-			h.goes(100 * time.Second)
+			h.wait(patience, "known to Ironic", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.Ironic != nil })
+			h.goes()
 		})
 	}
 	t.Run("no Secret", func(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, withSecret("none"))
-		h.failed(30*time.Second, metal3.RegistrationError, "none")
-		h.goes(20 * time.Second)
+		h.failed(patience, metal3.RegistrationError, "none")
+		h.goes()
 	})
 }
 
 func TestDeleteWhileInspecting(t *testing.T) {
 	t.Parallel()
+	needsInspection(t)
 	h := newHost(t, faulty(bmcsim.SilentInspection))
 	h.ironicIn(ironic.InspectWait)
-	h.goes(60 * time.Second)
+	h.goes()
 }
 
 func TestDeleteWhilePreparing(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, faulty(bmcsim.SilentRamdisk), notInspected)
 	h.ironicIn(ironic.CleanWait)
-	h.goes(60 * time.Second)
+	h.goes()
 }
 
 func TestDeleteWhenAvailable(t *testing.T) {
@@ -80,17 +80,17 @@ func TestDeleteWhenAvailable(t *testing.T) {
 	h := newHost(t)
 	h.available()
 	h.states()
-	h.goes(60 * time.Second)
+	h.goes()
 	h.wrote(0)
 	if got := h.states(); slices.Contains(got, metal3.StateDeprovisioning) {
 		t.Errorf("the watcher saw %q", got)
 	}
 	// Kubernetes' garbage collector takes what the host owns; it is in no hurry.
-	h.eventually(90*time.Second, func() string {
+	h.eventually(patience, func() string {
 		if _, err := s.core.CoreV1().Secrets(h.ns).Get(h.ctx, h.name+"-bmc", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return "its Secret is still there"
 		}
-		if _, err := s.hosts.Metal3V1alpha1().HardwareDatas(h.ns).Get(h.ctx, h.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return "its HardwareData is still there"
 		}
 		return ""
@@ -102,7 +102,7 @@ func TestDeleteWhileDeploying(t *testing.T) {
 	h := newHost(t, notInspected)
 	h.available()
 	h.deploying()
-	h.goes(90 * time.Second)
+	h.goes()
 	h.wrote(0)
 }
 
@@ -112,7 +112,7 @@ func TestDeleteWhenProvisioned(t *testing.T) {
 	h.provisioned()
 	steps := len(h.machine.Steps())
 	h.states()
-	h.goes(90 * time.Second)
+	h.goes()
 	if done := h.machine.Steps()[steps:]; !slices.Contains(done, "clean erase_devices_metadata") {
 		t.Errorf("the disks of a deleted host were not cleaned: %q", done)
 	}
@@ -128,7 +128,7 @@ func TestDeleteWhileDeprovisioning(t *testing.T) {
 	h.ironicIn(ironic.CleanWait)
 	h.delete()
 	h.mend(bmcsim.SilentRamdisk)
-	h.isGone(90 * time.Second)
+	h.isGone()
 }
 
 func TestDeleteAfterErrors(t *testing.T) {
@@ -144,9 +144,12 @@ func TestDeleteAfterErrors(t *testing.T) {
 	} {
 		t.Run(string(test.fault), func(t *testing.T) {
 			t.Parallel()
+			if test.fault == bmcsim.InspectionFails {
+				needsInspection(t)
+			}
 			h := newHost(t, append(test.with, faulty(test.fault))...)
-			h.failed(60*time.Second, test.kind, "simulated fault")
-			h.goes(60 * time.Second)
+			h.failed(patience, test.kind, "simulated fault")
+			h.goes()
 		})
 	}
 }
@@ -158,7 +161,7 @@ func TestDeleteWithSilentBMC(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.RefuseConnections)
 	h.delete()
-	h.gone(150 * time.Second)
+	h.gone()
 }
 
 // Cleaning that fails does not keep a host for ever.
@@ -168,10 +171,10 @@ func TestDeleteWithFailingCleaning(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.CleanStepFails)
 	h.delete()
-	h.wait(60*time.Second, "shows why", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.ProvisioningError })
+	h.wait(patience, "shows why", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.ProvisioningError })
 	h.mend(bmcsim.CleanStepFails)
 	h.retry()
-	h.isGone(60 * time.Second)
+	h.isGone()
 }
 
 func TestDeleteWithoutSecret(t *testing.T) {
@@ -186,7 +189,7 @@ func TestDeleteWithoutSecret(t *testing.T) {
 	if _, err := secrets.Patch(h.ctx, h.name+"-bmc", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	h.goes(90 * time.Second)
+	h.goes()
 }
 
 // A namespace goes with all that is in it, and its machines are cleaned.
@@ -199,12 +202,12 @@ func TestDeleteNamespace(t *testing.T) {
 	if err := s.core.CoreV1().Namespaces().Delete(h.ctx, h.ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.isGone(90 * time.Second)
-	other.isGone(30 * time.Second)
+	h.isGone()
+	other.isGone()
 	if done := h.machine.Steps()[steps:]; !slices.Contains(done, "clean erase_devices_metadata") {
 		t.Errorf("the disks of a deleted host were not cleaned: %q", done)
 	}
-	h.eventually(60*time.Second, func() string {
+	h.eventually(patience, func() string {
 		ns, err := s.core.CoreV1().Namespaces().Get(h.ctx, h.ns, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
@@ -219,8 +222,8 @@ func TestDeleteBlockedDeployment(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned, withImage, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.UserData = &corev1.SecretReference{Name: "never"}
 	})
-	h.failed(60*time.Second, metal3.ProvisioningError, `Secret "never"`)
-	h.goes(60 * time.Second)
+	h.failed(patience, metal3.ProvisioningError, `Secret "never"`)
+	h.goes()
 }
 
 // A host that must not be switched off stays on.
@@ -230,9 +233,9 @@ func TestDeleteWithoutPowerOff(t *testing.T) {
 		t.Skip("Ironic 21.4 knows no disable_power_off")
 	}
 	h := newHost(t, external, runsAlready, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) { h.Spec.DisablePowerOff = true })
-	h.in(60*time.Second, metal3.StateExternallyProvisioned)
+	h.in(patience, metal3.StateExternallyProvisioned)
 	h.delete()
-	h.gone(30 * time.Second)
+	h.gone()
 	h.nodeGone()
 	h.untouched()
 	if h.machine.Power() != bmcsim.On {

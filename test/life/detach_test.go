@@ -18,7 +18,7 @@ const (
 // detached waits until a host is out of Ironic, in the state that it had.
 func (h *host) detached(state metal3.ProvisioningState) {
 	h.t.Helper()
-	h.wait(30*time.Second, "detached", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "detached", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusDetached && bmh.Status.Provisioning.State == state
 	})
 	h.nodeGone()
@@ -102,7 +102,7 @@ func TestDeleteDetached(t *testing.T) {
 	h.annotate(metal3.DetachedAnnotation, "")
 	h.detached(metal3.StateProvisioned)
 	h.delete()
-	h.gone(20 * time.Second)
+	h.gone()
 	if h.machine.Power() != bmcsim.On || len(h.machine.Boots()) != boots {
 		t.Errorf("the machine of a detached host was touched: %+v", h.machine.PowerHistory())
 	}
@@ -122,7 +122,7 @@ func TestDeleteDetachedDelayed(t *testing.T) {
 	})
 	steps := len(h.machine.Steps())
 	h.annotateNot(metal3.DetachedAnnotation)
-	h.isGone(90 * time.Second)
+	h.isGone()
 	if len(h.machine.Steps()) == steps {
 		t.Error("the disks of the deleted host were not cleaned")
 	}

@@ -16,7 +16,7 @@ func TestDeploymentFails(t *testing.T) {
 	h.states()
 	h.fault(bmcsim.DeployStepFails)
 	h.wantImage()
-	bmh := h.wait(90*time.Second, "available with the error", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait(patience, "available with the error", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError
 	})
 	h.expectStates(metal3.StateAvailable, metal3.StateProvisioning, metal3.StateDeprovisioning, metal3.StateAvailable)
@@ -42,9 +42,9 @@ func TestImageNotFound(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned)
 	h.available()
 	h.wantImageAt(s.machines.FileURL("missing.raw"), s.machines.FileChecksum(bmcsim.ImageFile))
-	h.failed(60*time.Second, metal3.ProvisioningError, "missing.raw")
+	h.failed(patience, metal3.ProvisioningError, "missing.raw")
 	h.wantImage()
-	bmh := h.wait(60*time.Second, "provisioned", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait(patience, "provisioned", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateProvisioned && bmh.Status.ErrorMessage == ""
 	})
 	if bmh.Status.ProvisioningFailCount != 0 || bmh.Status.Provisioning.Image.URL != s.machines.FileURL(bmcsim.ImageFile) {
@@ -58,7 +58,7 @@ func TestWrongChecksum(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned)
 	h.available()
 	h.wantImageAt(s.machines.FileURL(bmcsim.ImageFile), s.machines.FileChecksum(bmcsim.KernelFile))
-	h.wait(60*time.Second, "available with the error", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "available with the error", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError
 	})
 	h.failed(0, metal3.ProvisioningError, "failed to verify against checksum")
@@ -97,9 +97,9 @@ func TestBMCSilentWhileDeploying(t *testing.T) {
 	image := h.deploying()
 	h.fault(bmcsim.RefuseConnections)
 	image.release()
-	h.wait(60*time.Second, "shows an error", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "shows an error", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusError
 	})
 	h.mend(bmcsim.RefuseConnections)
-	h.in(2*time.Minute, metal3.StateProvisioned)
+	h.in(patience, metal3.StateProvisioned)
 }

@@ -20,7 +20,7 @@ func leftRegistering(bmh *metal3.BareMetalHost) bool {
 func TestPasswordMended(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, withSecret("mine"))
-	h.failed(15*time.Second, metal3.RegistrationError, `Secret "mine"`)
+	h.failed(patience, metal3.RegistrationError, `Secret "mine"`)
 
 	h.secret("mine", map[string]string{"username": h.machine.Username(), "password": "not-the-password"})
 	bmh := h.wait(30*time.Second, "shows that the password is wrong", func(bmh *metal3.BareMetalHost) bool {
@@ -52,7 +52,7 @@ func TestBMCSilentWhileRegistering(t *testing.T) {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, faulty(fault), notInspected, notCleaned)
-			bmh := h.failed(100*time.Second, metal3.RegistrationError, "")
+			bmh := h.failed(patience, metal3.RegistrationError, "")
 			if !strings.Contains(bmh.Status.ErrorMessage, strings.TrimPrefix(h.machine.URL(), "http://")) {
 				t.Errorf("the error does not name the BMC: %q", bmh.Status.ErrorMessage)
 			}
@@ -65,11 +65,12 @@ func TestBMCSilentWhileRegistering(t *testing.T) {
 
 func TestBMCSilentWhileInspecting(t *testing.T) {
 	t.Parallel()
+	needsInspection(t)
 	h := newHost(t, faulty(bmcsim.SilentInspection))
 	h.ironicIn(ironic.InspectWait)
 	h.fault(bmcsim.RefuseConnections)
 	h.mend(bmcsim.SilentInspection)
-	h.wait(60*time.Second, "shows an error", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "shows an error", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusError
 	})
 	h.mend(bmcsim.RefuseConnections)
@@ -83,8 +84,9 @@ func TestBMCSilentWhileInspecting(t *testing.T) {
 // when somebody asks for that.
 func TestInspectionFails(t *testing.T) {
 	t.Parallel()
+	needsInspection(t)
 	h := newHost(t, faulty(bmcsim.InspectionFails))
-	bmh := h.failed(60*time.Second, metal3.InspectionError, "simulated fault inspection-fails")
+	bmh := h.failed(patience, metal3.InspectionError, "simulated fault inspection-fails")
 	if bmh.Status.Provisioning.State != metal3.StateInspecting || bmh.Status.ErrorCount != 1 {
 		t.Errorf("state %q, errorCount %d", bmh.Status.Provisioning.State, bmh.Status.ErrorCount)
 	}
@@ -100,7 +102,7 @@ func TestInspectionFails(t *testing.T) {
 func TestCleaningFails(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, faulty(bmcsim.CleanStepFails), notInspected)
-	bmh := h.failed(60*time.Second, metal3.PreparationError, "simulated fault clean-step-fails")
+	bmh := h.failed(patience, metal3.PreparationError, "simulated fault clean-step-fails")
 	if bmh.Status.Provisioning.State != metal3.StatePreparing {
 		t.Errorf("state %q", bmh.Status.Provisioning.State)
 	}
@@ -119,12 +121,12 @@ func TestPowerCommandIgnored(t *testing.T) {
 	h.available()
 	h.fault(bmcsim.IgnorePower)
 	h.patch(`{"spec":{"online":true}}`)
-	bmh := h.failed(40*time.Second, metal3.PowerManagementError, "power on")
+	bmh := h.failed(patience, metal3.PowerManagementError, "power on")
 	if bmh.Status.PoweredOn || bmh.Status.Provisioning.State != metal3.StateAvailable {
 		t.Errorf("on is %t, state %q", bmh.Status.PoweredOn, bmh.Status.Provisioning.State)
 	}
 	h.mend(bmcsim.IgnorePower)
 	h.retry()
-	h.power(20*time.Second, bmcsim.On)
+	h.power(bmcsim.On)
 	h.available()
 }

@@ -83,10 +83,10 @@ func TestErrorEvents(t *testing.T) {
 	h.tells("Warning PowerManagementError")
 	h.mend(bmcsim.IgnorePower)
 	h.retry()
-	h.power(20*time.Second, bmcsim.On)
+	h.power(bmcsim.On)
 	h.fault(bmcsim.DeployStepFails)
 	h.wantImage()
-	h.wait(60*time.Second, "available with the error", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "available with the error", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError
 	})
 	for key, event := range h.tells("Warning ProvisioningError") {

@@ -3,7 +3,6 @@ package life
 import (
 	"slices"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -29,7 +28,7 @@ func TestHardwareByAnnotation(t *testing.T) {
 	if _, still := bmh.Annotations[metal3.HardwareDetailsAnnotation]; still {
 		t.Error("the annotation is still there")
 	}
-	data, err := s.hosts.Metal3V1alpha1().HardwareDatas(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
+	data, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
 	if err != nil || data.Spec.HardwareDetails.Hostname != "given" {
 		t.Errorf("HardwareData is %+v: %v", data, err)
 	}
@@ -40,11 +39,12 @@ func TestHardwareByAnnotation(t *testing.T) {
 // asks for one.
 func TestHardwareDataBeforehand(t *testing.T) {
 	t.Parallel()
+	needsInspection(t)
 	h := newHost(t, annotated(metal3.PausedAnnotation, ""), notCleaned)
 	data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: metal3.HardwareDataSpec{
 		HardwareDetails: &metal3.HardwareDetails{Hostname: "known", CPU: metal3.CPU{Arch: "x86_64", Count: 2}},
 	}}
-	if _, err := s.hosts.Metal3V1alpha1().HardwareDatas(h.ns).Create(h.ctx, data, metav1.CreateOptions{}); err != nil {
+	if _, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Create(h.ctx, data, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)
@@ -56,7 +56,7 @@ func TestHardwareDataBeforehand(t *testing.T) {
 	h.inspected(0)
 
 	h.annotate(metal3.InspectAnnotation, "")
-	bmh = h.wait(60*time.Second, "inspected", func(bmh *metal3.BareMetalHost) bool {
+	bmh = h.wait(patience, "inspected", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.HardwareDetails.Hostname != "known" && bmh.Status.Provisioning.State == metal3.StateAvailable
 	})
 	if hw := bmh.Status.HardwareDetails; hw.CPU.Count != 32 || len(hw.NIC) == 0 {
@@ -68,12 +68,13 @@ func TestHardwareDataBeforehand(t *testing.T) {
 // An available host is inspected anew by annotation and by kubectl's POST.
 func TestInspectedAgain(t *testing.T) {
 	t.Parallel()
+	needsInspection(t)
 	h := newHost(t, notCleaned)
 	h.available()
 	h.inspected(1)
 	again := func(what string) {
 		t.Helper()
-		h.wait(60*time.Second, "inspected "+what, func(bmh *metal3.BareMetalHost) bool {
+		h.wait(patience, "inspected "+what, func(bmh *metal3.BareMetalHost) bool {
 			_, asked := bmh.Annotations[metal3.InspectAnnotation]
 			return !asked && !bmh.Status.OperationHistory.Inspect.End.IsZero() && bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.PoweredOn
 		})
@@ -86,7 +87,7 @@ func TestInspectedAgain(t *testing.T) {
 	if _, err := h.api.Inspect(h.ctx, h.name, &metal3.HostInspection{}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.wait(20*time.Second, "inspecting", func(bmh *metal3.BareMetalHost) bool { return slices.Contains(h.seenSoFar(), metal3.StateInspecting) })
+	h.wait(patience, "inspecting", func(bmh *metal3.BareMetalHost) bool { return slices.Contains(h.seenSoFar(), metal3.StateInspecting) })
 	again("by POST")
 	h.inspected(3)
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +63,9 @@ func TestChecksums(t *testing.T) {
 // registry.
 func TestOCIImage(t *testing.T) {
 	t.Parallel()
+	if s.release == "bookworm" {
+		t.Skip("Ironic 21.4 knows no oci://")
+	}
 	content := []byte("an image in a registry\n")
 	url := s.machines.AddOCIImage("linux", content)
 	registry, _, _ := strings.Cut(strings.TrimPrefix(url, "oci://"), "/")
@@ -79,7 +81,7 @@ func TestOCIImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)
-	h.failed(90*time.Second, metal3.ProvisioningError, "")
+	h.failed(patience, metal3.ProvisioningError, "")
 	h.wrote(0)
 	h.patchSecret("pull", config(bmcsim.RegistryPassword))
 	h.retry()
@@ -106,15 +108,15 @@ func TestLiveISO(t *testing.T) {
 	h.wrote(0)
 	boots := len(h.machine.Boots())
 	h.patch(`{"spec":{"online":false}}`)
-	h.power(20*time.Second, bmcsim.Off)
+	h.power(bmcsim.Off)
 	h.patch(`{"spec":{"online":true}}`)
-	h.power(20*time.Second, bmcsim.On)
+	h.power(bmcsim.On)
 	if got := h.machine.Boots()[boots:]; len(got) != 1 || got[0].Running != bmcsim.RunningLiveISO {
 		t.Errorf("switched on again the machine booted %+v", got)
 	}
 
 	h.patch(`{"spec":{"userData":null,"image":{"url":%q,"checksum":%q,"checksumType":"sha256","format":"raw"}}}`, s.machines.FileURL(bmcsim.ImageFile), s.machines.FileChecksum(bmcsim.ImageFile))
-	h.wait(90*time.Second, "provisioned with an image", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "provisioned with an image", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateProvisioned && bmh.Status.Provisioning.Image.URL == s.machines.FileURL(bmcsim.ImageFile)
 	})
 	h.wrote(1)
@@ -161,7 +163,7 @@ func TestUnknownCustomDeploy(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.CustomDeploy = &metal3.CustomDeploy{Method: "install_nothing"}
 	})
-	h.failed(60*time.Second, metal3.ProvisioningError, "install_nothing")
+	h.failed(patience, metal3.ProvisioningError, "install_nothing")
 	h.patch(`{"spec":{"customDeploy":{"method":"install_coreos"}}}`)
 	h.provisioned()
 }
@@ -172,15 +174,18 @@ func TestVirtualMedia(t *testing.T) {
 	h := newHost(t, virtualMedia, withImage)
 	bmh := h.provisioned()
 	h.expectStates(metal3.StateRegistering, metal3.StateInspecting, metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned)
-	if bmh.Status.HardwareDetails == nil || h.machine.Running() != bmcsim.RunningDisk {
+	if s.inspects() && bmh.Status.HardwareDetails == nil || h.machine.Running() != bmcsim.RunningDisk {
 		t.Errorf("hardware %+v, the machine runs %v", bmh.Status.HardwareDetails, h.machine.Running())
 	}
 	h.wrote(1)
 	h.patch(`{"spec":{"image":null}}`)
 	h.available()
 	h.delete()
-	h.isGone(60 * time.Second)
-	ramdisks := 0
+	h.isGone()
+	ramdisks, want := 0, 3 // to clean, write, clean
+	if s.inspects() {
+		want++
+	}
 	for _, boot := range h.machine.Boots() {
 		switch boot.Running {
 		case bmcsim.RunningRamdisk:
@@ -192,7 +197,7 @@ func TestVirtualMedia(t *testing.T) {
 			t.Errorf("the ramdisk was booted for good: %+v", boot)
 		}
 	}
-	if ramdisks < 4 { // to inspect, clean, write, clean
+	if ramdisks < want {
 		t.Errorf("the ramdisk was booted %d times: %+v", ramdisks, h.machine.Boots())
 	}
 	if media := h.machine.VirtualMedia(); media != "" {

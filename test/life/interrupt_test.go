@@ -14,11 +14,12 @@ const forceReboot = `{"force":true}`
 // A forced reboot aborts an inspection that does not get on, and begins another.
 func TestForcedRebootWhileInspecting(t *testing.T) {
 	t.Parallel()
+	needsInspection(t)
 	h := newHost(t, faulty(bmcsim.SilentInspection), notCleaned)
 	h.ironicIn(ironic.InspectWait)
 	boots := len(h.machine.Boots())
 	h.annotate(metal3.RebootAnnotation, forceReboot)
-	h.wait(60*time.Second, "inspected anew", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "inspected anew", func(bmh *metal3.BareMetalHost) bool {
 		_, asked := bmh.Annotations[metal3.RebootAnnotation]
 		return !asked && len(h.machine.Boots()) > boots && bmh.Status.Ironic.ProvisionState == string(ironic.InspectWait)
 	})
@@ -34,7 +35,7 @@ func TestForcedRebootWhileDeploying(t *testing.T) {
 	image := h.deploying()
 	h.states()
 	h.annotate(metal3.RebootAnnotation, forceReboot)
-	h.wait(60*time.Second, "aborted", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "aborted", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State != metal3.StateProvisioning && h.machine.Running() != bmcsim.RunningRamdisk
 	})
 	image.release()
@@ -70,13 +71,14 @@ func TestOfflineWhileDeploying(t *testing.T) {
 	h.patch(`{"spec":{"online":false}}`)
 	image.release()
 	h.provisioned()
-	h.power(20*time.Second, bmcsim.Off)
+	h.power(bmcsim.Off)
 	h.wrote(1)
 }
 
 // An annotation that asks for an inspection waits until the host is available.
 func TestInspectionWaitsForImage(t *testing.T) {
 	t.Parallel()
+	needsInspection(t)
 	h := newHost(t, notCleaned, withImage)
 	h.provisioned()
 	h.states()
@@ -84,7 +86,7 @@ func TestInspectionWaitsForImage(t *testing.T) {
 	h.stays(3*time.Second, "provisioned", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.Provisioning.State == metal3.StateProvisioned })
 	h.inspected(1)
 	h.patch(`{"spec":{"image":null}}`)
-	h.wait(60*time.Second, "inspected again", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "inspected again", func(bmh *metal3.BareMetalHost) bool {
 		_, asked := bmh.Annotations[metal3.InspectAnnotation]
 		return !asked && bmh.Status.Provisioning.State == metal3.StateAvailable
 	})
@@ -99,7 +101,7 @@ func TestSettingsChangedWhenAvailable(t *testing.T) {
 	h.available()
 	h.states()
 	h.patch(`{"spec":{"rootDeviceHints":{"deviceName":"/dev/nvme0n1"},"bootMode":"legacy"}}`)
-	bmh := h.wait(60*time.Second, "prepared", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait(patience, "prepared", func(bmh *metal3.BareMetalHost) bool {
 		hints := bmh.Status.Provisioning.RootDeviceHints
 		return hints != nil && hints.DeviceName == "/dev/nvme0n1" && bmh.Status.Provisioning.State == metal3.StateAvailable
 	})

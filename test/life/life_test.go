@@ -3,7 +3,6 @@ package life
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,19 +16,10 @@ import (
 func TestWholeLife(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	bmh := h.in(90*time.Second, metal3.StateAvailable)
+	bmh := h.in(patience, metal3.StateAvailable)
 	h.expectStates(metal3.StateRegistering, metal3.StateInspecting, metal3.StatePreparing, metal3.StateAvailable)
-	if hw := bmh.Status.HardwareDetails; hw == nil || len(hw.NIC) == 0 || len(hw.Storage) == 0 || hw.CPU.Count == 0 {
-		t.Fatalf("hardware is %+v", hw)
-	} else if hw.NIC[0].LLDP == nil || hw.NIC[0].LLDP.SwitchSystemName == "" || len(hw.NIC[0].VLANs) == 0 {
-		t.Errorf("nothing of what the switch told: %+v", hw.NIC[0])
-	}
-	if bmh.Spec.Architecture != "x86_64" || bmh.Status.HardwareProfile != "unknown" {
-		t.Errorf("architecture %q, profile %q", bmh.Spec.Architecture, bmh.Status.HardwareProfile)
-	}
-	data, err := s.hosts.Metal3V1alpha1().HardwareDatas(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
-	if err != nil || data.Spec.HardwareDetails.Hostname != bmh.Status.HardwareDetails.Hostname {
-		t.Errorf("HardwareData: %v, %+v", err, data)
+	if s.inspects() {
+		h.knowsHardware(bmh)
 	}
 
 	h.secret("user-data", map[string]string{"userData": "#cloud-config\nhostname: one\n"})
@@ -37,7 +27,7 @@ func TestWholeLife(t *testing.T) {
 	h.secret("meta-data", map[string]string{"metaData": "rack: r7\nname: another\n"})
 	h.patch(`{"spec":{"userData":{"name":"user-data","namespace":%q},"networkData":{"name":"network-data"},"metaData":{"name":"meta-data"}}}`, h.ns)
 	h.wantImage()
-	bmh = h.in(90*time.Second, metal3.StateProvisioned)
+	bmh = h.in(patience, metal3.StateProvisioned)
 	h.expectStates(metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned)
 	if h.machine.Running() != bmcsim.RunningDisk || h.machine.Writes() != 1 {
 		t.Errorf("the machine runs %v after %d writes", h.machine.Running(), h.machine.Writes())
@@ -63,12 +53,29 @@ func TestWholeLife(t *testing.T) {
 	}
 
 	h.patch(`{"spec":{"image":null}}`)
-	h.in(90*time.Second, metal3.StateAvailable)
+	h.in(patience, metal3.StateAvailable)
 	h.expectStates(metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable)
 
 	h.delete()
-	h.gone(60 * time.Second)
+	h.gone()
 	if h.machine.Running() != bmcsim.RunningNothing {
 		t.Errorf("the machine of a deleted host runs %v", h.machine.Running())
+	}
+}
+
+// knowsHardware asserts what an inspection leaves behind.
+func (h *host) knowsHardware(bmh *metal3.BareMetalHost) {
+	h.t.Helper()
+	if hw := bmh.Status.HardwareDetails; hw == nil || len(hw.NIC) == 0 || len(hw.Storage) == 0 || hw.CPU.Count == 0 {
+		h.t.Fatalf("hardware is %+v", hw)
+	} else if hw.NIC[0].LLDP == nil || hw.NIC[0].LLDP.SwitchSystemName == "" || len(hw.NIC[0].VLANs) == 0 {
+		h.t.Errorf("nothing of what the switch told: %+v", hw.NIC[0])
+	}
+	if bmh.Spec.Architecture != "x86_64" || bmh.Status.HardwareProfile != "unknown" {
+		h.t.Errorf("architecture %q, profile %q", bmh.Spec.Architecture, bmh.Status.HardwareProfile)
+	}
+	data, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
+	if err != nil || data.Spec.HardwareDetails.Hostname != bmh.Status.HardwareDetails.Hostname {
+		h.t.Errorf("HardwareData: %v, %+v", err, data)
 	}
 }

@@ -3,7 +3,6 @@ package life
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,18 +38,19 @@ func TestPaused(t *testing.T) {
 		t.Errorf("a paused host became %+v", bmh.Status)
 	}
 	h.annotateNot(metal3.PausedAnnotation)
-	h.isGone(90 * time.Second)
+	h.isGone()
 }
 
 // As clusterctl moves a host to another cluster, whose Ironic knows nothing of it:
 // it is created paused, with the status in an annotation, and then goes on.
 func TestMoved(t *testing.T) {
 	t.Parallel()
+	needsInspection(t)
 	old := newHost(t, withImage)
 	old.secret("user-data", map[string]string{"userData": "#cloud-config\n"})
 	old.provisioned()
 	boots := len(old.machine.Boots())
-	data, err := s.hosts.Metal3V1alpha1().HardwareDatas(old.ns).Get(old.ctx, old.name, metav1.GetOptions{})
+	data, err := s.hosts.Metal3V1alpha1().HardwareData(old.ns).Get(old.ctx, old.name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestMoved(t *testing.T) {
 	before := old.get()
 	old.patch(`{"metadata":{"finalizers":null}}`)
 	old.delete()
-	old.gone(20 * time.Second)
+	old.gone()
 	operator := s.ironic.Operator()
 	if err := operator.SetMaintenance(old.ctx, before.Status.Provisioning.ID, true, "moved"); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestMoved(t *testing.T) {
 	}}, Spec: before.Spec}
 	moved.Spec.BMC.CredentialsName = "moved-bmc"
 	h.create(moved)
-	if _, err := s.hosts.Metal3V1alpha1().HardwareDatas(h.ns).Create(h.ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: data.Spec}, metav1.CreateOptions{}); err != nil {
+	if _, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Create(h.ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: data.Spec}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)

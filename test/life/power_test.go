@@ -17,9 +17,9 @@ func TestOnline(t *testing.T) {
 	h.available()
 	for range 2 {
 		h.patch(`{"spec":{"online":false}}`)
-		h.power(40*time.Second, bmcsim.Off)
+		h.power(bmcsim.Off)
 		h.patch(`{"spec":{"online":true}}`)
-		h.power(40*time.Second, bmcsim.On)
+		h.power(bmcsim.On)
 		h.wantImage()
 		h.provisioned()
 	}
@@ -46,28 +46,28 @@ func TestOfflineHostIsNotProvisioned(t *testing.T) {
 func TestSwitchedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(60*time.Second, metal3.StateExternallyProvisioned)
+	h.in(patience, metal3.StateExternallyProvisioned)
 	boots := len(h.machine.Boots())
 	h.machine.SetPower(bmcsim.Off)
-	h.eventually(40*time.Second, func() string {
+	h.eventually(patience, func() string {
 		if len(h.machine.Boots()) == boots {
 			return "the machine was not switched on again"
 		}
 		return ""
 	})
-	h.power(40*time.Second, bmcsim.On)
+	h.power(bmcsim.On)
 	h.patch(`{"spec":{"online":false}}`)
-	h.power(40*time.Second, bmcsim.Off)
+	h.power(bmcsim.Off)
 	h.machine.SetPower(bmcsim.On)
-	h.wait(40*time.Second, "is seen on", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.PoweredOn || h.machine.Power() == bmcsim.Off })
-	h.power(40*time.Second, bmcsim.Off)
+	h.wait(patience, "is seen on", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.PoweredOn || h.machine.Power() == bmcsim.Off })
+	h.power(bmcsim.Off)
 }
 
 // The annotation reboots once and goes; one with a key holds the host off.
 func TestRebootAnnotation(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(60*time.Second, metal3.StateExternallyProvisioned)
+	h.in(patience, metal3.StateExternallyProvisioned)
 	for _, test := range []struct{ value, by string }{
 		{"", "GracefulShutdown"},
 		{`{"mode":"soft"}`, "GracefulShutdown"},
@@ -75,7 +75,7 @@ func TestRebootAnnotation(t *testing.T) {
 	} {
 		boots, changes := len(h.machine.Boots()), len(h.machine.PowerHistory())
 		h.annotate(metal3.RebootAnnotation, test.value)
-		h.wait(60*time.Second, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+		h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
 			_, asked := bmh.Annotations[metal3.RebootAnnotation]
 			return !asked && len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn
 		})
@@ -87,29 +87,29 @@ func TestRebootAnnotation(t *testing.T) {
 	boots := len(h.machine.Boots())
 	h.annotate(metal3.RebootAnnotationPrefix+"fence", `{"mode":"hard"}`)
 	h.annotate(metal3.RebootAnnotationPrefix+"other", "")
-	h.power(40*time.Second, bmcsim.Off)
+	h.power(bmcsim.Off)
 	h.annotateNot(metal3.RebootAnnotationPrefix + "other")
 	h.stays(7*time.Second, "held off", func(bmh *metal3.BareMetalHost) bool {
 		_, held := bmh.Annotations[metal3.RebootAnnotationPrefix+"fence"]
 		return held && h.machine.Power() == bmcsim.Off
 	})
 	h.annotateNot(metal3.RebootAnnotationPrefix + "fence")
-	h.power(40*time.Second, bmcsim.On)
+	h.power(bmcsim.On)
 	if got := len(h.machine.Boots()); got != boots+1 {
 		t.Errorf("the machine booted %d times, want once", got-boots)
 	}
-	h.in(40*time.Second, metal3.StateExternallyProvisioned)
+	h.in(patience, metal3.StateExternallyProvisioned)
 }
 
 // An operating system that does not shut down when it is asked to: hard does it.
 func TestHardRebootOfHungSystem(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(60*time.Second, metal3.StateExternallyProvisioned)
+	h.in(patience, metal3.StateExternallyProvisioned)
 	h.fault(bmcsim.IgnoreSoftPower)
 	boots := len(h.machine.Boots())
 	h.annotate(metal3.RebootAnnotation, `{"mode":"hard"}`)
-	h.wait(60*time.Second, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
 		_, asked := bmh.Annotations[metal3.RebootAnnotation]
 		return !asked && len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn
 	})
@@ -122,11 +122,11 @@ func TestRebootWithoutPowerOff(t *testing.T) {
 		t.Skip("Ironic 21.4 knows no disable_power_off")
 	}
 	h := newHost(t, external, runsAlready, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) { h.Spec.DisablePowerOff = true })
-	h.in(60*time.Second, metal3.StateExternallyProvisioned)
+	h.in(patience, metal3.StateExternallyProvisioned)
 	for _, value := range []string{"", `{"mode":"hard"}`} {
 		boots := len(h.machine.Boots())
 		h.annotate(metal3.RebootAnnotation, value)
-		h.wait(60*time.Second, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+		h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
 			_, asked := bmh.Annotations[metal3.RebootAnnotation]
 			return !asked && len(h.machine.Boots()) == boots+1 && bmh.Status.Ironic.TargetPowerState == ""
 		})
@@ -151,7 +151,7 @@ func TestPowerActions(t *testing.T) {
 	}
 	settled := func(want bmcsim.Power, changes int) {
 		t.Helper()
-		h.power(40*time.Second, want)
+		h.power(want)
 		if online := h.get().Spec.Online; online != (want == bmcsim.On) {
 			t.Errorf("spec.online is %t with the power %s", online, want)
 		}
@@ -165,7 +165,7 @@ func TestPowerActions(t *testing.T) {
 
 	boots := len(h.machine.Boots())
 	act(metal3.HostPowerSpec{Action: metal3.PowerActionReboot, Mode: metal3.PowerModeHard})
-	h.wait(40*time.Second, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
 		return len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn && bmh.Status.Ironic.TargetPowerState == ""
 	})
 	h.provisioned()
@@ -181,7 +181,7 @@ func TestRebootOfAvailableHost(t *testing.T) {
 	h.annotate(metal3.RebootAnnotation, "")
 	h.stays(3*time.Second, "not rebooted", func(*metal3.BareMetalHost) bool { return len(h.machine.Boots()) == boots })
 	h.annotate(metal3.RebootAnnotation, `{"force":true,"mode":"hard"}`)
-	h.wait(60*time.Second, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
 		_, asked := bmh.Annotations[metal3.RebootAnnotation]
 		return !asked && len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn
 	})

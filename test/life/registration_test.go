@@ -48,7 +48,7 @@ func TestCredentialsRotated(t *testing.T) {
 		t.Errorf("the machine booted %d times more", got-boots)
 	}
 	h.patch(`{"spec":{"online":false}}`)
-	h.power(30*time.Second, bmcsim.Off)
+	h.power(bmcsim.Off)
 }
 
 // As long as a host is registering, its BMC's address may be corrected; also to
@@ -67,7 +67,7 @@ func TestBMCAddressCorrected(t *testing.T) {
 			h := newHost(t, notInspected, notCleaned, func(h *metal3.BareMetalHost, m *bmcsim.Machine) {
 				h.Spec.BMC.Address = strings.Replace(m.Address(), m.Name(), "another", 1)
 			})
-			h.failed(30*time.Second, metal3.RegistrationError, "")
+			h.failed(patience, metal3.RegistrationError, "")
 			h.patch(`{"spec":{"bmc":{"address":%q}}}`, test.address(h.machine))
 			h.wait(12*time.Second, "registered", leftRegistering)
 			h.available()
@@ -82,7 +82,7 @@ func TestBMCAddressCorrected(t *testing.T) {
 		h := newHost(t, notInspected, notCleaned, func(h *metal3.BareMetalHost, m *bmcsim.Machine) {
 			h.Spec.BMC.Address = "ipmi://127.0.0.1:1"
 		})
-		h.failed(60*time.Second, metal3.RegistrationError, "")
+		h.failed(patience, metal3.RegistrationError, "")
 		h.patch(`{"spec":{"bmc":{"address":%q}}}`, h.machine.Address())
 		h.wait(12*time.Second, "registered", leftRegistering)
 		h.available()
@@ -98,7 +98,7 @@ func TestBootMACConflict(t *testing.T) {
 	second := newHostIn(t, first.ctx, first.ns, "worker-1", notInspected, notCleaned, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.BootMACAddress = strings.ToUpper(first.machine.MAC())
 	})
-	bmh := second.failed(30*time.Second, metal3.RegistrationError, first.ns+"~"+first.name)
+	bmh := second.failed(patience, metal3.RegistrationError, first.ns+"~"+first.name)
 	if !strings.Contains(strings.ToLower(bmh.Status.ErrorMessage), first.machine.MAC()) {
 		t.Errorf("the error does not name the address: %q", bmh.Status.ErrorMessage)
 	}
@@ -106,7 +106,7 @@ func TestBootMACConflict(t *testing.T) {
 		t.Errorf("the first host is %s, error %q", bmh.Status.Provisioning.State, bmh.Status.ErrorMessage)
 	}
 	first.delete()
-	first.gone(60 * time.Second)
+	first.gone()
 	second.available()
 }
 

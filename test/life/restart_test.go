@@ -2,7 +2,6 @@ package life
 
 import (
 	"testing"
-	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
@@ -29,13 +28,13 @@ func TestServerKilledOnTheWayBack(t *testing.T) {
 	h.wrote(1)
 	h.patch(`{"spec":{"image":null}}`)
 	again()
-	h.wait(60*time.Second, "deprovisioning", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(patience, "deprovisioning", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateDeprovisioning || bmh.Status.Provisioning.State == metal3.StateAvailable
 	})
 	h.available()
 	h.delete()
 	again()
-	h.gone(60 * time.Second)
+	h.gone()
 	if h.machine.Power() != bmcsim.Off {
 		t.Error("the machine of a deleted host is on")
 	}

@@ -16,10 +16,10 @@ import (
 func TestBMCSilentWhenDone(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(60*time.Second, metal3.StateExternallyProvisioned)
+	h.in(patience, metal3.StateExternallyProvisioned)
 	h.ironicIn(ironic.Active)
 	h.fault(bmcsim.RefuseConnections)
-	bmh := h.failed(60*time.Second, metal3.PowerManagementError, "")
+	bmh := h.failed(patience, metal3.PowerManagementError, "")
 	if c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.ManageableCondition); c == nil || c.Reason != metal3.PowerFailureReason {
 		t.Errorf("condition %+v", c)
 	}
@@ -27,7 +27,7 @@ func TestBMCSilentWhenDone(t *testing.T) {
 		t.Errorf("state %q", bmh.Status.Provisioning.State)
 	}
 	h.mend(bmcsim.RefuseConnections)
-	h.in(60*time.Second, metal3.StateExternallyProvisioned)
+	h.in(patience, metal3.StateExternallyProvisioned)
 	h.untouched()
 }
 
@@ -38,9 +38,9 @@ func TestPowerCommandToSilentBMC(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.RefuseConnections)
 	h.patch(`{"spec":{"online":false}}`)
-	h.failed(60*time.Second, metal3.PowerManagementError, "")
+	h.failed(patience, metal3.PowerManagementError, "")
 	h.mend(bmcsim.RefuseConnections)
-	h.power(40*time.Second, bmcsim.Off)
+	h.power(bmcsim.Off)
 	h.provisioned()
 	h.wrote(1)
 }
@@ -51,7 +51,7 @@ func TestBMCSilentWhileDeprovisioning(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.RefuseConnections)
 	h.patch(`{"spec":{"image":null}}`)
-	h.failed(60*time.Second, metal3.ProvisioningError, "")
+	h.failed(patience, metal3.ProvisioningError, "")
 	h.mend(bmcsim.RefuseConnections)
 	h.available()
 }
@@ -63,7 +63,7 @@ func TestDeprovisioningFails(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.CleanStepFails)
 	h.patch(`{"spec":{"image":null}}`)
-	bmh := h.failed(60*time.Second, metal3.ProvisioningError, "simulated fault clean-step-fails")
+	bmh := h.failed(patience, metal3.ProvisioningError, "simulated fault clean-step-fails")
 	if bmh.Status.Provisioning.State != metal3.StateDeprovisioning {
 		t.Errorf("state %q", bmh.Status.Provisioning.State)
 	}
@@ -82,7 +82,7 @@ func TestSecretGoneWhenProvisioned(t *testing.T) {
 	h.provisioned()
 	h.states()
 	h.patch(`{"spec":{"bmc":{"credentialsName":"later"}}}`)
-	h.failed(20*time.Second, metal3.ProvisionedRegistrationError, `Secret "later"`)
+	h.failed(patience, metal3.ProvisionedRegistrationError, `Secret "later"`)
 	h.secret("later", map[string]string{"username": h.machine.Username(), "password": h.machine.Password()})
 	h.wait(12*time.Second, "mended", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorMessage == "" })
 	h.provisioned()

@@ -20,9 +20,9 @@ type KubeOptions struct {
 	Dir string
 	// BinDir has etcd, kube-apiserver and kubectl; bin/ of the checkout when empty.
 	BinDir string
-	// ControllerManager starts the controllers that delete namespaces and orphans
-	// and that fill the aggregated ClusterRoles (admin, edit and view are empty
-	// without them).
+	// ControllerManager starts the controllers that delete namespaces and orphans,
+	// that count for quotas, and that fill the aggregated ClusterRoles (admin, edit
+	// and view are empty without them).
 	ControllerManager bool
 }
 
@@ -108,7 +108,7 @@ func (k *Kube) start(ctx context.Context) error {
 		return err
 	}
 	if k.options.ControllerManager {
-		return k.startControllers(ctx)
+		return k.StartControllers(ctx)
 	}
 	return nil
 }
@@ -199,7 +199,10 @@ func (k *Kube) StopAPIServer() error {
 	return k.apiserver.kill()
 }
 
-func (k *Kube) startControllers(ctx context.Context) error {
+// StartControllers starts kube-controller-manager, where KubeOptions did not ask for
+// it: it looks for new kinds each half minute only, so what is to be there from the
+// beginning comes before it.
+func (k *Kube) StartControllers(ctx context.Context) error {
 	binary, err := program(k.options.BinDir, "kube-controller-manager", buildTools)
 	if err != nil {
 		return err
@@ -217,7 +220,7 @@ func (k *Kube) startControllers(ctx context.Context) error {
 		args: []string{
 			"--kubeconfig=" + identity.Kubeconfig,
 			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + k.path("kube-controller-manager"),
-			"--controllers=namespace-controller,garbage-collector-controller,clusterrole-aggregation-controller",
+			"--controllers=namespace-controller,garbage-collector-controller,resourcequota-controller,clusterrole-aggregation-controller",
 			"--leader-elect=false",
 		},
 	}.start()

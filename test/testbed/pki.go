@@ -77,7 +77,9 @@ func (a *authority) sign(template *x509.Certificate) (keyPair, *ecdsa.PrivateKey
 		return keyPair{}, nil, err
 	}
 	template.NotBefore = time.Now().Add(-time.Hour)
-	template.NotAfter = time.Now().Add(365 * 24 * time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(365 * 24 * time.Hour)
+	}
 	parent, signer := a.cert, a.key
 	if parent == nil {
 		parent, signer = template, key

@@ -194,6 +194,12 @@ func (s *Server) Kill() error { return s.run.kill() }
 // Alive tells whether the server's process is there.
 func (s *Server) Alive() bool { return s.run != nil && s.run.alive() }
 
+// PID is the server's process.
+func (s *Server) PID() int { return s.run.cmd.Process.Pid }
+
+// DataDir is where the embedded etcd is.
+func (s *Server) DataDir() string { return s.path("data") }
+
 // Pause stops the server's process in its tracks; Resume lets it go on.
 func (s *Server) Pause() error { return s.run.signal(syscall.SIGSTOP) }
 

@@ -10,6 +10,7 @@ import (
 	resource "k8s.io/apimachinery/pkg/api/resource"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
+	intstr "k8s.io/apimachinery/pkg/util/intstr"
 	version "k8s.io/apimachinery/pkg/version"
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
@@ -18,104 +19,181 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		v1alpha1.BIOS{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_BIOS(ref),
-		v1alpha1.BMCDetails{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref),
-		v1alpha1.BareMetalHost{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref),
-		v1alpha1.BareMetalHostList{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref),
-		v1alpha1.BareMetalHostSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref),
-		v1alpha1.BareMetalHostStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref),
-		v1alpha1.CPU{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_CPU(ref),
-		v1alpha1.CredentialsStatus{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_CredentialsStatus(ref),
-		v1alpha1.CustomDeploy{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref),
-		v1alpha1.DetachedAnnotationArguments{}.OpenAPIModelName(): schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref),
-		v1alpha1.Firmware{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_Firmware(ref),
-		v1alpha1.FirmwareConfig{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref),
-		v1alpha1.HardwareData{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HardwareData(ref),
-		v1alpha1.HardwareDataList{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref),
-		v1alpha1.HardwareDataSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref),
-		v1alpha1.HardwareDetails{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref),
-		v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref),
-		v1alpha1.HardwareSystemVendor{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref),
-		v1alpha1.HostInspection{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostInspection(ref),
-		v1alpha1.HostInspectionSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostInspectionSpec(ref),
-		v1alpha1.HostInspectionStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref),
-		v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref),
-		v1alpha1.HostPower{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_HostPower(ref),
-		v1alpha1.HostPowerSpec{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref),
-		v1alpha1.HostPowerStatus{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref),
-		v1alpha1.HostRetry{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_HostRetry(ref),
-		v1alpha1.HostRetrySpec{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref),
-		v1alpha1.HostRetryStatus{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
-		v1alpha1.Image{}.OpenAPIModelName():                       schema_pkg_apis_metal3_v1alpha1_Image(ref),
-		v1alpha1.IronicStatus{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref),
-		v1alpha1.LLDP{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_LLDP(ref),
-		v1alpha1.NIC{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_NIC(ref),
-		v1alpha1.NetworkInterface{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref),
-		v1alpha1.OperationHistory{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
-		v1alpha1.OperationMetric{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
-		v1alpha1.ProvisionStatus{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref),
-		v1alpha1.RAIDConfig{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
-		v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
-		v1alpha1.RootDeviceHints{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
-		v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
-		v1alpha1.Storage{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Storage(ref),
-		v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
-		v1alpha1.VLAN{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
-		resource.Quantity{}.OpenAPIModelName():                    schema_apimachinery_pkg_api_resource_Quantity(ref),
-		v1.APIGroup{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_APIGroup(ref),
-		v1.APIGroupList{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_APIGroupList(ref),
-		v1.APIResource{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_APIResource(ref),
-		v1.APIResourceList{}.OpenAPIModelName():                   schema_pkg_apis_meta_v1_APIResourceList(ref),
-		v1.APIVersions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_APIVersions(ref),
-		v1.ApplyOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_ApplyOptions(ref),
-		v1.Condition{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_Condition(ref),
-		v1.CreateOptions{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_CreateOptions(ref),
-		v1.DeleteOptions{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_DeleteOptions(ref),
-		v1.Duration{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Duration(ref),
-		v1.FieldSelectorRequirement{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
-		v1.FieldsV1{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_FieldsV1(ref),
-		v1.GetOptions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_GetOptions(ref),
-		v1.GroupKind{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_GroupKind(ref),
-		v1.GroupResource{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_GroupResource(ref),
-		v1.GroupVersion{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_GroupVersion(ref),
-		v1.GroupVersionForDiscovery{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
-		v1.GroupVersionKind{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_GroupVersionKind(ref),
-		v1.GroupVersionResource{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_GroupVersionResource(ref),
-		v1.InternalEvent{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_InternalEvent(ref),
-		v1.LabelSelector{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_LabelSelector(ref),
-		v1.LabelSelectorRequirement{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
-		v1.List{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_List(ref),
-		v1.ListMeta{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_ListMeta(ref),
-		v1.ListOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_ListOptions(ref),
-		v1.ManagedFieldsEntry{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
-		v1.MicroTime{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_MicroTime(ref),
-		v1.ObjectMeta{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_ObjectMeta(ref),
-		v1.OwnerReference{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_OwnerReference(ref),
-		v1.PartialObjectMetadata{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
-		v1.PartialObjectMetadataList{}.OpenAPIModelName():         schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
-		v1.Patch{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_Patch(ref),
-		v1.PatchOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_PatchOptions(ref),
-		v1.Preconditions{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_Preconditions(ref),
-		v1.RootPaths{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_RootPaths(ref),
-		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():         schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
-		v1.ShardInfo{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_ShardInfo(ref),
-		v1.Status{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_Status(ref),
-		v1.StatusCause{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_StatusCause(ref),
-		v1.StatusDetails{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_StatusDetails(ref),
-		v1.Table{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_Table(ref),
-		v1.TableColumnDefinition{}.OpenAPIModelName():             schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
-		v1.TableOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_TableOptions(ref),
-		v1.TableRow{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_TableRow(ref),
-		v1.TableRowCondition{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_TableRowCondition(ref),
-		v1.Time{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Time(ref),
-		v1.Timestamp{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_Timestamp(ref),
-		v1.TypeMeta{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_TypeMeta(ref),
-		v1.UpdateOptions{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_UpdateOptions(ref),
-		v1.WatchEvent{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_WatchEvent(ref),
-		runtime.RawExtension{}.OpenAPIModelName():                 schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
-		runtime.TypeMeta{}.OpenAPIModelName():                     schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
-		runtime.Unknown{}.OpenAPIModelName():                      schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
-		version.Info{}.OpenAPIModelName():                         schema_k8sio_apimachinery_pkg_version_Info(ref),
+		v1alpha1.AttachedImageReference{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref),
+		v1alpha1.BIOS{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_BIOS(ref),
+		v1alpha1.BMCDetails{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref),
+		v1alpha1.BMCEventSubscription{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref),
+		v1alpha1.BMCEventSubscriptionList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref),
+		v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionSpec(ref),
+		v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionStatus(ref),
+		v1alpha1.BareMetalHost{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref),
+		v1alpha1.BareMetalHostList{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref),
+		v1alpha1.BareMetalHostSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref),
+		v1alpha1.BareMetalHostStatus{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref),
+		v1alpha1.BareMetalSwitch{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref),
+		v1alpha1.BareMetalSwitchList{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref),
+		v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref),
+		v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref),
+		v1alpha1.CPU{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_CPU(ref),
+		v1alpha1.CredentialsStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_CredentialsStatus(ref),
+		v1alpha1.CustomDeploy{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref),
+		v1alpha1.DataImage{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_DataImage(ref),
+		v1alpha1.DataImageError{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_DataImageError(ref),
+		v1alpha1.DataImageList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageList(ref),
+		v1alpha1.DataImageSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref),
+		v1alpha1.DataImageStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref),
+		v1alpha1.DetachedAnnotationArguments{}.OpenAPIModelName():  schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref),
+		v1alpha1.Firmware{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Firmware(ref),
+		v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref),
+		v1alpha1.FirmwareConfig{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref),
+		v1alpha1.FirmwareSchema{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref),
+		v1alpha1.FirmwareSchemaList{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref),
+		v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref),
+		v1alpha1.FirmwareUpdate{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref),
+		v1alpha1.HardwareData{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HardwareData(ref),
+		v1alpha1.HardwareDataList{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref),
+		v1alpha1.HardwareDataSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref),
+		v1alpha1.HardwareDetails{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref),
+		v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref),
+		v1alpha1.HardwareSystemVendor{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref),
+		v1alpha1.HostClaim{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostClaim(ref),
+		v1alpha1.HostClaimList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref),
+		v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
+		v1alpha1.HostClaimSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref),
+		v1alpha1.HostClaimStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref),
+		v1alpha1.HostDeployPolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref),
+		v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
+		v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref),
+		v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref),
+		v1alpha1.HostFirmwareComponents{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref),
+		v1alpha1.HostFirmwareComponentsList{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref),
+		v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref),
+		v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(): schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref),
+		v1alpha1.HostFirmwareSettings{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref),
+		v1alpha1.HostFirmwareSettingsList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref),
+		v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsSpec(ref),
+		v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref),
+		v1alpha1.HostInspection{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostInspection(ref),
+		v1alpha1.HostInspectionSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostInspectionSpec(ref),
+		v1alpha1.HostInspectionStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref),
+		v1alpha1.HostNetworkAttachment{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref),
+		v1alpha1.HostNetworkAttachmentList{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref),
+		v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref),
+		v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref),
+		v1alpha1.HostPower{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostPower(ref),
+		v1alpha1.HostPowerSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref),
+		v1alpha1.HostPowerStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref),
+		v1alpha1.HostRetry{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostRetry(ref),
+		v1alpha1.HostRetrySpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref),
+		v1alpha1.HostRetryStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
+		v1alpha1.HostSelector{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostSelector(ref),
+		v1alpha1.HostSelectorRequirement{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref),
+		v1alpha1.HostUpdatePolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref),
+		v1alpha1.HostUpdatePolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref),
+		v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref),
+		v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref),
+		v1alpha1.Image{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_Image(ref),
+		v1alpha1.IronicStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref),
+		v1alpha1.LLDP{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_LLDP(ref),
+		v1alpha1.NIC{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_NIC(ref),
+		v1alpha1.NameValuePair{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref),
+		v1alpha1.NetworkInterface{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref),
+		v1alpha1.ObjectReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref),
+		v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
+		v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
+		v1alpha1.PreprovisioningImage{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref),
+		v1alpha1.PreprovisioningImageList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref),
+		v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref),
+		v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref),
+		v1alpha1.ProvisionStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref),
+		v1alpha1.RAIDConfig{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
+		v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
+		v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
+		v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
+		v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
+		v1alpha1.SettingSchema{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref),
+		v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
+		v1alpha1.Storage{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Storage(ref),
+		v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
+		v1alpha1.VLAN{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
+		resource.Quantity{}.OpenAPIModelName():                     schema_apimachinery_pkg_api_resource_Quantity(ref),
+		v1.APIGroup{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_APIGroup(ref),
+		v1.APIGroupList{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_APIGroupList(ref),
+		v1.APIResource{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIResource(ref),
+		v1.APIResourceList{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_APIResourceList(ref),
+		v1.APIVersions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIVersions(ref),
+		v1.ApplyOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_ApplyOptions(ref),
+		v1.Condition{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Condition(ref),
+		v1.CreateOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_CreateOptions(ref),
+		v1.DeleteOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_DeleteOptions(ref),
+		v1.Duration{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_Duration(ref),
+		v1.FieldSelectorRequirement{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
+		v1.FieldsV1{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_FieldsV1(ref),
+		v1.GetOptions{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_GetOptions(ref),
+		v1.GroupKind{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_GroupKind(ref),
+		v1.GroupResource{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_GroupResource(ref),
+		v1.GroupVersion{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_GroupVersion(ref),
+		v1.GroupVersionForDiscovery{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
+		v1.GroupVersionKind{}.OpenAPIModelName():                   schema_pkg_apis_meta_v1_GroupVersionKind(ref),
+		v1.GroupVersionResource{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_GroupVersionResource(ref),
+		v1.InternalEvent{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_InternalEvent(ref),
+		v1.LabelSelector{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_LabelSelector(ref),
+		v1.LabelSelectorRequirement{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
+		v1.List{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_List(ref),
+		v1.ListMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_ListMeta(ref),
+		v1.ListOptions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_ListOptions(ref),
+		v1.ManagedFieldsEntry{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
+		v1.MicroTime{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_MicroTime(ref),
+		v1.ObjectMeta{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_ObjectMeta(ref),
+		v1.OwnerReference{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_OwnerReference(ref),
+		v1.PartialObjectMetadata{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
+		v1.PartialObjectMetadataList{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
+		v1.Patch{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Patch(ref),
+		v1.PatchOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_PatchOptions(ref),
+		v1.Preconditions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_Preconditions(ref),
+		v1.RootPaths{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_RootPaths(ref),
+		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
+		v1.ShardInfo{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_ShardInfo(ref),
+		v1.Status{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_Status(ref),
+		v1.StatusCause{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_StatusCause(ref),
+		v1.StatusDetails{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_StatusDetails(ref),
+		v1.Table{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Table(ref),
+		v1.TableColumnDefinition{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
+		v1.TableOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_TableOptions(ref),
+		v1.TableRow{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_TableRow(ref),
+		v1.TableRowCondition{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_TableRowCondition(ref),
+		v1.Time{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_Time(ref),
+		v1.Timestamp{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Timestamp(ref),
+		v1.TypeMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_TypeMeta(ref),
+		v1.UpdateOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_UpdateOptions(ref),
+		v1.WatchEvent{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_WatchEvent(ref),
+		runtime.RawExtension{}.OpenAPIModelName():                  schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
+		runtime.TypeMeta{}.OpenAPIModelName():                      schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
+		runtime.Unknown{}.OpenAPIModelName():                       schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
+		intstr.IntOrString{}.OpenAPIModelName():                    schema_apimachinery_pkg_util_intstr_IntOrString(ref),
+		version.Info{}.OpenAPIModelName():                          schema_k8sio_apimachinery_pkg_version_Info(ref),
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AttachedImageReference is the image in a virtual drive.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"url": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the image came from. Empty while there is none.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"url"},
+			},
+		},
 	}
 }
 
@@ -185,6 +263,175 @@ func schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref common.ReferenceCallback) co
 					},
 				},
 				Required: []string{"address", "credentialsName"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BMCEventSubscription has the BMC of a host send its Redfish events to a URL. The spec cannot be changed: delete the subscription and create it again.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which events go where.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What became of the subscription.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName(), v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BMCEventSubscriptionList is a list of subscriptions.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The subscriptions.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.BMCEventSubscription{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.BMCEventSubscription{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BMCEventSubscriptionSpec says which events go where.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"hostName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The host whose events are wanted, in the namespace of the subscription. Required.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"destination": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The URL that the BMC sends the events to. It needs a path, be it only /. Required.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"context": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Any text, which comes back in each event.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"httpHeadersRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A Secret, in the namespace of the subscription, whose keys and values are HTTP headers that the BMC sends along.",
+							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/api/core/v1.SecretReference"},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BMCEventSubscriptionStatus is what became of a subscription.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"subscriptionID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name that the BMC gave the subscription.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"error": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why there is no subscription.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
 			},
 		},
 	}
@@ -371,13 +618,6 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 							Format:      "",
 						},
 					},
-					"disablePowerOff": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Never power the host off: reboot it instead. Only together with online.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
 					"consumerRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Who uses the host. A host with a consumer is taken.",
@@ -396,6 +636,13 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
 						},
 					},
+					"preprovisioningNetworkDataName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of a Secret with the network configuration of the ramdisk that inspects and deploys the host, where DHCP cannot be used.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"networkData": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A Secret with the network configuration of the deployed system, in its key networkData or value. Must be in the namespace of the host.",
@@ -406,31 +653,6 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 						SchemaProps: spec.SchemaProps{
 							Description: "A Secret with metadata for the deployed system, in its key metaData or value. Must be in the namespace of the host.",
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
-						},
-					},
-					"preprovisioningNetworkDataName": {
-						SchemaProps: spec.SchemaProps{
-							Description: "The name of a Secret with the network configuration of the ramdisk that inspects and deploys the host, where DHCP cannot be used.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"networkInterfaces": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "Network interfaces of the host and the networks to attach them to.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NetworkInterface{}.OpenAPIModelName()),
-									},
-								},
-							},
 						},
 					},
 					"description": {
@@ -456,14 +678,6 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 							Enum:        []interface{}{"disabled", "metadata"},
 						},
 					},
-					"inspectionMode": {
-						SchemaProps: spec.SchemaProps{
-							Description: "How the hardware is inspected: agent boots a ramdisk on the host, fast asks the BMC alone (Redfish and iDRAC only), disabled does neither. Empty is the same as agent.\n\nPossible enum values:\n - `\"agent\"` boots a ramdisk on the host.\n - `\"disabled\"` inspects nothing.\n - `\"fast\"` asks the BMC alone, without booting the host.",
-							Type:        []string{"string"},
-							Format:      "",
-							Enum:        []interface{}{"agent", "disabled", "fast"},
-						},
-					},
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A deploy procedure of a custom ramdisk, instead of writing an image or around it.",
@@ -475,6 +689,39 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 							Description: "The CPU architecture of the host, for instance x86_64 or aarch64. Filled in from the inspection when it is empty.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"disablePowerOff": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Never power the host off: reboot it instead. Only together with online.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"inspectionMode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How the hardware is inspected: agent boots a ramdisk on the host, fast asks the BMC alone (Redfish and iDRAC only), disabled does neither. Empty is the same as agent.\n\nPossible enum values:\n - `\"agent\"` boots a ramdisk on the host.\n - `\"disabled\"` inspects nothing.\n - `\"fast\"` asks the BMC alone, without booting the host.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"agent", "disabled", "fast"},
+						},
+					},
+					"networkInterfaces": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Network interfaces of the host and the networks to attach them to.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.NetworkInterface{}.OpenAPIModelName()),
+									},
+								},
+							},
 						},
 					},
 				},
@@ -536,12 +783,6 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							Ref:         ref(v1alpha1.ProvisionStatus{}.OpenAPIModelName()),
 						},
 					},
-					"lastAttemptedImage": {
-						SchemaProps: spec.SchemaProps{
-							Description: "The last image that was tried.",
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
-						},
-					},
 					"goodCredentials": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last BMC credentials that worked.",
@@ -595,6 +836,12 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							Format:      "int32",
 						},
 					},
+					"lastAttemptedImage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The last image that was tried.",
+							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -631,6 +878,216 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 		},
 		Dependencies: []string{
 			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HardwareDetails{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.IronicStatus{}.OpenAPIModelName(), v1alpha1.OperationHistory{}.OpenAPIModelName(), v1alpha1.ProvisionStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BareMetalSwitch is a network switch that hosts are plugged into, and how Ironic's networking service reaches it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the switch is and how to log in to it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What became of it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName(), v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BareMetalSwitchList is a list of switches.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The switches.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.BareMetalSwitch{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.BareMetalSwitch{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BareMetalSwitchSpec says where a switch is and how to log in to it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"address": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The IP address or host name of the switch's management interface.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"macAddress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The MAC address of the switch, as it names itself to the hosts by LLDP: hosts refer to the switch by it.",
+							Default:     "",
+							Pattern:     "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The driver that configures the switch. There is one: generic-switch.\n\nPossible enum values:\n - `\"generic-switch\"` is OpenStack's networking-generic-switch.",
+							Default:     "generic-switch",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"generic-switch"},
+						},
+					},
+					"deviceType": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The device type, as networking-generic-switch calls it, for instance netmiko_cisco_ios or netmiko_arista_eos.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"credentials": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The Secret with the credentials: username, and password or ssh-privatekey; admin-password, where privileged mode needs one.",
+							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The TCP port of the management interface. Empty takes the usual one of the device type.",
+							Minimum:     ptr.To[float64](1),
+							Maximum:     ptr.To[float64](65535),
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"disableCertificateVerification": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the certificate of the switch is not verified, where it speaks HTTPS. Insecure.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"address", "macAddress", "deviceType"},
+			},
+		},
+		Dependencies: []string{
+			"k8s.io/api/core/v1.SecretReference"},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BareMetalSwitchStatus is what became of a switch.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The state of the switch: Valid, once Ironic's configuration has it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -744,6 +1201,193 @@ func schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_DataImage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DataImage is an ISO image that the host with the same name has in a virtual drive beside what it boots from.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The name is that of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which image is wanted.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.DataImageSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which image is there.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.DataImageStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.DataImageSpec{}.OpenAPIModelName(), v1alpha1.DataImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_DataImageError(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DataImageError is what goes wrong with a data image.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How often it went wrong since the last success.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What went wrong last.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"count", "message"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_DataImageList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DataImageList is a list of data images.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The data images.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.DataImage{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.DataImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DataImageSpec says which image is wanted.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"url": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where to fetch the image: an http, https, ftp, gopher or oci URL.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"url"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DataImageStatus says which image is there.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"lastReconciled": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the drive was last looked after.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"attachedImage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The image in the drive.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.AttachedImageReference{}.OpenAPIModelName()),
+						},
+					},
+					"error": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What went wrong since the last success.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.DataImageError{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.AttachedImageReference{}.OpenAPIModelName(), v1alpha1.DataImageError{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -793,6 +1437,58 @@ func schema_pkg_apis_metal3_v1alpha1_Firmware(ref common.ReferenceCallback) comm
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FirmwareComponentStatus is the firmware of one component.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"component": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The component: bios, bmc, or nic: and the name of a network interface.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"initialVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The version when Ironic first saw it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"currentVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The version now.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"lastVersionFlashed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The version that was last written.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"updatedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When a version was last written. null before that.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"component", "initialVersion"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -800,6 +1496,13 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref common.ReferenceCallback
 				Description: "FirmwareConfig are BIOS settings of a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"virtualizationEnabled": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the CPU supports virtual machines.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"simultaneousMultithreadingEnabled": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether one core runs several threads.",
@@ -814,14 +1517,174 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref common.ReferenceCallback
 							Format:      "",
 						},
 					},
-					"virtualizationEnabled": {
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FirmwareSchema says which BIOS settings a model of machine has and what values they take. Hosts of the same model share it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the CPU supports virtual machines.",
-							Type:        []string{"boolean"},
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The HostFirmwareSettings of each host that has these settings are an owner.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The settings.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FirmwareSchemaList is a list of firmware schemas.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware schemas.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.FirmwareSchema{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.FirmwareSchema{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FirmwareSchemaSpec has the BIOS settings of a model of machine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"hardwareVendor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The vendor of the machine.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hardwareModel": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The model of the machine.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"schema": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The settings, by name.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.SettingSchema{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"schema"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.SettingSchema{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FirmwareUpdate is an update of one component.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"component": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The component: bios, bmc, or nic: and the name of a network interface.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"url": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where to fetch the firmware: an http, https, ftp, gopher or oci URL.",
+							Default:     "",
+							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 				},
+				Required: []string{"component", "url"},
 			},
 		},
 	}
@@ -1140,6 +2003,839 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref common.ReferenceCa
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_HostClaim(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostClaim asks for a host, of this or another namespace, and says what to make of it. Which namespaces may claim the hosts of a namespace is in that one's HostDeployPolicy.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which host is wanted, and what of it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostClaimSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which host it is.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostClaimStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostClaimSpec{}.OpenAPIModelName(), v1alpha1.HostClaimStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostClaimList is a list of host claims.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The host claims.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HostClaim{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostClaim{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostClaimNamespaces chooses namespaces.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"names": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The names of the namespaces.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"nameMatches": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A regular expression that the name must match. It is not anchored: prod also matches not-production; ^prod$ matches nothing else.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hasLabels": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Labels that the namespace must have, all of them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.NameValuePair{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.NameValuePair{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostClaimSpec says which host is wanted, and what of it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"poweredOn": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the host has to be powered on.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The image to provision the host with. Setting it starts the provisioning.",
+							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+						},
+					},
+					"userData": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A Secret, in the namespace of the claim, with user data for the first boot, for instance of cloud-init.",
+							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
+						},
+					},
+					"networkData": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A Secret, in the namespace of the claim, with the network configuration for the first boot.",
+							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
+						},
+					},
+					"metaData": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A Secret, in the namespace of the claim, with metadata for the first boot.",
+							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
+						},
+					},
+					"customDeploy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A deploy procedure of a custom ramdisk, in place of an image.",
+							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
+						},
+					},
+					"hostSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which hosts come into question. Empty takes any.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostSelector{}.OpenAPIModelName()),
+						},
+					},
+					"consumerRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What uses the host, for instance a Machine of Cluster API.",
+							Ref:         ref("k8s.io/api/core/v1.ObjectReference"),
+						},
+					},
+					"failureDomain": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The failure domain that is preferred: hosts whose label infrastructure.cluster.x-k8s.io/failure-domain has this value.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"poweredOn"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.CustomDeploy{}.OpenAPIModelName(), v1alpha1.HostSelector{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference"},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostClaimStatus says which host it is.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"lastUpdated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the status was last written.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "How far the claim is: Associated, Synchronized, Provisioned, Ready.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"bareMetalHost": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The host.",
+							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+					"hardwareData": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The HardwareData of the host.",
+							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+					"poweredOn": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the host is powered on.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ObjectReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostDeployPolicy says from which namespaces the hosts of its own namespace may be claimed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The policy.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "There is nothing in it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName(), v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostDeployPolicyList is a list of host deploy policies.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The host deploy policies.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HostDeployPolicy{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostDeployPolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostDeployPolicySpec says who may claim hosts.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"hostClaimNamespaces": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespaces whose HostClaims may have the hosts.",
+							Ref:         ref(v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostDeployPolicyStatus has nothing in it.",
+				Type:        []string{"object"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostFirmwareComponents is the firmware of the host with the same name, and what it has to be updated to.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The name is that of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The wanted updates.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware that is there.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName(), v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostFirmwareComponentsList is a list of the firmware of hosts.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware of each host.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HostFirmwareComponents{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostFirmwareComponents{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostFirmwareComponentsSpec has the wanted updates of a host's firmware.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"updates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The updates, one for each component. An empty list wants none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"updates"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.FirmwareUpdate{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostFirmwareComponentsStatus is the firmware of a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"updates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The updates that were last carried out.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"components": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware of each component.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"lastUpdated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the status was last written.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the updates can be carried out (Valid), and whether some of them are still to come (ChangeDetected).",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostFirmwareSettings are the BIOS settings of the host with the same name, and what they have to be.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The name is that of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The wanted settings.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The settings that are there.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName(), v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostFirmwareSettingsList is a list of the BIOS settings of hosts.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The BIOS settings of each host.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HostFirmwareSettings{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostFirmwareSettings{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostFirmwareSettingsSpec has the wanted BIOS settings of a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"settings": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The settings that are to be changed, by name: text or whole numbers. The FirmwareSchema says which there are and what they take.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(intstr.IntOrString{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"settings"},
+			},
+		},
+		Dependencies: []string{
+			intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostFirmwareSettingsStatus has the BIOS settings of a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"schema": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The FirmwareSchema of the host.",
+							Ref:         ref(v1alpha1.SchemaReference{}.OpenAPIModelName()),
+						},
+					},
+					"settings": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The settings, by name. Passwords are not among them.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"lastUpdated": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the status was last written.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the wanted settings can be set (Valid), and whether some of them are still to be set (ChangeDetected).",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"settings"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.SchemaReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_HostInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1242,6 +2938,99 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref common.ReferenceCa
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostNetworkAttachment says how a switch port is configured for a network interface of a host. The spec cannot be changed, nor the object be deleted, while a host refers to it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The configuration of the switch port.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostNetworkAttachmentList is a list of host network attachments.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The host network attachments.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HostNetworkAttachment{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostNetworkAttachment{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1271,6 +3060,67 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref common.Referen
 				Extensions: spec.Extensions{
 					"x-kubernetes-map-type": "atomic",
 				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostNetworkAttachmentSpec is the configuration of a switch port.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "access for one VLAN, trunk for tagged VLANs, hybrid for both.\n\nPossible enum values:\n - `\"access\"` has one VLAN, untagged.\n - `\"hybrid\"` has an untagged VLAN and tagged ones.\n - `\"trunk\"` has tagged VLANs.",
+							Default:     "access",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"access", "hybrid", "trunk"},
+						},
+					},
+					"nativeVLAN": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The VLAN of untagged traffic, 1 to 4094.",
+							Default:     0,
+							Minimum:     ptr.To[float64](1),
+							Maximum:     ptr.To[float64](4094),
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"allowedVLANs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200. Not with the mode access.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"mtu": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The largest packet in bytes, 68 to 9216. Empty takes what the network has.",
+							Minimum:     ptr.To[float64](68),
+							Maximum:     ptr.To[float64](9216),
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"nativeVLAN"},
 			},
 		},
 	}
@@ -1504,6 +3354,250 @@ func schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref common.ReferenceCallbac
 					},
 				},
 				Required: []string{"errorCount"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostSelector(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostSelector chooses hosts. All that is given must match.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"matchLabels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Labels that a host must have, with these values.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"matchExpressions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What the labels of a host must be like.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"inNamespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespace of the host. Empty looks in all namespaces whose policies allow the claim.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostSelectorRequirement is what a label of a host must be like.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"key": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the label.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"operator": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How the label is compared with the values: =, == or != with the only one; in or notin the list of them; exists or ! without any.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"values": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The values. An empty list with the operators exists and !.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"key", "operator", "values"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostUpdatePolicy says when the firmware of the host with the same name may be changed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The name is that of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The policy.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "There is nothing in it.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName(), v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostUpdatePolicyList is a list of host update policies.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The host update policies.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HostUpdatePolicy{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostUpdatePolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostUpdatePolicySpec says when the firmware of a host may be changed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"firmwareSettings": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When BIOS settings may be changed: onPreparing, which is what an empty value means, or also onReboot of a provisioned host.\n\nPossible enum values:\n - `\"onPreparing\"` allows changes before the host is available, and no later.\n - `\"onReboot\"` allows changes also with a reboot of a provisioned host.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"onPreparing", "onReboot"},
+						},
+					},
+					"firmwareUpdates": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When firmware may be updated: onPreparing, which is what an empty value means, or also onReboot of a provisioned host.\n\nPossible enum values:\n - `\"onPreparing\"` allows changes before the host is available, and no later.\n - `\"onReboot\"` allows changes also with a reboot of a provisioned host.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"onPreparing", "onReboot"},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostUpdatePolicyStatus has nothing in it.",
+				Type:        []string{"object"},
 			},
 		},
 	}
@@ -1794,6 +3888,35 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NameValuePair is a label that is wanted.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the label.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The value of the label. Empty takes any.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1834,6 +3957,36 @@ func schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref common.ReferenceCallba
 		},
 		Dependencies: []string{
 			v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName(), v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ObjectReference names an object of another namespace.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespace of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"namespace", "name"},
+			},
+		},
 	}
 }
 
@@ -1904,6 +4057,234 @@ func schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PreprovisioningImage asks for a ramdisk with the network configuration of a host built in. What builds such images answers in the status.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The name is that of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What to build.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was built.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName(), v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PreprovisioningImageList is a list of preprovisioning images.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The preprovisioning images.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PreprovisioningImage{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PreprovisioningImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PreprovisioningImageSpec says what to build.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"networkDataName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A Secret, in the namespace of the image, with the network configuration.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"architecture": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The CPU architecture, for instance x86_64 or aarch64.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"acceptFormats": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The formats that the host can boot: iso, initrd.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+										Enum:   []interface{}{"initrd", "iso"},
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PreprovisioningImageStatus says what was built.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"imageUrl": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the image is.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kernelUrl": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the kernel of an initrd is.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"extraKernelParams": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kernel parameters that an initrd needs, in addition to the usual ones.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"format": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The format of the image: iso or initrd.\n\nPossible enum values:\n - `\"initrd\"` is an initial ramdisk, which is booted with a kernel.\n - `\"iso\"` is a CD image.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"initrd", "iso"},
+						},
+					},
+					"networkData": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The version of the Secret with the network configuration that is built in.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.SecretStatus{}.OpenAPIModelName()),
+						},
+					},
+					"architecture": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The CPU architecture of the image.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the image can be fetched (Ready), or cannot be built (Error).",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.SecretStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2142,6 +4523,145 @@ func schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref common.ReferenceCallbac
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SchemaReference names a FirmwareSchema.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespace of the FirmwareSchema.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the FirmwareSchema.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"namespace", "name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SecretStatus is a version of a Secret.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the Secret.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"version": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The resourceVersion of the Secret.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SettingSchema says what values a BIOS setting takes. All of it is as the BMC tells it, and may be missing.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"attribute_type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The type: Enumeration, String, Integer, Boolean or Password.\n\nPossible enum values:\n - `\"Boolean\"` is true or false.\n - `\"Enumeration\"` is one of the allowable values.\n - `\"Integer\"` is a whole number.\n - `\"Password\"` is a password, which cannot be set.\n - `\"String\"` is a text.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Boolean", "Enumeration", "Integer", "Password", "String"},
+						},
+					},
+					"allowable_values": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The values of an Enumeration.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"lower_bound": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The least value of an Integer.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"upper_bound": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The greatest value of an Integer.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"min_length": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The least length of a String.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"max_length": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The greatest length of a String.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"read_only": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the setting cannot be changed.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"unique": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the value is of this machine alone, for instance a serial number.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2149,6 +4669,14 @@ func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCall
 				Description: "SoftwareRAIDVolume is a volume of Linux software RAID.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"rootVolume": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the image is written to this volume. Excludes rootDeviceHints.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"sizeGibibytes": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The size in GiB. Empty takes what there is.",
@@ -2182,14 +4710,6 @@ func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCall
 									},
 								},
 							},
-						},
-					},
-					"rootVolume": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Whether the image is written to this volume. Excludes rootDeviceHints.",
-							Default:     false,
-							Type:        []string{"boolean"},
-							Format:      "",
 						},
 					},
 				},
@@ -4936,6 +7456,26 @@ func schema_k8sio_apimachinery_pkg_runtime_Unknown(ref common.ReferenceCallback)
 			},
 		},
 	}
+}
+
+func schema_apimachinery_pkg_util_intstr_IntOrString(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.EmbedOpenAPIDefinitionIntoV2Extension(common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IntOrString is a type that can hold an int32 or a string.  When used in JSON or YAML marshalling and unmarshalling, it produces or consumes the inner type.  This allows you to have, for example, a JSON field that can accept a name or number.",
+				OneOf:       common.GenerateOpenAPIV3OneOfSchema(intstr.IntOrString{}.OpenAPIV3OneOfTypes()),
+				Format:      intstr.IntOrString{}.OpenAPISchemaFormat(),
+			},
+		},
+	}, common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IntOrString is a type that can hold an int32 or a string.  When used in JSON or YAML marshalling and unmarshalling, it produces or consumes the inner type.  This allows you to have, for example, a JSON field that can accept a name or number.",
+				Type:        intstr.IntOrString{}.OpenAPISchemaType(),
+				Format:      intstr.IntOrString{}.OpenAPISchemaFormat(),
+			},
+		},
+	})
 }
 
 func schema_k8sio_apimachinery_pkg_version_Info(ref common.ReferenceCallback) common.OpenAPIDefinition {

@@ -223,30 +223,3 @@ func TestParseHidesUserinfo(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParse(f *testing.F) {
-	for _, seed := range []string{
-		"", ":", "://", "[", "192.0.2.1:623", "ipmi://[2001:db8::1]:6233", "redfish+http://a/redfish/v1/Systems/1",
-		"idrac-virtualmedia://u:p@h", "ipmi:h:1?privilegelevel=user", "libvirt://%zz", "a:1/b", "ipmi://[fe80::1%25eth0]",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, address string) {
-		access, err := Parse(address, true)
-		if err != nil {
-			if err.Error() == "" {
-				t.Error("empty error")
-			}
-			return
-		}
-		info := access.DriverInfo("u", "p")
-		for key, value := range info {
-			if text, ok := value.(string); ok && text == "" {
-				t.Errorf("%q: %s is empty", address, key)
-			}
-		}
-		if strings.Contains(address, "@") {
-			t.Errorf("%q was accepted with an @", address)
-		}
-	})
-}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // endpoint is the part of an address behind the scheme.
@@ -27,7 +29,7 @@ type endpoint struct {
 // into driver_info. Errors name the address without any user and password.
 func Parse(address string, disableCertificateVerification bool) (Access, error) {
 	fail := func(format string, args ...any) (Access, error) {
-		return Access{}, fmt.Errorf("BMC address %q: %w", Redact(address), fmt.Errorf(format, args...))
+		return Access{}, fmt.Errorf("BMC address %q: %w", excerpt(Redact(address)), fmt.Errorf(format, args...))
 	}
 	if address == "" {
 		return Access{}, errors.New("BMC address is empty")
@@ -40,7 +42,7 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 	scheme, rest := split(address)
 	access, plain, ok := lookup(scheme)
 	if !ok {
-		return fail("unknown type %q; use %s", scheme, Accepted())
+		return fail("unknown type %q; use %s", excerpt(scheme), Accepted())
 	}
 	// The scheme is out of the way, because url.Parse is stricter about schemes
 	// than what is accepted here.
@@ -50,7 +52,7 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 		if errors.As(err, &urlError) {
 			err = urlError.Err
 		}
-		return fail("%w; use scheme://host[:port][/path]", err)
+		return fail("%s; use scheme://host[:port][/path]", excerpt(err.Error()))
 	}
 	host := parsed.Hostname()
 	if err := checkHost(host); err != nil {
@@ -58,14 +60,17 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 	}
 	if port := parsed.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return fail("port %s is not between 1 and 65535", port)
+			return fail("port %s is not between 1 and 65535", excerpt(port))
 		}
+	}
+	if !utf8.ValidString(parsed.Path) || strings.ContainsFunc(parsed.Path, unicode.IsControl) {
+		return fail("the path has characters that are not text, which Ironic cannot be told")
 	}
 	privLevel := "ADMINISTRATOR"
 	if level := parsed.Query().Get("privilegelevel"); level != "" {
 		privLevel = strings.ToUpper(level)
 		if !slices.Contains(privLevels, privLevel) {
-			return fail("unknown privilegelevel %q; use %s", level, strings.Join(privLevels, ", "))
+			return fail("unknown privilegelevel %q; use %s", excerpt(level), strings.Join(privLevels, ", "))
 		}
 	}
 	access.endpoint = endpoint{
@@ -109,6 +114,15 @@ func Redact(address string) string {
 		}
 	}
 	return prefix + "***" + address[at:]
+}
+
+// excerpt shortens what an error quotes. An address may be as long as a request is.
+func excerpt(text string) string {
+	const most = 200
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 var (
@@ -162,7 +176,7 @@ func checkHost(host string) error {
 		valid = false
 	}
 	if !valid {
-		return fmt.Errorf("host %q is neither an IP address nor a DNS name", host)
+		return fmt.Errorf("host %q is neither an IP address nor a DNS name", excerpt(host))
 	}
 	return nil
 }

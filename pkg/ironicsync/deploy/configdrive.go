@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+	goyaml "sigs.k8s.io/yaml/goyaml.v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -157,11 +159,55 @@ func (s configSecret) values(key string, required bool) (map[string]any, error) 
 	if err != nil || text == "" {
 		return nil, err
 	}
+	if expandsBeyond(text, maxExpanded) {
+		return nil, s.fail("key %s has YAML aliases that expand to more than %d MiB", key, maxExpanded>>20)
+	}
 	var values map[string]any
 	if err := yaml.Unmarshal([]byte(text), &values, useNumber); err != nil {
 		return nil, s.fail("key %s is not a YAML or JSON map%s", key, lineOf(err))
 	}
 	return values, nil
+}
+
+// maxExpanded is how long a YAML text may be with its aliases written out. A Secret
+// holds 1 MiB; a long string that is named a hundred thousand times would be more
+// than there is memory, and the YAML parser counts the names alone.
+const maxExpanded = 8 << 20
+
+// expandsBeyond tells whether a text with its aliases written out is longer than most.
+// Of one that is no YAML the parser says more.
+func expandsBeyond(text string, most int) bool {
+	if !strings.Contains(text, "*") {
+		return false // it has none
+	}
+	var document any
+	if goyaml.Unmarshal([]byte(text), &document) != nil {
+		return false
+	}
+	return remaining(document, most) < 0
+}
+
+// remaining is what is left of a number of bytes after a value was written; negative
+// when it does not suffice. Until then, the parser has the value in memory once.
+func remaining(value any, left int) int {
+	left--
+	switch value := value.(type) {
+	case string:
+		return left - len(value)
+	case []any:
+		for _, item := range value {
+			if left = remaining(item, left); left < 0 {
+				return left
+			}
+		}
+	case map[any]any:
+		for key, item := range value {
+			if left = remaining(item, remaining(key, left)); left < 0 {
+				return left
+			}
+		}
+	}
+	return left
 }
 
 // useNumber keeps large numbers as they are written.

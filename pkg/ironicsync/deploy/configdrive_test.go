@@ -242,6 +242,21 @@ func TestConfigDriveAliasBomb(t *testing.T) {
 	}
 }
 
+// So must one that names a long text often, before it takes the memory.
+func TestConfigDriveLongAliases(t *testing.T) {
+	host := newHost(func(h *metal3.BareMetalHost) { h.Spec.NetworkData = secretRef("net") })
+	text := func(times int) string {
+		return "a: &a " + strings.Repeat("x", 500<<10) + "\nb: [" + strings.Repeat("*a,", times) + "]\n"
+	}
+	if drive, err := ConfigDrive(host, ConfigSources{NetworkData: data("value", text(4))}); err != nil || len(mustJSON(t, drive)["network_data"].(map[string]any)["b"].([]any)) != 4 {
+		t.Errorf("some aliases: %v", err)
+	}
+	_, err := ConfigDrive(host, ConfigSources{NetworkData: data("value", text(100))})
+	if err == nil || !strings.Contains(err.Error(), "key value has YAML aliases that expand to more than 8 MiB") {
+		t.Errorf("many aliases: %v", err)
+	}
+}
+
 // FuzzConfigDrive: whatever the Secrets hold, nothing panics, what comes out can be
 // sent as JSON, and no error quotes them.
 func FuzzConfigDrive(f *testing.F) {
@@ -258,18 +273,38 @@ func FuzzConfigDrive(f *testing.F) {
 		marked := append([]byte(marker+": "+marker+"\n"), text...)
 		for _, input := range [][]byte{text, marked, append(text, marker...)} {
 			host := newHost(func(h *metal3.BareMetalHost) { h.Spec.NetworkData = secretRef("net") })
-			sources := ConfigSources{NetworkData: map[string][]byte{"value": input}}
+			sources := ConfigSources{NetworkData: map[string][]byte{"value": input}, MetaData: map[string][]byte{"value": input}}
 			if meta {
 				host = newHost(func(h *metal3.BareMetalHost) { h.Spec.MetaData = secretRef("net") })
-				sources = ConfigSources{MetaData: map[string][]byte{"value": input}}
 			}
 			drive, err := ConfigDrive(host, sources)
 			if err != nil {
 				checkConfigError(t, err, marker)
 				continue
 			}
-			if _, err := json.Marshal(drive); err != nil {
-				t.Errorf("cannot be sent: %v", err)
+			sent, err := json.Marshal(drive)
+			if err != nil {
+				t.Fatalf("cannot be sent: %v", err)
+			}
+			if len(sent) > 10*maxExpanded {
+				t.Errorf("%d bytes have become %d", len(input), len(sent))
+			}
+			// What was understood is understood just so when it is written as JSON.
+			part := map[bool]string{false: "network_data", true: "meta_data"}[meta]
+			if drive[part] == nil {
+				continue
+			}
+			written, err := json.Marshal(drive[part])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources.NetworkData["value"], sources.MetaData["value"] = written, written
+			again, err := ConfigDrive(host, sources)
+			if err != nil {
+				t.Fatalf("%s, written by us: %v", written, err)
+			}
+			if diff := cmp.Diff(drive, again); diff != "" {
+				t.Errorf("(-once +twice):\n%s", diff)
 			}
 		}
 	})

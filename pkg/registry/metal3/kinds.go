@@ -11,16 +11,122 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-const hardwareData = "hardwaredata"
+// Resources that other parts of this package name.
+const (
+	hardwareData           = "hardwaredata"
+	hostNetworkAttachments = "hostnetworkattachments"
+)
 
-// kinds are the kinds beside BareMetalHost.
+// kinds are the kinds beside BareMetalHost: names, columns and status subresources
+// are those of the CRDs. A CRD that names no columns prints the age.
 var kinds = []kind.Kind{
+	{
+		Resource: "baremetalswitches", Singular: "baremetalswitch", ShortNames: []string{"bms"},
+		New:     func() runtime.Object { return &metal3.BareMetalSwitch{} },
+		NewList: func() runtime.Object { return &metal3.BareMetalSwitchList{} },
+		Columns: []kind.Column{
+			{Name: "Driver", Type: "string", JSONPath: ".spec.driver", Description: "Driver that configures the switch."},
+			{Name: "Device Type", Type: "string", JSONPath: ".spec.deviceType", Description: "Device type of the switch."},
+			{Name: "Address", Type: "string", JSONPath: ".spec.address", Description: "Address of the switch."},
+			{Name: "Valid", Type: "string", JSONPath: `.status.conditions[?(@.type=="Valid")].status`, Description: "Whether the configuration of Ironic has the switch."},
+		},
+		HasStatus: true,
+		Validate:  validator(validation.ValidateBareMetalSwitch),
+	},
+	{
+		Resource: "bmceventsubscriptions", Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
+		New:     func() runtime.Object { return &metal3.BMCEventSubscription{} },
+		NewList: func() runtime.Object { return &metal3.BMCEventSubscriptionList{} },
+		Columns: []kind.Column{
+			{Name: "Error", Type: "string", JSONPath: ".status.error", Description: "Why there is no subscription."},
+			kind.Age,
+		},
+		HasStatus: true,
+		Validate:  validator(validation.ValidateBMCEventSubscription),
+	},
+	{
+		Resource: "dataimages", Singular: "dataimage",
+		New:       func() runtime.Object { return &metal3.DataImage{} },
+		NewList:   func() runtime.Object { return &metal3.DataImageList{} },
+		Columns:   []kind.Column{kind.Age},
+		HasStatus: true,
+		Validate:  validator(validation.ValidateDataImage),
+	},
+	{
+		Resource: "firmwareschemas", Singular: "firmwareschema",
+		New:      func() runtime.Object { return &metal3.FirmwareSchema{} },
+		NewList:  func() runtime.Object { return &metal3.FirmwareSchemaList{} },
+		Columns:  []kind.Column{kind.Age},
+		Validate: validator(validation.ValidateFirmwareSchema),
+	},
 	{
 		Resource: hardwareData, Singular: hardwareData, ShortNames: []string{"hd"},
 		New:      func() runtime.Object { return &metal3.HardwareData{} },
 		NewList:  func() runtime.Object { return &metal3.HardwareDataList{} },
 		Columns:  []kind.Column{kind.Age},
 		Validate: validator(validation.ValidateHardwareData),
+	},
+	{
+		Resource: "hostclaims", Singular: "hostclaim",
+		New:       func() runtime.Object { return &metal3.HostClaim{} },
+		NewList:   func() runtime.Object { return &metal3.HostClaimList{} },
+		Columns:   []kind.Column{kind.Age},
+		HasStatus: true,
+		Validate:  validator(validation.ValidateHostClaim),
+	},
+	{
+		Resource: "hostdeploypolicies", Singular: "hostdeploypolicy",
+		New:       func() runtime.Object { return &metal3.HostDeployPolicy{} },
+		NewList:   func() runtime.Object { return &metal3.HostDeployPolicyList{} },
+		Columns:   []kind.Column{kind.Age},
+		HasStatus: true,
+		Validate:  validator(validation.ValidateHostDeployPolicy),
+	},
+	{
+		Resource: "hostfirmwarecomponents", Singular: "hostfirmwarecomponents",
+		New:       func() runtime.Object { return &metal3.HostFirmwareComponents{} },
+		NewList:   func() runtime.Object { return &metal3.HostFirmwareComponentsList{} },
+		Columns:   []kind.Column{kind.Age},
+		HasStatus: true,
+		Validate:  validator(validation.ValidateHostFirmwareComponents),
+	},
+	{
+		Resource: "hostfirmwaresettings", Singular: "hostfirmwaresettings", ShortNames: []string{"hfs"},
+		New:       func() runtime.Object { return &metal3.HostFirmwareSettings{} },
+		NewList:   func() runtime.Object { return &metal3.HostFirmwareSettingsList{} },
+		Columns:   []kind.Column{kind.Age},
+		HasStatus: true,
+		Validate:  validator(validation.ValidateHostFirmwareSettings),
+	},
+	{
+		Resource: hostNetworkAttachments, Singular: "hostnetworkattachment",
+		New:     func() runtime.Object { return &metal3.HostNetworkAttachment{} },
+		NewList: func() runtime.Object { return &metal3.HostNetworkAttachmentList{} },
+		Columns: []kind.Column{
+			{Name: "Mode", Type: "string", JSONPath: ".spec.mode", Description: "Mode of the switch port."},
+			{Name: "Native VLAN", Type: "integer", JSONPath: ".spec.nativeVLAN", Description: "VLAN of untagged traffic."},
+			kind.Age,
+		},
+		HasStatus: true, // and no field Status
+		Validate:  validator(validation.ValidateHostNetworkAttachment),
+	},
+	{
+		Resource: "hostupdatepolicies", Singular: "hostupdatepolicy",
+		New:      func() runtime.Object { return &metal3.HostUpdatePolicy{} },
+		NewList:  func() runtime.Object { return &metal3.HostUpdatePolicyList{} },
+		Columns:  []kind.Column{kind.Age},
+		Validate: validator(validation.ValidateHostUpdatePolicy),
+	},
+	{
+		Resource: "preprovisioningimages", Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
+		New:     func() runtime.Object { return &metal3.PreprovisioningImage{} },
+		NewList: func() runtime.Object { return &metal3.PreprovisioningImageList{} },
+		Columns: []kind.Column{
+			{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether the image can be fetched."},
+			{Name: "Reason", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`, Description: "Why it can, or cannot."},
+		},
+		HasStatus: true,
+		Validate:  validator(validation.ValidatePreprovisioningImage),
 	},
 }
 

@@ -22,6 +22,7 @@ func Storage(scheme *runtime.Scheme, hosts *genericregistry.Store, live baremeta
 		"baremetalhosts/inspect": baremetalhost.NewInspectREST(hostREST, nodes),
 		"baremetalhosts/retry":   baremetalhost.NewRetryREST(statusREST),
 	}
+	kinds[hostNetworkAttachments].KeepWhileUsed(baremetalhost.NewHosts(hosts).AttachmentUsers)
 	for _, k := range kinds {
 		k.AddTo(storage)
 	}

@@ -25,6 +25,18 @@ func fuzzFuncs(serializer.CodecFactory) []any {
 				spec.AutomatedCleaningMode = v1alpha1.CleaningModeMetadata
 			}
 		},
+		func(spec *v1alpha1.BareMetalSwitchSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			if spec.Driver == "" {
+				spec.Driver = v1alpha1.GenericSwitch
+			}
+		},
+		func(spec *v1alpha1.HostNetworkAttachmentSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			if spec.Mode == "" {
+				spec.Mode = v1alpha1.SwitchPortAccess
+			}
+		},
 		func(spec *v1alpha1.HostPowerSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)
 			if spec.Mode == "" {

@@ -68,9 +68,12 @@ func ParseInspectAnnotation(value string) (disabled bool, err error) {
 	}
 }
 
-// ParseHardwareDetailsAnnotation reads the value of HardwareDetailsAnnotation.
-// Unknown fields are errors: they would be lost.
+// ParseHardwareDetailsAnnotation reads the value of HardwareDetailsAnnotation; an
+// empty one is none. Unknown fields are errors: they would be lost.
 func ParseHardwareDetailsAnnotation(value string) (*HardwareDetails, error) {
+	if value == "" {
+		return nil, nil
+	}
 	details := &HardwareDetails{}
 	if err := unmarshalStrict(value, details); err != nil {
 		return nil, fmt.Errorf("must be JSON like status.hardware: %w", err)
@@ -78,9 +81,12 @@ func ParseHardwareDetailsAnnotation(value string) (*HardwareDetails, error) {
 	return details, nil
 }
 
-// ParseStatusAnnotation reads the value of StatusAnnotation. Unknown fields are
-// errors: they would be lost.
+// ParseStatusAnnotation reads the value of StatusAnnotation; an empty one is none.
+// Unknown fields are errors: they would be lost.
 func ParseStatusAnnotation(value string) (*BareMetalHostStatus, error) {
+	if value == "" {
+		return nil, nil
+	}
 	status := &BareMetalHostStatus{}
 	if err := unmarshalStrict(value, status); err != nil {
 		return nil, fmt.Errorf("must be JSON like the status of a host: %w", err)

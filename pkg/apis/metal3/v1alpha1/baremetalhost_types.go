@@ -99,10 +99,6 @@ type BareMetalHostSpec struct {
 	// field in step with what it does.
 	Online bool `json:"online"`
 
-	// Never power the host off: reboot it instead. Only together with online.
-	// +optional
-	DisablePowerOff bool `json:"disablePowerOff,omitempty"`
-
 	// Who uses the host. A host with a consumer is taken.
 	// +optional
 	ConsumerRef *corev1.ObjectReference `json:"consumerRef,omitempty"`
@@ -117,6 +113,11 @@ type BareMetalHostSpec struct {
 	// +optional
 	UserData *corev1.SecretReference `json:"userData,omitempty"`
 
+	// The name of a Secret with the network configuration of the ramdisk that
+	// inspects and deploys the host, where DHCP cannot be used.
+	// +optional
+	PreprovisioningNetworkDataName string `json:"preprovisioningNetworkDataName,omitempty"`
+
 	// A Secret with the network configuration of the deployed system, in its
 	// key networkData or value. Must be in the namespace of the host.
 	// +optional
@@ -126,16 +127,6 @@ type BareMetalHostSpec struct {
 	// value. Must be in the namespace of the host.
 	// +optional
 	MetaData *corev1.SecretReference `json:"metaData,omitempty"`
-
-	// The name of a Secret with the network configuration of the ramdisk that
-	// inspects and deploys the host, where DHCP cannot be used.
-	// +optional
-	PreprovisioningNetworkDataName string `json:"preprovisioningNetworkDataName,omitempty"`
-
-	// Network interfaces of the host and the networks to attach them to.
-	// +optional
-	// +listType=atomic
-	NetworkInterfaces []NetworkInterface `json:"networkInterfaces,omitempty"`
 
 	// Free text that helps people to recognise the host.
 	// +optional
@@ -152,12 +143,6 @@ type BareMetalHostSpec struct {
 	// +default="metadata"
 	AutomatedCleaningMode AutomatedCleaningMode `json:"automatedCleaningMode,omitempty"`
 
-	// How the hardware is inspected: agent boots a ramdisk on the host, fast
-	// asks the BMC alone (Redfish and iDRAC only), disabled does neither. Empty
-	// is the same as agent.
-	// +optional
-	InspectionMode InspectionMode `json:"inspectionMode,omitempty"`
-
 	// A deploy procedure of a custom ramdisk, instead of writing an image or
 	// around it.
 	// +optional
@@ -167,6 +152,21 @@ type BareMetalHostSpec struct {
 	// in from the inspection when it is empty.
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
+
+	// Never power the host off: reboot it instead. Only together with online.
+	// +optional
+	DisablePowerOff bool `json:"disablePowerOff,omitempty"`
+
+	// How the hardware is inspected: agent boots a ramdisk on the host, fast
+	// asks the BMC alone (Redfish and iDRAC only), disabled does neither. Empty
+	// is the same as agent.
+	// +optional
+	InspectionMode InspectionMode `json:"inspectionMode,omitempty"`
+
+	// Network interfaces of the host and the networks to attach them to.
+	// +optional
+	// +listType=atomic
+	NetworkInterfaces []NetworkInterface `json:"networkInterfaces,omitempty"`
 }
 
 // BMCDetails says how to reach the baseboard management controller of a host.

@@ -10,6 +10,19 @@ const (
 	// HardwareDataFinalizer keeps the HardwareData of a host as long as the host
 	// is there.
 	HardwareDataFinalizer = BareMetalHostFinalizer + "/hardwareData"
+	// PreprovisioningImageInUseFinalizer keeps the PreprovisioningImage of a host as
+	// long as the host is there.
+	PreprovisioningImageInUseFinalizer = BareMetalHostFinalizer + "/preprovisioningImage"
+	// PreprovisioningImageFinalizer keeps a PreprovisioningImage until what was built
+	// for it is removed.
+	PreprovisioningImageFinalizer = "preprovisioningimage.metal3.io"
+	// DataImageFinalizer keeps a DataImage until it is out of the host's drive.
+	DataImageFinalizer = "dataimage.metal3.io"
+	// BMCEventSubscriptionFinalizer keeps a BMCEventSubscription until the BMC has
+	// removed it.
+	BMCEventSubscriptionFinalizer = "bmceventsubscription.metal3.io"
+	// HostClaimFinalizer keeps a HostClaim until its host is released.
+	HostClaimFinalizer = "metal3.io/hostclaim"
 )
 
 // Annotations of a host.

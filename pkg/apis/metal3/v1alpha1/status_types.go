@@ -31,10 +31,6 @@ type BareMetalHostStatus struct {
 	// Where the host is in its life, and the settings that were last applied.
 	Provisioning ProvisionStatus `json:"provisioning"`
 
-	// The last image that was tried.
-	// +optional
-	LastAttemptedImage *Image `json:"lastAttemptedImage,omitempty"`
-
 	// The last BMC credentials that worked.
 	// +optional
 	GoodCredentials CredentialsStatus `json:"goodCredentials,omitempty"`
@@ -65,6 +61,10 @@ type BareMetalHostStatus struct {
 	// the status subresource, to try again.
 	// +default=0
 	ProvisioningFailCount int `json:"provisioningFailCount"`
+
+	// The last image that was tried.
+	// +optional
+	LastAttemptedImage *Image `json:"lastAttemptedImage,omitempty"`
 
 	// The host as a set of yes-or-no questions, for kubectl wait: Registered,
 	// Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing,

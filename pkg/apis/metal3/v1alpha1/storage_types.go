@@ -163,6 +163,11 @@ type HardwareRAIDVolume struct {
 
 // SoftwareRAIDVolume is a volume of Linux software RAID.
 type SoftwareRAIDVolume struct {
+	// Whether the image is written to this volume. Excludes rootDeviceHints.
+	// +optional
+	// +default=false
+	RootVolume bool `json:"rootVolume"`
+
 	// The size in GiB. Empty takes what there is.
 	// +optional
 	// +k8s:validation:minimum=0
@@ -176,15 +181,14 @@ type SoftwareRAIDVolume struct {
 	// +k8s:validation:minItems=2
 	// +listType=atomic
 	PhysicalDisks []RootDeviceHints `json:"physicalDisks,omitempty"`
-
-	// Whether the image is written to this volume. Excludes rootDeviceHints.
-	// +optional
-	// +default=false
-	RootVolume bool `json:"rootVolume"`
 }
 
 // FirmwareConfig are BIOS settings of a host.
 type FirmwareConfig struct {
+	// Whether the CPU supports virtual machines.
+	// +optional
+	VirtualizationEnabled *bool `json:"virtualizationEnabled,omitempty"`
+
 	// Whether one core runs several threads.
 	// +optional
 	SimultaneousMultithreadingEnabled *bool `json:"simultaneousMultithreadingEnabled,omitempty"`
@@ -192,8 +196,4 @@ type FirmwareConfig struct {
 	// Whether virtual machines may be given parts of a PCI device.
 	// +optional
 	SriovEnabled *bool `json:"sriovEnabled,omitempty"`
-
-	// Whether the CPU supports virtual machines.
-	// +optional
-	VirtualizationEnabled *bool `json:"virtualizationEnabled,omitempty"`
 }

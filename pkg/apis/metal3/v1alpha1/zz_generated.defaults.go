@@ -15,6 +15,10 @@ import (
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&BareMetalHost{}, func(obj interface{}) { SetObjectDefaults_BareMetalHost(obj.(*BareMetalHost)) })
 	scheme.AddTypeDefaultingFunc(&BareMetalHostList{}, func(obj interface{}) { SetObjectDefaults_BareMetalHostList(obj.(*BareMetalHostList)) })
+	scheme.AddTypeDefaultingFunc(&BareMetalSwitch{}, func(obj interface{}) { SetObjectDefaults_BareMetalSwitch(obj.(*BareMetalSwitch)) })
+	scheme.AddTypeDefaultingFunc(&BareMetalSwitchList{}, func(obj interface{}) { SetObjectDefaults_BareMetalSwitchList(obj.(*BareMetalSwitchList)) })
+	scheme.AddTypeDefaultingFunc(&HostNetworkAttachment{}, func(obj interface{}) { SetObjectDefaults_HostNetworkAttachment(obj.(*HostNetworkAttachment)) })
+	scheme.AddTypeDefaultingFunc(&HostNetworkAttachmentList{}, func(obj interface{}) { SetObjectDefaults_HostNetworkAttachmentList(obj.(*HostNetworkAttachmentList)) })
 	scheme.AddTypeDefaultingFunc(&HostPower{}, func(obj interface{}) { SetObjectDefaults_HostPower(obj.(*HostPower)) })
 	return nil
 }
@@ -29,6 +33,32 @@ func SetObjectDefaults_BareMetalHostList(in *BareMetalHostList) {
 	for i := range in.Items {
 		a := &in.Items[i]
 		SetObjectDefaults_BareMetalHost(a)
+	}
+}
+
+func SetObjectDefaults_BareMetalSwitch(in *BareMetalSwitch) {
+	if in.Spec.Driver == "" {
+		in.Spec.Driver = "generic-switch"
+	}
+}
+
+func SetObjectDefaults_BareMetalSwitchList(in *BareMetalSwitchList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_BareMetalSwitch(a)
+	}
+}
+
+func SetObjectDefaults_HostNetworkAttachment(in *HostNetworkAttachment) {
+	if in.Spec.Mode == "" {
+		in.Spec.Mode = "access"
+	}
+}
+
+func SetObjectDefaults_HostNetworkAttachmentList(in *HostNetworkAttachmentList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_HostNetworkAttachment(a)
 	}
 }
 

@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AttachedImageReference) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.AttachedImageReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in BIOS) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.BIOS"
 }
@@ -13,6 +18,26 @@ func (in BIOS) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in BMCDetails) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.BMCDetails"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BMCEventSubscription) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.BMCEventSubscription"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BMCEventSubscriptionList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.BMCEventSubscriptionList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BMCEventSubscriptionSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.BMCEventSubscriptionSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BMCEventSubscriptionStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.BMCEventSubscriptionStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -36,6 +61,26 @@ func (in BareMetalHostStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BareMetalSwitch) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.BareMetalSwitch"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BareMetalSwitchList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.BareMetalSwitchList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BareMetalSwitchSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.BareMetalSwitchSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BareMetalSwitchStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.BareMetalSwitchStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in CPU) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.CPU"
 }
@@ -51,6 +96,31 @@ func (in CustomDeploy) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DataImage) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.DataImage"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DataImageError) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.DataImageError"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DataImageList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.DataImageList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DataImageSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.DataImageSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DataImageStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.DataImageStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DetachedAnnotationArguments) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.DetachedAnnotationArguments"
 }
@@ -61,8 +131,33 @@ func (in Firmware) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FirmwareComponentStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.FirmwareComponentStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in FirmwareConfig) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.FirmwareConfig"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FirmwareSchema) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.FirmwareSchema"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FirmwareSchemaList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.FirmwareSchemaList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FirmwareSchemaSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.FirmwareSchemaSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FirmwareUpdate) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.FirmwareUpdate"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -96,6 +191,91 @@ func (in HardwareSystemVendor) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostClaim) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostClaim"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostClaimList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostClaimList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostClaimNamespaces) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostClaimNamespaces"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostClaimSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostClaimSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostClaimStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostClaimStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostDeployPolicy) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostDeployPolicy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostDeployPolicyList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostDeployPolicyList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostDeployPolicySpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostDeployPolicySpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostDeployPolicyStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostDeployPolicyStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostFirmwareComponents) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostFirmwareComponents"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostFirmwareComponentsList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostFirmwareComponentsList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostFirmwareComponentsSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostFirmwareComponentsSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostFirmwareComponentsStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostFirmwareComponentsStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostFirmwareSettings) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostFirmwareSettings"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostFirmwareSettingsList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostFirmwareSettingsList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostFirmwareSettingsSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostFirmwareSettingsSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostFirmwareSettingsStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostFirmwareSettingsStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostInspection) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostInspection"
 }
@@ -111,8 +291,23 @@ func (in HostInspectionStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostNetworkAttachment) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostNetworkAttachment"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostNetworkAttachmentList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostNetworkAttachmentList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostNetworkAttachmentRef) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostNetworkAttachmentRef"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostNetworkAttachmentSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostNetworkAttachmentSpec"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -146,6 +341,36 @@ func (in HostRetryStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostSelector) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostSelector"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostSelectorRequirement) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostSelectorRequirement"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostUpdatePolicy) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostUpdatePolicy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostUpdatePolicyList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostUpdatePolicyList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostUpdatePolicySpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostUpdatePolicySpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostUpdatePolicyStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostUpdatePolicyStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Image) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.Image"
 }
@@ -166,8 +391,18 @@ func (in NIC) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NameValuePair) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.NameValuePair"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NetworkInterface) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.NetworkInterface"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ObjectReference) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.ObjectReference"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -178,6 +413,26 @@ func (in OperationHistory) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in OperationMetric) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.OperationMetric"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PreprovisioningImage) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.PreprovisioningImage"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PreprovisioningImageList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.PreprovisioningImageList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PreprovisioningImageSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.PreprovisioningImageSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PreprovisioningImageStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.PreprovisioningImageStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -198,6 +453,21 @@ func (in RebootAnnotationArguments) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RootDeviceHints) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.RootDeviceHints"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SchemaReference) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.SchemaReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SecretStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.SecretStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SettingSchema) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.SettingSchema"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

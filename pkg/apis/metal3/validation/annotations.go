@@ -11,7 +11,7 @@ import (
 )
 
 func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
-	var all field.ErrorList
+	all := validateRebootAnnotations(host.Annotations, path)
 	// Sorted, so that the same host gives the same message each time.
 	for _, key := range slices.Sorted(maps.Keys(host.Annotations)) {
 		value, path := host.Annotations[key], path.Key(key)
@@ -21,16 +21,13 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 			}
 		}
 		switch {
-		case v1alpha1.IsRebootAnnotation(key):
-			_, err := v1alpha1.ParseRebootAnnotation(value)
-			invalid(err)
 		case key == v1alpha1.DetachedAnnotation:
 			_, err := v1alpha1.ParseDetachedAnnotation(value)
 			invalid(err)
 		case key == v1alpha1.StatusAnnotation:
 			status, err := v1alpha1.ParseStatusAnnotation(value)
 			invalid(err)
-			if err == nil {
+			if status != nil {
 				all = append(all, validateStatusEnums(status, path)...)
 			}
 		case key == v1alpha1.InspectAnnotation:
@@ -42,9 +39,24 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 		case key == v1alpha1.HardwareDetailsAnnotation:
 			_, err := v1alpha1.ParseHardwareDetailsAnnotation(value)
 			invalid(err)
-			if !host.InspectionDisabled() {
+			if value != "" && !host.InspectionDisabled() {
 				all = append(all, field.Forbidden(path, "is allowed only with spec.inspectionMode disabled, because an inspection would replace the details"))
 			}
+		}
+	}
+	return all
+}
+
+// validateRebootAnnotations checks those annotations that a claim hands on to its
+// host.
+func validateRebootAnnotations(annotations map[string]string, path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if !v1alpha1.IsRebootAnnotation(key) {
+			continue
+		}
+		if _, err := v1alpha1.ParseRebootAnnotation(annotations[key]); err != nil {
+			all = append(all, field.Invalid(path.Key(key), excerpt(annotations[key]), err.Error()))
 		}
 	}
 	return all

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -31,21 +31,6 @@ func ValidateBareMetalHostUpdate(host, old *v1alpha1.BareMetalHost) field.ErrorL
 	all := metavalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	all = append(all, validateChange(host, old)...)
 	return append(all, added(validateContents(host), validateContents(old))...)
-}
-
-// added returns those errors that were not there before.
-func added(errs, old field.ErrorList) field.ErrorList {
-	known := sets.New[string]()
-	for _, err := range old {
-		known.Insert(err.Error())
-	}
-	var all field.ErrorList
-	for _, err := range errs {
-		if !known.Has(err.Error()) {
-			all = append(all, err)
-		}
-	}
-	return all
 }
 
 // validateChange has the rules about old and new together. Their status is the
@@ -117,11 +102,9 @@ func validateSpec(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorLis
 	if spec.DisablePowerOff && !spec.Online {
 		all = append(all, field.Invalid(path.Child("disablePowerOff"), true, "needs online: true, because the host could never be powered off"))
 	}
-	all = append(all, validateSecretReferences(host, path)...)
+	all = append(all, validateSecretReferences(host.Namespace, spec.UserData, spec.NetworkData, spec.MetaData, path)...)
 	all = append(all, validateImage(spec.Image, path.Child("image"))...)
-	if spec.CustomDeploy != nil && spec.CustomDeploy.Method == "" {
-		all = append(all, field.Required(path.Child("customDeploy", "method"), "must name a deploy step of the ramdisk"))
-	}
+	all = append(all, validateCustomDeploy(spec.CustomDeploy, path.Child("customDeploy"))...)
 	all = append(all, validateRootDeviceHints(spec.RootDeviceHints, path.Child("rootDeviceHints"))...)
 	all = append(all, validateRAID(spec, path.Child("raid"))...)
 	return append(all, validateNetworkInterfaces(spec.NetworkInterfaces, path.Child("networkInterfaces"))...)
@@ -163,23 +146,26 @@ func validateBMC(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList
 	return all
 }
 
-func validateSecretReferences(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
-	var all field.ErrorList
-	check := func(name, namespace string) {
-		if namespace != "" && namespace != host.Namespace {
-			all = append(all, field.Forbidden(path.Child(name, "namespace"), "must be empty or the namespace of the host, "+host.Namespace))
-		}
+// validateSecretReferences checks the Secrets that go into a config drive: one of
+// another namespace must not be read by naming it.
+func validateSecretReferences(namespace string, userData, networkData, metaData *corev1.SecretReference, path *field.Path) field.ErrorList {
+	all := inNamespace(path.Child("userData"), userData, namespace)
+	all = append(all, inNamespace(path.Child("networkData"), networkData, namespace)...)
+	return append(all, inNamespace(path.Child("metaData"), metaData, namespace)...)
+}
+
+func inNamespace(path *field.Path, ref *corev1.SecretReference, namespace string) field.ErrorList {
+	if ref == nil || ref.Namespace == "" || ref.Namespace == namespace {
+		return nil
 	}
-	if ref := host.Spec.UserData; ref != nil {
-		check("userData", ref.Namespace)
+	return field.ErrorList{field.Forbidden(path.Child("namespace"), "must be empty or the namespace of the object itself, "+namespace)}
+}
+
+func validateCustomDeploy(custom *v1alpha1.CustomDeploy, path *field.Path) field.ErrorList {
+	if custom == nil {
+		return nil
 	}
-	if ref := host.Spec.NetworkData; ref != nil {
-		check("networkData", ref.Namespace)
-	}
-	if ref := host.Spec.MetaData; ref != nil {
-		check("metaData", ref.Namespace)
-	}
-	return all
+	return required(path.Child("method"), custom.Method, "must name a deploy step of the ramdisk")
 }
 
 func validateTaints(spec *v1alpha1.BareMetalHostSpec, path *field.Path) field.ErrorList {

@@ -163,7 +163,7 @@ func TestValidateBareMetalHost(t *testing.T) {
 				h.Spec.UserData, h.Spec.NetworkData, h.Spec.MetaData = other, other, other
 			}},
 			want: []string{
-				"spec.userData.namespace: Forbidden: must be empty or the namespace of the host, metal3",
+				"spec.userData.namespace: Forbidden: must be empty or the namespace of the object itself, metal3",
 				"spec.networkData.namespace: Forbidden",
 				"spec.metaData.namespace: Forbidden",
 			},

@@ -11,12 +11,9 @@ import (
 // ValidateHardwareData checks the hardware of a host; old is what it was before,
 // nil for a new one. Errors that were there before are let pass.
 func ValidateHardwareData(data, old *v1alpha1.HardwareData) field.ErrorList {
-	path := field.NewPath("spec", "hardware")
-	errs := validateHardware(data.Spec.HardwareDetails, path)
-	if old == nil {
-		return errs
-	}
-	return added(errs, validateHardware(old.Spec.HardwareDetails, path))
+	return ratchet(data, old, func(data *v1alpha1.HardwareData) field.ErrorList {
+		return validateHardware(data.Spec.HardwareDetails, field.NewPath("spec", "hardware"))
+	})
 }
 
 // nicMACPattern is not anchored: the address of an InfiniBand interface is

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -12,24 +13,26 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
-var imageSchemes = []string{"http", "https", "ftp", "gopher", "oci"}
+var (
+	imageSchemes  = []string{"http", "https", "ftp", "gopher", "oci"}
+	imageAccepted = "must be a URL with one of the schemes " + strings.Join(imageSchemes, ", ")
+)
 
 func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
 	if image == nil {
 		return nil
 	}
 	all := validateImageEnums(image, path)
-	accepted := "must be a URL with one of the schemes " + strings.Join(imageSchemes, ", ")
 	if image.URL == "" {
-		return append(all, field.Required(path.Child("url"), accepted+"; remove the image to deprovision the host"))
+		return append(all, field.Required(path.Child("url"), imageAccepted+"; remove the image to deprovision the host"))
 	}
-	parsed, err := url.Parse(image.URL)
-	if err != nil || parsed.Host == "" || !slices.Contains(imageSchemes, parsed.Scheme) {
-		return append(all, field.Invalid(path.Child("url"), bmc.Redact(image.URL), accepted))
+	scheme, errs := validateImageURL(path.Child("url"), image.URL)
+	if len(errs) > 0 {
+		return append(all, errs...)
 	}
 	checksum := path.Child("checksum")
 	switch {
-	case parsed.Scheme == "oci":
+	case scheme == "oci":
 		if image.Checksum != "" {
 			all = append(all, field.Forbidden(checksum, "is not allowed with oci://, where the registry has the checksum"))
 		}
@@ -37,6 +40,22 @@ func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
 		all = append(all, field.Required(checksum, "must be the checksum of the image or a URL where it is found; only oci:// and live-iso images do without"))
 	}
 	return all
+}
+
+// validateImageURL checks where to fetch an image or firmware from, and returns the
+// scheme.
+func validateImageURL(path *field.Path, value string) (scheme string, errs field.ErrorList) {
+	if value == "" {
+		return "", field.ErrorList{field.Required(path, imageAccepted)}
+	}
+	parsed, err := url.Parse(value)
+	if err != nil || parsed.Hostname() == "" || !slices.Contains(imageSchemes, parsed.Scheme) {
+		return "", field.ErrorList{field.Invalid(path, bmc.Redact(value), imageAccepted)}
+	}
+	if parsed.Scheme == "oci" && !strings.HasPrefix(value, "oci:") {
+		return "", field.ErrorList{field.Invalid(path, bmc.Redact(value), "must have oci:// in small letters, because Ironic takes no other spelling")}
+	}
+	return parsed.Scheme, nil
 }
 
 func validateImageEnums(image *v1alpha1.Image, path *field.Path) field.ErrorList {
@@ -151,7 +170,8 @@ func atLeast(path *field.Path, value *int, least int) field.ErrorList {
 }
 
 func maxLength(path *field.Path, value string, most int) field.ErrorList {
-	if len(value) > most {
+	// A schema counts characters, not bytes.
+	if utf8.RuneCountInString(value) > most {
 		return field.ErrorList{field.TooLong(path, value, most)}
 	}
 	return nil

@@ -37,10 +37,32 @@ func (f *genericInformer) Lister() cache.GenericLister {
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
 	// Group=metal3.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithResource("bmceventsubscriptions"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().BMCEventSubscriptions().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("baremetalhosts"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().BareMetalHosts().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("baremetalswitches"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().BareMetalSwitches().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("dataimages"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().DataImages().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("firmwareschemas"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().FirmwareSchemas().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("hardwaredata"):
-		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HardwareDatas().Informer()}, nil
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HardwareData().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("hostclaims"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HostClaims().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("hostdeploypolicies"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HostDeployPolicies().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("hostfirmwarecomponents"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HostFirmwareComponents().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("hostfirmwaresettings"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HostFirmwareSettings().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("hostnetworkattachments"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HostNetworkAttachments().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("hostupdatepolicies"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HostUpdatePolicies().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("preprovisioningimages"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().PreprovisioningImages().Informer()}, nil
 
 	}
 

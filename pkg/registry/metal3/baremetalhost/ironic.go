@@ -54,6 +54,9 @@ func nodeOf(ctx context.Context, nodes Nodes, host *metal3.BareMetalHost) (*iron
 	if err != nil {
 		return nil, ironicError(host, err)
 	}
+	if node.IsAnothers(host.Namespace, host.Name) {
+		return nil, conflict(host, fmt.Errorf("node %s in Ironic is that of another host; wait until this one is registered%s", node.UUID, because(host)))
+	}
 	return node, nil
 }
 

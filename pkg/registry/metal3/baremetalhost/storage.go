@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
 // Refresher makes what is recorded of hosts what Ironic says now.
@@ -107,6 +108,9 @@ func listLatest(ctx context.Context, store *genericregistry.Store, options *meta
 
 // Watch begins with a refresh. From then on, whatever anybody records is an event.
 func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	if err := kind.RefuseFuture(ctx, r.Store, options); err != nil {
+		return nil, err
+	}
 	r.refresh(ctx, options)
 	return r.Store.Watch(ctx, options)
 }

@@ -52,11 +52,11 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 }
 
 func (strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	return validation.ValidateBareMetalHost(obj.(*metal3.BareMetalHost))
+	return kind.FirstErrors(validation.ValidateBareMetalHost(obj.(*metal3.BareMetalHost)))
 }
 
 func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateBareMetalHostUpdate(obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost))
+	return kind.FirstErrors(validation.ValidateBareMetalHostUpdate(obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)))
 }
 
 func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
@@ -85,7 +85,7 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateBareMetalHostStatusUpdate(obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost))
+	return kind.FirstErrors(validation.ValidateBareMetalHostStatusUpdate(obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)))
 }
 
 // attributes are what selectors select by; the fields are those that

@@ -3,8 +3,10 @@ package kind
 import (
 	"context"
 
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -19,6 +21,7 @@ type REST struct {
 	*genericregistry.Store
 	kind     Kind
 	strategy strategy
+	users    Users
 }
 
 // NewREST returns the storage of a kind. Field selectors may name metadata.name
@@ -46,7 +49,7 @@ func NewREST(k Kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGette
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter}); err != nil {
 		return nil, err
 	}
-	return &REST{store, k, s}, nil
+	return &REST{Store: store, kind: k, strategy: s}, nil
 }
 
 var (
@@ -57,6 +60,14 @@ var (
 
 // ShortNames are those of the kind.
 func (r *REST) ShortNames() []string { return r.kind.ShortNames }
+
+// Watch watches the objects, from a resourceVersion that there has been.
+func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	if err := RefuseFuture(ctx, r.Store, options); err != nil {
+		return nil, err
+	}
+	return r.Store.Watch(ctx, options)
+}
 
 // AddTo enters the resource, and its status where it has one, into what an API
 // group serves.

@@ -33,14 +33,14 @@ func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 
 func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	if s.kind.HasStatus {
-		statusOf(obj).SetZero()
+		setStatus(obj, s.kind.New())
 	}
 	obj.(metav1.Object).SetGeneration(1)
 }
 
 func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	if s.kind.HasStatus {
-		statusOf(obj).Set(statusOf(old))
+		setStatus(obj, old)
 	}
 	if !equalContents(obj, old) {
 		obj.(metav1.Object).SetGeneration(old.(metav1.Object).GetGeneration() + 1)
@@ -50,17 +50,17 @@ func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	all := metavalidation.ValidateObjectMetaAccessor(obj.(metav1.Object), true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if s.kind.Validate == nil {
-		return all
+		return FirstErrors(all)
 	}
-	return append(all, s.kind.Validate(obj, nil)...)
+	return FirstErrors(append(all, s.kind.Validate(obj, nil)...))
 }
 
 func (s strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	all := metavalidation.ValidateObjectMetaAccessorUpdate(obj.(metav1.Object), old.(metav1.Object), field.NewPath("metadata"))
 	if s.kind.Validate == nil {
-		return all
+		return FirstErrors(all)
 	}
-	return append(all, s.kind.Validate(obj, old)...)
+	return FirstErrors(append(all, s.kind.Validate(obj, old)...))
 }
 
 func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
@@ -83,14 +83,16 @@ func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 
 func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	kept := old.DeepCopyObject()
-	statusOf(kept).Set(statusOf(obj))
+	setStatus(kept, obj)
 	kept.(metav1.Object).SetManagedFields(obj.(metav1.Object).GetManagedFields())
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(kept).Elem())
 }
 
-// statusOf is the field Status of an object.
-func statusOf(obj runtime.Object) reflect.Value {
-	return reflect.ValueOf(obj).Elem().FieldByName("Status")
+// setStatus gives an object the status of another one of its kind.
+func setStatus(obj, from runtime.Object) {
+	if status := reflect.ValueOf(obj).Elem().FieldByName("Status"); status.IsValid() {
+		status.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
+	}
 }
 
 // equalContents tells whether two objects of a kind are equal but for metadata.

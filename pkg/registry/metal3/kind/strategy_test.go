@@ -203,9 +203,8 @@ func TestWithoutStatus(t *testing.T) {
 // A kind that is described wrongly does not start.
 func TestWrongKinds(t *testing.T) {
 	tests := map[string]func(*Kind){
-		"no field Status": func(k *Kind) { k.HasStatus = true },
-		"no metadata":     func(k *Kind) { k.New = func() runtime.Object { return &metav1.Status{} } },
-		"JSONPath":        func(k *Kind) { k.Columns = []Column{{Name: "Bad", JSONPath: ".spec[", Type: "string"}} },
+		"no metadata": func(k *Kind) { k.New = func() runtime.Object { return &metav1.Status{} } },
+		"JSONPath":    func(k *Kind) { k.Columns = []Column{{Name: "Bad", JSONPath: ".spec[", Type: "string"}} },
 	}
 	for says, change := range tests {
 		k := data()

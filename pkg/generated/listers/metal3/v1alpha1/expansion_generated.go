@@ -2,6 +2,14 @@
 
 package v1alpha1
 
+// BMCEventSubscriptionListerExpansion allows custom methods to be added to
+// BMCEventSubscriptionLister.
+type BMCEventSubscriptionListerExpansion interface{}
+
+// BMCEventSubscriptionNamespaceListerExpansion allows custom methods to be added to
+// BMCEventSubscriptionNamespaceLister.
+type BMCEventSubscriptionNamespaceListerExpansion interface{}
+
 // BareMetalHostListerExpansion allows custom methods to be added to
 // BareMetalHostLister.
 type BareMetalHostListerExpansion interface{}
@@ -10,6 +18,30 @@ type BareMetalHostListerExpansion interface{}
 // BareMetalHostNamespaceLister.
 type BareMetalHostNamespaceListerExpansion interface{}
 
+// BareMetalSwitchListerExpansion allows custom methods to be added to
+// BareMetalSwitchLister.
+type BareMetalSwitchListerExpansion interface{}
+
+// BareMetalSwitchNamespaceListerExpansion allows custom methods to be added to
+// BareMetalSwitchNamespaceLister.
+type BareMetalSwitchNamespaceListerExpansion interface{}
+
+// DataImageListerExpansion allows custom methods to be added to
+// DataImageLister.
+type DataImageListerExpansion interface{}
+
+// DataImageNamespaceListerExpansion allows custom methods to be added to
+// DataImageNamespaceLister.
+type DataImageNamespaceListerExpansion interface{}
+
+// FirmwareSchemaListerExpansion allows custom methods to be added to
+// FirmwareSchemaLister.
+type FirmwareSchemaListerExpansion interface{}
+
+// FirmwareSchemaNamespaceListerExpansion allows custom methods to be added to
+// FirmwareSchemaNamespaceLister.
+type FirmwareSchemaNamespaceListerExpansion interface{}
+
 // HardwareDataListerExpansion allows custom methods to be added to
 // HardwareDataLister.
 type HardwareDataListerExpansion interface{}
@@ -17,3 +49,59 @@ type HardwareDataListerExpansion interface{}
 // HardwareDataNamespaceListerExpansion allows custom methods to be added to
 // HardwareDataNamespaceLister.
 type HardwareDataNamespaceListerExpansion interface{}
+
+// HostClaimListerExpansion allows custom methods to be added to
+// HostClaimLister.
+type HostClaimListerExpansion interface{}
+
+// HostClaimNamespaceListerExpansion allows custom methods to be added to
+// HostClaimNamespaceLister.
+type HostClaimNamespaceListerExpansion interface{}
+
+// HostDeployPolicyListerExpansion allows custom methods to be added to
+// HostDeployPolicyLister.
+type HostDeployPolicyListerExpansion interface{}
+
+// HostDeployPolicyNamespaceListerExpansion allows custom methods to be added to
+// HostDeployPolicyNamespaceLister.
+type HostDeployPolicyNamespaceListerExpansion interface{}
+
+// HostFirmwareComponentsListerExpansion allows custom methods to be added to
+// HostFirmwareComponentsLister.
+type HostFirmwareComponentsListerExpansion interface{}
+
+// HostFirmwareComponentsNamespaceListerExpansion allows custom methods to be added to
+// HostFirmwareComponentsNamespaceLister.
+type HostFirmwareComponentsNamespaceListerExpansion interface{}
+
+// HostFirmwareSettingsListerExpansion allows custom methods to be added to
+// HostFirmwareSettingsLister.
+type HostFirmwareSettingsListerExpansion interface{}
+
+// HostFirmwareSettingsNamespaceListerExpansion allows custom methods to be added to
+// HostFirmwareSettingsNamespaceLister.
+type HostFirmwareSettingsNamespaceListerExpansion interface{}
+
+// HostNetworkAttachmentListerExpansion allows custom methods to be added to
+// HostNetworkAttachmentLister.
+type HostNetworkAttachmentListerExpansion interface{}
+
+// HostNetworkAttachmentNamespaceListerExpansion allows custom methods to be added to
+// HostNetworkAttachmentNamespaceLister.
+type HostNetworkAttachmentNamespaceListerExpansion interface{}
+
+// HostUpdatePolicyListerExpansion allows custom methods to be added to
+// HostUpdatePolicyLister.
+type HostUpdatePolicyListerExpansion interface{}
+
+// HostUpdatePolicyNamespaceListerExpansion allows custom methods to be added to
+// HostUpdatePolicyNamespaceLister.
+type HostUpdatePolicyNamespaceListerExpansion interface{}
+
+// PreprovisioningImageListerExpansion allows custom methods to be added to
+// PreprovisioningImageLister.
+type PreprovisioningImageListerExpansion interface{}
+
+// PreprovisioningImageNamespaceListerExpansion allows custom methods to be added to
+// PreprovisioningImageNamespaceLister.
+type PreprovisioningImageNamespaceListerExpansion interface{}

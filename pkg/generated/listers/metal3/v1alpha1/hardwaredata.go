@@ -9,14 +9,14 @@ import (
 	cache "k8s.io/client-go/tools/cache"
 )
 
-// HardwareDataLister helps list HardwareDatas.
+// HardwareDataLister helps list HardwareData.
 // All objects returned here must be treated as read-only.
 type HardwareDataLister interface {
-	// List lists all HardwareDatas in the indexer.
+	// List lists all HardwareData in the indexer.
 	// Objects returned here must be treated as read-only.
 	List(selector labels.Selector) (ret []*metal3v1alpha1.HardwareData, err error)
-	// HardwareDatas returns an object that can list and get HardwareDatas.
-	HardwareDatas(namespace string) HardwareDataNamespaceLister
+	// HardwareData returns an object that can list and get HardwareData.
+	HardwareData(namespace string) HardwareDataNamespaceLister
 	HardwareDataListerExpansion
 }
 
@@ -30,15 +30,15 @@ func NewHardwareDataLister(indexer cache.Indexer) HardwareDataLister {
 	return &hardwareDataLister{listers.New[*metal3v1alpha1.HardwareData](indexer, metal3v1alpha1.Resource("hardwaredata"))}
 }
 
-// HardwareDatas returns an object that can list and get HardwareDatas.
-func (s *hardwareDataLister) HardwareDatas(namespace string) HardwareDataNamespaceLister {
+// HardwareData returns an object that can list and get HardwareData.
+func (s *hardwareDataLister) HardwareData(namespace string) HardwareDataNamespaceLister {
 	return hardwareDataNamespaceLister{listers.NewNamespaced[*metal3v1alpha1.HardwareData](s.ResourceIndexer, namespace)}
 }
 
-// HardwareDataNamespaceLister helps list and get HardwareDatas.
+// HardwareDataNamespaceLister helps list and get HardwareData.
 // All objects returned here must be treated as read-only.
 type HardwareDataNamespaceLister interface {
-	// List lists all HardwareDatas in the indexer for a given namespace.
+	// List lists all HardwareData in the indexer for a given namespace.
 	// Objects returned here must be treated as read-only.
 	List(selector labels.Selector) (ret []*metal3v1alpha1.HardwareData, err error)
 	// Get retrieves the HardwareData from the indexer for a given namespace and name.

@@ -18,14 +18,14 @@ import (
 )
 
 // HardwareDataInformer provides access to a shared informer and lister for
-// HardwareDatas. Prefer using the type-safe variant (see [TypedHardwareDataInformer]).
+// HardwareData. Prefer using the type-safe variant (see [TypedHardwareDataInformer]).
 type HardwareDataInformer interface {
 	Informer() cache.SharedIndexInformer
 	Lister() metal3v1alpha1.HardwareDataLister
 }
 
 // TypedHardwareDataInformer provides access to a shared informer and lister for
-// HardwareDatas, including the type-safe TypedInformer variant.
+// HardwareData, including the type-safe TypedInformer variant.
 // It is a superset of HardwareDataInformer.
 type TypedHardwareDataInformer interface {
 	Informer() cache.SharedIndexInformer
@@ -109,25 +109,25 @@ func NewTypedHardwareDataInformerWithOptions(client versioned.Interface, namespa
 				if tweakListOptions != nil {
 					tweakListOptions(&opts)
 				}
-				return client.Metal3V1alpha1().HardwareDatas(namespace).List(context.Background(), opts)
+				return client.Metal3V1alpha1().HardwareData(namespace).List(context.Background(), opts)
 			},
 			WatchFunc: func(opts v1.ListOptions) (watch.Interface, error) {
 				if tweakListOptions != nil {
 					tweakListOptions(&opts)
 				}
-				return client.Metal3V1alpha1().HardwareDatas(namespace).Watch(context.Background(), opts)
+				return client.Metal3V1alpha1().HardwareData(namespace).Watch(context.Background(), opts)
 			},
 			ListWithContextFunc: func(ctx context.Context, opts v1.ListOptions) (runtime.Object, error) {
 				if tweakListOptions != nil {
 					tweakListOptions(&opts)
 				}
-				return client.Metal3V1alpha1().HardwareDatas(namespace).List(ctx, opts)
+				return client.Metal3V1alpha1().HardwareData(namespace).List(ctx, opts)
 			},
 			WatchFuncWithContext: func(ctx context.Context, opts v1.ListOptions) (watch.Interface, error) {
 				if tweakListOptions != nil {
 					tweakListOptions(&opts)
 				}
-				return client.Metal3V1alpha1().HardwareDatas(namespace).Watch(ctx, opts)
+				return client.Metal3V1alpha1().HardwareData(namespace).Watch(ctx, opts)
 			},
 		}, client),
 		&apismetal3v1alpha1.HardwareData{},

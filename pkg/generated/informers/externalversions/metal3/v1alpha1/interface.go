@@ -8,10 +8,32 @@ import (
 
 // Interface provides access to all the informers in this group version.
 type Interface interface {
+	// BMCEventSubscriptions returns a BMCEventSubscriptionInformer.
+	BMCEventSubscriptions() TypedBMCEventSubscriptionInformer
 	// BareMetalHosts returns a BareMetalHostInformer.
 	BareMetalHosts() TypedBareMetalHostInformer
-	// HardwareDatas returns a HardwareDataInformer.
-	HardwareDatas() TypedHardwareDataInformer
+	// BareMetalSwitches returns a BareMetalSwitchInformer.
+	BareMetalSwitches() TypedBareMetalSwitchInformer
+	// DataImages returns a DataImageInformer.
+	DataImages() TypedDataImageInformer
+	// FirmwareSchemas returns a FirmwareSchemaInformer.
+	FirmwareSchemas() TypedFirmwareSchemaInformer
+	// HardwareData returns a HardwareDataInformer.
+	HardwareData() TypedHardwareDataInformer
+	// HostClaims returns a HostClaimInformer.
+	HostClaims() TypedHostClaimInformer
+	// HostDeployPolicies returns a HostDeployPolicyInformer.
+	HostDeployPolicies() TypedHostDeployPolicyInformer
+	// HostFirmwareComponents returns a HostFirmwareComponentsInformer.
+	HostFirmwareComponents() TypedHostFirmwareComponentsInformer
+	// HostFirmwareSettings returns a HostFirmwareSettingsInformer.
+	HostFirmwareSettings() TypedHostFirmwareSettingsInformer
+	// HostNetworkAttachments returns a HostNetworkAttachmentInformer.
+	HostNetworkAttachments() TypedHostNetworkAttachmentInformer
+	// HostUpdatePolicies returns a HostUpdatePolicyInformer.
+	HostUpdatePolicies() TypedHostUpdatePolicyInformer
+	// PreprovisioningImages returns a PreprovisioningImageInformer.
+	PreprovisioningImages() TypedPreprovisioningImageInformer
 }
 
 type version struct {
@@ -25,12 +47,67 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 	return &version{factory: f, namespace: namespace, tweakListOptions: tweakListOptions}
 }
 
+// BMCEventSubscriptions returns a TypedBMCEventSubscriptionInformer.
+func (v *version) BMCEventSubscriptions() TypedBMCEventSubscriptionInformer {
+	return &bMCEventSubscriptionInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
 // BareMetalHosts returns a TypedBareMetalHostInformer.
 func (v *version) BareMetalHosts() TypedBareMetalHostInformer {
 	return &bareMetalHostInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
-// HardwareDatas returns a TypedHardwareDataInformer.
-func (v *version) HardwareDatas() TypedHardwareDataInformer {
+// BareMetalSwitches returns a TypedBareMetalSwitchInformer.
+func (v *version) BareMetalSwitches() TypedBareMetalSwitchInformer {
+	return &bareMetalSwitchInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// DataImages returns a TypedDataImageInformer.
+func (v *version) DataImages() TypedDataImageInformer {
+	return &dataImageInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// FirmwareSchemas returns a TypedFirmwareSchemaInformer.
+func (v *version) FirmwareSchemas() TypedFirmwareSchemaInformer {
+	return &firmwareSchemaInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// HardwareData returns a TypedHardwareDataInformer.
+func (v *version) HardwareData() TypedHardwareDataInformer {
 	return &hardwareDataInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// HostClaims returns a TypedHostClaimInformer.
+func (v *version) HostClaims() TypedHostClaimInformer {
+	return &hostClaimInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// HostDeployPolicies returns a TypedHostDeployPolicyInformer.
+func (v *version) HostDeployPolicies() TypedHostDeployPolicyInformer {
+	return &hostDeployPolicyInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// HostFirmwareComponents returns a TypedHostFirmwareComponentsInformer.
+func (v *version) HostFirmwareComponents() TypedHostFirmwareComponentsInformer {
+	return &hostFirmwareComponentsInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// HostFirmwareSettings returns a TypedHostFirmwareSettingsInformer.
+func (v *version) HostFirmwareSettings() TypedHostFirmwareSettingsInformer {
+	return &hostFirmwareSettingsInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// HostNetworkAttachments returns a TypedHostNetworkAttachmentInformer.
+func (v *version) HostNetworkAttachments() TypedHostNetworkAttachmentInformer {
+	return &hostNetworkAttachmentInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// HostUpdatePolicies returns a TypedHostUpdatePolicyInformer.
+func (v *version) HostUpdatePolicies() TypedHostUpdatePolicyInformer {
+	return &hostUpdatePolicyInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// PreprovisioningImages returns a TypedPreprovisioningImageInformer.
+func (v *version) PreprovisioningImages() TypedPreprovisioningImageInformer {
+	return &preprovisioningImageInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

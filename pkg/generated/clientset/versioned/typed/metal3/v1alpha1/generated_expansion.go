@@ -2,6 +2,28 @@
 
 package v1alpha1
 
+type BMCEventSubscriptionExpansion interface{}
+
 type BareMetalHostExpansion interface{}
 
+type BareMetalSwitchExpansion interface{}
+
+type DataImageExpansion interface{}
+
+type FirmwareSchemaExpansion interface{}
+
 type HardwareDataExpansion interface{}
+
+type HostClaimExpansion interface{}
+
+type HostDeployPolicyExpansion interface{}
+
+type HostFirmwareComponentsExpansion interface{}
+
+type HostFirmwareSettingsExpansion interface{}
+
+type HostNetworkAttachmentExpansion interface{}
+
+type HostUpdatePolicyExpansion interface{}
+
+type PreprovisioningImageExpansion interface{}

@@ -13,10 +13,10 @@ import (
 	gentype "k8s.io/client-go/gentype"
 )
 
-// HardwareDatasGetter has a method to return a HardwareDataInterface.
+// HardwareDataGetter has a method to return a HardwareDataInterface.
 // A group's client should implement this interface.
-type HardwareDatasGetter interface {
-	HardwareDatas(namespace string) HardwareDataInterface
+type HardwareDataGetter interface {
+	HardwareData(namespace string) HardwareDataInterface
 }
 
 // HardwareDataInterface has methods to work with HardwareData resources.
@@ -32,14 +32,14 @@ type HardwareDataInterface interface {
 	HardwareDataExpansion
 }
 
-// hardwareDatas implements HardwareDataInterface
-type hardwareDatas struct {
+// hardwareData implements HardwareDataInterface
+type hardwareData struct {
 	*gentype.ClientWithList[*metal3v1alpha1.HardwareData, *metal3v1alpha1.HardwareDataList]
 }
 
-// newHardwareDatas returns a HardwareDatas
-func newHardwareDatas(c *Metal3V1alpha1Client, namespace string) *hardwareDatas {
-	return &hardwareDatas{
+// newHardwareData returns a HardwareData
+func newHardwareData(c *Metal3V1alpha1Client, namespace string) *hardwareData {
+	return &hardwareData{
 		gentype.NewClientWithList[*metal3v1alpha1.HardwareData, *metal3v1alpha1.HardwareDataList](
 			"hardwaredata",
 			c.RESTClient(),

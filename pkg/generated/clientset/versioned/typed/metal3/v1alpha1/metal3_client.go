@@ -12,8 +12,19 @@ import (
 
 type Metal3V1alpha1Interface interface {
 	RESTClient() rest.Interface
+	BMCEventSubscriptionsGetter
 	BareMetalHostsGetter
-	HardwareDatasGetter
+	BareMetalSwitchesGetter
+	DataImagesGetter
+	FirmwareSchemasGetter
+	HardwareDataGetter
+	HostClaimsGetter
+	HostDeployPoliciesGetter
+	HostFirmwareComponentsGetter
+	HostFirmwareSettingsGetter
+	HostNetworkAttachmentsGetter
+	HostUpdatePoliciesGetter
+	PreprovisioningImagesGetter
 }
 
 // Metal3V1alpha1Client is used to interact with features provided by the metal3.io group.
@@ -21,12 +32,56 @@ type Metal3V1alpha1Client struct {
 	restClient rest.Interface
 }
 
+func (c *Metal3V1alpha1Client) BMCEventSubscriptions(namespace string) BMCEventSubscriptionInterface {
+	return newBMCEventSubscriptions(c, namespace)
+}
+
 func (c *Metal3V1alpha1Client) BareMetalHosts(namespace string) BareMetalHostInterface {
 	return newBareMetalHosts(c, namespace)
 }
 
-func (c *Metal3V1alpha1Client) HardwareDatas(namespace string) HardwareDataInterface {
-	return newHardwareDatas(c, namespace)
+func (c *Metal3V1alpha1Client) BareMetalSwitches(namespace string) BareMetalSwitchInterface {
+	return newBareMetalSwitches(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) DataImages(namespace string) DataImageInterface {
+	return newDataImages(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) FirmwareSchemas(namespace string) FirmwareSchemaInterface {
+	return newFirmwareSchemas(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) HardwareData(namespace string) HardwareDataInterface {
+	return newHardwareData(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) HostClaims(namespace string) HostClaimInterface {
+	return newHostClaims(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) HostDeployPolicies(namespace string) HostDeployPolicyInterface {
+	return newHostDeployPolicies(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) HostFirmwareComponents(namespace string) HostFirmwareComponentsInterface {
+	return newHostFirmwareComponents(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) HostFirmwareSettings(namespace string) HostFirmwareSettingsInterface {
+	return newHostFirmwareSettings(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) HostNetworkAttachments(namespace string) HostNetworkAttachmentInterface {
+	return newHostNetworkAttachments(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) HostUpdatePolicies(namespace string) HostUpdatePolicyInterface {
+	return newHostUpdatePolicies(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) PreprovisioningImages(namespace string) PreprovisioningImageInterface {
+	return newPreprovisioningImages(c, namespace)
 }
 
 // NewForConfig creates a new Metal3V1alpha1Client for the given config.

@@ -8,14 +8,14 @@ import (
 	gentype "k8s.io/client-go/gentype"
 )
 
-// fakeHardwareDatas implements HardwareDataInterface
-type fakeHardwareDatas struct {
+// fakeHardwareData implements HardwareDataInterface
+type fakeHardwareData struct {
 	*gentype.FakeClientWithList[*v1alpha1.HardwareData, *v1alpha1.HardwareDataList]
 	Fake *FakeMetal3V1alpha1
 }
 
-func newFakeHardwareDatas(fake *FakeMetal3V1alpha1, namespace string) metal3v1alpha1.HardwareDataInterface {
-	return &fakeHardwareDatas{
+func newFakeHardwareData(fake *FakeMetal3V1alpha1, namespace string) metal3v1alpha1.HardwareDataInterface {
+	return &fakeHardwareData{
 		gentype.NewFakeClientWithList[*v1alpha1.HardwareData, *v1alpha1.HardwareDataList](
 			fake.Fake,
 			namespace,

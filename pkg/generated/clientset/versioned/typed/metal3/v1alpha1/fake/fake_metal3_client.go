@@ -12,12 +12,56 @@ type FakeMetal3V1alpha1 struct {
 	*testing.Fake
 }
 
+func (c *FakeMetal3V1alpha1) BMCEventSubscriptions(namespace string) v1alpha1.BMCEventSubscriptionInterface {
+	return newFakeBMCEventSubscriptions(c, namespace)
+}
+
 func (c *FakeMetal3V1alpha1) BareMetalHosts(namespace string) v1alpha1.BareMetalHostInterface {
 	return newFakeBareMetalHosts(c, namespace)
 }
 
-func (c *FakeMetal3V1alpha1) HardwareDatas(namespace string) v1alpha1.HardwareDataInterface {
-	return newFakeHardwareDatas(c, namespace)
+func (c *FakeMetal3V1alpha1) BareMetalSwitches(namespace string) v1alpha1.BareMetalSwitchInterface {
+	return newFakeBareMetalSwitches(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) DataImages(namespace string) v1alpha1.DataImageInterface {
+	return newFakeDataImages(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) FirmwareSchemas(namespace string) v1alpha1.FirmwareSchemaInterface {
+	return newFakeFirmwareSchemas(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) HardwareData(namespace string) v1alpha1.HardwareDataInterface {
+	return newFakeHardwareData(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) HostClaims(namespace string) v1alpha1.HostClaimInterface {
+	return newFakeHostClaims(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) HostDeployPolicies(namespace string) v1alpha1.HostDeployPolicyInterface {
+	return newFakeHostDeployPolicies(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) HostFirmwareComponents(namespace string) v1alpha1.HostFirmwareComponentsInterface {
+	return newFakeHostFirmwareComponents(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) HostFirmwareSettings(namespace string) v1alpha1.HostFirmwareSettingsInterface {
+	return newFakeHostFirmwareSettings(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) HostNetworkAttachments(namespace string) v1alpha1.HostNetworkAttachmentInterface {
+	return newFakeHostNetworkAttachments(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) HostUpdatePolicies(namespace string) v1alpha1.HostUpdatePolicyInterface {
+	return newFakeHostUpdatePolicies(c, namespace)
+}
+
+func (c *FakeMetal3V1alpha1) PreprovisioningImages(namespace string) v1alpha1.PreprovisioningImageInterface {
+	return newFakePreprovisioningImages(c, namespace)
 }
 
 // RESTClient returns a RESTClient that is used to communicate

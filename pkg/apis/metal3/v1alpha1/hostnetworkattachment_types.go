@@ -1,0 +1,75 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +genclient:noStatus
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// HostNetworkAttachment says how a switch port is configured for a network
+// interface of a host. The spec cannot be changed, nor the object be deleted, while
+// a host refers to it.
+type HostNetworkAttachment struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// The configuration of the switch port.
+	// +optional
+	Spec HostNetworkAttachmentSpec `json:"spec,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// HostNetworkAttachmentList is a list of host network attachments.
+type HostNetworkAttachmentList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The host network attachments.
+	Items []HostNetworkAttachment `json:"items"`
+}
+
+// HostNetworkAttachmentSpec is the configuration of a switch port.
+type HostNetworkAttachmentSpec struct {
+	// access for one VLAN, trunk for tagged VLANs, hybrid for both.
+	// +optional
+	// +default="access"
+	Mode SwitchPortMode `json:"mode,omitempty"`
+
+	// The VLAN of untagged traffic, 1 to 4094.
+	// +k8s:validation:minimum=1
+	// +k8s:validation:maximum=4094
+	NativeVLAN int `json:"nativeVLAN"`
+
+	// The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200.
+	// Not with the mode access.
+	// +optional
+	// +listType=atomic
+	AllowedVLANs []string `json:"allowedVLANs,omitempty"`
+
+	// The largest packet in bytes, 68 to 9216. Empty takes what the network has.
+	// +optional
+	// +k8s:validation:minimum=68
+	// +k8s:validation:maximum=9216
+	MTU *int `json:"mtu,omitempty"`
+}
+
+// SwitchPortMode is what a switch port does with VLANs.
+// +enum
+type SwitchPortMode string
+
+// The modes of a switch port.
+const (
+	// SwitchPortAccess has one VLAN, untagged.
+	SwitchPortAccess SwitchPortMode = "access"
+	// SwitchPortTrunk has tagged VLANs.
+	SwitchPortTrunk SwitchPortMode = "trunk"
+	// SwitchPortHybrid has an untagged VLAN and tagged ones.
+	SwitchPortHybrid SwitchPortMode = "hybrid"
+)

@@ -1,0 +1,115 @@
+package validation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// ValidateHostClaim checks which host is wanted; old is nil for a new object. There
+// is no rule for spec.poweredOn, which the operator's schema demands: after decoding,
+// a missing one cannot be told from false.
+func ValidateHostClaim(claim, old *v1alpha1.HostClaim) field.ErrorList {
+	return ratchet(claim, old, func(claim *v1alpha1.HostClaim) field.ErrorList {
+		spec, path := &claim.Spec, field.NewPath("spec")
+		all := validateRebootAnnotations(claim.Annotations, field.NewPath("metadata", "annotations"))
+		all = append(all, validateSecretReferences(claim.Namespace, spec.UserData, spec.NetworkData, spec.MetaData, path)...)
+		all = append(all, validateImage(spec.Image, path.Child("image"))...)
+		all = append(all, validateCustomDeploy(spec.CustomDeploy, path.Child("customDeploy"))...)
+		all = append(all, validateHostSelector(&spec.HostSelector, path.Child("hostSelector"))...)
+		status := field.NewPath("status")
+		all = append(all, validateObjectReference(claim.Status.BareMetalHost, status.Child("bareMetalHost"))...)
+		all = append(all, validateObjectReference(claim.Status.HardwareData, status.Child("hardwareData"))...)
+		return append(all, validateConditions(claim.Status.Conditions)...)
+	})
+}
+
+func validateObjectReference(ref *v1alpha1.ObjectReference, path *field.Path) field.ErrorList {
+	if ref == nil {
+		return nil
+	}
+	all := required(path.Child("namespace"), ref.Namespace, "must be the namespace of the object")
+	return append(all, required(path.Child("name"), ref.Name, "must be the name of the object")...)
+}
+
+func validateHostSelector(selector *v1alpha1.HostSelector, path *field.Path) field.ErrorList {
+	var all field.ErrorList
+	labels := path.Child("matchLabels")
+	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		all = append(all, validateLabelName(labels.Key(key), key)...)
+		all = append(all, validateLabelValue(labels.Key(key), selector.MatchLabels[key])...)
+	}
+	for i, requirement := range selector.MatchExpressions {
+		all = append(all, validateRequirement(&requirement, path.Child("matchExpressions").Index(i))...)
+	}
+	return all
+}
+
+// validateRequirement checks one comparison of a label.
+func validateRequirement(requirement *v1alpha1.HostSelectorRequirement, path *field.Path) field.ErrorList {
+	all := validateLabelName(path.Child("key"), requirement.Key)
+	values, operator := path.Child("values"), requirement.Operator
+	invalid := func(message string) {
+		all = append(all, field.Invalid(values, requirement.Values, message+" with the operator "+string(operator)))
+	}
+	number := len(requirement.Values)
+	switch operator {
+	case selection.Equals, selection.DoubleEquals, selection.NotEquals:
+		if number != 1 {
+			invalid("must be exactly one value")
+		}
+	case selection.In, selection.NotIn:
+		if number == 0 {
+			invalid("must be at least one value")
+		}
+	case selection.Exists, selection.DoesNotExist:
+		if requirement.Values == nil {
+			all = append(all, field.Required(values, "must be an empty list with the operator "+string(operator)))
+		}
+		if number != 0 {
+			invalid("must be an empty list")
+		}
+	default:
+		all = append(all, requiredEnum(path.Child("operator"), operator, selection.Equals, selection.DoubleEquals,
+			selection.NotEquals, selection.In, selection.NotIn, selection.Exists, selection.DoesNotExist)...)
+	}
+	for i, value := range requirement.Values {
+		all = append(all, validateLabelValue(values.Index(i), value)...)
+	}
+	return all
+}
+
+func validateLabelName(path *field.Path, name string) field.ErrorList {
+	if messages := validation.IsQualifiedName(name); len(messages) > 0 {
+		return field.ErrorList{field.Invalid(path, name, strings.Join(messages, "; "))}
+	}
+	return nil
+}
+
+func validateLabelValue(path *field.Path, value string) field.ErrorList {
+	if messages := validation.IsValidLabelValue(value); len(messages) > 0 {
+		return field.ErrorList{field.Invalid(path, value, strings.Join(messages, "; "))}
+	}
+	return nil
+}
+
+// ValidateHostDeployPolicy checks who may claim hosts; old is nil for a new object.
+func ValidateHostDeployPolicy(policy, old *v1alpha1.HostDeployPolicy) field.ErrorList {
+	return ratchet(policy, old, func(policy *v1alpha1.HostDeployPolicy) field.ErrorList {
+		namespaces := policy.Spec.HostClaimNamespaces
+		if namespaces == nil {
+			return nil
+		}
+		var all field.ErrorList
+		for i, label := range namespaces.HasLabels {
+			all = append(all, required(field.NewPath("spec", "hostClaimNamespaces", "hasLabels").Index(i).Child("name"), label.Name, "must be the name of a label")...)
+		}
+		return all
+	})
+}

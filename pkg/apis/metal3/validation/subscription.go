@@ -1,0 +1,46 @@
+package validation
+
+import (
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+)
+
+// ValidateBMCEventSubscription checks which events go where; old is nil for a new
+// object. A BMC cannot change a subscription: it is made anew.
+func ValidateBMCEventSubscription(subscription, old *v1alpha1.BMCEventSubscription) field.ErrorList {
+	path := field.NewPath("spec")
+	if old != nil {
+		if equality.Semantic.DeepEqual(subscription.Spec, old.Spec) {
+			return nil
+		}
+		return field.ErrorList{field.Forbidden(path, "cannot change; delete the subscription and create it again")}
+	}
+	spec := &subscription.Spec
+	all := required(path.Child("hostName"), spec.HostName, "must name a host of the same namespace")
+	all = append(all, validateDestination(path.Child("destination"), spec.Destination)...)
+	if ref := spec.HTTPHeadersRef; ref != nil && ref.Namespace != subscription.Namespace {
+		all = append(all, field.Forbidden(path.Child("httpHeadersRef", "namespace"), "must be the namespace of the subscription, "+subscription.Namespace))
+	}
+	return all
+}
+
+// validateDestination demands a path, because BMCs do not agree on what is meant
+// without one.
+func validateDestination(path *field.Path, destination string) field.ErrorList {
+	if destination == "" {
+		return field.ErrorList{field.Required(path, "must be the URL that the events are sent to")}
+	}
+	parsed, err := url.ParseRequestURI(destination)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, bmc.Redact(destination), "must be a URL, as in https://events.example.com/")}
+	}
+	if parsed.Path == "" {
+		return field.ErrorList{field.Invalid(path, bmc.Redact(destination), "must have a path: add a slash at the end")}
+	}
+	return nil
+}
