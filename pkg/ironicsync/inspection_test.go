@@ -88,3 +88,20 @@ func TestNeedsInventory(t *testing.T) {
 		t.Error("asks for the inventory of a node that was never inspected")
 	}
 }
+
+// A host that was moved here with its status keeps the time at which its inspection
+// ended, though its inventory is read for the first time here.
+func TestObserveInspectionOfMovedHost(t *testing.T) {
+	finished := recorded(t, "trixie-inspected")
+	end := seconds(finished.InspectionFinishedAt.Add(2 * time.Second))
+	host := newHost(func(h *metal3.BareMetalHost) {
+		h.Status.OperationHistory.Inspect = metal3.OperationMetric{Start: seconds(finished.InspectionFinishedAt.Add(-time.Minute)), End: end}
+	})
+	status, _ := Observe(host, Observation{Node: finished, Inspected: &Inspected{Hardware: &metal3.HardwareDetails{}}}, now)
+	if got := status.OperationHistory.Inspect.End; !got.Equal(&end) {
+		t.Errorf("the inspection ended at %s, want %s", got, end)
+	}
+	if status.HardwareDetails == nil {
+		t.Error("the inventory was not taken over")
+	}
+}

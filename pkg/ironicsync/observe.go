@@ -178,7 +178,9 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	if inspect.Start.IsZero() {
 		inspect.Start = seconds(*node.InspectionFinishedAt)
 	}
-	inspect.End = seconds(now)
+	if inspect.End.IsZero() || inspect.End.Time.Before(node.InspectionFinishedAt.Truncate(time.Second)) {
+		inspect.End = seconds(now) // else it is known, of a host that was moved here with its status
+	}
 	if seen.Inspected.Hardware != nil {
 		status.HardwareDetails = seen.Inspected.Hardware
 	}

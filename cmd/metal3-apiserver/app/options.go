@@ -66,6 +66,7 @@ func NewOptions() *Options {
 		ReadTimeout: defaultReadTimeout,
 	}
 	componentDefaults(&o.LeaderElection)
+	enforceQuotas(o.Recommended)
 	o.Recommended.Etcd.DeleteCollectionWorkers = 4
 	o.Recommended.Etcd.StorageConfig.EncodeVersioner = v1alpha1.SchemeGroupVersion
 	// Not 443, which needs privileges.
@@ -89,10 +90,7 @@ func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
 	o.environment.flags = pflag.NewFlagSet("environment", pflag.ContinueOnError)
 	o.environment.flags.AddFlagSet(fss.FlagSet("Ironic"))
 	o.environment.flags.AddFlagSet(fss.FlagSet("Hosts"))
-	storage := fss.FlagSet("Storage")
-	storage.StringVar(&o.DataDir, "data-dir", o.DataDir,
-		"Directory for the embedded etcd, which is used when no --etcd-servers are given. It serves one replica only.")
-	o.Recommended.Etcd.AddFlags(storage)
+	o.addStorageFlags(fss.FlagSet("Storage"))
 	o.Recommended.SecureServing.AddFlags(fss.FlagSet("Secure serving"))
 	o.Recommended.Authentication.AddFlags(fss.FlagSet("Authentication"))
 	o.Recommended.Authorization.AddFlags(fss.FlagSet("Authorization"))
@@ -107,6 +105,12 @@ func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
 	o.Recommended.EgressSelector.AddFlags(generic)
 	logsapi.AddFlags(o.Logs, fss.FlagSet("Logs"))
 	return fss
+}
+
+func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.DataDir, "data-dir", o.DataDir,
+		"Directory for the embedded etcd, which is used when no --etcd-servers are given. It serves one replica only.")
+	o.Recommended.Etcd.AddFlags(fs)
 }
 
 func (o *Options) addIronicFlags(fs *pflag.FlagSet) {
@@ -140,13 +144,7 @@ func (o *Options) Validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	o.completeFromEnvironment(refuse)
-	external := len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) > 0
-	switch {
-	case external && o.DataDir != "":
-		refuse("--etcd-servers and --data-dir exclude each other: the one is an etcd elsewhere, the other the embedded one")
-	case !external && o.DataDir == "":
-		refuse("one of --etcd-servers (an etcd elsewhere) and --data-dir (the embedded one) is needed")
-	}
+	external := o.validateStorage(refuse)
 	if o.Ironic.Endpoint == "" && o.Ironic.Cloud == "" {
 		refuse("one of --ironic-endpoint and --ironic-cloud is needed")
 	} else {
@@ -173,12 +171,24 @@ func (o *Options) Validate() error {
 	if _, err := cliflag.TLSCipherSuites(o.Recommended.SecureServing.CipherSuites); err != nil {
 		refuse("--tls-cipher-suites: %w", err)
 	}
-	for _, server := range o.Recommended.Etcd.StorageConfig.Transport.ServerList {
+	return oneLine(errs)
+}
+
+// validateStorage tells whether etcd is elsewhere, and not embedded.
+func (o *Options) validateStorage(refuse func(format string, args ...any)) (external bool) {
+	servers := o.Recommended.Etcd.StorageConfig.Transport.ServerList
+	switch {
+	case len(servers) > 0 && o.DataDir != "":
+		refuse("--etcd-servers and --data-dir exclude each other: the one is an etcd elsewhere, the other the embedded one")
+	case len(servers) == 0 && o.DataDir == "":
+		refuse("one of --etcd-servers (an etcd elsewhere) and --data-dir (the embedded one) is needed")
+	}
+	for _, server := range servers {
 		if u, err := url.Parse(server); err != nil || u.Scheme == "" || u.Host+u.Path == "" {
 			refuse("--etcd-servers: %q is not a URL such as https://etcd-0:2379", server)
 		}
 	}
-	return oneLine(errs)
+	return len(servers) > 0
 }
 
 // oneLine makes one error of one line of errs, nil if there are none.

@@ -1,0 +1,176 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
+)
+
+var hostResource = metal3.SchemeGroupVersion.WithResource("baremetalhosts")
+
+// hostsIn is the typed client of a namespace.
+func hostsIn(ns string) typed.BareMetalHostInterface {
+	return s.metal3.Metal3V1alpha1().BareMetalHosts(ns)
+}
+
+// idleHost makes a host that is paused and has no BMC: what clients write is all
+// that ever changes in it.
+func idleHost(t *testing.T, ctx context.Context, ns, name string, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
+	t.Helper()
+	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Annotations: map[string]string{metal3.PausedAnnotation: "contract"},
+	}}
+	for _, c := range change {
+		c(host)
+	}
+	created, err := hostsIn(ns).Create(ctx, host, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func withLabel(key, value string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) { metav1.SetMetaDataLabel(&h.ObjectMeta, key, value) }
+}
+
+func withFinalizer(name string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) { h.Finalizers = append(h.Finalizers, name) }
+}
+
+// managedHost makes a host with a BMC of its own, which is neither inspected nor
+// cleaned, so that it is available at once. change has the last word.
+func managedHost(t *testing.T, ctx context.Context, ns, name string, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name + "-bmc"}, StringData: map[string]string{"username": "admin", "password": "password"}}
+	if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	address := newBMC("admin", "password")
+	port, err := strconv.Atoi(address[strings.LastIndex(address, ":")+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{
+		Online: true, BMC: metal3.BMCDetails{Address: address, CredentialsName: secret.Name},
+		BootMACAddress: fmt.Sprintf("52:54:00:c0:%02x:%02x", port>>8&0xff, port&0xff),
+		InspectionMode: metal3.InspectionModeDisabled, AutomatedCleaningMode: metal3.CleaningModeDisabled,
+	}}
+	for _, c := range change {
+		c(host)
+	}
+	created, err := hostsIn(ns).Create(ctx, host, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+// hostIs waits until a host is as wanted.
+func hostIs(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) (host *metal3.BareMetalHost) {
+	t.Helper()
+	comes(t, ctx, func() string {
+		var err error
+		if host, err = hostsIn(ns).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err.Error()
+		}
+		if wanted(host) {
+			return ""
+		}
+		return fmt.Sprintf("host %s/%s is not %s; it is %q %q, on %t, error %q, Ironic %+v", ns, name, what,
+			host.Status.Provisioning.State, host.Status.OperationalStatus, host.Status.PoweredOn, host.Status.ErrorMessage, host.Status.Ironic)
+	})
+	return host
+}
+
+// isAvailable tells whether a host can be claimed and its power is as it is to be.
+func isAvailable(h *metal3.BareMetalHost) bool {
+	return h.Status.Provisioning.State == metal3.StateAvailable && h.Status.ErrorMessage == "" && h.Status.PoweredOn == h.Spec.Online
+}
+
+// mergePatch sends a JSON merge patch.
+func mergePatch(t *testing.T, ctx context.Context, ns, name, patch string, subresources ...string) *metal3.BareMetalHost {
+	t.Helper()
+	host, err := hostsIn(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// comes waits until check has nothing to complain about.
+func comes(t *testing.T, ctx context.Context, check func() string) {
+	t.Helper()
+	const limit = 100 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		complaint := check()
+		if complaint == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("after %s at most: %s", limit, complaint)
+		}
+	}
+}
+
+// change is one event as whoever watches is told it.
+type change struct {
+	Type          watch.EventType
+	Name, Version string
+}
+
+// journal has the changes that a watch or an informer was told, in order.
+type journal struct {
+	mu   sync.Mutex
+	kept []change
+}
+
+func (j *journal) add(kind watch.EventType, obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj // a new list shows that it is gone, and not how it was at last
+	}
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return // a Status
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.kept = append(j.kept, change{kind, object.GetName(), object.GetResourceVersion()})
+}
+
+func (j *journal) changes() []change {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]change(nil), j.kept...)
+}
+
+func clientFor(t *testing.T, config *rest.Config) versioned.Interface {
+	t.Helper()
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}

@@ -1,0 +1,221 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// TestClientGoOptimisticLocking: who writes what he read loses to who wrote since;
+// a patch without a resourceVersion wins.
+func TestClientGoOptimisticLocking(t *testing.T) {
+	t.Parallel()
+	ctx, ns := begin(t)
+	stale := idleHost(t, ctx, ns, "worker-0")
+	mergePatch(t, ctx, ns, "worker-0", `{"spec":{"description":"newer"}}`)
+	stale.Spec.Description = "mine"
+
+	if _, err := hostsIn(ns).Update(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("PUT of a stale host: %v, want 409", err)
+	}
+	if _, err := hostsIn(ns).UpdateStatus(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("PUT of a stale status: %v, want 409", err)
+	}
+	blind := stale.DeepCopy()
+	blind.ResourceVersion = ""
+	if _, err := hostsIn(ns).Update(ctx, blind, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("PUT without a resourceVersion: %v, want 422 as from a CRD", err)
+	}
+	for _, kind := range []types.PatchType{types.MergePatchType, types.ApplyPatchType} {
+		patch := fmt.Sprintf(`{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"worker-0","resourceVersion":%q},"spec":{"description":"mine"}}`, stale.ResourceVersion)
+		options := metav1.PatchOptions{FieldManager: "contract"}
+		if _, err := hostsIn(ns).Patch(ctx, "worker-0", kind, []byte(patch), options); !apierrors.IsConflict(err) {
+			t.Errorf("%s with a stale resourceVersion: %v, want 409", kind, err)
+		}
+	}
+	if host := mergePatch(t, ctx, ns, "worker-0", `{"spec":{"description":"mine"}}`); host.Spec.Description != "mine" {
+		t.Errorf("a patch without a resourceVersion left %q", host.Spec.Description)
+	}
+}
+
+// TestClientGoConcurrentIncrements: with retries on conflict, nobody's write gets
+// lost, neither in the spec nor in the status.
+func TestClientGoConcurrentIncrements(t *testing.T) {
+	t.Parallel()
+	const writers, each = 4, 5
+	ctx, ns := begin(t)
+	idleHost(t, ctx, ns, "worker-0")
+	hosts := hostsIn(ns)
+	increment := func(change func(*metal3.BareMetalHost), write func(context.Context, *metal3.BareMetalHost, metav1.UpdateOptions) (*metal3.BareMetalHost, error)) error {
+		backoff := retry.DefaultRetry
+		backoff.Steps = 100
+		return retry.RetryOnConflict(backoff, func() error {
+			host, err := hosts.Get(ctx, "worker-0", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			change(host)
+			_, err = write(ctx, host, metav1.UpdateOptions{})
+			return err
+		})
+	}
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() {
+			for range each {
+				err := increment(func(h *metal3.BareMetalHost) {
+					n, _ := strconv.Atoi(h.Spec.Description)
+					h.Spec.Description = strconv.Itoa(n + 1)
+				}, hosts.Update)
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		all.Go(func() {
+			for range each {
+				if err := increment(func(h *metal3.BareMetalHost) { h.Status.ProvisioningFailCount++ }, hosts.UpdateStatus); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	host, err := hosts.Get(ctx, "worker-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host.Spec.Description != strconv.Itoa(writers*each) || host.Status.ProvisioningFailCount != writers*each || host.Generation != 1+writers*each {
+		t.Errorf("after %d increments of both, the spec has %s, the status %d, and generation is %d", writers*each, host.Spec.Description, host.Status.ProvisioningFailCount, host.Generation)
+	}
+}
+
+// TestClientGoServerSetFields: what a client may not choose is set by the server.
+func TestClientGoServerSetFields(t *testing.T) {
+	t.Parallel()
+	ctx, ns := begin(t)
+	wanted := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
+		Name: "worker-0", UID: "11111111-2222-3333-4444-555555555555", Generation: 42,
+		CreationTimestamp: metav1.NewTime(time.Unix(0, 0)), DeletionTimestamp: &metav1.Time{Time: time.Unix(0, 0)},
+	}, Status: metal3.BareMetalHostStatus{ErrorMessage: "not so", PoweredOn: true}}
+	created, err := hostsIn(ns).Create(ctx, wanted, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if created.UID == wanted.UID || created.UID == "" || time.Since(created.CreationTimestamp.Time) > time.Hour || created.DeletionTimestamp != nil || created.Generation != 1 ||
+		created.Status.ErrorMessage != "" || created.Status.PoweredOn {
+		t.Errorf("a client chose some of %+v %+v", created.ObjectMeta, created.Status)
+	}
+	wanted.Name, wanted.ResourceVersion = "worker-1", created.ResourceVersion
+	if _, err := hostsIn(ns).Create(ctx, wanted, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "resourceVersion") {
+		t.Errorf("creation with a resourceVersion: %v", err)
+	}
+	if _, err := hostsIn(ns).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("creation of what is there: %v", err)
+	}
+	for _, patch := range []string{
+		`{"metadata":{"uid":"11111111-2222-3333-4444-555555555555"}}`,
+		`{"metadata":{"creationTimestamp":"2001-01-01T00:00:00Z"}}`,
+		`{"metadata":{"deletionTimestamp":"2001-01-01T00:00:00Z"}}`,
+		`{"metadata":{"generation":42}}`,
+		`{"metadata":{"selfLink":"/x"}}`,
+	} {
+		// Some are refused and some are dropped, as with every kind; none is done.
+		_, _ = hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		host, err := hostsIn(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := created.ObjectMeta
+		for _, meta := range []*metav1.ObjectMeta{&host.ObjectMeta, &want} { // the controller is at work on it
+			meta.ResourceVersion, meta.ManagedFields, meta.Finalizers = "", nil, nil
+		}
+		if diff := cmp.Diff(want, host.ObjectMeta); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", patch, diff)
+		}
+	}
+}
+
+// TestClientGoGenerateName: the server completes the name, differently each time.
+func TestClientGoGenerateName(t *testing.T) {
+	t.Parallel()
+	ctx, ns := begin(t)
+	names := map[string]bool{}
+	for range 5 {
+		host, err := hostsIn(ns).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{GenerateName: "worker-"}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(host.Name, "worker-") || len(host.Name) <= len("worker-") || names[host.Name] {
+			t.Errorf("the name %q was generated after %v", host.Name, names)
+		}
+		names[host.Name] = true
+	}
+}
+
+// TestClientGoHalves: /status takes the status and nothing else, the host itself
+// takes all but the status, by PUT and by patch.
+func TestClientGoHalves(t *testing.T) {
+	t.Parallel()
+	ctx, ns := begin(t)
+	idleHost(t, ctx, ns, "worker-0")
+	change := func(to string) *metal3.BareMetalHost {
+		host, err := hostsIn(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		metav1.SetMetaDataLabel(&host.ObjectMeta, "to", to)
+		metav1.SetMetaDataAnnotation(&host.ObjectMeta, "to", to)
+		host.Finalizers = []string{"example.com/" + to}
+		host.Spec.Description, host.Status.ErrorMessage = to, to
+		return host
+	}
+	patch := func(to string) []byte {
+		return fmt.Appendf(nil, `{"metadata":{"labels":{"to":%[1]q},"annotations":{"to":%[1]q},"finalizers":["example.com/%[1]s"]},"spec":{"description":%[1]q},"status":{"errorMessage":%[1]q}}`, to)
+	}
+	halves := func(h *metal3.BareMetalHost) []string {
+		return append([]string{h.Labels["to"], h.Annotations["to"], h.Spec.Description, h.Status.ErrorMessage}, h.Finalizers...)
+	}
+	steps := []struct {
+		name string
+		do   func() (*metal3.BareMetalHost, error)
+		want []string
+	}{
+		{"PUT", func() (*metal3.BareMetalHost, error) {
+			return hostsIn(ns).Update(ctx, change("one"), metav1.UpdateOptions{})
+		}, []string{"one", "one", "one", "", "example.com/one"}},
+		{"PUT of /status", func() (*metal3.BareMetalHost, error) {
+			return hostsIn(ns).UpdateStatus(ctx, change("two"), metav1.UpdateOptions{})
+		}, []string{"one", "one", "one", "two", "example.com/one"}},
+		{"patch", func() (*metal3.BareMetalHost, error) {
+			return hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, patch("three"), metav1.PatchOptions{})
+		}, []string{"three", "three", "three", "two", "example.com/three"}},
+		{"patch of /status", func() (*metal3.BareMetalHost, error) {
+			return hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, patch("four"), metav1.PatchOptions{}, "status")
+		}, []string{"three", "three", "three", "four", "example.com/three"}},
+	}
+	for _, step := range steps {
+		host, err := step.do()
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, halves(host)); diff != "" {
+			t.Errorf("%s: label, annotation, description, error message, finalizers (-want +got):\n%s", step.name, diff)
+		}
+	}
+	if host := mergePatch(t, ctx, ns, "worker-0", `{"metadata":{"finalizers":[]}}`); len(host.Finalizers) != 0 {
+		t.Errorf("finalizers remain: %v", host.Finalizers)
+	}
+}

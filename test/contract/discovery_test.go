@@ -1,0 +1,125 @@
+package contract
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// kindOfCRD is what the CRD of a kind says of it, and an object with what kubectl get
+// prints of it: a name, the columns, and the age as AGE.
+type kindOfCRD struct {
+	resource, singular, kind string
+	shortNames               []string
+	hasStatus                bool
+	spec, status             string // in JSON
+	table                    string
+}
+
+var kindsOfCRDs = []kindOfCRD{
+	{"baremetalhosts", "baremetalhost", "BareMetalHost", []string{"bmh", "bmhost"}, true, `{"online": false}`, ``, ``}, // its table has tests of its own
+	{"baremetalswitches", "baremetalswitch", "BareMetalSwitch", []string{"bms"}, true,
+		`{"address": "192.0.2.1", "macAddress": "00:00:5e:00:53:01", "deviceType": "netmiko_arista_eos"}`, condition("Valid", "True", "Configured"),
+		`NAME|DRIVER|DEVICE TYPE|ADDRESS|VALID
+		x|generic-switch|netmiko_arista_eos|192.0.2.1|True`},
+	{"bmceventsubscriptions", "bmceventsubscription", "BMCEventSubscription", []string{"bes", "bmcevent"}, true,
+		`{"hostName": "h", "destination": "https://192.0.2.1/"}`, `{"error": "refused"}`,
+		`NAME|ERROR|AGE
+		x|refused|AGE`},
+	{"dataimages", "dataimage", "DataImage", nil, true, `{"url": "http://192.0.2.1/data.iso"}`, `{"attachedImage": {"url": "http://192.0.2.1/data.iso"}}`, justAge},
+	{"firmwareschemas", "firmwareschema", "FirmwareSchema", nil, false, `{"schema": {"ProcTurboMode": {"attribute_type": "Boolean"}}}`, ``, justAge},
+	{"hardwaredata", "hardwaredata", "HardwareData", []string{"hd"}, false, `{"hardware": {"hostname": "h"}}`, ``, justAge},
+	{"hostclaims", "hostclaim", "HostClaim", nil, true, `{"poweredOn": true}`, `{"poweredOn": true}`, justAge},
+	{"hostdeploypolicies", "hostdeploypolicy", "HostDeployPolicy", nil, true, `{"hostClaimNamespaces": {"names": ["a"]}}`, ``, justAge},
+	{"hostfirmwarecomponents", "hostfirmwarecomponents", "HostFirmwareComponents", nil, true, `{"updates": []}`, `{"components": [{"component": "bios", "initialVersion": "1"}]}`, justAge},
+	{"hostfirmwaresettings", "hostfirmwaresettings", "HostFirmwareSettings", []string{"hfs"}, true, `{"settings": {"ProcVirtualization": "Enabled", "Retries": 3}}`, `{"settings": {"Retries": "2"}}`, justAge},
+	{"hostnetworkattachments", "hostnetworkattachment", "HostNetworkAttachment", nil, true, `{"nativeVLAN": 10}`, ``,
+		`NAME|MODE|NATIVE VLAN|AGE
+		x|access|10|AGE`},
+	{"hostupdatepolicies", "hostupdatepolicy", "HostUpdatePolicy", nil, false, `{"firmwareUpdates": "onReboot"}`, ``, justAge},
+	{"preprovisioningimages", "preprovisioningimage", "PreprovisioningImage", []string{"ppimg"}, true, `{"architecture": "x86_64", "acceptFormats": ["iso"]}`, condition("Ready", "False", "Building"),
+		`NAME|READY|REASON
+		x|False|Building`},
+}
+
+// justAge is what is printed of a kind whose CRD names no columns.
+const justAge = `NAME|AGE
+		x|AGE`
+
+func condition(name, status, reason string) string {
+	return fmt.Sprintf(`{"conditions": [{"type": %q, "status": %q, "reason": %q, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}`, name, status, reason)
+}
+
+// TestDiscovery: kubectl and clients find the kinds under all names that the CRDs give
+// them, and with the same verbs.
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	got, err := s.core.Discovery().ServerResourcesForGroupVersion(metal3.SchemeGroupVersion.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []metav1.APIResource
+	for _, k := range kindsOfCRDs {
+		want = append(want, metav1.APIResource{
+			Name: k.resource, SingularName: k.singular, Namespaced: true, Kind: k.kind, ShortNames: k.shortNames,
+			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		})
+		if k.hasStatus {
+			want = append(want, metav1.APIResource{Name: k.resource + "/status", Namespaced: true, Kind: k.kind, Verbs: metav1.Verbs{"get", "patch", "update"}})
+		}
+	}
+	resources := slices.DeleteFunc(got.APIResources, func(r metav1.APIResource) bool {
+		return r.Name == "baremetalhosts/power" || r.Name == "baremetalhosts/inspect" || r.Name == "baremetalhosts/retry" // no CRD has them
+	})
+	for i := range resources {
+		resources[i].StorageVersionHash = ""
+		slices.Sort(resources[i].Verbs)
+	}
+	if diff := cmp.Diff(want, resources); diff != "" {
+		t.Errorf("- want, + got:\n%s", diff)
+	}
+}
+
+// TestTables has one object of each kind, found by each of its names.
+func TestTables(t *testing.T) {
+	k := newShell(t)
+	for _, of := range kindsOfCRDs {
+		if of.table == "" {
+			continue
+		}
+		t.Run(of.kind, func(t *testing.T) {
+			k := k.in(t)
+			k.ok(fmt.Sprintf(`{"apiVersion": "metal3.io/v1alpha1", "kind": %q, "metadata": {"name": "x"}, "spec": %s}`, of.kind, of.spec), "create", "-f", "-")
+			if of.status != "" {
+				k.ok("", "patch", of.resource, "x", "--subresource=status", "--type=merge", "-p", `{"status": `+of.status+`}`)
+			}
+			var want []string
+			for line := range strings.Lines(of.table) {
+				want = append(want, strings.TrimSpace(line))
+			}
+			for _, name := range append(of.shortNames, of.singular, of.resource) {
+				var got []string
+				for line := range strings.Lines(k.ok("", "get", name)) {
+					cells := columnsOf(line)
+					if last := len(cells) - 1; regexp.MustCompile(`^\d+[smh]`).MatchString(cells[last]) {
+						cells[last] = "AGE"
+					}
+					got = append(got, strings.Join(cells, "|"))
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("kubectl get %s (- want, + got):\n%s", name, diff)
+				}
+			}
+			if of.hasStatus {
+				k.prints(of.resource+"/x", "", "get", of.resource, "x", "--subresource=status", "-o", "jsonpath="+of.resource+"/{.metadata.name}")
+			}
+		})
+	}
+}

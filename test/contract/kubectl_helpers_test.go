@@ -1,0 +1,236 @@
+package contract
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// kubectlShell runs kubectl in the namespace of a test, as an administrator.
+type kubectlShell struct {
+	t   *testing.T
+	ctx context.Context
+	ns  string
+	// env is added to the environment, such as KUBE_EDITOR.
+	env []string
+}
+
+// newShell gives a test that runs beside others a namespace and a kubectl in it.
+func newShell(t *testing.T) kubectlShell {
+	t.Parallel()
+	ctx, ns := begin(t)
+	return kubectlShell{t: t, ctx: ctx, ns: ns}
+}
+
+// in is the same shell for a subtest.
+func (k kubectlShell) in(t *testing.T) kubectlShell {
+	k.t = t
+	return k
+}
+
+func (k kubectlShell) with(env ...string) kubectlShell {
+	k.env = env
+	return k
+}
+
+// run returns what kubectl said and its exit code.
+func (k kubectlShell) run(stdin string, args ...string) (stdout, stderr string, code int) {
+	k.t.Helper()
+	cmd := s.kube.Admin.KubectlCommand(k.ctx, append([]string{"-n", k.ns}, args...)...)
+	var out, errOut bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
+	cmd.Env = append(cmd.Env, k.env...)
+	err := cmd.Run()
+	if cmd.ProcessState == nil || k.ctx.Err() != nil {
+		k.t.Fatalf("kubectl %s: %v, %v", strings.Join(args, " "), err, k.ctx.Err())
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// ok is what kubectl printed, without the newline at the end. It has to succeed
+// and to print no warnings.
+func (k kubectlShell) ok(stdin string, args ...string) string {
+	k.t.Helper()
+	stdout, stderr, code := k.run(stdin, args...)
+	if code != 0 || strings.Contains(stderr, "Warning:") {
+		k.t.Fatalf("kubectl %s: exit code %d: %s%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	return strings.TrimSuffix(stdout, "\n")
+}
+
+// refused is what kubectl says on stderr when it fails, which must have all of wants.
+func (k kubectlShell) refused(stdin string, args []string, wants ...string) {
+	k.t.Helper()
+	stdout, stderr, code := k.run(stdin, args...)
+	if code == 0 {
+		k.t.Fatalf("kubectl %s succeeded: %s", strings.Join(args, " "), stdout)
+	}
+	for _, want := range wants {
+		if !strings.Contains(stderr, want) {
+			k.t.Errorf("kubectl %s says %q, want %q", strings.Join(args, " "), stderr, want)
+		}
+	}
+}
+
+// prints compares what kubectl prints.
+func (k kubectlShell) prints(want, stdin string, args ...string) {
+	k.t.Helper()
+	if got := k.ok(stdin, args...); got != want {
+		k.t.Errorf("kubectl %s prints %q, want %q", strings.Join(args, " "), got, want)
+	}
+}
+
+// field is a field of a host, as jsonpath prints it.
+func (k kubectlShell) field(host, path string) string {
+	k.t.Helper()
+	return k.ok("", "get", "bmh", host, "-o", "jsonpath={"+path+"}")
+}
+
+// create makes hosts that nobody but the test writes: they have no BMC, and their
+// status says so.
+func (k kubectlShell) create(names ...string) {
+	k.t.Helper()
+	var all []string
+	for _, name := range names {
+		all = append(all, hostYAML(name, "online: true"))
+	}
+	k.ok(strings.Join(all, "---\n"), "create", "-f", "-")
+	k.settled(names...)
+}
+
+// settled waits until the status of hosts without a BMC is written.
+func (k kubectlShell) settled(names ...string) {
+	k.t.Helper()
+	args := []string{"wait", "--for=jsonpath={.status.provisioning.state}=unmanaged", "--timeout=60s"}
+	for _, name := range names {
+		args = append(args, "bmh/"+name)
+	}
+	k.ok("", args...)
+}
+
+// runningKubectl is a kubectl that the test does something beside.
+type runningKubectl struct {
+	k      kubectlShell
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	stderr chan string // what it says, line by line
+}
+
+// start returns when kubectl -v=6, which tells of each request, has said
+// something that matches.
+func (k kubectlShell) start(pattern string, args ...string) *runningKubectl {
+	k.t.Helper()
+	r := &runningKubectl{k: k, stderr: make(chan string, 1000)}
+	r.cmd = s.kube.Admin.KubectlCommand(k.ctx, append([]string{"-n", k.ns, "-v=6"}, args...)...)
+	stderr, err := r.cmd.StderrPipe()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	r.cmd.Stdout = &r.stdout
+	if err := r.cmd.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	go func() {
+		defer close(r.stderr)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			select {
+			case r.stderr <- lines.Text():
+			case <-k.ctx.Done():
+				return
+			}
+		}
+	}()
+	var said []string
+	for line := range r.stderr {
+		if said = append(said, line); regexp.MustCompile(pattern).MatchString(line) {
+			return r
+		}
+	}
+	k.t.Fatalf("kubectl %s ended without saying %q: %q", strings.Join(args, " "), pattern, said)
+	return nil
+}
+
+// established matches what kubectl says once a watch of hosts has been answered.
+const established = `/baremetalhosts\?\S*watch=true\S*" status="200`
+
+// succeeds waits for the end of kubectl and returns what it printed.
+func (r *runningKubectl) succeeds() string {
+	r.k.t.Helper()
+	var said []string
+	for line := range r.stderr {
+		said = append(said, line)
+	}
+	if err := r.cmd.Wait(); err != nil {
+		r.k.t.Fatalf("%s: %v: %q", r.cmd, err, said)
+	}
+	return strings.TrimSuffix(r.stdout.String(), "\n")
+}
+
+// file writes a script or manifest for kubectl.
+func (k kubectlShell) file(name, content string) string {
+	k.t.Helper()
+	path := filepath.Join(k.t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
+		k.t.Fatal(err)
+	}
+	return path
+}
+
+// available makes a host with a BMC, and waits until it can be provisioned and is
+// on. The simulated machines take a moment for what real ones take minutes.
+func (k kubectlShell) available(name string) (manifest string) {
+	k.t.Helper()
+	k.ok("", "create", "secret", "generic", name+"-bmc", "--from-literal=username=admin", "--from-literal=password=password")
+	manifest = managedHostYAML(name)
+	k.ok(manifest, "create", "-f", "-")
+	k.ok("", "wait", "bmh/"+name, "--for=condition=AvailableForProvisioning", "--timeout=90s")
+	k.ok("", "wait", "bmh/"+name, "--for=jsonpath={.status.poweredOn}=true", "--timeout=90s")
+	return manifest
+}
+
+// managedHostYAML is a host with a BMC, whose credentials are in the Secret NAME-bmc.
+func managedHostYAML(name string) string {
+	address := newBMC("admin", "password")
+	port, _ := strconv.Atoi(address[strings.LastIndex(address, ":")+1:])
+	mac := fmt.Sprintf("52:54:00:c7:%02x:%02x", port>>8, port&0xff) // no two hosts may have the same
+	return hostYAML(name, fmt.Sprintf("online: true, bootMACAddress: '%s', inspectionMode: disabled, automatedCleaningMode: disabled, bmc: {address: '%s', credentialsName: %s-bmc}", mac, address, name))
+}
+
+// hostYAML is a host with a spec in YAML's flow style.
+func hostYAML(name, spec string) string {
+	return fmt.Sprintf("apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: %s}\nspec: {%s}\n", name, spec)
+}
+
+// cleanupContext is for what is left to do when the context of a test has ended.
+func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+}
+
+// eventuallyTrue repeats check until it says nothing.
+func eventuallyTrue(t *testing.T, ctx context.Context, limit time.Duration, check func() (complaint string)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		complaint := check()
+		if complaint == "" {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("after %s: %s", limit, complaint)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package contract
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// columnsOf splits a line of a table at two and more spaces.
+func columnsOf(line string) []string {
+	return regexp.MustCompile(` {2,}`).Split(strings.TrimSpace(line), -1)
+}
+
+func TestKubectlGetFormats(t *testing.T) {
+	k := newShell(t)
+	k.create("b", "a")
+	k.ok("", "label", "bmh", "a", "rack=7")
+	for _, resource := range []string{"bmh", "bmhost", "baremetalhost", "baremetalhosts", "baremetalhosts.metal3.io", "baremetalhosts.v1alpha1.metal3.io", "BareMetalHost"} {
+		k.prints("baremetalhost.metal3.io/a\nbaremetalhost.metal3.io/b", "", "get", resource, "-o", "name")
+	}
+	table := strings.Split(k.ok("", "get", "bmh"), "\n")
+	if len(table) != 3 || columnsOf(table[0])[0] != "NAME" || !strings.HasPrefix(table[1], "a ") || !strings.Contains(table[1], " unmanaged ") || !regexp.MustCompile(` \d+s$`).MatchString(table[1]) {
+		t.Errorf("table is %q", table)
+	}
+	wide := strings.Split(k.ok("", "get", "bmh", "-o", "wide"), "\n")
+	if normal := columnsOf(table[0]); len(columnsOf(wide[0])) <= len(normal) || !slices.Equal(columnsOf(wide[0])[:len(normal)], normal) {
+		t.Errorf("wide columns are %q, without wide they are %q", columnsOf(wide[0]), normal)
+	}
+	for want, format := range map[string]string{
+		"a true|b true|": `jsonpath={range .items[*]}{.metadata.name} {.spec.online}|{end}`,
+		"NAME   STATE       RACK\na      unmanaged   7\nb      unmanaged   <none>": "custom-columns=NAME:.metadata.name,STATE:.status.provisioning.state,RACK:.metadata.labels.rack",
+		"a unmanaged, b unmanaged, ": `go-template={{range .items}}{{.metadata.name}} {{.status.provisioning.state}}, {{end}}`,
+	} {
+		k.prints(want, "", "get", "bmh", "-o", format)
+	}
+	if got := k.ok("", "get", "bmh", "-L", "rack", "--show-labels", "--show-kind", "--no-headers"); !regexp.MustCompile(`(?s)^baremetalhost.metal3.io/a .*s +7 +rack=7\nbaremetalhost.metal3.io/b .*s +<none>$`).MatchString(got) {
+		t.Errorf("labels are printed as %q", got)
+	}
+	for format, wants := range map[string][]string{
+		"yaml":                     {"apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata:\n", "\n  automatedCleaningMode: metadata\n", "\n    state: unmanaged\n"},
+		"json":                     {`"kind": "BareMetalHost"`, `"online": true`},
+		"jsonpath-as-json={.spec}": {`"online": true`},
+	} {
+		got := k.ok("", "get", "bmh", "a", "-o", format)
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("-o %s lacks %q:\n%s", format, want, got)
+			}
+		}
+		if strings.Contains(got, "managedFields") {
+			t.Errorf("-o %s shows managedFields", format)
+		}
+	}
+	if got := k.ok("", "get", "bmh", "-o", "yaml"); !strings.HasPrefix(got, "apiVersion: v1\nitems:\n- apiVersion: metal3.io/v1alpha1\n  kind: BareMetalHost\n") {
+		t.Errorf("the list begins %q", got[:min(len(got), 200)])
+	}
+	if got := k.ok("", "get", "bmh,hd,secrets", "-o", "name"); !strings.HasPrefix(got, "baremetalhost.metal3.io/a\n") {
+		t.Errorf("of several kinds: %q", got)
+	}
+	if got := k.ok("", "get", "bmh", "-A", "-o", "custom-columns=:.metadata.namespace"); !strings.Contains(got, k.ns) {
+		t.Errorf("hosts are in the namespaces %q", got)
+	}
+	k.refused("", []string{"get", "bmh", "none"}, `Error from server (NotFound): baremetalhosts.metal3.io "none" not found`)
+	if _, stderr, code := k.run("", "get", "hardwaredata"); code != 0 || !strings.Contains(stderr, "No resources found in "+k.ns) {
+		t.Errorf("of none: exit code %d, %q", code, stderr)
+	}
+}
+
+func TestKubectlGetSelected(t *testing.T) {
+	k := newShell(t)
+	k.ok(hostYAML("a", "online: true, consumerRef: {kind: Metal3Machine, name: m-1}")+"---\n"+hostYAML("b", "online: false"), "create", "-f", "-")
+	k.settled("a", "b")
+	k.ok("", "label", "bmh", "a", "rack=7", "size=big")
+	k.ok("", "label", "bmh", "b", "rack=8")
+	const a, b = "baremetalhost.metal3.io/a", "baremetalhost.metal3.io/b"
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{a, []string{"--field-selector=metadata.name=a"}},
+		{b, []string{"--field-selector=metadata.name!=a"}},
+		{a + "\n" + b, []string{"--field-selector=metadata.namespace=" + k.ns}},
+		{a + "\n" + b, []string{"--field-selector=status.provisioning.state=unmanaged"}},
+		{"", []string{"--field-selector=status.provisioning.state=available"}},
+		{a + "\n" + b, []string{"--field-selector=status.operationalStatus=discovered"}},
+		{"", []string{"--field-selector=status.poweredOn=true"}},
+		{a + "\n" + b, []string{"--field-selector=status.poweredOn=false"}},
+		{a, []string{"--field-selector=spec.online=true"}},
+		{b, []string{"--field-selector=spec.online!=true"}},
+		{a, []string{"--field-selector=spec.consumerRef.name=m-1"}},
+		{b, []string{"--field-selector=spec.consumerRef.name="}},
+		{a + "\n" + b, []string{"--field-selector=spec.bmc.address="}},
+		{b, []string{"--field-selector=spec.online=false,status.provisioning.state=unmanaged"}},
+		{a, []string{"-l", "rack=7"}},
+		{b, []string{"-l", "rack!=7"}},
+		{a + "\n" + b, []string{"-l", "rack in (7, 8)"}},
+		{b, []string{"-l", "rack,!size"}},
+		{"", []string{"-l", "rack=7", "--field-selector=spec.online=false"}},
+	} {
+		k.prints(c.want, "", append([]string{"get", "bmh", "-o", "name"}, c.args...)...)
+	}
+	k.refused("", []string{"get", "bmh", "--field-selector=spec.image.url=x"}, `cannot use "spec.image.url"`, "spec.online")
+	k.refused("", []string{"get", "bmh", "-l", "rack in (7"}, "unable to parse requirement")
+}
+
+func TestKubectlGetChunksAndSorts(t *testing.T) {
+	k := newShell(t)
+	k.create("a", "b", "c", "d", "e")
+	all := []string{"a", "b", "c", "d", "e"}
+	stdout, stderr, _ := k.run("", "get", "bmh", "--chunk-size=2", "-v=8", "--no-headers")
+	pages := regexp.MustCompile(`verb="GET" url="\S*/baremetalhosts\?(\S*)limit=2"`).FindAllStringSubmatch(stderr, -1)
+	if len(pages) != 3 || pages[0][1] != "" || !strings.HasPrefix(pages[1][1], "continue=") || !strings.HasPrefix(pages[2][1], "continue=") {
+		t.Errorf("requests are %q, want three: %s", pages, stderr)
+	}
+	var names []string
+	for _, line := range strings.Split(strings.TrimSpace(stdout), "\n") {
+		names = append(names, columnsOf(line)[0])
+	}
+	if !slices.Equal(names, all) {
+		t.Errorf("hosts are %v, want %v", names, all)
+	}
+	for i, name := range all {
+		k.ok("", "label", "bmh", name, "order="+string(rune('5'-i)))
+	}
+	k.prints("e d c b a", "", "get", "bmh", "--sort-by={.metadata.labels.order}", "-o", "jsonpath={.items[*].metadata.name}")
+	lines := strings.Split(k.ok("", "get", "bmh", "--sort-by=.metadata.labels.order", "--no-headers"), "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "e ") || !strings.HasPrefix(lines[4], "a ") {
+		t.Errorf("sorted table is %q", lines)
+	}
+}

@@ -1,0 +1,208 @@
+package security
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// verbs in the order in which they are written down.
+var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+// TestMatrix requests each verb on each resource and subresource that discovery
+// tells of, as each user, in the namespace where he has rights, in another one and
+// in all at once; through kube-apiserver, which authorizes for itself, and directly,
+// where we do. All writes are dry runs. testdata/matrix.txt says what is allowed.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	ctx, a := begin(t)
+	b := makeNamespace(t, ctx, "other-")
+	users := makeUsers(t, ctx, a)
+	resources := discover(t, ctx)
+	places := []place{{"in his namespace", a}, {"in another namespace", b}, {"in all namespaces", ""}}
+	for _, ns := range []string{a, b} {
+		createHost(t, ctx, ns, "x", "", "")
+	}
+	var texts [2]string
+	for i, way := range []func(*testing.T, person) *client{
+		func(t *testing.T, p person) *client { return throughKube(t, p.certificates...) },
+		func(t *testing.T, p person) *client { return direct(t, p.certificates...) },
+	} {
+		var text strings.Builder
+		results := make([][]map[string][]string, len(users))
+		var wg sync.WaitGroup
+		for i, p := range users {
+			results[i] = make([]map[string][]string, len(places))
+			wg.Go(func() {
+				c := way(t, p)
+				for j, where := range places {
+					results[i][j] = allowed(t, ctx, c, where, resources)
+				}
+			})
+		}
+		wg.Wait()
+		for i, p := range users {
+			fmt.Fprintf(&text, "%s\n", p.what)
+			for j, where := range places {
+				write(&text, where.what, results[i][j], resources)
+			}
+		}
+		texts[i] = text.String()
+	}
+	if diff := cmp.Diff(texts[0], texts[1]); diff != "" {
+		t.Errorf("kube-apiserver (-) and our server (+) allow different things:\n%s", diff)
+	}
+	golden(t, "testdata/matrix.txt", matrixHead+texts[1])
+}
+
+const matrixHead = `# Who may do what with metal3.io/v1alpha1: each line was requested, not only asked for.
+# "Every kind" are all resources of the group, "every status" their status subresources.
+# Written by: go test ./test/security -run TestMatrix -update
+
+`
+
+type place struct{ what, namespace string }
+
+// discover returns what is served, by resource or resource/subresource.
+func discover(t *testing.T, ctx context.Context) []metav1.APIResource {
+	t.Helper()
+	var list metav1.APIResourceList
+	got := throughKube(t, user(t, "admin", "system:masters")).get(t, ctx, groupVersion)
+	if err := json.Unmarshal([]byte(got.body), &list); err != nil || len(list.APIResources) == 0 {
+		t.Fatalf("discovery: %d %s", got.code, got.body)
+	}
+	slices.SortFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	return list.APIResources
+}
+
+// allowed returns the resources by the verbs that get past authorization.
+func allowed(t *testing.T, ctx context.Context, c *client, where place, resources []metav1.APIResource) map[string][]string {
+	found := map[string][]string{}
+	for _, r := range resources {
+		var may []string
+		for _, verb := range verbs {
+			method, path, body := request(r, verb, where.namespace)
+			if method == "" {
+				continue // there is no such URL
+			}
+			contentType := "application/json"
+			if method == http.MethodPatch {
+				contentType = "application/merge-patch+json"
+			}
+			got, err := c.do(ctx, method, path, contentType, body)
+			if err != nil {
+				t.Errorf("%s %s: %v", method, path, err)
+				continue
+			}
+			switch {
+			case got.code == http.StatusUnauthorized, got.code == http.StatusMethodNotAllowed:
+			case got.code == http.StatusForbidden && strings.Contains(got.body, "cannot "+verb):
+			case got.code < 500 && got.code != http.StatusForbidden:
+				may = append(may, verb)
+			default:
+				t.Errorf("%s %s: %d %.300s", method, path, got.code, got.body)
+			}
+		}
+		if may != nil {
+			found[strings.Join(may, " ")] = append(found[strings.Join(may, " ")], r.Name)
+		}
+	}
+	return found
+}
+
+// request is the HTTP request of a verb, about the object x.
+func request(r metav1.APIResource, verb, namespace string) (method, path, body string) {
+	resource, subresource, isSub := strings.Cut(r.Name, "/")
+	collection := groupVersion + "/namespaces/" + namespace + "/" + resource
+	if namespace == "" {
+		collection = groupVersion + "/" + resource
+	}
+	object := collection + "/x"
+	if isSub {
+		object += "/" + subresource
+	}
+	if !isSub && (verb == "list" || verb == "watch" || verb == "create" || verb == "deletecollection") {
+		object = collection
+	} else if namespace == "" || isSub && (verb == "list" || verb == "watch" || verb == "deletecollection") {
+		return "", "", ""
+	}
+	if namespace == "" && (verb == "create" || verb == "deletecollection") {
+		return "", "", ""
+	}
+	kind := fmt.Sprintf(`{"apiVersion":"metal3.io/v1alpha1","kind":%q,"metadata":{"name":"x"}}`, r.Kind)
+	const dry = "?dryRun=All"
+	switch verb {
+	case "get", "list":
+		return http.MethodGet, object, ""
+	case "watch":
+		return http.MethodGet, object + "?watch=true&timeoutSeconds=1", ""
+	case "create":
+		return http.MethodPost, object + dry, kind
+	case "update":
+		return http.MethodPut, object + dry, kind
+	case "patch":
+		return http.MethodPatch, object + dry, "{}"
+	default:
+		return http.MethodDelete, object + dry, ""
+	}
+}
+
+// write writes a place's lines: verbs, and what they are allowed on.
+func write(text *strings.Builder, where string, found map[string][]string, resources []metav1.APIResource) {
+	if len(found) == 0 {
+		fmt.Fprintf(text, "  %-21s nothing\n", where)
+	}
+	for _, may := range slices.Sorted(maps.Keys(found)) {
+		names := abbreviate(found[may], "every kind", resources, func(name string) bool { return !strings.Contains(name, "/") })
+		names = abbreviate(names, "every status", resources, func(name string) bool { return strings.HasSuffix(name, "/status") })
+		fmt.Fprintf(text, "  %-21s %s: %s\n", where, may, strings.Join(names, ", "))
+	}
+}
+
+// abbreviate puts one word for all of the resources that belong together, or for
+// all but a few.
+func abbreviate(names []string, word string, resources []metav1.APIResource, belongs func(string) bool) []string {
+	var all []string
+	for _, r := range resources {
+		if belongs(r.Name) {
+			all = append(all, r.Name)
+		}
+	}
+	missing := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(names, name) })
+	if len(missing) > len(all)/4 {
+		return names
+	}
+	if len(missing) > 0 {
+		word += " but " + strings.Join(missing, " and ")
+	}
+	rest := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(all, name) })
+	return append([]string{word}, rest...)
+}
+
+// golden compares with a file, or writes it.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-) is not what is so (+):\n%s", path, diff)
+	}
+}

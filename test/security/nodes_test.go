@@ -1,0 +1,86 @@
+package security
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// TestNodesOfOthers: who may write hosts in one namespace, and knows the machine of
+// another one, can neither see nor switch nor erase it. A new host may bring a
+// status along, and a status may be written: both say which node is the host's.
+func TestNodesOfOthers(t *testing.T) {
+	t.Parallel()
+	ctx, ns := begin(t)
+	victim := makeNamespace(t, ctx, "victim-")
+	createSecret(t, ctx, victim, "bmc", map[string]string{"username": "admin", "password": "theirs"})
+	createHost(t, ctx, victim, "x", newBMC("admin", "theirs"), "bmc", func(spec *metal3.BareMetalHostSpec) { spec.Image = testImage.DeepCopy() })
+	provisioned := func(h *metal3.BareMetalHost) bool { return h.Status.Provisioning.State == metal3.StateProvisioned }
+	theirs := waitHost(t, ctx, victim, "x", "provisioned", provisioned)
+	node := theirs.Status.Provisioning.ID
+	done := strings.Join(s.sim.ProvisionTargets(node), " ")
+
+	grant(t, ctx, ns, person{name: "thief", role: "admin"})
+	thief := throughKube(t, user(t, "thief"))
+	collection := groupVersion + "/namespaces/" + ns + "/baremetalhosts"
+	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
+	status, err := json.Marshal(theirs.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A host with their status, that is to be deprovisioned, and switched off.
+	stolen := object{
+		"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+		"metadata": object{"name": "stolen", "annotations": object{metal3.StatusAnnotation: string(status)}},
+		"spec":     object{"online": false, "bmc": object{"address": newBMC("admin", "mine"), "credentialsName": "bmc"}, "bootMACAddress": newMAC()},
+	}
+	if got := thief.mustDo(t, ctx, http.MethodPost, collection, "application/json", body(t, stolen)); got.code != http.StatusCreated {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	power := `{"apiVersion":"metal3.io/v1alpha1","kind":"HostPower","spec":{"action":"off","mode":"hard"}}`
+	thief.mustDo(t, ctx, http.MethodPost, collection+"/stolen/power", "application/json", power)
+	waitHost(t, ctx, ns, "stolen", "given a node of its own", func(h *metal3.BareMetalHost) bool {
+		if h.Status.Provisioning.ID == node && h.Status.Ironic != nil {
+			t.Errorf("the thief reads the node of another one: %+v", h.Status.Ironic)
+		}
+		return h.Status.Provisioning.ID != "" && h.Status.Provisioning.ID != node && h.Annotations[metal3.StatusAnnotation] == ""
+	})
+	// A reporter, who may write statuses, can do no more.
+	createSecret(t, ctx, ns, "other", map[string]string{"username": "admin", "password": "mine"})
+	createHost(t, ctx, ns, "reported", newBMC("admin", "mine"), "other")
+	waitHost(t, ctx, ns, "reported", "available", isAvailable)
+	writeStatus(t, ctx, ns, node)
+	thief.mustDo(t, ctx, http.MethodPost, collection+"/reported/power", "application/json", power)
+	deleteHost(t, ctx, ns, "stolen")
+	deleteHost(t, ctx, ns, "reported")
+
+	after := waitHost(t, ctx, victim, "x", "as before", provisioned)
+	if after.Status.Provisioning.ID != node || !after.Status.PoweredOn {
+		t.Errorf("their host was touched: %+v", after.Status)
+	}
+	if now := strings.Join(s.sim.ProvisionTargets(node), " "); now != done {
+		t.Errorf("their node was told %q, before it was %q", now, done)
+	}
+}
+
+func writeStatus(t *testing.T, ctx context.Context, ns, node string) {
+	t.Helper()
+	eventually(t, ctx, func() string {
+		hosts := s.metal3.Metal3V1alpha1().BareMetalHosts(ns)
+		host, err := hosts.Get(ctx, "reported", metav1.GetOptions{})
+		if err == nil {
+			host.Status.Provisioning.ID = node
+			_, err = hosts.UpdateStatus(ctx, host, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			return err.Error() // it was observed meanwhile
+		}
+		return ""
+	})
+}
