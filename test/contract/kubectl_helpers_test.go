@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // kubectlShell runs kubectl in the namespace of a test, as an administrator.
@@ -218,19 +220,5 @@ func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // eventuallyTrue repeats check until it says nothing.
 func eventuallyTrue(t *testing.T, ctx context.Context, limit time.Duration, check func() (complaint string)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		complaint := check()
-		if complaint == "" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("after %s: %s", limit, complaint)
-		case <-tick.C:
-		}
-	}
+	testbed.Eventually(t, ctx, limit, 100*time.Millisecond, check)
 }

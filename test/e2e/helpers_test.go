@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,12 +24,7 @@ func begin(t *testing.T) (context.Context, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	ns, err := s.core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ctx, ns.Name
+	return ctx, testbed.NewNamespace(t, ctx, s.core)
 }
 
 func startBMC(t *testing.T, ctx context.Context) bmc {
@@ -120,21 +114,7 @@ func waitGone(t *testing.T, ctx context.Context, ns, name string, limit time.Dur
 // eventually repeats check until it returns nothing.
 func eventually(t *testing.T, ctx context.Context, limit time.Duration, check func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		complaint := check()
-		if complaint == "" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("after %s: %s", limit, complaint)
-		case <-tick.C:
-		}
-	}
+	testbed.Eventually(t, ctx, limit, 100*time.Millisecond, check)
 }
 
 // fakeHost makes a host of a node that is in Ironic already, with the

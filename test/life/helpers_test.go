@@ -24,6 +24,7 @@ import (
 	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // host is a BareMetalHost and the machine behind it.
@@ -88,12 +89,7 @@ func newHost(t *testing.T, options ...option) *host {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	ns, err := s.core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newHostIn(t, ctx, ns.Name, "worker-0", options...)
+	return newHostIn(t, ctx, testbed.NewNamespace(t, ctx, s.core), "worker-0", options...)
 }
 
 func newHostIn(t *testing.T, ctx context.Context, ns, name string, options ...option) *host {
@@ -356,22 +352,8 @@ func (h *host) gone() {
 // eventually repeats check until it returns nothing.
 func (h *host) eventually(limit time.Duration, check func() string) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.ctx, limit)
-	defer cancel()
 	// Each read costs Ironic a request, and it has several tests to serve.
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		complaint := check()
-		if complaint == "" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			h.t.Fatalf("after %s: %s", limit, complaint)
-		case <-tick.C:
-		}
-	}
+	testbed.Eventually(h.t, h.ctx, limit, 500*time.Millisecond, check)
 }
 
 func (h *host) fault(f bmcsim.Fault) {

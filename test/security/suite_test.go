@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,8 +108,7 @@ func begin(t *testing.T) (ctx context.Context, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	return ctx, makeNamespace(t, ctx, name[:min(len(name), 40)]+"-")
+	return ctx, testbed.NewNamespace(t, ctx, s.core)
 }
 
 func makeNamespace(t *testing.T, ctx context.Context, prefix string) string {
@@ -184,19 +182,5 @@ func waitHost(t *testing.T, ctx context.Context, ns, name, what string, wanted f
 // eventually waits until check has nothing to say.
 func eventually(t *testing.T, ctx context.Context, check func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		complaint := check()
-		if complaint == "" {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatal(complaint)
-		}
-	}
+	testbed.Eventually(t, ctx, time.Minute, 100*time.Millisecond, check)
 }
