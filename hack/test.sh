@@ -4,8 +4,11 @@
 # where the steps are
 #   verify           make verify
 #   unit             the tests of the packages, with the race detector
-#   e2e              the end-to-end tests on the simulated Ironic
-#   ironic-RELEASE   the same on the real Ironic of Debian bookworm, trixie or sid
+#   fuzz             each fuzz target for 30 s (hack/fuzz.sh)
+#   e2e              the end-to-end tests on the simulated Ironic: the whole thing, the
+#                    contract with its clients, moving from CRDs and back, security
+#   ironic-RELEASE   the whole thing, and the lives of hosts, on the real Ironic of
+#                    Debian bookworm, trixie or sid
 # A step that fails does not keep the others from running. The real Ironic needs
 # root on Debian or Ubuntu; elsewhere it is left out, which the summary says, or,
 # with REQUIRE_IRONIC=1, fails.
@@ -51,22 +54,27 @@ ironic_missing() {
 unit() {
 	local packages
 	prepare
-	mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e)
+	mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|security)$')
 	go_test standard-quiet "${packages[@]}"
 }
 
 e2e() {
+	local status=0
 	prepare
-	IRONIC=sim go_test standard-verbose -count=1 -timeout 20m ./test/e2e/...
+	# They wait more than they work: two at a time.
+	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 20m ./test/e2e ./test/contract ./test/migrate ./test/security || status=1
+	go_test standard-verbose -count=1 -timeout 20m ./test/contract -watch-cache=false || status=1
+	return $status
 }
 
 ironic() {
-	local release=$1 root
+	local release=$1 root status=0
 	prepare
 	root=$(test/ironic/root.sh "$release")
 	echo "Ironic $(cat "$root/ironic-version")"
-	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -run 'Ironic|BMC' ./test/testbed ./test/bmcsim
-	IRONIC=$release go_test standard-verbose -count=1 -p 1 -timeout 20m ./test/e2e ./test/life
+	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
+	IRONIC=$release go_test standard-verbose -count=1 -p 1 -timeout 20m ./test/e2e ./test/life || status=1
+	return $status
 }
 
 run() {
@@ -87,6 +95,7 @@ run() {
 		case $step in
 		verify) make verify ;;
 		unit) unit ;;
+		fuzz) hack/fuzz.sh ;;
 		e2e) e2e ;;
 		ironic-*) ironic "${step#ironic-}" ;;
 		*)

@@ -52,7 +52,10 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		Short: "Serves BareMetalHosts as an aggregated Kubernetes API, their status live from OpenStack Ironic",
 		Long: `metal3-apiserver serves BareMetalHost (metal3.io/v1alpha1) as an aggregated
 Kubernetes API. The spec is kept in etcd, the status is read from OpenStack
-Ironic at each request, and power and inspection are subresources.`,
+Ironic at each request, and power and inspection are subresources.
+
+"metal3-apiserver import" takes the objects of a cluster over that has them as
+CustomResourceDefinitions, and "metal3-apiserver export" gives them back.`,
 		Args: cobra.NoArgs,
 		// A bad flag is refused with one line, not a screen of usage.
 		SilenceUsage: true,
@@ -86,6 +89,7 @@ Ironic at each request, and power and inspection are subresources.`,
 	}
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, flags, columns)
+	cmd.AddCommand(newImportCommand(ctx), newExportCommand(ctx))
 	return cmd
 }
 

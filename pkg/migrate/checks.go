@@ -1,0 +1,130 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// operatorName is a part of the names of the Bare Metal Operator's Deployment and
+	// image, and the name of its Lease, in whatever namespace it runs.
+	operatorName = "baremetal-operator"
+	// Where the operator's webhooks are, by the convention of what it is built with.
+	// Those of ipam.metal3.io and infrastructure.cluster.x-k8s.io have other paths.
+	validatingPath, mutatingPath = "/validate-metal3-io-v1alpha1-", "/mutate-metal3-io-v1alpha1-"
+)
+
+// checkOperator looks for an operator that would drive the same hosts.
+func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
+	deployments, err := c.kube.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("looking for the operator's Deployment: %w", err)
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		if !isOperator(d) || ptr.Deref(d.Spec.Replicas, 1) == 0 && d.Status.Replicas == 0 {
+			continue
+		}
+		if ptr.Deref(d.Spec.Replicas, 1) == 0 {
+			refuse.add("Deployment %s/%s still has %d pods: wait until they have ended", d.Namespace, d.Name, d.Status.Replicas)
+			continue
+		}
+		refuse.add("the operator is running: kubectl scale deployment -n %s %s --replicas=0", d.Namespace, d.Name)
+	}
+	leases, err := c.kube.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + operatorName})
+	if err != nil {
+		return fmt.Errorf("looking for the operator's Lease: %w", err)
+	}
+	for i := range leases.Items {
+		lease := &leases.Items[i]
+		renewed, err := c.isRenewed(ctx, lease)
+		if err != nil {
+			return err
+		}
+		if renewed {
+			refuse.add("an operator that no Deployment shows is running: Lease %s/%s is being renewed by %s: stop that",
+				lease.Namespace, lease.Name, ptr.Deref(lease.Spec.HolderIdentity, ""))
+		}
+	}
+	return nil
+}
+
+func isOperator(d *appsv1.Deployment) bool {
+	if strings.Contains(d.Name, operatorName) {
+		return true
+	}
+	return slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
+		return strings.Contains(container.Image, operatorName)
+	})
+}
+
+// isRenewed tells whether somebody renews the Lease, by watching it for its
+// duration: its holder's clock may differ from ours.
+func (c *Cluster) isRenewed(ctx context.Context, lease *coordinationv1.Lease) (bool, error) {
+	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.RenewTime == nil {
+		return false, nil
+	}
+	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
+	if time.Since(lease.Spec.RenewTime.Time) > duration+time.Hour {
+		return false, nil // no clock is that wrong
+	}
+	// Who holds one for long (OpenShift does for 137 s) renews it several times in that.
+	for end := time.Now().Add(min(duration, time.Minute)); time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+		now, err := c.kube.CoordinationV1().Leases(lease.Namespace).Get(ctx, lease.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, ignoreNotFound(err)
+		}
+		if ptr.Deref(now.Spec.HolderIdentity, "") == "" {
+			return false, nil
+		}
+		if !now.Spec.RenewTime.Equal(lease.Spec.RenewTime) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// checkWebhooks looks for the operator's webhooks: without it nobody answers them,
+// and our server would call them too.
+func (c *Cluster) checkWebhooks(ctx context.Context, refuse *refusals) error {
+	isOperators := func(path *string) bool {
+		return path != nil && (strings.HasPrefix(*path, validatingPath) || strings.HasPrefix(*path, mutatingPath))
+	}
+	validating, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("looking for the operator's webhooks: %w", err)
+	}
+	for _, config := range validating.Items {
+		for _, webhook := range config.Webhooks {
+			if service := webhook.ClientConfig.Service; service != nil && isOperators(service.Path) {
+				refuse.add("webhook %s of the operator is configured, and nobody answers it: kubectl delete validatingwebhookconfiguration %s", webhook.Name, config.Name)
+			}
+		}
+	}
+	mutating, err := c.kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("looking for the operator's webhooks: %w", err)
+	}
+	for _, config := range mutating.Items {
+		for _, webhook := range config.Webhooks {
+			if service := webhook.ClientConfig.Service; service != nil && isOperators(service.Path) {
+				refuse.add("webhook %s of the operator is configured, and nobody answers it: kubectl delete mutatingwebhookconfiguration %s", webhook.Name, config.Name)
+			}
+		}
+	}
+	return nil
+}

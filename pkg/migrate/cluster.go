@@ -1,0 +1,102 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// requestTimeout bounds each request to the cluster.
+	requestTimeout = 60 * time.Second
+	// pageSize is how many objects come in one answer; a host may have 100 KB.
+	pageSize = 250
+	// workers is how many objects are written at a time.
+	workers = 16
+	// fieldManager is who we are in managedFields.
+	fieldManager = "metal3-apiserver-migration"
+)
+
+// Cluster is the Kubernetes that has the CRDs.
+type Cluster struct {
+	scheme   *runtime.Scheme
+	dynamic  dynamic.Interface
+	kube     kubernetes.Interface
+	metadata metadata.Interface
+}
+
+// NewCluster returns the cluster of a configuration.
+func NewCluster(config *rest.Config, scheme *runtime.Scheme) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // kube-apiserver limits by itself
+	config.Timeout = requestTimeout
+	config.UserAgent = fieldManager
+	config.WarningHandler = rest.NoWarnings{} // what a CRD drops is looked for, and told, once for an object
+	c := &Cluster{scheme: scheme}
+	var err error
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	c.kube, err = kubernetes.NewForConfig(config)
+	return c, err
+}
+
+// resources are those of a kind that some version serves, in all namespaces.
+func (c *Cluster) list(ctx context.Context, kind *Kind, version string) ([]unstructured.Unstructured, error) {
+	var err error
+	// Pages are of one moment. When that is compacted away, another one is begun.
+	for range 3 {
+		var items []unstructured.Unstructured
+		if items, err = c.listOnce(ctx, kind, version); err == nil || !apierrors.IsResourceExpired(err) {
+			return items, err
+		}
+	}
+	return nil, fmt.Errorf("the %s change faster than they can be listed, stop who writes them: %w", kind.Resource, err)
+}
+
+func (c *Cluster) listOnce(ctx context.Context, kind *Kind, version string) ([]unstructured.Unstructured, error) {
+	var items []unstructured.Unstructured
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := c.dynamic.Resource(kind.resource(version)).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", kind.resource(version), err)
+		}
+		items = append(items, page.Items...)
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return items, nil
+		}
+	}
+}
+
+// customResources are the objects of a kind as our server would store them.
+func (c *Cluster) customResources(ctx context.Context, kind *Kind, version string) (Objects, error) {
+	items, err := c.list(ctx, kind, version)
+	if err != nil {
+		return nil, err
+	}
+	objects := make(Objects, len(items))
+	for i := range items {
+		obj, err := fromCustomResource(c.scheme, kind, &items[i])
+		if err != nil {
+			return nil, err
+		}
+		objects[obj.Key] = obj
+	}
+	if len(objects) != len(items) {
+		return nil, fmt.Errorf("the list of %s changed under way: %d items, %d names: try again", kind.Resource, len(items), len(objects))
+	}
+	return objects, nil
+}

@@ -1,0 +1,89 @@
+package migrate
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+)
+
+// Kind is a kind that our server serves.
+type Kind struct {
+	// Resource is its plural name, Kind its name in objects.
+	Resource, Kind string
+	// HasStatus tells whether the status is a subresource.
+	HasStatus bool
+
+	store *genericregistry.Store
+}
+
+// CRD is the name of the kind's CustomResourceDefinition.
+func (k *Kind) CRD() string { return k.Resource + "." + v1alpha1.GroupName }
+
+func (k *Kind) resource(version string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: version, Resource: k.Resource}
+}
+
+// Kinds are all kinds that our server serves, hosts first: they own the others.
+// Their stores lead nowhere.
+func Kinds(scheme *runtime.Scheme) ([]*Kind, error) { return kindsOf(scheme, nowhere{}) }
+
+// kindsOf asks the server's own table which kinds there are.
+func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind, error) {
+	hosts, err := baremetalhost.NewStore(scheme, options)
+	if err != nil {
+		return nil, err
+	}
+	others, err := metal3.NewKinds(scheme, options)
+	if err != nil {
+		return nil, err
+	}
+	served := metal3.Storage(scheme, hosts, nil, nil, others)
+	stores := map[string]*genericregistry.Store{hosts.DefaultQualifiedResource.Resource: hosts}
+	for resource, kind := range others {
+		stores[resource] = kind.Store
+	}
+	var kinds []*Kind
+	for resource, store := range stores {
+		gvks, _, err := scheme.ObjectKinds(store.NewFunc())
+		if err != nil {
+			return nil, err
+		}
+		_, hasStatus := served[resource+"/status"]
+		kinds = append(kinds, &Kind{Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, store: store})
+	}
+	slices.SortFunc(kinds, func(a, b *Kind) int {
+		if isHost := a.store == hosts; isHost != (b.store == hosts) {
+			return map[bool]int{true: -1, false: 1}[isHost]
+		}
+		return cmp.Compare(a.Resource, b.Resource)
+	})
+	return kinds, nil
+}
+
+// nowhere has stores made that nothing can be read from or written to.
+type nowhere struct{}
+
+func (nowhere) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{
+		StorageConfig:           &storagebackend.ConfigForResource{GroupResource: resource},
+		ResourcePrefix:          resource.Resource,
+		DeleteCollectionWorkers: 1,
+		Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object,
+			func() runtime.Object, storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers,
+		) (storage.Interface, factory.DestroyFunc, error) {
+			return nil, func() {}, nil
+		},
+	}, nil
+}

@@ -1,0 +1,201 @@
+package migrate
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
+)
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return scheme
+}
+
+func kindsForTest(t *testing.T) []*Kind {
+	t.Helper()
+	kinds, err := Kinds(newScheme())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kinds
+}
+
+// host is a custom resource with a spec and a status of the given JSON.
+func host(t *testing.T, text string) (*Object, error) {
+	t.Helper()
+	item := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &item.Object); err != nil {
+		t.Fatal(err)
+	}
+	item.SetKind("BareMetalHost")
+	return fromCustomResource(newScheme(), kindsForTest(t)[0], item)
+}
+
+func TestHostsComeFirst(t *testing.T) {
+	kinds := kindsForTest(t)
+	if kinds[0].Kind != "BareMetalHost" || !kinds[0].HasStatus || kinds[0].CRD() != "baremetalhosts.metal3.io" {
+		t.Errorf("the first kind is %+v: what hosts own needs their UIDs", kinds[0])
+	}
+	if len(kinds) != 13 {
+		t.Errorf("%d kinds, the group has 13", len(kinds))
+	}
+}
+
+// The job of a migration may do what it has to, with all kinds.
+func TestMigrationsRights(t *testing.T) {
+	text, err := os.ReadFile("../../artifacts/apiservice/components/migration/clusterrole.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(text, &role); err != nil {
+		t.Fatal(err)
+	}
+	may := func(verb, group, resource string) bool {
+		return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+			return slices.Contains(rule.Verbs, verb) && slices.Contains(rule.APIGroups, group) && slices.Contains(rule.Resources, resource)
+		})
+	}
+	for _, kind := range kindsForTest(t) {
+		for _, verb := range []string{"list", "create", "update", "delete"} {
+			if !may(verb, "metal3.io", kind.Resource) {
+				t.Errorf("it may not %s %s", verb, kind.Resource)
+			}
+		}
+		if kind.HasStatus && !may("update", "metal3.io", kind.Resource+"/status") {
+			t.Errorf("it may not update the status of %s", kind.Resource)
+		}
+	}
+	if may("get", "", "secrets") {
+		t.Error("it may read Secrets, and has no need to")
+	}
+}
+
+func TestReadsCustomResources(t *testing.T) {
+	obj, err := host(t, `{metadata: {namespace: ns, name: a, uid: u-1, resourceVersion: "7"}, spec: {online: true, bmc: {address: ipmi://x, credentialsName: s}, flavour: sweet}, status: {provisioning: {state: available, ID: node-1, colour: red}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"spec.flavour", "status.provisioning.colour"}, obj.Unknown); diff != "" {
+		t.Error("unknown fields:", diff)
+	}
+	if obj.Key != (types.NamespacedName{Namespace: "ns", Name: "a"}) || obj.UID != "u-1" || obj.ResourceVersion != "7" {
+		t.Errorf("%+v", obj)
+	}
+	if mode, _, _ := unstructured.NestedString(obj.fields, "spec", "automatedCleaningMode"); mode != "metadata" {
+		t.Errorf("the default of spec.automatedCleaningMode is %q", mode)
+	}
+	if _, err := host(t, `{metadata: {namespace: ns, name: a}, spec: {online: "yes"}}`); err == nil || !strings.Contains(err.Error(), "BareMetalHost ns/a cannot be read") {
+		t.Errorf("an object of another type: %v", err)
+	}
+}
+
+func TestDifference(t *testing.T) {
+	const base = `{metadata: {namespace: ns, name: a, uid: u, labels: {rack: "1"}}, spec: {online: true, bmc: {address: ipmi://x, credentialsName: s}}}`
+	for _, test := range []struct{ from, to, path string }{
+		{"rack", "rack", ""},
+		{`"1"`, `"2"`, "metadata.labels.rack"},
+		{`, labels: {rack: "1"}`, "", "metadata.labels"},
+		{"ipmi://x", "ipmi://y", "spec.bmc.address"},
+		{"online: true", "online: false", "spec.online"},
+	} {
+		a, err := host(t, base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := host(t, strings.Replace(base, test.from, test.to, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path := difference(a, b); path != test.path {
+			t.Errorf("%s -> %s differs in %q, want %q", test.from, test.to, path, test.path)
+		}
+	}
+	if path := differs("status", map[string]any{"n": int64(2), "l": []any{map[string]any{"n": 1.0}}}, map[string]any{"n": 2.0, "l": []any{map[string]any{"n": int64(1)}}}); path != "" {
+		t.Errorf("numbers that are the same differ in %q", path)
+	}
+	if path := differs("status", nil, map[string]any{"n": 1}); path != "status" {
+		t.Errorf("a status that is not there differs in %q", path)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	const text = `{metadata: {namespace: ns, name: NAME, uid: UID}, spec: {online: true, bmc: {address: ADDRESS, credentialsName: s}}}`
+	set := func(objects ...string) Objects { // NAME UID ADDRESS
+		all := Objects{}
+		for _, object := range objects {
+			words := strings.Fields(object)
+			obj, err := host(t, strings.NewReplacer("NAME", words[0], "UID", words[1], "ADDRESS", words[2]).Replace(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[obj.Key] = obj
+		}
+		return all
+	}
+	c := compare(kindsForTest(t)[0], set("same u1 x", "changed u2 x", "other u3 x", "new u4 x"), set("same u1 x", "changed u2 z", "other u9 x", "gone u5 x"))
+	var refuse refusals
+	c.differences(&refuse)
+	want := refusals{
+		"BareMetalHost ns/new is not in our store",
+		"BareMetalHost ns/changed differs in spec.bmc.address",
+		"BareMetalHost ns/other has another UID in our store",
+		"BareMetalHost ns/gone is in our store and not in the CRDs",
+	}
+	if diff := cmp.Diff(want, refuse); diff != "" {
+		t.Error(diff)
+	}
+	if c.equal != 1 || len(c.toWrite()) != 3 {
+		t.Errorf("%d are equal, %d are to be written", c.equal, len(c.toWrite()))
+	}
+}
+
+func TestWhatACRDDrops(t *testing.T) {
+	obj, err := host(t, `{metadata: {namespace: ns, name: a, ownerReferences: [{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: b, uid: old}]}, spec: {online: true, bmc: {address: x, credentialsName: s}, description: d}, status: {ironic: {nodeUUID: node-1, provisionState: active}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &writer{obj: obj, uids: UIDs{"old": "new"}, version: aside}
+	wanted := w.wanted()
+	if owners := wanted.GetOwnerReferences(); owners[0].UID != "new" || wanted.GetAPIVersion() != "metal3.io/migration" {
+		t.Errorf("%s is owned by %+v", wanted.GetAPIVersion(), owners)
+	}
+	if never, err := host(t, `{metadata: {namespace: ns, name: b}, spec: {online: true, bmc: {address: x, credentialsName: s}}}`); err != nil {
+		t.Fatal(err)
+	} else if _, has := (&writer{obj: never, version: ours}).wanted().Object["status"]; has {
+		t.Error("a status that nobody has written yet is written")
+	}
+	is := wanted.DeepCopy()
+	unstructured.RemoveNestedField(is.Object, "status", "ironic")
+	if lost := w.lost(is); lost != nil {
+		t.Errorf("the operator's CRD has no status.ironic, which is no loss: %v", lost)
+	}
+	unstructured.RemoveNestedField(is.Object, "spec", "description")
+	if diff := cmp.Diff([]string{"spec.description"}, w.lost(is)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRefusalsNameTheFirst(t *testing.T) {
+	var refuse refusals
+	if refuse.err("x") != nil {
+		t.Error("nothing to refuse is an error")
+	}
+	for range maxNamed + 2 {
+		refuse.add("%s", "something")
+	}
+	if text := refuse.err("not now").Error(); strings.Count(text, "something") != maxNamed || !strings.HasSuffix(text, "and 2 more") {
+		t.Error(text)
+	}
+}

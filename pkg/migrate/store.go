@@ -1,0 +1,116 @@
+package migrate
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// Store is what our server keeps in etcd, past the API: a POST would give an object
+// another UID, and take its status away.
+type Store struct {
+	scheme  *runtime.Scheme
+	kinds   map[string]*Kind
+	onClose func()
+}
+
+// NewStore returns the storage of all kinds. options must not put a watch cache
+// before etcd, which would be behind our own writes.
+func NewStore(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*Store, error) {
+	kinds, err := kindsOf(scheme, options)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{scheme: scheme, kinds: map[string]*Kind{}, onClose: func() {}}
+	for _, kind := range kinds {
+		s.kinds[kind.Resource] = kind
+	}
+	return s, nil
+}
+
+// OnClose says what comes after Close, such as the end of an etcd.
+func (s *Store) OnClose(then func()) { s.onClose = then }
+
+// Close ends the connection.
+func (s *Store) Close() {
+	for _, kind := range s.kinds {
+		kind.store.Destroy()
+	}
+	s.onClose()
+}
+
+// Objects are those of one kind.
+type Objects map[types.NamespacedName]*Object
+
+// List returns all objects of a kind.
+func (s *Store) List(ctx context.Context, kind *Kind) (Objects, error) {
+	list, err := s.kinds[kind.Resource].store.List(ctx, &metainternalversion.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the %s of our store: %w", kind.Resource, err)
+	}
+	objects := Objects{}
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		obj, err := newObject(kind, item)
+		if err != nil {
+			return err
+		}
+		objects[obj.Key] = obj
+		return nil
+	})
+	return objects, err
+}
+
+// Put writes an object as it is, over what is stored under its name.
+func (s *Store) Put(ctx context.Context, obj *Object) error {
+	store := s.kinds[obj.Kind.Resource].store
+	key, err := store.KeyFunc(genericapirequest.WithNamespace(ctx, obj.Key.Namespace), obj.Key.Name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", obj, err)
+	}
+	wanted := obj.typed.DeepCopyObject()
+	accessor, err := meta.Accessor(wanted)
+	if err != nil {
+		return err
+	}
+	accessor.SetResourceVersion("") // another etcd's
+	err = store.Storage.GuaranteedUpdate(ctx, key, store.NewFunc(), true, nil, func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		return wanted, nil, nil
+	}, false, nil)
+	if err != nil {
+		return fmt.Errorf("writing %s to our store: %w", obj, err)
+	}
+	return nil
+}
+
+// Remove takes an object out, whatever its finalizers.
+func (s *Store) Remove(ctx context.Context, obj *Object) error {
+	store := s.kinds[obj.Kind.Resource].store
+	key, err := store.KeyFunc(genericapirequest.WithNamespace(ctx, obj.Key.Namespace), obj.Key.Name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", obj, err)
+	}
+	uid := obj.UID
+	err = store.Storage.Delete(ctx, key, store.NewFunc(), &storage.Preconditions{UID: &uid}, func(context.Context, runtime.Object) error { return nil }, false, nil, storage.DeleteOptions{})
+	if err != nil && !storage.IsNotFound(err) {
+		return fmt.Errorf("removing %s from our store: %w", obj, err)
+	}
+	return nil
+}
+
+// Refusals tells what our API would not accept in an object: it was written before
+// the rule was made.
+func (s *Store) Refusals(ctx context.Context, obj *Object) []string {
+	var refusals []string
+	ctx = genericapirequest.WithNamespace(ctx, obj.Key.Namespace)
+	for _, err := range s.kinds[obj.Kind.Resource].store.CreateStrategy.Validate(ctx, obj.typed.DeepCopyObject()) {
+		refusals = append(refusals, err.Error())
+	}
+	return refusals
+}

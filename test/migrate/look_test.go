@@ -1,0 +1,133 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// uidsIn are the UIDs of all Secrets and of all objects of our kinds in a namespace.
+func uidsIn(t *testing.T, ns string) map[string]types.UID {
+	t.Helper()
+	found := map[string]types.UID{}
+	eventually(t, 60*time.Second, func(ctx context.Context) error {
+		clear(found)
+		secrets, err := s.core.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, secret := range secrets.Items {
+			found["secrets/"+secret.Name] = secret.UID
+		}
+		for _, kind := range s.kinds {
+			list, err := s.anything.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource)).Namespace(ns).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			for _, item := range list.Items {
+				found[kind.Resource+"/"+item.GetName()] = item.GetUID()
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// expectUIDs compares with an earlier look, after the garbage collector has had the
+// occasion to remove what it takes for orphaned.
+func expectUIDs(t *testing.T, ns string, want map[string]types.UID) {
+	t.Helper()
+	collectGarbage(t, ns)
+	collectGarbage(t, ns)
+	got := uidsIn(t, ns)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("UIDs are not what they were (-before +now):\n%s", diff)
+	}
+}
+
+// collectGarbage waits until the garbage collector has removed an object whose owner
+// does not exist: it looks for owners, and where it is told to.
+func collectGarbage(t *testing.T, ns string) {
+	t.Helper()
+	canary, err := s.core.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "orphan-",
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: metal3.SchemeGroupVersion.String(), Kind: "BareMetalHost", Name: "nobody", UID: types.UID(uuid.NewString()),
+		}},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone(t, 90*time.Second, ns, canary.Name)
+}
+
+// gone waits until a Secret is.
+func gone(t *testing.T, limit time.Duration, ns, name string) {
+	t.Helper()
+	eventually(t, limit, func(ctx context.Context) error {
+		_, err := s.core.CoreV1().Secrets(ns).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(err, fmt.Errorf("Secret %s/%s is there", ns, name))
+	})
+}
+
+// expectText looks for texts in what a command has printed.
+func expectText(t *testing.T, out string, want ...string) {
+	t.Helper()
+	for _, text := range want {
+		if !strings.Contains(out, text) {
+			t.Errorf("there is no %q in the output", text)
+		}
+	}
+}
+
+// unlock has a namespace's objects go: no finalizer is anybody's any more.
+func unlock(t *testing.T, ns string) {
+	t.Helper()
+	ctx := t.Context()
+	patch := []byte(`{"metadata":{"finalizers":null}}`)
+	if err := s.core.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for name := range uidsIn(t, ns) {
+		resource, name, _ := strings.Cut(name, "/")
+		gvr := metal3.SchemeGroupVersion.WithResource(resource)
+		if resource == "secrets" {
+			gvr = corev1.SchemeGroupVersion.WithResource(resource)
+		}
+		group.Go(func() error {
+			_, err := s.anything.Resource(gvr).Namespace(ns).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 120*time.Second, func(ctx context.Context) error {
+		_, err := s.core.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(err, fmt.Errorf("namespace %s is still there", ns))
+	})
+}

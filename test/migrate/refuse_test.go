@@ -1,0 +1,176 @@
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+func TestRefusesWhileTheOperatorRuns(t *testing.T) {
+	server := install(t, "")
+	ctx, ns := t.Context(), newNamespace(t)
+	labels := map[string]string{"app": "bmo"}
+	deployment, err := s.core.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "baremetal-operator-controller-manager"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "quay.io/metal3-io/baremetal-operator"}}}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.refused(t, "kubectl scale deployment -n "+ns+" baremetal-operator-controller-manager --replicas=0", "import")
+	deployment.Spec.Replicas = ptr.To[int32](0)
+	if _, err := s.core.AppsV1().Deployments(ns).Update(ctx, deployment, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	// An operator that somebody runs elsewhere, seen by its Lease alone.
+	renewing, stop := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	lease, err := s.core.CoordinationV1().Leases(ns).Create(ctx, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "baremetal-operator"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("laptop"), LeaseDurationSeconds: ptr.To[int32](4), RenewTime: &metav1.MicroTime{Time: time.Now()}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-renewing.Done():
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+			patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+			_, _ = s.core.CoordinationV1().Leases(ns).Patch(renewing, lease.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		}
+	}()
+	server.refused(t, "Lease "+ns+"/baremetal-operator is being renewed by laptop", "import")
+	stop()
+	<-stopped
+
+	webhook, err := s.core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "baremetal-operator-validating-webhook-configuration"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "baremetalhost.metal3.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			ClientConfig:  admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: ns, Name: "bmo-webhook", Path: ptr.To("/validate-metal3-io-v1alpha1-baremetalhost")}},
+			FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.refused(t, "webhook baremetalhost.metal3.io", "import")
+	if err := s.core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, webhook.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	server.run(t, "import", "--dry-run") // the Lease is that of an operator that has ended
+	if err := s.core.CoordinationV1().Leases(ns).Delete(ctx, lease.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRefusesWhatWouldBeLost(t *testing.T) {
+	server := install(t, "")
+	ctx, fleet := t.Context(), newFleet(t, 2)
+	ns := fleet[0].ns
+	hosts := s.anything.Resource(metal3.SchemeGroupVersion.WithResource("baremetalhosts")).Namespace(ns)
+
+	// A field of an operator that is newer than we are.
+	crd, err := s.anything.Resource(crds).Get(ctx, "baremetalhosts.metal3.io", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	_ = unstructured.SetNestedField(versions[0].(object), object{"type": "string"}, "schema", "openAPIV3Schema", "properties", "spec", "properties", "flavour")
+	_ = unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
+	if _, err := s.anything.Resource(crds).Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, func(ctx context.Context) error {
+		host, err := hosts.Patch(ctx, fleet[0].name, types.MergePatchType, []byte(`{"spec":{"flavour":"sweet"}}`), metav1.PatchOptions{})
+		if err == nil {
+			if flavour, _, _ := unstructured.NestedString(host.Object, "spec", "flavour"); flavour == "" {
+				err = fmt.Errorf("the CRD does not yet have the field")
+			}
+		}
+		return err
+	})
+	server.refused(t, "BareMetalHost "+ns+"/"+fleet[0].name+": spec.flavour", "import")
+
+	// What our validation would refuse goes along.
+	if _, err := hosts.Patch(ctx, fleet[1].name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"reboot.metal3.io":"now!"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	out := server.run(t, "import", "--drop-unknown-fields")
+	expectText(t, out, "spec.flavour is dropped", fleet[1].name+" is imported as it is, though it would not be accepted now", "all UIDs and contents are the same: 2 baremetalhosts, 2 hardwaredata")
+
+	// The objects of another cluster are in our store.
+	if err := hosts.Delete(ctx, fleet[1].name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hosts.Patch(ctx, fleet[1].name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	server.refused(t, fleet[1].name+" is stored, and the CRDs do not have it", "import", "--drop-unknown-fields")
+	server.refused(t, "is in our store and not in the CRDs", "import", "--switch", "--drop-unknown-fields")
+	expectText(t, server.run(t, "import", "--drop-unknown-fields", "--replace"), fleet[1].name+" is removed from our store")
+
+	// An APIService that is neither.
+	patchAPIService(t, `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null}},"spec":{"service":{"namespace":"elsewhere","name":"other","port":443}}}`)
+	server.refused(t, "names the Service elsewhere/other", "import")
+	// Changed back in place, kube-apiserver would go on telling what that Service told it.
+	if err := s.anything.Resource(apiServices).Delete(ctx, "v1alpha1.metal3.io", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 60*time.Second, func(ctx context.Context) error {
+		_, err := s.anything.Resource(apiServices).Get(ctx, "v1alpha1.metal3.io", metav1.GetOptions{})
+		return err
+	})
+
+	// A backup has all of it.
+	expectText(t, server.run(t, "export", "--to=-"), "name: "+fleet[0].name, "kind: HardwareData", "uid: "+string(fleet[0].host.UID))
+	server.refused(t, "nothing to give back", "export")
+	unlock(t, ns)
+}
+
+func patchAPIService(t *testing.T, patch string) {
+	t.Helper()
+	if !json.Valid([]byte(patch)) {
+		t.Fatal(patch)
+	}
+	if _, err := s.anything.Resource(apiServices).Patch(t.Context(), "v1alpha1.metal3.io", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRefusesWhileOurServerLeads(t *testing.T) {
+	server := install(t, s.kube.EtcdEndpoint)
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 60*time.Second, func(ctx context.Context) error {
+		lease, err := s.core.CoordinationV1().Leases("metal3-system").Get(ctx, "metal3-apiserver", metav1.GetOptions{})
+		if err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+			err = fmt.Errorf("nobody leads")
+		}
+		return err
+	})
+	server.refused(t, "stop it, kubectl scale deployment -n metal3-system metal3-apiserver --replicas=0", "import")
+}
