@@ -337,3 +337,23 @@ func TestFaultBeforeItsStateCountsOnce(t *testing.T) {
 		t.Errorf("error %q %q, %d times", s.ErrorType, s.ErrorMessage, s.ErrorCount)
 	}
 }
+
+// A power action clears last_error, which is not another failure: neither while the
+// fault is there nor when it has been cleared for the next try.
+func TestErrorWithoutText(t *testing.T) {
+	failedNode := ironic.Node{
+		UUID: "n", ProvisionState: ironic.CleanFail, Maintenance: true, Fault: ironic.FaultCleanFailure,
+		LastError: "a step failed", MaintenanceReason: "a step failed on 12 March",
+	}
+	silent, cleared := failedNode, failedNode
+	silent.LastError = ""
+	cleared.LastError, cleared.Maintenance, cleared.Fault, cleared.MaintenanceReason = "", false, "", ""
+	locked := cleared
+	locked.Reservation = "conductor-0" // with the next try's first step
+	is := wrong{metal3.ProvisioningError, "a step failed", 1}
+	host := newHost(withState(metal3.StateDeprovisioning))
+	host = follow(t, "clean failed", host, []step{{&failedNode, is}, {&silent, is}, {&failedNode, is}, {&cleared, is}, {&locked, is}})
+	host.Status.ErrorCount = 0 // by /retry
+	is.count = 0
+	follow(t, "tried again", host, []step{{&failedNode, is}, {&silent, is}, {&cleared, is}})
+}

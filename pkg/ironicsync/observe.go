@@ -361,7 +361,7 @@ func ironicError(status *metal3.BareMetalHostStatus, node *ironic.Node) *hostErr
 		return nil // Ironic is about to write the state that goes with it
 	}
 	if node.Fault != "" {
-		return &hostError{kind: faultType(status, node), message: firstOf(node.LastError, node.MaintenanceReason, "Ironic reports the fault "+node.Fault)}
+		return failed(status, faultType(status, node), node, firstOf(node.MaintenanceReason, "Ironic reports the fault "+node.Fault))
 	}
 	switch node.ProvisionState {
 	case ironic.Verifying, ironic.Adopting:
@@ -373,17 +373,17 @@ func ironicError(status *metal3.BareMetalHostStatus, node *ironic.Node) *hostErr
 	case ironic.Enroll:
 		// A node that was never verified has no last_error; one whose verification
 		// failed falls back to enroll.
-		return failed(registrationErrorType(status), node, "")
+		return failed(status, registrationErrorType(status), node, "")
 	case ironic.InspectFail:
-		return failed(metal3.InspectionError, node, "inspection failed")
+		return failed(status, metal3.InspectionError, node, "inspection failed")
 	case ironic.CleanFail:
-		return failed(cleaningErrorType(status), node, "cleaning failed")
+		return failed(status, cleaningErrorType(status), node, "cleaning failed")
 	case ironic.DeployFail, ironic.Error:
-		return failed(metal3.ProvisioningError, node, "deployment failed")
+		return failed(status, metal3.ProvisioningError, node, "deployment failed")
 	case ironic.AdoptFail:
-		return failed(metal3.ProvisionedRegistrationError, node, "adoption failed")
+		return failed(status, metal3.ProvisionedRegistrationError, node, "adoption failed")
 	case ironic.ServiceFail:
-		return failed(metal3.ServicingError, node, "servicing failed")
+		return failed(status, metal3.ServicingError, node, "servicing failed")
 	}
 	switch {
 	case powerActionFailed(node):
@@ -396,12 +396,17 @@ func ironicError(status *metal3.BareMetalHostStatus, node *ironic.Node) *hostErr
 
 // failed is the error of a failed state. Ironic writes the state before it
 // writes last_error and releases the lock: while the node is reserved, the
-// failure is not complete, and without text it is worth waiting for.
-func failed(kind metal3.ErrorType, node *ironic.Node, otherwise string) *hostError {
-	if node.LastError != "" {
+// failure is not complete, and without text it is worth waiting for. Later any
+// power action clears last_error, and the failure is still the one that it was.
+func failed(status *metal3.BareMetalHostStatus, kind metal3.ErrorType, node *ironic.Node, otherwise string) *hostError {
+	switch {
+	case node.LastError != "":
 		return &hostError{kind: kind, message: node.LastError}
-	}
-	if otherwise == "" || node.Reservation != "" {
+	case otherwise == "":
+		return nil
+	case status.ErrorType == kind:
+		return &hostError{kind: kind, message: status.ErrorMessage, kept: true}
+	case node.Reservation != "" && node.Fault == "":
 		return nil
 	}
 	return &hostError{kind: kind, message: otherwise}
