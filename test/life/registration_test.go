@@ -69,7 +69,7 @@ func TestBMCAddressCorrected(t *testing.T) {
 			})
 			h.failed(patience, metal3.RegistrationError, "")
 			h.patch(`{"spec":{"bmc":{"address":%q}}}`, test.address(h.machine))
-			h.wait(12*time.Second, "registered", leftRegistering)
+			h.triedAgain()
 			h.available()
 			node, err := s.ironic.Operator().Node(h.ctx, h.ns+"~"+h.name)
 			if err != nil || node.DriverInfo["redfish_system_id"] != h.machine.SystemID() {
@@ -84,7 +84,7 @@ func TestBMCAddressCorrected(t *testing.T) {
 		})
 		h.failed(patience, metal3.RegistrationError, "")
 		h.patch(`{"spec":{"bmc":{"address":%q}}}`, h.machine.Address())
-		h.wait(12*time.Second, "registered", leftRegistering)
+		h.triedAgain()
 		h.available()
 	})
 }
