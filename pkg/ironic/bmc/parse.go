@@ -153,13 +153,19 @@ func split(address string) (scheme, rest string) {
 	return scheme, rest
 }
 
+// zonePattern is of the names of network interfaces.
+var zonePattern = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,15}$`)
+
 var labelPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9])?$`)
 
 func checkHost(host string) error {
 	if host == "" {
 		return errors.New("no host; use scheme://host[:port][/path]")
 	}
-	if _, err := netip.ParseAddr(host); err == nil {
+	if address, err := netip.ParseAddr(host); err == nil {
+		if zone := address.Zone(); zone != "" && !zonePattern.MatchString(zone) {
+			return errors.New("not a valid host; what follows the % of an IPv6 address has to be a network interface, as in ipmi://[fe80::1%25eth0]")
+		}
 		return nil
 	}
 	if strings.Contains(host, ":") {

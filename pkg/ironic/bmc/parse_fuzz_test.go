@@ -17,7 +17,7 @@ import (
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", ":", "://", "[", "192.0.2.1:623", "ipmi://[2001:db8::1]:6233", "redfish+http://a/redfish/v1/Systems/1",
-		"idrac-virtualmedia://h/redfish/v1/Systems/System.Embedded.1", "ipmi:h:1?privilegelevel=user", "libvirt://%zz", "a:1/b", "ipmi://[fe80::1%25eth0]",
+		"idrac-virtualmedia://h/redfish/v1/Systems/System.Embedded.1", "ipmi:h:1?privilegelevel=user", "libvirt://%zz", "a:1/b", "ipmi://[fe80::1%25eth0]", "ipmi://[::1%25\xffth0]",
 		"REDFISH-UEFIHTTP+HTTPS://h:8443", "ilo5-redfish:h", "redfish://h/a%2fb%20c?d#e", "redfish://h//", "ipmi://h?privilegelevel=%41DMINISTRATOR",
 		"redfish://[::ffff:192.0.2.1]/a", "ipmi://h.:1", "ipmi://1.2.3", "redfish://h/%00", "redfish:///h", "ipmi://h:00623",
 		"0." + strings.Repeat("\x86", 3000), strings.Repeat("a", 3000) + "://", "ipmi://h:" + strings.Repeat("1", 3000), "ipmi://h:" + strings.Repeat("a", 3000), "ipmi://h?privilegelevel=" + strings.Repeat("a", 3000),
