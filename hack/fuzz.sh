@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for a while (FUZZTIME, 30s), two at a time, and prints a line
+# Runs each fuzz target for a while (FUZZTIME, 30s), four at a time, and prints a line
 # for each. One that fails leaves its input in testdata/fuzz beside its package, where
 # go test takes it from then on; it is printed too.
 set -euo pipefail
@@ -32,4 +32,4 @@ grep -rl --include='*_test.go' '^func Fuzz' pkg cmd | xargs -n 1 dirname | sort 
 	"$work/$package/test" -test.list '^Fuzz' | sed "s,^,$package ,"
 done >"$work/targets"
 echo "$(wc -l <"$work/targets") fuzz targets, $FUZZTIME each"
-xargs -P 2 -L 1 bash -c 'fuzz "$0" "$1" || exit 1' <"$work/targets"
+xargs -P 4 -L 1 bash -c 'fuzz "$0" "$1" || exit 1' <"$work/targets"
