@@ -158,8 +158,11 @@ var (
 	// command line or configuration file.
 	namedPassword = regexp.MustCompile(`(?i)([\w.-]*(?:password|passwd|pull_secret|auth_token|snmp_community|priv_key|auth_key)\\*["']?\s*(?:[:=]|, )\s*)` +
 		`(?:u?\\+"(?:[^"\\]|\\+[^"\\])*\\+"|u?"(?:[^"\\]|\\.)*"|u?'(?:[^'\\]|\\.)*'|[^\s,;&'"})\]]+)`)
-	// urlPassword is user:password in a URL.
-	urlPassword = regexp.MustCompile(`(://)[^\s/@]*:[^\s]*@`)
+	// urlPassword is user:password in a URL, and what looks like it.
+	urlPassword = regexp.MustCompile(`://[^\s/@]*:[^\s]*@(?:sha(?:256|512):)?`)
+	// imageDigest is what looks like it and is none: a registry with a port, an image
+	// and its digest.
+	imageDigest = regexp.MustCompile(`^://[^:@]*:[0-9]{1,5}/[^@]*@sha(?:256|512):$`)
 	// authorization is what requests are authenticated by.
 	authorization = regexp.MustCompile(`(?i)(authorization\W+(?:basic|bearer) +|x-auth-token\W+)[^\s'",;]+`)
 )
@@ -171,7 +174,12 @@ func maskPasswords(text string) string {
 		return ""
 	}
 	text = namedPassword.ReplaceAllString(text, "${1}"+struck)
-	text = urlPassword.ReplaceAllString(text, "${1}"+struck+"@")
+	text = urlPassword.ReplaceAllStringFunc(text, func(found string) string {
+		if imageDigest.MatchString(found) {
+			return found
+		}
+		return "://" + struck + found[strings.LastIndex(found, "@"):]
+	})
 	return authorization.ReplaceAllString(text, "${1}"+struck)
 }
 

@@ -41,16 +41,18 @@ func TestMaskPasswords(t *testing.T) {
 	const masked = struck
 	for text, want := range map[string]string{
 		"": "",
-		"Failed to get power state for node x. Error: refused":            "Failed to get power state for node x. Error: refused",
-		`{'ipmi_username': 'admin', 'ipmi_password': 'a\'b c'}`:           `{'ipmi_username': 'admin', 'ipmi_password': ` + masked + `}`,
-		`{"redfish_password": "a\"b", "redfish_address": "https://bmc"}`:  `{"redfish_password": ` + masked + `, "redfish_address": "https://bmc"}`,
-		`"{\"redfish_password\": \"hunter2\", \"x\": 1}"`:                 `"{\"redfish_password\": ` + masked + `, \"x\": 1}"`,
-		"ipmitool -U admin --password=hunter2 chassis":                    "ipmitool -U admin --password=" + masked + " chassis",
-		"Max retries exceeded with url: https://admin:hunter2@bmc:443/x":  "Max retries exceeded with url: https://" + masked + "@bmc:443/x",
-		"Authorization: Basic YWRtaW46aHVudGVyMg== was refused":           "Authorization: Basic " + masked + " was refused",
-		"basic authentication is not enabled":                             "basic authentication is not enabled",
-		"Missing the following Redfish properties: redfish_password":      "Missing the following Redfish properties: redfish_password",
-		"the password of the BMC was refused at https://bmc:8443/redfish": "the password of the BMC was refused at https://bmc:8443/redfish",
+		"Failed to get power state for node x. Error: refused":                  "Failed to get power state for node x. Error: refused",
+		`{'ipmi_username': 'admin', 'ipmi_password': 'a\'b c'}`:                 `{'ipmi_username': 'admin', 'ipmi_password': ` + masked + `}`,
+		`{"redfish_password": "a\"b", "redfish_address": "https://bmc"}`:        `{"redfish_password": ` + masked + `, "redfish_address": "https://bmc"}`,
+		`"{\"redfish_password\": \"hunter2\", \"x\": 1}"`:                       `"{\"redfish_password\": ` + masked + `, \"x\": 1}"`,
+		"ipmitool -U admin --password=hunter2 chassis":                          "ipmitool -U admin --password=" + masked + " chassis",
+		"Max retries exceeded with url: https://admin:hunter2@bmc:443/x":        "Max retries exceeded with url: https://" + masked + "@bmc:443/x",
+		"Authorization: Basic YWRtaW46aHVudGVyMg== was refused":                 "Authorization: Basic " + masked + " was refused",
+		"basic authentication is not enabled":                                   "basic authentication is not enabled",
+		"Missing the following Redfish properties: redfish_password":            "Missing the following Redfish properties: redfish_password",
+		"the password of the BMC was refused at https://bmc:8443/redfish":       "the password of the BMC was refused at https://bmc:8443/redfish",
+		"download of oci://registry:5000/linux@sha256:0d5e failed":              "download of oci://registry:5000/linux@sha256:0d5e failed",
+		"download of oci://user:hunter2@registry:5000/linux@sha256:0d5e failed": "download of oci://" + masked + "@sha256:0d5e failed",
 	} {
 		if got := maskPasswords(text); got != want {
 			t.Errorf("%s\n got %s\nwant %s", text, got, want)

@@ -66,6 +66,9 @@ func TestOCIImage(t *testing.T) {
 	if s.release == "bookworm" {
 		t.Skip("Ironic 21.4 knows no oci://")
 	}
+	if s.release == "sid" {
+		t.Skip("Ironic 39.0 has the ramdisk talk to the registry, which the simulated one cannot")
+	}
 	content := []byte("an image in a registry\n")
 	url := s.machines.AddOCIImage("linux", content)
 	registry, _, _ := strings.Cut(strings.TrimPrefix(url, "oci://"), "/")
