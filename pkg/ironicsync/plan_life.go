@@ -1,6 +1,8 @@
 package ironicsync
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -155,18 +157,10 @@ func nextOfAvailable(s Situation) Step {
 // settingsDiffer tells whether the host has to be prepared anew.
 func settingsDiffer(host *metal3.BareMetalHost) bool {
 	saved := &host.Status.Provisioning
-	return bootMode(saved.BootMode) != bootMode(host.Spec.BootMode) ||
+	// An empty boot mode stands for UEFI, which is what the Bare Metal Operator saved.
+	return cmp.Or(saved.BootMode, metal3.UEFI) != host.BootMode() ||
 		!equality.Semantic.DeepEqual(saved.RootDeviceHints, deploy.RootDeviceHints(host)) ||
 		!equality.Semantic.DeepEqual(saved.RAID, host.Spec.RAID)
-}
-
-// bootMode: an empty one stands for UEFI, and is what the Bare Metal Operator saved
-// as UEFI in the hosts that were taken over from it.
-func bootMode(mode metal3.BootMode) metal3.BootMode {
-	if mode == "" {
-		return metal3.UEFI
-	}
-	return mode
 }
 
 func nextOfProvisioning(s Situation) Step {
