@@ -65,7 +65,8 @@ func (f *fakeNodes) GetNode(ctx context.Context, id string) (*ironic.Node, error
 	if !ok {
 		return nil, refusal(404, "Node "+id+" could not be found.")
 	}
-	return node, ctx.Err()
+	seen := *node
+	return &seen, ctx.Err()
 }
 
 func (f *fakeNodes) call(text string) error {

@@ -188,6 +188,11 @@ func (n *Node) mask() {
 	n.LastError, n.MaintenanceReason = maskPasswords(n.LastError), maskPasswords(n.MaintenanceReason)
 }
 
+// Strike takes a password out of the node's words, in any spelling.
+func (n *Node) Strike(password string) {
+	n.LastError, n.MaintenanceReason = withoutSecrets(n.LastError, []string{password}), withoutSecrets(n.MaintenanceReason, []string{password})
+}
+
 func (p *nodePage) mask() {
 	for i := range p.Nodes {
 		p.Nodes[i].mask()

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -81,6 +82,9 @@ type Refresher struct {
 	wait time.Duration
 	// CallbackTimeout goes into each Observation. Set it before use.
 	CallbackTimeout time.Duration
+	// Secrets are where Strike finds passwords; nil where there is no cluster. Set
+	// it before use.
+	Secrets corev1.SecretsGetter
 
 	ctx    context.Context // ends with the server; observations outlive the reader that started them
 	flying sync.WaitGroup
@@ -358,6 +362,9 @@ func (r *Refresher) ask(ctx context.Context, host *metal3.BareMetalHost) (Observ
 	if node.IsAnothers(host.Namespace, host.Name) {
 		return Observation{}, nil
 	}
+	if err := r.Strike(ctx, host, node); err != nil {
+		return Observation{}, err
+	}
 	return r.withInventory(ctx, host, node), nil
 }
 
@@ -473,6 +480,9 @@ func (r *Refresher) recordMany(ctx context.Context, hosts []metal3.BareMetalHost
 	errs := make([]error, len(changes))
 	workqueue.ParallelizeUntil(ctx, recorders, len(changes), func(n int) {
 		c := changes[n]
+		if errs[n] = r.Strike(ctx, c.host, c.seen.Node); errs[n] != nil {
+			return
+		}
 		if c.inspected {
 			c.seen = r.withInventory(ctx, c.host, c.seen.Node)
 		}

@@ -137,6 +137,21 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		createHost(t, ctx, ns, "wrong", newBMC("admin", "another"), "wrong")
 		waitHost(t, ctx, ns, "wrong", "refused", hasError)
 	},
+	"a driver's sentence has the password": func(t *testing.T, ctx context.Context, ns string) {
+		password := secretOf(t, ctx, ns, "sentence")
+		createHost(t, ctx, ns, "sentence", newBMC("admin", password.text), "sentence")
+		host := waitHost(t, ctx, ns, "sentence", "available", isAvailable)
+		words := fmt.Sprintf("login of admin with %s at the console failed", password.text)
+		if err := s.sim.SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": words, "maintenance": true, "maintenance_reason": words, "fault": "power failure"}); err != nil {
+			t.Fatal(err)
+		}
+		c := throughKube(t, user(t, "admin", "system:masters"))
+		for _, path := range []string{"", "/sentence", "/sentence/power", "/sentence/inspect"} {
+			if answer := c.get(t, ctx, groupVersion+"/namespaces/"+ns+"/baremetalhosts"+path); !strings.Contains(answer.body, "login of admin with ****** at the console") {
+				t.Errorf("GET %s does not tell what Ironic says: %s", path, answer.body)
+			}
+		}
+	},
 	"silent BMC": func(t *testing.T, ctx context.Context, ns string) {
 		secretOf(t, ctx, ns, "silent")
 		createHost(t, ctx, ns, "silent", "redfish://192.0.2.9/redfish/v1/Systems/1", "silent")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -129,11 +130,16 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
+	secrets, err := secretsOf(config.Generic.ClientConfig)
+	if err != nil {
+		return err
+	}
 	config.Extra = apiserver.ExtraConfig{
 		Nodes: client,
 		Live: func(ctx context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher {
 			refresher = ironicsync.NewRefresher(ctx, hosts, client, clock.RealClock{}, o.ReadTimeout)
 			refresher.CallbackTimeout = o.Settings.CallbackTimeout
+			refresher.Secrets = secrets
 			return refresher
 		},
 	}
@@ -180,6 +186,17 @@ func Run(ctx context.Context, o *Options) (err error) {
 		return cause
 	}
 	return err
+}
+
+// secretsOf returns the Secrets of the cluster for readers, who have no time to wait
+// for a rate limit: how many they read at a time is bounded. Nil if there is no cluster.
+func secretsOf(kube *rest.Config) (corev1.SecretsGetter, error) {
+	if kube == nil {
+		return nil, nil
+	}
+	kube = rest.CopyConfig(kube)
+	kube.QPS = -1
+	return corev1.NewForConfig(kube)
 }
 
 // config applies the options to a server's configuration.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
@@ -99,8 +100,9 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 // noIronic is a Refresher that has nothing to refresh.
 type noIronic struct{}
 
-func (noIronic) RefreshHost(context.Context, string, string) error { return nil }
-func (noIronic) RefreshAll(context.Context) error                  { return nil }
+func (noIronic) RefreshHost(context.Context, string, string) error                 { return nil }
+func (noIronic) RefreshAll(context.Context) error                                  { return nil }
+func (noIronic) Strike(context.Context, *metal3.BareMetalHost, *ironic.Node) error { return nil }
 
 // place writes an object into etcd as it is: by no rule, or by older ones. It
 // returns what a client would then read.

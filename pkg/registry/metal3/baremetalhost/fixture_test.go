@@ -22,6 +22,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
@@ -214,6 +215,8 @@ func (s *scripted) RefreshHost(ctx context.Context, namespace, name string) erro
 		}
 	}
 }
+
+func (s *scripted) Strike(context.Context, *metal3.BareMetalHost, *ironic.Node) error { return nil }
 
 func (s *scripted) RefreshAll(ctx context.Context) error {
 	all, err := s.hosts.List(ctx, metav1.ListOptions{})

@@ -19,6 +19,7 @@ import (
 	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
@@ -296,6 +297,9 @@ func (failing) RefreshHost(context.Context, string, string) error {
 	return errors.New("no answer from Ironic")
 }
 func (failing) RefreshAll(context.Context) error { return errors.New("no answer from Ironic") }
+func (failing) Strike(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+	return errors.New("no answer from kube-apiserver")
+}
 
 // TestReadsWithoutIronic: what is recorded is served, whatever is missing.
 func TestReadsWithoutIronic(t *testing.T) {

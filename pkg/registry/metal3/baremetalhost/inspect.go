@@ -76,7 +76,7 @@ func (r *InspectREST) Create(ctx context.Context, name string, obj runtime.Objec
 	if !host.DeletionTimestamp.IsZero() {
 		return nil, conflict(host, fmt.Errorf("it is being deleted"))
 	}
-	node, err := nodeOf(ctx, r.nodes, host)
+	node, err := nodeOf(ctx, r.hosts, r.nodes, host)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (r *InspectREST) Create(ctx context.Context, name string, obj runtime.Objec
 			return nil, err
 		}
 		_ = r.hosts.live.RefreshHost(ctx, host.Namespace, name) // too late for an error: Ironic has accepted
-		if after, err := r.nodes.GetNode(ctx, node.UUID); err == nil {
+		if after, err := nodeOf(ctx, r.hosts, r.nodes, host); err == nil {
 			node = after
 		}
 	}

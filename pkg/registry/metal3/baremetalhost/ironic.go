@@ -42,8 +42,8 @@ func recordedHost(ctx context.Context, r *REST, name string) (*metal3.BareMetalH
 	return obj.(*metal3.BareMetalHost), nil
 }
 
-// nodeOf reads the host's node from Ironic.
-func nodeOf(ctx context.Context, nodes Nodes, host *metal3.BareMetalHost) (*ironic.Node, error) {
+// nodeOf reads the host's node from Ironic, with no password in its words.
+func nodeOf(ctx context.Context, r *REST, nodes Nodes, host *metal3.BareMetalHost) (*ironic.Node, error) {
 	if host.Status.Provisioning.ID == "" {
 		return nil, conflict(host, fmt.Errorf("it is not registered in Ironic yet (provisioning state %q)%s", host.Status.Provisioning.State, because(host)))
 	}
@@ -56,6 +56,9 @@ func nodeOf(ctx context.Context, nodes Nodes, host *metal3.BareMetalHost) (*iron
 	}
 	if node.IsAnothers(host.Namespace, host.Name) {
 		return nil, conflict(host, fmt.Errorf("node %s in Ironic is that of another host; wait until this one is registered%s", node.UUID, because(host)))
+	}
+	if err := r.live.Strike(ctx, host, node); err != nil {
+		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), "" // no reason not to act
 	}
 	return node, nil
 }
@@ -159,6 +162,6 @@ func hostAndNode(ctx context.Context, r *REST, nodes Nodes, name string) (*metal
 	if err != nil {
 		return nil, nil, err
 	}
-	node, err := nodeOf(ctx, nodes, host)
+	node, err := nodeOf(ctx, r, nodes, host)
 	return host, node, err
 }

@@ -77,7 +77,7 @@ func (r *PowerREST) Create(ctx context.Context, name string, obj runtime.Object,
 	if err := checkWill(host, power); err != nil {
 		return nil, err
 	}
-	node, err := nodeOf(ctx, r.nodes, host)
+	node, err := nodeOf(ctx, r.hosts, r.nodes, host)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (r *PowerREST) Create(ctx context.Context, name string, obj runtime.Object,
 	}
 	// What the action changed is recorded for everybody, and shown to this caller.
 	_ = r.hosts.live.RefreshHost(ctx, host.Namespace, name) // too late for an error: Ironic has accepted
-	if after, err := r.nodes.GetNode(ctx, node.UUID); err == nil {
+	if after, err := nodeOf(ctx, r.hosts, r.nodes, host); err == nil {
 		node = after
 	}
 	describePower(power, node)

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
@@ -32,6 +33,9 @@ type Refresher interface {
 	// served all the same.
 	RefreshHost(ctx context.Context, namespace, name string) error
 	RefreshAll(ctx context.Context) error
+	// Strike takes the password of the host's BMC out of what Ironic says about its
+	// node. After an error, none of that may be shown.
+	Strike(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
 }
 
 // NewStore returns the undecorated store of hosts: what is in etcd, without a
