@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,9 +52,17 @@ const (
 	stepPause = time.Second
 	// maxSteps bounds the steps that a host is taken at once; no way has as many.
 	maxSteps = 10
-	// retriesPerSecond bounds the tries to reach BMCs that were silent before, so
-	// that a thousand of them are no burden.
-	retriesPerSecond = 5
+	// maxRetrying bounds the tries to reach BMCs that were silent before. Each keeps a
+	// worker of Ironic's busy until the BMC's time-out, a minute or more, and these are
+	// half of the workers that Ironic 21.4 has ([conductor]workers_pool_size, 100).
+	maxRetrying = 50
+	// retryLimit is when a try counts no more, longer than any BMC's time-out: Ironic
+	// 21.4 waits for ever for a Redfish BMC that takes a connection and says nothing.
+	retryLimit = 6 * time.Minute
+	// retriesPerSecond bounds how fast such tries follow each other where they fail at
+	// once: a single process of Ironic verifies some 37 BMCs per second and does
+	// nothing else then.
+	retriesPerSecond = 10
 )
 
 const (
@@ -80,7 +87,8 @@ type Controller struct {
 
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	retries  *rate.Limiter
+	// retries lets the tries of silent BMCs begin, those that wait longest first.
+	retries *capacity.Gate
 
 	mu       sync.Mutex
 	backoffs map[types.NamespacedName]*backoff
@@ -108,9 +116,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
 		hardware: parts.Hardware, events: parts.Events, settings: settings, registration: settings.registration(),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
-		// The first few retries after a start need not wait.
-		retries:  rate.NewLimiter(retriesPerSecond, 4*retriesPerSecond),
+		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
 		backoffs: map[types.NamespacedName]*backoff{},
 	}
 	c.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
@@ -126,10 +132,15 @@ func NewController(parts Parts, settings Settings) *Controller {
 		},
 		bySecret: func(obj any) ([]string, error) {
 			host := obj.(*metal3.BareMetalHost)
-			return []string{host.Namespace + "/" + host.Spec.BMC.CredentialsName}, nil
+			names := append(dataSecretsOf(host), host.Spec.BMC.CredentialsName)
+			for i := range names {
+				names[i] = host.Namespace + "/" + names[i]
+			}
+			return names, nil
 		},
 	})
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
+	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
 	c.poller = newPoller(c, settings.PollInterval)
 	return c
 }
@@ -191,12 +202,14 @@ func (c *Controller) changed(previous, current any) {
 		c.events.Record(host, event)
 	}
 	c.enqueue(host)
-	switch {
-	case isBusy(host) && !isBusy(before):
-		c.gate.Seen(host.Namespace, host.Name)
-		c.wakeDelayed() // until now it counted twice
-	case isBusy(before) && !isBusy(host):
-		c.wakeDelayed()
+	for gate, isIn := range map[*capacity.Gate]func(*metal3.BareMetalHost) bool{c.gate: isBusy, c.retries: isRetrying} {
+		switch {
+		case isIn(host) && !isIn(before):
+			gate.Seen(host.Namespace, host.Name)
+			c.wake(gate) // until now it counted twice
+		case isIn(before) && !isIn(host):
+			c.wake(gate)
+		}
 	}
 }
 
@@ -209,8 +222,10 @@ func (c *Controller) forget(obj any) {
 	if err != nil {
 		return
 	}
-	c.gate.Forget(namespace, name)
-	c.wakeDelayed()
+	for _, gate := range []*capacity.Gate{c.gate, c.retries} {
+		gate.Forget(namespace, name)
+		c.wake(gate)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.backoffs, types.NamespacedName{Namespace: namespace, Name: name})
@@ -277,14 +292,18 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		return 0, err
 	}
 	recorded := obj.(*metal3.BareMetalHost)
-	if err := c.secrets.Look(ctx, recorded.Namespace, recorded.Spec.BMC.CredentialsName); err != nil {
+	if err := c.lookAtSecrets(ctx, recorded); err != nil {
 		return 0, err
 	}
 	hasHardware, err := c.hasHardwareData(ctx, recorded)
 	if err != nil {
 		return 0, err
 	}
-	step := Next(c.situation(recorded, recordedNode(recorded), hasHardware))
+	situation, mended := c.situation(recorded, recordedNode(recorded), hasHardware)
+	step := Next(situation)
+	if !c.mayTry(recorded, step, mended) {
+		return 0, nil
+	}
 	looks := !recorded.DeletionTimestamp.IsZero() || recorded.Status.OperationalStatus == metal3.OperationalStatusDelayed
 	if step.Do == Wait && !looks {
 		return step.After, nil
@@ -303,22 +322,46 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		return 0, ignoreNotFound(err)
 	}
 	for steps := 0; host != nil && steps < maxSteps; steps++ {
-		step = Next(c.situation(host, node, hasHardware))
+		situation, mended = c.situation(host, node, hasHardware)
+		step = Next(situation)
+		if !c.mayTry(host, step, mended) {
+			return 0, nil
+		}
 		if step.Do == Wait {
 			return step.After, c.undelay(ctx, host, node)
 		}
 		if step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name) {
 			return 0, c.delay(ctx, host, node)
 		}
-		if step.Retry && !c.retries.Allow() {
-			return jittered(retryDelay / 4), nil
-		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
+		c.backoffOf(key, (*backoff).begin)
 		if host, node, err = c.do(ctx, host, node, step); err != nil {
 			return 0, ignoreNotFound(err)
 		}
 	}
 	return stepPause, nil
+}
+
+// lookAtSecrets reads what has changed in the Secrets of a host, as far as it
+// matters: apart from the credentials, for the sake of an error.
+func (c *Controller) lookAtSecrets(ctx context.Context, host *metal3.BareMetalHost) error {
+	if host.Status.ErrorType != "" {
+		return c.secrets.LookAtAll(ctx, host)
+	}
+	return c.secrets.Look(ctx, host.Namespace, host.Spec.BMC.CredentialsName)
+}
+
+// mayTry tells whether a step may be taken now, as far as other hosts whose BMCs are
+// silent are concerned. If not, the host is planned again when it is its turn. What
+// was mended, or is asked for, has not to wait for them.
+func (c *Controller) mayTry(host *metal3.BareMetalHost, step Step, mended bool) bool {
+	if !step.Retry {
+		if step.Do == Wait { // the try is over, or is not wanted any more
+			c.retries.Forget(host.Namespace, host.Name)
+		}
+		return true
+	}
+	return mended || !isTriedSoon(&host.Status) || c.retries.TryStart(host.Namespace, host.Name)
 }
 
 // recordedNode is the node as the host's status describes it, as far as Next
@@ -340,22 +383,33 @@ func recordedNode(host *metal3.BareMetalHost) *ironic.Node {
 		PowerState:           ironic.PowerState(s.PowerState),
 		TargetPowerState:     ironic.PowerTarget(s.TargetPowerState),
 		Maintenance:          s.Maintenance,
+		MaintenanceReason:    s.MaintenanceReason,
 		Fault:                s.Fault,
 		Reservation:          s.Reservation,
 		LastError:            s.LastError,
 	}
 }
 
-func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool) Situation {
-	s := Situation{
+// situation is what Next decides by, and whether what failed may have been mended.
+func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool) (s Situation, mended bool) {
+	s = Situation{
 		Host: host, Node: node,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
+		NetworkVersion:              c.secrets.NetworkVersion(host),
 		HasHardwareData:             hasHardware,
 		Settings:                    c.registration,
 		MaxRetries:                  c.settings.MaxProvisioningRetries,
 		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
 	}
-	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+	versions := c.secrets.Versions(host)
+	c.backoffOf(types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, func(b *backoff) {
+		s.Hold, mended = b.hold(host, versions, time.Now())
+	})
+	return s, mended
+}
+
+// backoffOf calls use with what is remembered of a host's failure.
+func (c *Controller) backoffOf(key types.NamespacedName, use func(*backoff)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.backoffs[key]
@@ -363,15 +417,19 @@ func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, ha
 		b = &backoff{}
 		c.backoffs[key] = b
 	}
-	s.Hold = b.hold(host, s.SecretVersion, time.Now())
-	return s
+	use(b)
 }
 
 // busy counts the hosts that the provisioning limit is about, by namespace.
-func (c *Controller) busy() map[string]int {
+func (c *Controller) busy() map[string]int { return c.count(isBusy) }
+
+// retrying counts the hosts that maxRetrying is about, by namespace.
+func (c *Controller) retrying() map[string]int { return c.count(isRetrying) }
+
+func (c *Controller) count(is func(*metal3.BareMetalHost) bool) map[string]int {
 	counts := map[string]int{}
 	for _, obj := range c.informer.GetStore().List() {
-		if host := obj.(*metal3.BareMetalHost); isBusy(host) {
+		if host := obj.(*metal3.BareMetalHost); is(host) {
 			counts[host.Namespace]++
 		}
 	}
@@ -382,6 +440,18 @@ func (c *Controller) busy() map[string]int {
 // provisioning limit is about.
 func isBusy(host *metal3.BareMetalHost) bool {
 	return host != nil && host.Status.Ironic != nil && capacity.Counts(ironic.ProvisionState(host.Status.Ironic.ProvisionState), bootInterface(host))
+}
+
+// isRetrying tells whether one of Ironic's workers is busy with a BMC that may not
+// answer.
+func isRetrying(host *metal3.BareMetalHost) bool {
+	if host == nil || host.Status.Ironic == nil || host.Status.Ironic.Reservation == "" {
+		return false
+	}
+	if since := host.Status.LastUpdated; since != nil && time.Since(since.Time) > retryLimit {
+		return false
+	}
+	return host.Status.ErrorCount > 0 || host.Status.Ironic.ProvisionState == string(ironic.Verifying)
 }
 
 // isExempt tells whether the provisioning limit is not about the host.
@@ -395,10 +465,10 @@ func bootInterface(host *metal3.BareMetalHost) string {
 	return access.BootInterface
 }
 
-// wakeDelayed has the hosts planned whose turn it is, if there is room.
-func (c *Controller) wakeDelayed() {
+// wake has the hosts planned whose turn it is, if there is room.
+func (c *Controller) wake(gate *capacity.Gate) {
 	for {
-		namespace, name, ok := c.gate.Next()
+		namespace, name, ok := gate.Next()
 		if !ok {
 			return
 		}

@@ -91,20 +91,29 @@ type fakeIronic struct {
 	calls         map[string]int
 	// refuse has the answers to calls that are not successes.
 	refuse map[string]error
-	// The BMC takes this password, unless it is silent.
+	// The BMC takes this password, unless it is silent. mute are the addresses of
+	// single ones that are, timeout is how long Ironic waits for any, verified when it
+	// asked them.
 	password string
 	silent   bool
+	mute     map[string]bool
+	timeout  time.Duration
+	verified map[string][]time.Time
 	// invalid is what is wrong with all deployments, fails how often a state is yet
-	// to fail.
+	// to fail, with the words failure.
 	invalid []string
 	fails   map[ironic.ProvisionState]int
+	failure string
+	// takes is how long a state lasts, where that is not a second.
+	takes map[ironic.ProvisionState]time.Duration
 }
 
 func newFakeIronic() *fakeIronic {
 	return &fakeIronic{
 		fakeNodes: newFakeNodes(), registrations: map[string]*ironic.Registration{}, ports: map[string]string{},
-		calls: map[string]int{}, refuse: map[string]error{}, password: "secret",
-		fails: map[ironic.ProvisionState]int{},
+		calls: map[string]int{}, failure: "it failed", refuse: map[string]error{}, password: "secret",
+		mute: map[string]bool{}, timeout: time.Second, verified: map[string][]time.Time{},
+		fails: map[ironic.ProvisionState]int{}, takes: map[ironic.ProvisionState]time.Duration{},
 	}
 }
 
@@ -202,7 +211,7 @@ func (f *fakeIronic) CreateNode(ctx context.Context, create ironic.NodeCreate) (
 		f.nodes[create.UUID] = ironic.Node{UUID: create.UUID, Name: create.Name, Driver: create.Driver, ProvisionState: ironic.Enroll, UpdatedAt: &now}
 		f.registrations[create.UUID] = &ironic.Registration{
 			DriverInfo: create.DriverInfo, Extra: create.Extra, Properties: create.Properties, AutomatedClean: create.AutomatedClean,
-			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, InstanceInfo: map[string]any{},
+			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, NetworkData: create.NetworkData, InstanceInfo: map[string]any{},
 		}
 		node := f.nodes[create.UUID]
 		made = &node
@@ -218,15 +227,28 @@ func (f *fakeIronic) UpdateNode(ctx context.Context, id string, patches []ironic
 			return apiError(404, "Node "+id+" could not be found.")
 		}
 		for _, p := range patches {
+			if state := f.nodes[id].ProvisionState; strings.HasSuffix(p.Path, "_interface") && state != ironic.Enroll && state != ironic.Manageable && state != ironic.Available {
+				return apiError(409, fmt.Sprintf("Node %s can not have %s updated unless it is in one of allowed (enroll, manageable, inspecting, inspect wait, available) states or in maintenance mode.", id, strings.TrimPrefix(p.Path, "/")))
+			}
 			if key, ok := strings.CutPrefix(p.Path, "/driver_info/"); ok {
 				r.DriverInfo[key] = p.Value
+				if p.Op == ironic.PatchRemove {
+					delete(r.DriverInfo, key)
+				}
 			}
 			if key, ok := strings.CutPrefix(p.Path, "/instance_info/"); ok {
 				r.InstanceInfo[key] = p.Value
 			}
 			switch p.Path {
 			case "/instance_uuid":
+				if p.Op == ironic.PatchAdd && r.InstanceUUID != "" {
+					return apiError(409, "Node "+id+" is associated with instance "+r.InstanceUUID+".")
+				}
 				r.InstanceUUID, _ = p.Value.(string)
+			case "/network_data":
+				r.NetworkData = p.Value.(map[string]any)
+			case "/inspect_interface":
+				r.InspectInterface = p.Value.(string)
 			case "/automated_clean":
 				clean := p.Value.(bool)
 				r.AutomatedClean = &clean
@@ -277,7 +299,7 @@ func (f *fakeIronic) Validate(ctx context.Context, id string, _ ...string) (wron
 func (f *fakeIronic) SetPowerState(ctx context.Context, id string, target ironic.PowerTarget, _ time.Duration) error {
 	return f.do(ctx, string(target), func() error {
 		f.edit(id, func(n *ironic.Node) { n.TargetPowerState, n.Reservation, n.LastError = target, "conductor-0", "" })
-		f.later(id, func(n *ironic.Node) {
+		f.later(id, time.Second, func(n *ironic.Node) {
 			n.TargetPowerState, n.Reservation = "", ""
 			n.PowerState = ironic.PowerOn
 			if target == ironic.TargetPowerOff || target == ironic.TargetSoftPowerOff {
@@ -288,9 +310,9 @@ func (f *fakeIronic) SetPowerState(ctx context.Context, id string, target ironic
 	})
 }
 
-// later is what has become of a node a second from now. f.mu is held.
-func (f *fakeIronic) later(id string, change func(*ironic.Node)) {
-	time.AfterFunc(time.Second, func() {
+// later is what has become of a node after some time. f.mu is held.
+func (f *fakeIronic) later(id string, after time.Duration, change func(*ironic.Node)) {
+	time.AfterFunc(after, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.edit(id, change)
@@ -302,6 +324,7 @@ func (f *fakeIronic) later(id string, change func(*ironic.Node)) {
 var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic.ProvisionState{
 	ironic.TargetManage: {
 		ironic.Enroll: {ironic.Verifying, ironic.Manageable}, ironic.Available: {"", ironic.Manageable}, ironic.CleanFail: {"", ironic.Manageable},
+		ironic.InspectFail: {"", ironic.Manageable},
 	},
 	ironic.TargetInspect: {ironic.Manageable: {ironic.Inspecting, ironic.Manageable}, ironic.InspectFail: {ironic.Inspecting, ironic.Manageable}},
 	ironic.TargetProvide: {ironic.Manageable: {ironic.Cleaning, ironic.Available}},
@@ -332,24 +355,42 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 		f.edit(id, func(n *ironic.Node) {
 			n.ProvisionState, n.TargetProvisionState, n.Reservation, n.LastError = way[0], string(way[1]), "conductor-0", ""
 		})
-		f.later(id, func(n *ironic.Node) {
+		took := time.Second
+		if d, ok := f.takes[way[0]]; ok {
+			took = d
+		}
+		address, _ := f.registrations[id].DriverInfo["ipmi_address"].(string)
+		if way[0] == ironic.Verifying {
+			f.verified[address] = append(f.verified[address], time.Now())
+			if f.silent || f.mute[address] {
+				took = f.timeout
+			}
+		}
+		f.later(id, took, func(n *ironic.Node) {
 			n.ProvisionState, n.TargetProvisionState, n.Reservation = way[1], "", ""
 			now := time.Now()
 			switch {
-			case way[0] == ironic.Verifying && (f.silent || f.registrations[id].DriverInfo["ipmi_password"] != f.password):
+			case way[0] == ironic.Verifying && (f.silent || f.mute[address] || !f.takesPassword(f.registrations[id].DriverInfo)):
 				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: IPMI call failed: power status."
 			case way[0] == ironic.Verifying && n.PowerState == "":
 				n.PowerState = ironic.PowerOff
-			case way[0] == ironic.Inspecting:
+			case way[0] == ironic.Inspecting && f.fails[way[0]] == 0:
 				n.InspectionFinishedAt = &now
+				f.registrations[id].Properties["cpu_arch"] = "x86_64"
 			case f.fails[way[0]] > 0:
 				f.fails[way[0]]--
-				n.LastError = "it failed"
-				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail}[way[0]]
+				n.LastError = f.failure
+				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
+					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
+				}[way[0]]
 			}
 		})
 		return nil
 	})
+}
+
+func (f *fakeIronic) takesPassword(info map[string]any) bool {
+	return info["ipmi_password"] == f.password || info["redfish_password"] == f.password
 }
 
 // GetInventory is that of a small machine.

@@ -27,6 +27,7 @@ type world struct {
 	// hardware are the HardwareData objects, events what was told.
 	hardware *memoryHardware
 	events   *memoryEvents
+	rewrites int // of Secrets
 	fuse     *fuse
 	stop     func() // ends the process and waits for its end
 }
@@ -176,8 +177,27 @@ func TestRefusedThenSpecMended(t *testing.T) {
 	})
 }
 
-// TestPortConflictLifted: a MAC address that another node has is free again when
-// that node goes.
+// TestPortConflictBetweenHosts: the second of two hosts with one MAC address names
+// both.
+func TestPortConflictBetweenHosts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.add(enrolled(0))
+		w.after(10*time.Second, "registered", w.registered)
+		second := enrolled(1)
+		second.Spec.BootMACAddress = enrolled(0).Spec.BootMACAddress
+		w.hosts.add(second)
+		id := w.host().Status.Provisioning.ID
+		want := "MAC address 00:ab:4f:d8:9e:00 of host metal3/worker-1 is that of host metal3/worker-0 (node " + id + ") already"
+		w.after(5*time.Second, "the conflict is shown", func() bool { return w.hosts.get(t, hostName(1)).Status.ErrorType != "" })
+		if s := w.hosts.get(t, hostName(1)).Status; !strings.HasPrefix(s.ErrorMessage, want) || s.ErrorType != metal3.RegistrationError {
+			t.Errorf("%s: %s; want %s", s.ErrorType, s.ErrorMessage, want)
+		}
+	})
+}
+
+// TestPortConflictLifted: a MAC address that another node has, which is no host's, is
+// free again when that node goes.
 func TestPortConflictLifted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		mac := enrolled(0).Spec.BootMACAddress
@@ -188,8 +208,11 @@ func TestPortConflictLifted(t *testing.T) {
 		w.secret("secret")
 		w.hosts.add(enrolled(0))
 		w.after(5*time.Second, "the conflict is shown", func() bool {
-			return condition(w.host(), metal3.RegisteredCondition) == metal3.PortConflictReason && strings.Contains(w.host().Status.ErrorMessage, "rack-7")
+			return condition(w.host(), metal3.RegisteredCondition) == metal3.PortConflictReason
 		})
+		if message := w.host().Status.ErrorMessage; !strings.Contains(message, "host metal3/worker-0 is that of node rack-7 (other)") {
+			t.Errorf("the conflict is shown as %s", message)
+		}
 		time.Sleep(5 * time.Minute)
 		w.ironic.change(func() { delete(w.ironic.ports, mac) })
 		t.Logf("registered %s after the other port went", w.after(30*time.Second, "registered", w.registered))

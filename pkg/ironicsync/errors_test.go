@@ -215,6 +215,7 @@ func TestErrorOfPowerAction(t *testing.T) {
 		node ironic.Node
 		want wrong
 	}{
+		"wanted no more":           {ironic.Node{PowerState: ironic.PowerOff, LastError: "Failed to change power state to 'power on' by 'power on': no"}, wrong{}},
 		"failed":                   {ironic.Node{PowerState: ironic.PowerOn, LastError: failed}, wrong{metal3.PowerManagementError, failed, 1}},
 		"failed, power not known":  {ironic.Node{LastError: failed}, wrong{metal3.PowerManagementError, failed, 1}},
 		"reached since":            {ironic.Node{PowerState: ironic.PowerOff, LastError: failed}, wrong{}},
@@ -229,7 +230,7 @@ func TestErrorOfPowerAction(t *testing.T) {
 		for _, state := range []ironic.ProvisionState{ironic.Manageable, ironic.Available, ironic.Active} {
 			node := tt.node
 			node.ProvisionState = state
-			follow(t, name, newHost(withState(metal3.StateAvailable)), []step{{&node, tt.want}})
+			follow(t, name, newHost(withState(metal3.StateAvailable), offline), []step{{&node, tt.want}})
 		}
 	}
 }
@@ -307,6 +308,24 @@ func TestSilentRamdiskOfForgottenNode(t *testing.T) {
 		}
 		if got := Next(planned(host, late.Node)).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.state, got, tt.want)
+		}
+		if aborted := (ironic.Node{UUID: host.Status.Provisioning.ID, LastError: "aborted by request"}); tt.want == "abort" {
+			failed := map[ironic.ProvisionState]ironic.ProvisionState{ironic.InspectWait: ironic.InspectFail, ironic.CleanWait: ironic.CleanFail}[tt.state]
+			for _, aborted.ProvisionState = range []ironic.ProvisionState{tt.state, failed} {
+				if aborted.Reservation = ""; aborted.ProvisionState == tt.state {
+					aborted.Reservation = "conductor-0" // the abort goes on
+				}
+				host.Status, _ = Observe(host, Observation{CallbackTimeout: 30 * time.Minute, Node: &aborted}, now)
+				if !strings.Contains(host.Status.ErrorMessage, "has not called Ironic") || host.Status.ErrorCount != 1 {
+					t.Errorf("%s, then %s: %d errors, %q", tt.state, aborted.ProvisionState, host.Status.ErrorCount, host.Status.ErrorMessage)
+				}
+			}
+		}
+		again := *late.Node
+		recently := now.Add(-time.Second)
+		again.ProvisionUpdatedAt = &recently
+		if status, _ := Observe(host, Observation{CallbackTimeout: 30 * time.Minute, Node: &again}, now); isSilent(&status) {
+			t.Errorf("%s: the next try is timed out at once", tt.state)
 		}
 		over := *late.Node
 		over.ProvisionState = ironic.Manageable

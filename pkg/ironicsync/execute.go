@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -43,11 +44,18 @@ func (c *Controller) do(ctx context.Context, host *metal3.BareMetalHost, node *i
 func (c *Controller) finish(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step Step) error {
 	switch step.Do {
 	case Report:
+		if step.Secret != "" && c.secrets.Exists(ctx, host.Namespace, step.Secret) {
+			return nil // made along with the host: the watch has yet to tell
+		}
 		return c.report(ctx, host, step.Reason, step.Message)
 	case TakeHardware:
 		return c.takeHardware(ctx, host, node)
 	case Register:
-		return c.register(ctx, host, node)
+		err := c.register(ctx, host, node)
+		if err != nil && !host.DeletionTimestamp.IsZero() && !isPassing(err) {
+			return c.report(ctx, host, metal3.SecretIncompleteReason, err.Error()) // no deletion waits for that
+		}
+		return err
 	case Provision:
 		return c.act(ctx, host, node, step, func() error {
 			if step.Target == ironic.TargetAdopt {
@@ -64,7 +72,8 @@ func (c *Controller) finish(ctx context.Context, host *metal3.BareMetalHost, nod
 	case DropReboot:
 		return c.record(ctx, host, node, func(h *metal3.BareMetalHost) {
 			dropReboot(h)
-			if h.Status.Provisioning.State == metal3.StateInspecting {
+			switch h.Status.Provisioning.State {
+			case metal3.StateInspecting, metal3.StatePreparing:
 				h.Status.ErrorCount = 0 // the abort was asked for, and so is the next try
 			}
 		})
@@ -75,11 +84,16 @@ func (c *Controller) finish(ctx context.Context, host *metal3.BareMetalHost, nod
 	case Detach:
 		return c.record(ctx, host, nil, detach)
 	case Attach:
-		return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusOK })
+		return c.record(ctx, host, node, attach)
 	case Release:
 		return c.release(ctx, host)
 	}
 	return fmt.Errorf("step %q is not known", step.Do)
+}
+
+// isPassing tells whether an error is one of those that hold up any step.
+func isPassing(err error) bool {
+	return ironic.IsUnavailable(err) || ironic.IsLocked(err) || apierrors.IsConflict(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // record writes what change makes of host and its status, unless somebody else
@@ -96,11 +110,7 @@ func (c *Controller) recorded(ctx context.Context, host *metal3.BareMetalHost, n
 	now := time.Now()
 	status := &updated.Status
 	if !isDetached(updated) {
-		failure := registrationError(status)
-		if node != nil {
-			failure = firstError(failure, ironicError(status, node))
-		}
-		setError(status, firstError(failure, stepError(status)), false)
+		setError(status, errorOf(status, updated, node), false)
 	}
 	setConditions(status, updated, node, now)
 	status.LastUpdated = metav1Now(now)
@@ -127,7 +137,7 @@ func (c *Controller) insist(ctx context.Context, host *metal3.BareMetalHost, isT
 // sameSpec tells whether a host is still wanted as it was.
 func sameSpec(was *metal3.BareMetalHost) func(*metal3.BareMetalHost) bool {
 	return func(is *metal3.BareMetalHost) bool {
-		return is.Generation == was.Generation && is.DeletionTimestamp.IsZero()
+		return is.Generation == was.Generation && is.DeletionTimestamp.IsZero() == was.DeletionTimestamp.IsZero()
 	}
 }
 
@@ -136,7 +146,8 @@ func sameSpec(was *metal3.BareMetalHost) func(*metal3.BareMetalHost) bool {
 // step was accepted ends an error of its kind.
 func (c *Controller) act(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step Step, request func() error) error {
 	err := request()
-	if message, refused := refusal(err); refused && step.Error != "" {
+	tries := c.queue.NumRequeues(types.NamespacedName{Namespace: host.Namespace, Name: host.Name})
+	if message, refused := refusal(err, tries); refused && step.Error != "" {
 		return c.record(ctx, host, node, func(h *metal3.BareMetalHost) {
 			setStepError(h, step.Error, message, time.Now())
 			countAgain(h, message)
@@ -145,7 +156,7 @@ func (c *Controller) act(ctx context.Context, host *metal3.BareMetalHost, node *
 	if err != nil {
 		return err
 	}
-	if failed := stepError(&host.Status); failed != nil && failed.kind == step.Error && host.Status.Provisioning.State != metal3.StateDeprovisioning {
+	if failed := stepError(&host.Status); failed != nil && failed.kind == step.Error && step.Target != ironic.TargetAbort && host.Status.Provisioning.State != metal3.StateDeprovisioning {
 		if err := c.record(ctx, host, node, func(h *metal3.BareMetalHost) { setStepError(h, "", "", time.Now()) }); err != nil {
 			return err
 		}
@@ -158,14 +169,18 @@ type blocked struct{ message string }
 
 func (e *blocked) Error() string { return e.message }
 
+// conflictTries is after how many failures in a row, some twelve seconds, a conflict is
+// not over by itself. (A lock always is, however long it takes.)
+const conflictTries = 6
+
 // refusal returns the words of an error that will be the same again, until
 // somebody mends what it is about.
-func refusal(err error) (string, bool) {
+func refusal(err error, tries int) (string, bool) {
 	if missing := new(blocked); errors.As(err, &missing) {
 		return missing.message, true
 	}
 	var answer *ironic.APIError
-	if !errors.As(err, &answer) || ironic.IsLocked(err) || ironic.IsUnavailable(err) || ironic.IsConflict(err) || ironic.IsNotFound(err) {
+	if !errors.As(err, &answer) || ironic.IsLocked(err) || ironic.IsUnavailable(err) || ironic.IsNotFound(err) || ironic.IsConflict(err) && tries < conflictTries {
 		return "", false
 	}
 	return answer.Message, true
@@ -203,7 +218,7 @@ func (c *Controller) undelay(ctx context.Context, host *metal3.BareMetalHost, no
 		return nil
 	}
 	c.gate.Forget(host.Namespace, host.Name)
-	c.wakeDelayed()
+	c.wake(c.gate)
 	return c.record(ctx, host, node, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusOK })
 }
 
@@ -251,6 +266,13 @@ func detach(host *metal3.BareMetalHost) {
 	setStepError(host, "", "", time.Now())
 }
 
+func attach(host *metal3.BareMetalHost) {
+	host.Status.OperationalStatus = metal3.OperationalStatusOK
+	if failed := stepError(&host.Status); failed != nil && failed.kind == metal3.DetachError {
+		setStepError(host, "", "", time.Now())
+	}
+}
+
 func (c *Controller) deleteNode(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
 	switch node.ProvisionState {
 	case ironic.Enroll, ironic.Manageable, ironic.Available, ironic.AdoptFail:
@@ -264,7 +286,7 @@ func (c *Controller) deleteNode(ctx context.Context, host *metal3.BareMetalHost,
 			break
 		}
 		// The only way out of Ironic that leaves a running machine alone, its instance included.
-		if err := c.ironic.SetMaintenance(ctx, node.UUID, "BareMetalHost "+host.Namespace+"/"+host.Name+" leaves Ironic"); err != nil {
+		if err := c.ironic.SetMaintenance(ctx, node.UUID, leavingReason(host)); err != nil {
 			return err
 		}
 	}

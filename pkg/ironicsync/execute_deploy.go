@@ -88,6 +88,12 @@ func (c *Controller) prepareInstance(ctx context.Context, host *metal3.BareMetal
 	}
 	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info)
 	if current.InstanceUUID != string(host.UID) {
+		if current.InstanceUUID != "" {
+			// That of an earlier host of the name. Ironic lets nothing replace it, and wants a PATCH for its removal alone.
+			if _, err := c.ironic.UpdateNode(ctx, node.UUID, []ironic.Patch{{Op: ironic.PatchRemove, Path: "/instance_uuid"}}); err != nil {
+				return err
+			}
+		}
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/instance_uuid", Value: string(host.UID)})
 	}
 	switch wanted := deploy.DeployInterface(host); {
@@ -116,14 +122,14 @@ func (c *Controller) configDrive(ctx context.Context, host *metal3.BareMetalHost
 		if !ok {
 			continue
 		}
-		_, data, err := c.secrets.Data(ctx, host.Namespace, name)
+		secret, err := c.secrets.Data(ctx, host.Namespace, name)
 		if apierrors.IsNotFound(err) {
 			return nil, &blocked{fmt.Sprintf("Secret %q with the %s does not exist in namespace %q", name, role, host.Namespace)}
 		}
 		if err != nil {
 			return nil, err
 		}
-		*into = data
+		*into = secret.Data
 	}
 	drive, err := deploy.ConfigDrive(host, sources)
 	if err != nil {
@@ -139,14 +145,14 @@ func (c *Controller) pullSecret(ctx context.Context, host *metal3.BareMetalHost)
 	if image == nil || image.OCIAuthSecretName == nil || *image.OCIAuthSecretName == "" {
 		return "", nil
 	}
-	secretType, data, err := c.secrets.Data(ctx, host.Namespace, *image.OCIAuthSecretName)
+	secret, err := c.secrets.Data(ctx, host.Namespace, *image.OCIAuthSecretName)
 	if apierrors.IsNotFound(err) {
 		return "", &blocked{fmt.Sprintf("Secret %q with the registry's credentials does not exist in namespace %q", *image.OCIAuthSecretName, host.Namespace)}
 	}
 	if err != nil {
 		return "", err
 	}
-	credentials, err := deploy.PullSecret(image.URL, string(secretType), data)
+	credentials, err := deploy.PullSecret(image.URL, string(secret.Type), secret.Data)
 	if err != nil {
 		return "", &blocked{fmt.Sprintf("Secret %q: %s", *image.OCIAuthSecretName, err)}
 	}

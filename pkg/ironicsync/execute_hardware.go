@@ -11,6 +11,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
@@ -30,12 +31,17 @@ func (c *Controller) takeHardware(ctx context.Context, host *metal3.BareMetalHos
 	if err != nil {
 		return err
 	}
-	return c.record(ctx, host, node, func(h *metal3.BareMetalHost) {
+	host, err = c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) {
 		delete(h.Annotations, metal3.HardwareDetailsAnnotation)
 		if details != nil && (h.Status.HardwareDetails == nil || h.InspectionDisabled()) {
 			h.Status.HardwareDetails = details
 		}
 	})
+	if err != nil {
+		return err
+	}
+	_, err = c.setArchitecture(ctx, host)
+	return err
 }
 
 func (c *Controller) givenHardware(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HardwareDetails, error) {
@@ -97,7 +103,7 @@ func setProfile(host *metal3.BareMetalHost) {
 	}
 }
 
-// setArchitecture completes the spec of a host by what the inspection found.
+// setArchitecture completes the spec of a host by what is known of its hardware.
 func (c *Controller) setArchitecture(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
 	details := host.Status.HardwareDetails
 	if host.Spec.Architecture != "" || details == nil || details.CPU.Arch == "" {
@@ -109,8 +115,11 @@ func (c *Controller) setArchitecture(ctx context.Context, host *metal3.BareMetal
 	if err != nil {
 		return nil, err
 	}
-	// The spec says what Ironic has found itself: registration is in step with it.
 	registered := written.DeepCopy()
+	if !c.sameRamdisk(host, written) {
+		return registered, nil // to be registered anew
+	}
+	// The spec says what Ironic has found itself: registration is in step with it.
 	for i := range registered.Status.Conditions {
 		if condition := &registered.Status.Conditions[i]; condition.Type == metal3.RegisteredCondition && condition.ObservedGeneration == host.Generation {
 			condition.ObservedGeneration = written.Generation
@@ -118,6 +127,15 @@ func (c *Controller) setArchitecture(ctx context.Context, host *metal3.BareMetal
 	}
 	registered.Status.LastUpdated = metav1Now(time.Now())
 	return c.hosts.Record(ctx, registered)
+}
+
+// sameRamdisk tells whether the architecture in the spec of the host changes nothing
+// of the ramdisk that the node was registered with when nobody knew it.
+func (c *Controller) sameRamdisk(host, known *metal3.BareMetalHost) bool {
+	unknown := host.DeepCopy()
+	unknown.Status.HardwareDetails = nil
+	access, err := bmc.Parse(host.Spec.BMC.Address, host.Spec.BMC.DisableCertificateVerification)
+	return err == nil && sameJSON(deploy.DriverInfo(unknown, access, c.settings.Ramdisk), deploy.DriverInfo(known, access, c.settings.Ramdisk))
 }
 
 // hasHardwareData tells whether there is a HardwareData for a host without hardware.

@@ -55,15 +55,17 @@ func sameMoment(a, b time.Time) bool {
 // anything else differs.
 func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (status metal3.BareMetalHostStatus, changed bool) {
 	status = *host.Status.DeepCopy()
-	if isDetached(host) {
+	switch detached := isDetached(host); {
+	case detached && !meta.IsStatusConditionFalse(status.Conditions, metal3.IronicReachableCondition):
 		return status, false // out of Ironic on purpose: frozen as it is
-	}
-	if seen.Node == nil {
+	case detached: // the condition is from before
+	case seen.Node == nil:
 		observeMissing(&status, host, now)
-	} else {
+		setConditions(&status, host, seen.Node, now)
+	default:
 		observeNode(&status, host, seen, now)
+		setConditions(&status, host, seen.Node, now)
 	}
-	setConditions(&status, host, seen.Node, now)
 	setCondition(&status, host, metav1.Condition{
 		Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue, Reason: metal3.ReachableReason,
 	}, now)
@@ -84,7 +86,7 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 		}, now)
 	}
 	status.Ironic = nil
-	setError(status, firstError(registrationError(status), stepError(status)), false)
+	setError(status, errorOf(status, host, nil), false)
 }
 
 func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
@@ -104,7 +106,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 
 	observeSilence(status, host, seen, now)
 
-	failure := firstError(registrationError(status), ironicError(status, node), stepError(status))
+	failure := errorOf(status, host, node)
 	setError(status, failure, before != nil && wasTried(status.ErrorType, before, node))
 	if failure == nil && isServicing(node.ProvisionState) {
 		status.OperationalStatus = metal3.OperationalStatusServicing
@@ -122,7 +124,8 @@ func wasTried(failed metal3.ErrorType, before *metal3.IronicStatus, node *ironic
 	case ironic.Verifying, ironic.Adopting:
 		return string(node.ProvisionState) != before.ProvisionState
 	}
-	return failed == metal3.PowerManagementError && before.TargetPowerState != "" && node.TargetPowerState == ""
+	// (On a node in a failed state the error keeps the type of that.)
+	return before.TargetPowerState != "" && node.TargetPowerState == "" && (failed == metal3.PowerManagementError || powerActionFailed(node))
 }
 
 // isSettled tells whether the host has arrived where it is to be, so that earlier
@@ -191,37 +194,44 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 // and of what a conductor mends when it starts: one that it worked on is then in
 // the same state for ever, and not reserved. Each heartbeat of a ramdisk renews
 // provision_updated_at.
+//
+// It stays the reason while the abort that it leads to goes on, and until the next
+// try: Ironic's own words would be that somebody has asked for the abort.
 func observeSilence(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	node := seen.Node
-	if !isInTransit(node.ProvisionState) || node.Reservation != "" {
-		if c := findCondition(status, metal3.StepFailedCondition); c != nil && c.Reason == metal3.CallbackTimeoutReason {
-			meta.RemoveStatusCondition(&status.Conditions, metal3.StepFailedCondition)
-		}
-		return
-	}
 	since := node.ProvisionUpdatedAt
-	if seen.CallbackTimeout <= 0 || !node.IsOwnParent() || since == nil || now.Sub(*since) <= seen.CallbackTimeout {
-		return
+	late := seen.CallbackTimeout > 0 && node.IsOwnParent() && since != nil && now.Sub(*since) > seen.CallbackTimeout
+	switch {
+	case isInTransit(node.ProvisionState) && node.Reservation == "" && late:
+		setCondition(status, host, metav1.Condition{
+			Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.CallbackTimeoutReason,
+			Message: fmt.Sprintf("The ramdisk has not called Ironic for more than %s, or Ironic has forgotten the node (%s)", seen.CallbackTimeout, node.ProvisionState),
+		}, now)
+	case node.ProvisionState == ironic.InspectFail, node.ProvisionState == ironic.CleanFail:
+	case isWaitState(node.ProvisionState) && node.Reservation != "":
+	case isSilent(status):
+		meta.RemoveStatusCondition(&status.Conditions, metal3.StepFailedCondition)
 	}
-	setCondition(status, host, metav1.Condition{
-		Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.CallbackTimeoutReason,
-		Message: fmt.Sprintf("The ramdisk has not called Ironic for more than %s, or Ironic has forgotten the node (%s)", seen.CallbackTimeout, node.ProvisionState),
-	}, now)
+}
+
+// isWaitState tells whether Ironic waits for a ramdisk.
+func isWaitState(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.InspectWait, ironic.CleanWait, ironic.DeployWait, ironic.ServiceWait, ironic.RescueWait:
+		return true
+	}
+	return false
 }
 
 // isForgotten tells whether Ironic will never go on with the node: it is timed out,
 // and in a state in which no ramdisk is waited for.
 func isForgotten(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	switch node.ProvisionState {
-	case ironic.InspectWait, ironic.CleanWait, ironic.DeployWait, ironic.ServiceWait, ironic.RescueWait:
-		return false
-	}
-	return isInTransit(node.ProvisionState) && node.Reservation == "" && isSilent(host)
+	return isInTransit(node.ProvisionState) && !isWaitState(node.ProvisionState) && node.Reservation == "" && isSilent(&host.Status)
 }
 
 // isSilent tells whether the host's ramdisk was timed out.
-func isSilent(host *metal3.BareMetalHost) bool {
-	c := findCondition(&host.Status, metal3.StepFailedCondition)
+func isSilent(status *metal3.BareMetalHostStatus) bool {
+	c := findCondition(status, metal3.StepFailedCondition)
 	return c != nil && c.Reason == metal3.CallbackTimeoutReason
 }
 
@@ -275,6 +285,18 @@ func setError(status *metal3.BareMetalHostStatus, failure *hostError, again bool
 		status.ErrorCount = 0
 	}
 	status.ErrorType, status.ErrorMessage = "", ""
+}
+
+// errorOf is what is wrong with a host that is not detached. Its node may be nil.
+func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) *hostError {
+	var ofNode *hostError
+	if node != nil {
+		ofNode = ironicError(status, host, node)
+	}
+	if isSilent(status) {
+		return firstError(registrationError(status), stepError(status), ofNode)
+	}
+	return firstError(registrationError(status), ofNode, stepError(status))
 }
 
 func firstError(errs ...*hostError) *hostError {
@@ -356,7 +378,7 @@ func registrationErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType 
 }
 
 // ironicError is the error that the node shows now, or nil.
-func ironicError(status *metal3.BareMetalHostStatus, node *ironic.Node) *hostError {
+func ironicError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) *hostError {
 	if isStepFault(node) && node.Reservation != "" {
 		return nil // Ironic is about to write the state that goes with it
 	}
@@ -386,7 +408,7 @@ func ironicError(status *metal3.BareMetalHostStatus, node *ironic.Node) *hostErr
 		return failed(status, metal3.ServicingError, node, "servicing failed")
 	}
 	switch {
-	case powerActionFailed(node):
+	case powerActionFailed(node) && !isPoweredAsWanted(host, node):
 		return &hostError{kind: metal3.PowerManagementError, message: node.LastError}
 	case node.TargetPowerState != "" && status.ErrorType == metal3.PowerManagementError:
 		return &hostError{kind: status.ErrorType, message: status.ErrorMessage, kept: true}
@@ -446,6 +468,17 @@ func powerActionFailed(node *ironic.Node) bool {
 	}
 	target, _, _ = strings.Cut(target, "'")
 	return string(node.PowerState) != strings.TrimPrefix(target, "soft ")
+}
+
+// isPoweredAsWanted tells whether nobody wants another power state any more. A host is
+// switched off before it is deleted, whatever its spec says.
+func isPoweredAsWanted(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	if !host.DeletionTimestamp.IsZero() {
+		return false
+	}
+	wish := rebootWishOf(host)
+	on := host.Spec.Online && !wish.once && !wish.hold
+	return on == (node.PowerState == ironic.PowerOn) && node.PowerState != ""
 }
 
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

@@ -97,7 +97,7 @@ func TestObserve(t *testing.T) {
 		"service-wait":                  {newHost(withState(metal3.StateProvisioned)), shown{State: metal3.StateProvisioned, Operational: metal3.OperationalStatusServicing, PoweredOn: true, Conditions: notReady(provisioned, "Servicing")}},
 
 		"powering-on":      {newHost(withState(metal3.StateAvailable)), shown{State: metal3.StatePreparing, Operational: ok, PoweredOn: true, Conditions: preparing}},
-		"power-off-failed": {newHost(withState(metal3.StatePreparing)), shown{State: metal3.StatePreparing, Operational: bad, ErrorType: metal3.PowerManagementError, Message: "Failed to change power state to 'power off' by 'power off': Failed to set node power state to power off.", ErrorCount: 1, PoweredOn: true, Conditions: notReady(preparing, "Error")}},
+		"power-off-failed": {newHost(withState(metal3.StatePreparing), offline), shown{State: metal3.StatePreparing, Operational: bad, ErrorType: metal3.PowerManagementError, Message: "Failed to change power state to 'power off' by 'power off': Failed to set node power state to power off.", ErrorCount: 1, PoweredOn: true, Conditions: notReady(preparing, "Error")}},
 		// Ironic does not know the power then: what was known last stays.
 		"power-failure": {newHost(withState(metal3.StatePreparing), withPower(true)), shown{State: metal3.StatePreparing, Operational: bad, ErrorType: metal3.PowerManagementError, Message: syncFailed, ErrorCount: 1, PoweredOn: true, Conditions: strings.Replace(notReady(preparing, "Error"), "T/Manageable", "F/PowerFailure", 1)}},
 		// last_error stays in Ironic when all is well again.

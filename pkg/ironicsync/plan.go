@@ -36,7 +36,8 @@ const (
 	Register Action = "Register"
 	// Provision asks Ironic for the transition Step.Target.
 	Provision Action = "Provision"
-	// ClearMaintenance ends the maintenance that a failed cleaning left.
+	// ClearMaintenance ends the maintenance that a failed cleaning left, or a
+	// detachment that was called off.
 	ClearMaintenance Action = "ClearMaintenance"
 	// Deploy tells Ironic what to deploy, and has it validated and deployed.
 	Deploy Action = "Deploy"
@@ -48,7 +49,8 @@ const (
 	ForgetFailures Action = "ForgetFailures"
 	// DeleteNode removes the node from Ironic.
 	DeleteNode Action = "DeleteNode"
-	// Detach records that the host is out of Ironic, Attach that it is to come back.
+	// Detach records that the host is out of Ironic, Attach that it is to come back, or
+	// to stay.
 	Detach Action = "Detach"
 	Attach Action = "Attach"
 	// Release lets go of the Secret and then of the host.
@@ -74,8 +76,8 @@ type Step struct {
 	Error metal3.ErrorType
 	// Retry is set when the step failed before: a thousand of them must be spread.
 	Retry bool
-	// Reason and Message are those of Report.
-	Reason, Message string
+	// Reason and Message are those of Report, Secret is one that seems to be missing.
+	Reason, Message, Secret string
 }
 
 // Situation is all that Next decides by.
@@ -86,6 +88,8 @@ type Situation struct {
 	// SecretVersion is the resourceVersion of the Secret that spec.bmc names;
 	// empty when there is no such Secret.
 	SecretVersion string
+	// NetworkVersion is that of the Secret that spec.preprovisioningNetworkDataName names.
+	NetworkVersion string
 	// Settings tells apart the settings that nodes are registered with.
 	Settings string
 	// HasHardwareData is set when there is a HardwareData of the host's name. It
@@ -146,6 +150,9 @@ func nextOfNode(s Situation) Step {
 	}
 	if isForgotten(s.Host, node) {
 		return Step{Do: DeleteNode} // no verb leads out; it is registered anew
+	}
+	if wasLeaving(s.Host, node) {
+		return s.retryDetach(Step{Do: ClearMaintenance, Error: metal3.DetachError})
 	}
 	if node.Maintenance {
 		if isStepFault(node) {

@@ -64,10 +64,12 @@ func nextOfInspecting(s Situation) Step {
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
-	case node.ProvisionState == ironic.InspectWait && (isForced(host) || isSilent(host)):
+	case node.ProvisionState == ironic.InspectWait && (isForced(host) || isSilent(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.InspectionError)
 	case isInTransit(node.ProvisionState):
 		return Step{Do: Wait}
+	case host.Spec.ExternallyProvisioned:
+		return setState(metal3.StateExternallyProvisioned) // marked while /inspect began: what comes next would clean it
 	case host.InspectionDisabled():
 		return setState(metal3.StatePreparing)
 	}
@@ -78,11 +80,18 @@ func nextOfInspecting(s Situation) Step {
 			return setState(metal3.StatePreparing)
 		case NeedsInventory(host, node):
 			return Step{Do: Wait, After: stepPause} // Ironic stores it a moment after the end of the inspection
+		case isHeld(host):
+			return Step{Do: Wait}
 		}
 		return s.retry(inspect, hasFailed(host))
 	case ironic.InspectFail:
-		if hasAnnotation(host, metal3.RebootAnnotation) && isForced(host) {
+		switch {
+		case isDue(host):
+			return toManageable(s) // where Ironic takes another inspect_interface
+		case asksToReboot(host):
 			return Step{Do: DropReboot}
+		case isHeld(host):
+			return Step{Do: Wait}
 		}
 		return s.retry(inspect, true)
 	}
@@ -107,17 +116,26 @@ func nextOfPreparing(s Situation) Step {
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
-	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isSilent(host)):
+	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isSilent(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.PreparationError)
 	case isInTransit(node.ProvisionState):
 		return Step{Do: Wait}
+	case host.Spec.ExternallyProvisioned:
+		return setState(metal3.StateExternallyProvisioned)
 	}
 	switch node.ProvisionState {
 	case ironic.Manageable:
-		if wantsInspection(host) {
+		switch {
+		case wantsInspection(host):
 			return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
+		case isHeld(host):
+			return Step{Do: Wait}
 		}
 		return s.retry(provision(ironic.TargetProvide, metal3.PreparationError), hasFailed(host))
+	case ironic.CleanFail:
+		if asksToReboot(host) {
+			return Step{Do: DropReboot}
+		}
 	case ironic.Available:
 		return setState(metal3.StateAvailable)
 	case ironic.Error:
@@ -135,10 +153,12 @@ func nextOfAvailable(s Situation) Step {
 		return Step{Do: Wait} // an observation makes another state of it
 	case host.Spec.ExternallyProvisioned:
 		return setState(metal3.StateExternallyProvisioned)
+	case isHeld(host):
+		return nextOfPower(s)
 	case wantsInspection(host):
 		return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
-	case host.Status.ProvisioningFailCount > 0 && deploy.AttemptChanged(host):
-		return Step{Do: ForgetFailures}
+	case (host.Status.ProvisioningFailCount > 0 || host.Status.ErrorType == metal3.ProvisioningError) && deploy.AttemptChanged(host):
+		return Step{Do: ForgetFailures} // also where /retry has cleared the count, and left what is shown
 	case settingsDiffer(host):
 		return setState(metal3.StatePreparing)
 	case deploy.WantsImage(&host.Spec) && host.Spec.Online && host.Status.ProvisioningFailCount < s.MaxRetries:
@@ -174,27 +194,37 @@ func nextOfProvisioning(s Situation) Step {
 		return setState(metal3.StateProvisioned)
 	case ours && deploy.AttemptChanged(host), ours && node.ProvisionState == ironic.DeployWait && isForced(host):
 		return setState(metal3.StateDeprovisioning)
-	case ours && node.ProvisionState == ironic.DeployWait && isSilent(host):
+	case ours && node.ProvisionState == ironic.DeployWait && isSilent(&host.Status):
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
 	case isInTransit(node.ProvisionState):
 		return Step{Do: Wait}
 	}
 	switch node.ProvisionState {
 	case ironic.Available:
-		if !ours {
+		switch {
+		case !ours:
 			return setState(metal3.StateAvailable)
+		case isHeld(host):
+			return Step{Do: Wait}
 		}
 		return s.retry(Step{Do: Deploy, Error: metal3.ProvisioningError}, hasFailed(host))
 	case ironic.Manageable: // registered anew: Ironic had lost the node
 		return s.retry(provision(ironic.TargetProvide, metal3.ProvisioningError), hasFailed(host))
 	case ironic.DeployFail, ironic.Error:
-		if !ours {
-			return Step{Do: Wait}
+		switch {
+		case ours:
+			return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
+		case isNew(host) && !host.Spec.ExternallyProvisioned:
+			return setState(metal3.StateDeprovisioning) // by the word of Ironic it runs nothing
 		}
-		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
+		return Step{Do: Wait}
 	}
 	return toManageable(s)
 }
+
+// isNew tells whether the host was never prepared: what is on its node is from before.
+// (A host that has been available may be in use by an operator, past us.)
+func isNew(host *metal3.BareMetalHost) bool { return host.Status.HardwareProfile == "" }
 
 func nextOfProvisioned(s Situation) Step {
 	// A host that was taken over as it is, with nothing in its spec, is nobody's to wipe.
@@ -248,7 +278,7 @@ func nextOfDeprovisioning(s Situation) Step {
 	case ironic.DeployHold, ironic.CleanHold, ironic.ServiceHold:
 		return provision(ironic.TargetAbort, metal3.ProvisioningError)
 	case ironic.CleanWait:
-		if isSilent(host) {
+		if isSilent(&host.Status) {
 			return provision(ironic.TargetAbort, metal3.ProvisioningError)
 		}
 	case ironic.Manageable:

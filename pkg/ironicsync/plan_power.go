@@ -53,6 +53,28 @@ func isForced(host *metal3.BareMetalHost) bool {
 	return false
 }
 
+// isHeld tells whether a forced reboot is asked for under a key: until its owner
+// removes it, what it has aborted, or would abort, does not begin.
+func isHeld(host *metal3.BareMetalHost) bool {
+	for key, value := range host.Annotations {
+		if !strings.HasPrefix(key, metal3.RebootAnnotationPrefix) {
+			continue
+		}
+		if args, err := metal3.ParseRebootAnnotation(value); err == nil && args.Force {
+			return true
+		}
+	}
+	return false
+}
+
+// asksToReboot tells whether one forced reboot is asked for. Once what was under way
+// is aborted, that is done.
+func asksToReboot(host *metal3.BareMetalHost) bool {
+	value, has := host.Annotations[metal3.RebootAnnotation]
+	args, err := metal3.ParseRebootAnnotation(value)
+	return has && err == nil && args.Force
+}
+
 // nextOfPower brings the power in step with spec.online and the reboot
 // annotations, whoever switched it.
 func nextOfPower(s Situation) Step {
@@ -66,7 +88,11 @@ func nextOfPower(s Situation) Step {
 	on := node.PowerState == ironic.PowerOn
 	wish := rebootWishOf(host)
 	switchTo := func(target ironic.PowerTarget) Step {
-		return s.retry(Step{Do: SwitchPower, Power: target, Error: metal3.PowerManagementError}, host.Status.ErrorType == metal3.PowerManagementError)
+		step := Step{Do: SwitchPower, Power: target, Error: metal3.PowerManagementError}
+		if host.Status.ErrorType != metal3.PowerManagementError {
+			return step // what failed, if anything, is left alone for reasons that are not the power's
+		}
+		return s.retry(step, true)
 	}
 	if host.Spec.DisablePowerOff {
 		switch {

@@ -2,6 +2,7 @@ package ironicsync
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -45,6 +46,13 @@ func registrable(s Situation) (Step, bool) {
 		}
 		return Step{Do: Report, Reason: reason, Message: message}, true
 	}
+	missing := func(secret, message string) (Step, bool) {
+		step, failed := report(metal3.SecretNotFoundReason, message)
+		if step.Do == Report {
+			step.Secret = secret
+		}
+		return step, failed
+	}
 	access, err := bmc.Parse(host.Spec.BMC.Address, host.Spec.BMC.DisableCertificateVerification)
 	if err != nil {
 		return report(metal3.InvalidAddressReason, err.Error())
@@ -56,9 +64,17 @@ func registrable(s Situation) (Step, bool) {
 		return report(metal3.SecretNotFoundReason, "spec.bmc.credentialsName is empty: name a Secret with username and password of the BMC")
 	}
 	if s.SecretVersion == "" {
-		return report(metal3.SecretNotFoundReason, fmt.Sprintf("Secret %q with the BMC's credentials does not exist in namespace %q", host.Spec.BMC.CredentialsName, host.Namespace))
+		return missing(host.Spec.BMC.CredentialsName, fmt.Sprintf("Secret %q with the BMC's credentials does not exist in namespace %q", host.Spec.BMC.CredentialsName, host.Namespace))
+	}
+	// A node at work, or deployed, has its network already.
+	if host.Spec.PreprovisioningNetworkDataName != "" && s.NetworkVersion == "" && (s.Node == nil || isIdle(s.Node)) {
+		return missing(host.Spec.PreprovisioningNetworkDataName, missingNetworkData(host))
 	}
 	return Step{}, false
+}
+
+func missingNetworkData(host *metal3.BareMetalHost) string {
+	return fmt.Sprintf("Secret %q with the ramdisk's network (spec.preprovisioningNetworkDataName) does not exist in namespace %q", host.Spec.PreprovisioningNetworkDataName, host.Namespace)
 }
 
 // isUpdatable tells whether Ironic lets the node and its ports be changed now.
@@ -89,13 +105,50 @@ func isRefused(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// isRegistered tells whether what Ironic has is in step with the spec, the Secret
+// dueWhenIdle, in the condition's message, marks a node that was not idle when it
+// was registered: what Ironic does not take then is registered when it is.
+const dueWhenIdle = "; what only an idle node can be told is due"
+
+// registeredWith is the message of the condition Registered: what an idle node was
+// registered with that the host's generation does not tell.
+func registeredWith(settings, networkVersion string) string {
+	if networkVersion == "" {
+		return settings
+	}
+	return settings + ", and the network data " + networkVersion
+}
+
+// isIdle tells whether the node is in a state in which Ironic takes all that a
+// registration has: it refuses another inspect_interface in a failed state, and a
+// deployed node keeps what it was deployed with.
+func isIdle(node *ironic.Node) bool {
+	switch node.ProvisionState {
+	case ironic.Enroll, ironic.Manageable, ironic.Available:
+		return true
+	}
+	return false
+}
+
+// isDue tells whether a part of the registration waits for the node to be idle.
+func isDue(host *metal3.BareMetalHost) bool {
+	c := findCondition(&host.Status, metal3.RegisteredCondition)
+	return c != nil && strings.HasSuffix(c.Message, dueWhenIdle)
+}
+
+// isRegistered tells whether what Ironic has is in step with the spec, the Secrets
 // and our settings, of which the condition's message keeps those that it was
 // registered with.
 func isRegistered(s Situation) bool {
 	host := s.Host
 	c := findCondition(&host.Status, metal3.RegisteredCondition)
-	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != host.Generation || c.Message != s.Settings {
+	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != host.Generation {
+		return false
+	}
+	inStep := c.Message == registeredWith(s.Settings, s.NetworkVersion)
+	if isDue(host) {
+		inStep = !isIdle(s.Node) && c.Message == s.Settings+dueWhenIdle
+	}
+	if !inStep {
 		return false
 	}
 	tried := host.Status.TriedCredentials

@@ -74,7 +74,8 @@ func (p *poller) pause() time.Duration {
 }
 
 func (p *poller) poll(ctx context.Context) {
-	p.c.wakeDelayed() // what may start and did not gives its place up in time
+	p.c.wake(p.c.gate) // what may start and did not gives its place up in time
+	p.c.wake(p.c.retries)
 	var err error
 	if time.Since(p.swept) >= sweepInterval {
 		err = p.sweep(ctx)
@@ -193,8 +194,8 @@ func (p *poller) reportUnreachable(ctx context.Context, cause error) bool {
 	}
 	complete := true
 	for i := range list.Items {
-		if list.Items[i].Status.Provisioning.ID == "" {
-			continue
+		if list.Items[i].Status.Provisioning.ID == "" || isDetached(&list.Items[i]) {
+			continue // nothing of it is live
 		}
 		host := list.Items[i].DeepCopy() // what a list points to is in the watch cache, for others
 		setCondition(&host.Status, host, condition, now)

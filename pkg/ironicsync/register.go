@@ -68,12 +68,19 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (
 // makerKey is where a node's extra says which host, by UID, it was made for.
 const makerKey = "metal3_apiserver_host"
 
+func isMadeFor(host *metal3.BareMetalHost, node *ironic.Registration) bool {
+	return node.Extra[makerKey] == string(host.UID)
+}
+
 func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost) error {
 	access, credentials, err := c.accessTo(ctx, host)
 	if err != nil || access == nil {
 		return err
 	}
 	wanted, err := c.wantedOf(ctx, host, *access)
+	if err == nil {
+		err = c.readNetwork(ctx, host, wanted)
+	}
 	if err != nil {
 		return c.refused(ctx, host, err)
 	}
@@ -172,7 +179,14 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 	if err != nil || access == nil {
 		return err
 	}
-	remade, err := c.updateRegistration(ctx, host, node, *access, credentials)
+	wanted, err := c.wantedOf(ctx, host, *access)
+	if err == nil && isIdle(node) {
+		err = c.readNetwork(ctx, host, wanted)
+	}
+	if err != nil {
+		return c.refused(ctx, host, err)
+	}
+	remade, err := c.updateRegistration(ctx, host, node, wanted, credentials)
 	if err != nil {
 		return c.refused(ctx, host, err)
 	}
@@ -190,29 +204,29 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 			return c.refused(ctx, host, err)
 		}
 	}
-	return c.registered(ctx, host, credentials.Version)
+	message := registeredWith(c.registration, wanted.networkVersion)
+	if !isIdle(node) {
+		message = c.registration + dueWhenIdle
+	}
+	return c.registered(ctx, host, credentials.Version, message)
 }
 
 // updateRegistration patches what differs in the node's registration, and only
 // then: a PATCH makes Ironic 29.0.5 take the node for its own parent, and keep it
 // out of the power synchronisation for ever. A node of ours that was never
 // verified has nothing to lose: it is deleted, to be made again (remade).
-func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, access bmc.Access, credentials Credentials) (remade bool, err error) {
+func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, wanted *wantedNode, credentials Credentials) (remade bool, err error) {
 	registration, err := c.ironic.GetRegistration(ctx, node.UUID)
 	if err != nil {
 		return false, err
 	}
-	ours := registration.Extra[makerKey] == string(host.UID)
+	ours := isMadeFor(host, registration)
 	again := func(reason string) (bool, error) {
 		klog.FromContext(ctx).Info("The node is made again", "node", node.UUID, "reason", reason)
 		return true, ignoreNoNode(c.ironic.DeleteNode(ctx, node.UUID))
 	}
-	if ours && node.ProvisionState == ironic.Enroll && node.Driver != access.Driver {
-		return again("another driver is wanted")
-	}
-	wanted, err := c.wantedOf(ctx, host, access)
-	if err != nil {
-		return false, err
+	if ours && node.ProvisionState == ironic.Enroll && (node.Driver != wanted.access.Driver || registration.BootInterface != wanted.access.BootInterface) {
+		return again("another driver or way to boot is wanted")
 	}
 	tried := host.Status.TriedCredentials
 	known := tried.Reference != nil && tried.Reference.Name == host.Spec.BMC.CredentialsName && !newer(credentials.Since, tried.Version)
@@ -234,12 +248,12 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 
 // registered records that Ironic is in step with the spec and the Secret, along
 // with what it says now.
-func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost, secretVersion string) error {
+func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost, secretVersion, message string) error {
 	err := c.insist(ctx, host, sameSpec(host), func(h *metal3.BareMetalHost) {
 		setTried(h, secretVersion)
 		setCondition(&h.Status, h, metav1.Condition{
 			Type: metal3.RegisteredCondition, Status: metav1.ConditionTrue, Reason: metal3.RegisteredReason,
-			Message: c.registration,
+			Message: message,
 		}, time.Now())
 	})
 	if err != nil {
@@ -253,15 +267,16 @@ func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost,
 	return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
 }
 
-// portConflict is a boot MAC address that Ironic knows as another node's.
-type portConflict struct{ mac, node string }
+// portConflict is a MAC address of a host that Ironic knows as another node's.
+type portConflict struct{ mac, host, other string }
 
 func (e *portConflict) Error() string {
-	return fmt.Sprintf("MAC address %s is that of node %s already: correct spec.bootMACAddress of one of the two hosts, or delete the other node's port", e.mac, e.node)
+	return fmt.Sprintf("MAC address %s of host %s is that of %s already: correct spec.bootMACAddress of one of the two, or delete the other one's port in Ironic", e.mac, e.host, e.other)
 }
 
 // ensurePorts has Ironic know the host by the MAC address that it boots from, and
-// by those that an inspection found, as when Ironic has lost its node.
+// by those that an inspection found, as when Ironic has lost its node. Of the latter
+// one may be another node's: the USB network cards of some BMCs all have the same.
 func (c *Controller) ensurePorts(ctx context.Context, host *metal3.BareMetalHost, nodeUUID string) error {
 	wanted := map[string]bool{} // MAC address: boots from it
 	if hardware := host.Status.HardwareDetails; hardware != nil {
@@ -285,14 +300,19 @@ func (c *Controller) ensurePorts(ctx context.Context, host *metal3.BareMetalHost
 		delete(wanted, port.Address)
 	}
 	for _, mac := range slices.Sorted(maps.Keys(wanted)) {
-		if err := c.createPort(ctx, nodeUUID, mac, wanted[mac]); err != nil {
+		err := c.createPort(ctx, host, nodeUUID, mac, wanted[mac])
+		if conflict := new(portConflict); errors.As(err, &conflict) && !strings.EqualFold(mac, host.Spec.BootMACAddress) {
+			klog.FromContext(ctx).Info("A network card has the MAC address of another node's port, and gets none", "mac", mac, "other", conflict.other)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Controller) createPort(ctx context.Context, nodeUUID, mac string, boots bool) error {
+func (c *Controller) createPort(ctx context.Context, host *metal3.BareMetalHost, nodeUUID, mac string, boots bool) error {
 	_, err := c.ironic.CreatePort(ctx, nodeUUID, mac, boots)
 	if !ironic.IsDuplicate(err) {
 		return err
@@ -304,9 +324,17 @@ func (c *Controller) createPort(ctx context.Context, nodeUUID, mac string, boots
 	if len(ports) == 0 || ports[0].NodeUUID == nodeUUID {
 		return nil
 	}
-	other := ports[0].NodeUUID
-	if node, err := c.ironic.GetNode(ctx, other); err == nil && node.Name != "" {
-		other = fmt.Sprintf("%s (%s)", node.Name, other)
+	return &portConflict{mac: mac, host: host.Namespace + "/" + host.Name, other: c.whoseNode(ctx, ports[0].NodeUUID)}
+}
+
+// whoseNode names a node to somebody who knows hosts: by its host, if it has one.
+func (c *Controller) whoseNode(ctx context.Context, uuid string) string {
+	if hosts, err := c.informer.GetIndexer().ByIndex(byNodeUUID, uuid); err == nil && len(hosts) > 0 {
+		host := hosts[0].(*metal3.BareMetalHost)
+		return fmt.Sprintf("host %s/%s (node %s)", host.Namespace, host.Name, uuid)
 	}
-	return &portConflict{mac: mac, node: other}
+	if node, err := c.ironic.GetNode(ctx, uuid); err == nil && node.Name != "" {
+		return fmt.Sprintf("node %s (%s), which no host here has", node.Name, uuid)
+	}
+	return fmt.Sprintf("node %s, which no host here has", uuid)
 }

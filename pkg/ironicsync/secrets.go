@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,8 +39,8 @@ type incompleteError struct{ message string }
 
 func (e *incompleteError) Error() string { return e.message }
 
-// Secrets reads BMC credentials from the Secrets of the cluster and keeps the
-// claims on them. What it watches and remembers is metadata only: the contents of
+// Secrets reads the Secrets that hosts name and keeps the claims on those with BMC
+// credentials. What it watches and remembers is metadata only: the contents of
 // a Secret are read when they are needed, and not kept.
 //
 // Every host that claims a Secret writes to it, which gives it a new
@@ -53,7 +54,13 @@ type Secrets struct {
 
 	mu       sync.Mutex
 	key      [32]byte // of the digests, new in each process
-	contents map[string]contents
+	contents map[contentsKey]contents
+}
+
+// contentsKey is a Secret, or the part of it that a BMC's credentials are.
+type contentsKey struct {
+	secret      string // namespace/name
+	credentials bool
 }
 
 // contents is what is known of the contents of a Secret that was read.
@@ -82,18 +89,66 @@ func NewSecrets(client kubernetes.Interface, meta metadata.Interface) *Secrets {
 		}
 		return obj, nil
 	})
-	s := &Secrets{client: client, informer: informer, claims: keymutex.NewHashed(0), contents: map[string]contents{}}
+	s := &Secrets{client: client, informer: informer, claims: keymutex.NewHashed(0), contents: map[contentsKey]contents{}}
 	_, _ = rand.Read(s.key[:]) // never fails
 	return s
 }
 
-// Version returns the resourceVersion since which the contents of a Secret are
+// Version returns the resourceVersion since which the credentials in a Secret are
 // what they are, as far as is known; empty if there is no such Secret.
 func (s *Secrets) Version(namespace, name string) string {
+	return s.version(namespace, name, true)
+}
+
+// Exists asks for a Secret that the watch knows nothing of.
+func (s *Secrets) Exists(ctx context.Context, namespace, name string) bool {
+	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
+		return false
+	}
+	_, err := s.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
+	return err == nil
+}
+
+// NetworkVersion is Version for the Secret with the network of the host's ramdisk.
+func (s *Secrets) NetworkVersion(host *metal3.BareMetalHost) string {
+	if host.Spec.PreprovisioningNetworkDataName == "" {
+		return ""
+	}
+	return s.version(host.Namespace, host.Spec.PreprovisioningNetworkDataName, false)
+}
+
+// Versions returns the resourceVersions since which the Secrets that a host names
+// have their contents, as far as is known, by the names.
+func (s *Secrets) Versions(host *metal3.BareMetalHost) map[string]string {
+	versions := map[string]string{}
+	for _, name := range dataSecretsOf(host) {
+		versions[name] = s.version(host.Namespace, name, false)
+	}
+	versions[host.Spec.BMC.CredentialsName] = s.Version(host.Namespace, host.Spec.BMC.CredentialsName)
+	return versions
+}
+
+// dataSecretsOf returns the names of the Secrets that a host names apart from that
+// of its BMC. All are in the host's namespace, others may not be named.
+func dataSecretsOf(host *metal3.BareMetalHost) []string {
+	spec := &host.Spec
+	names := []string{spec.PreprovisioningNetworkDataName}
+	for _, ref := range []*corev1.SecretReference{spec.UserData, spec.NetworkData, spec.MetaData} {
+		if ref != nil {
+			names = append(names, ref.Name)
+		}
+	}
+	if spec.Image != nil && spec.Image.OCIAuthSecretName != nil {
+		names = append(names, *spec.Image.OCIAuthSecretName)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+func (s *Secrets) version(namespace, name string, credentials bool) string {
 	watched := s.watched(namespace, name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, ok := s.contents[namespace+"/"+name]
+	known, ok := s.contents[contentsKey{namespace + "/" + name, credentials}]
 	if watched == "" || !ok || newer(watched, known.last) {
 		return watched
 	}
@@ -108,37 +163,58 @@ func (s *Secrets) watched(namespace, name string) string {
 	return obj.(*metav1.PartialObjectMetadata).ResourceVersion
 }
 
-// Look reads a Secret whose contents may have changed since they were last read.
-// A Secret that was never read is left alone: its Version is that of the watch.
+// Look reads the credentials of a Secret that may have changed since they were last
+// read. A Secret that was never read is left alone: its Version is that of the watch.
 func (s *Secrets) Look(ctx context.Context, namespace, name string) error {
+	return s.look(ctx, namespace, name, true)
+}
+
+// LookAtAll looks at all Secrets that a host names. Those apart from its BMC's are
+// read also if they never were: later, what others write to their metadata is told
+// from new contents by that.
+func (s *Secrets) LookAtAll(ctx context.Context, host *metal3.BareMetalHost) error {
+	for _, name := range dataSecretsOf(host) {
+		if err := s.look(ctx, host.Namespace, name, false); err != nil {
+			return fmt.Errorf("reading Secret %s/%s: %w", host.Namespace, name, err)
+		}
+	}
+	return s.Look(ctx, host.Namespace, host.Spec.BMC.CredentialsName)
+}
+
+func (s *Secrets) look(ctx context.Context, namespace, name string, credentials bool) error {
 	key := namespace + "/" + name
 	s.claims.LockKey(key)
 	defer func() { _ = s.claims.UnlockKey(key) }()
 	watched := s.watched(namespace, name)
 	s.mu.Lock()
-	known, ok := s.contents[key]
+	known, ok := s.contents[contentsKey{key, credentials}]
 	s.mu.Unlock()
-	if watched == "" || !ok || !newer(watched, known.last) {
+	if watched == "" || !ok && credentials || ok && !newer(watched, known.last) {
 		return nil
 	}
 	secret, err := s.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
 	if err != nil {
 		return ignoreNotFound(err)
 	}
-	s.note(secret)
+	s.note(secret, secret.ResourceVersion, credentials)
 	return nil
 }
 
-// note remembers what a Secret contains, and returns since when.
-func (s *Secrets) note(secret *corev1.Secret) (since string) {
+// note remembers what a Secret contains that was read at a version, and perhaps
+// written since without other contents. It returns since when.
+func (s *Secrets) note(secret *corev1.Secret, read string, credentials bool) (since string) {
+	keys := []string{metal3.SecretUsernameKey, metal3.SecretPasswordKey}
+	if !credentials {
+		keys = slices.Sorted(maps.Keys(secret.Data))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	mac := hmac.New(sha256.New, s.key[:])
-	for _, key := range []string{metal3.SecretUsernameKey, metal3.SecretPasswordKey} {
-		_, _ = fmt.Fprintf(mac, "%d:%s", len(secret.Data[key]), secret.Data[key])
+	for _, key := range keys {
+		_, _ = fmt.Fprintf(mac, "%q %d:%s", key, len(secret.Data[key]), secret.Data[key])
 	}
-	now := contents{since: secret.ResourceVersion, last: secret.ResourceVersion, digest: [32]byte(mac.Sum(nil))}
-	key := secret.Namespace + "/" + secret.Name
+	now := contents{since: read, last: secret.ResourceVersion, digest: [32]byte(mac.Sum(nil))}
+	key := contentsKey{secret.Namespace + "/" + secret.Name, credentials}
 	if known, ok := s.contents[key]; ok && known.digest == now.digest {
 		now.since = known.since
 	}
@@ -169,7 +245,7 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	s.claims.LockKey(key)
 	defer func() { _ = s.claims.UnlockKey(key) }()
 	var secret *corev1.Secret
-	err := s.modify(ctx, host.Namespace, host.Spec.BMC.CredentialsName, func(sec *corev1.Secret) bool {
+	read, err := s.modify(ctx, host.Namespace, host.Spec.BMC.CredentialsName, func(sec *corev1.Secret) bool {
 		secret = sec
 		_, _, missing := credentialsIn(sec)
 		return len(missing) == 0 && claim(sec, host)
@@ -177,7 +253,7 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	if err != nil {
 		return Credentials{}, err
 	}
-	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret)}
+	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret, read, true)}
 	var missing []string
 	if c.Username, c.Password, missing = credentialsIn(secret); missing != nil {
 		return Credentials{Version: c.Version}, &incompleteError{fmt.Sprintf("Secret %q has no %s: it needs the keys username and password of the BMC", secret.Name, strings.Join(missing, " and no "))}
@@ -185,23 +261,34 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	return c, nil
 }
 
+// Data is what a Secret holds that a host names apart from its credentials.
+type Data struct {
+	Type corev1.SecretType
+	Data map[string][]byte
+	// Since is the earliest resourceVersion known to have had the same contents.
+	Since string
+}
+
 // Data reads a Secret that a host names apart from its credentials, and marks it
 // with the label by which Secrets of hosts are found. It stays its owner's.
-func (s *Secrets) Data(ctx context.Context, namespace, name string) (corev1.SecretType, map[string][]byte, error) {
+func (s *Secrets) Data(ctx context.Context, namespace, name string) (Data, error) {
+	key := namespace + "/" + name
+	s.claims.LockKey(key)
+	defer func() { _ = s.claims.UnlockKey(key) }()
 	var secret *corev1.Secret
-	err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
+	read, err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
 		secret = sec
 		return label(sec)
 	})
 	if err != nil {
-		return "", nil, err
+		return Data{}, err
 	}
-	return secret.Type, secret.Data, nil
+	return Data{Type: secret.Type, Data: secret.Data, Since: s.note(secret, read, false)}, nil
 }
 
 // Release lets a Secret go that host claimed. That it is gone is no error.
 func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name string) error {
-	err := s.modify(ctx, host.Namespace, name, func(sec *corev1.Secret) bool {
+	_, err := s.modify(ctx, host.Namespace, name, func(sec *corev1.Secret) bool {
 		if ownedByAnother(sec, host) {
 			// Shared: the last host to go takes the finalizer with it.
 			n := len(sec.OwnerReferences)
@@ -219,17 +306,19 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 }
 
 // modify reads the Secret, lets change change it and writes it if change says so.
-// The Secret that change saw last carries the resulting resourceVersion.
-func (s *Secrets) modify(ctx context.Context, namespace, name string, change func(*corev1.Secret) bool) error {
+// The Secret that change saw last carries the resulting resourceVersion; the one that
+// it was read at is returned.
+func (s *Secrets) modify(ctx context.Context, namespace, name string, change func(*corev1.Secret) bool) (read string, err error) {
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
 		// Not asked for: in a path, it might be that of something else.
-		return apierrors.NewNotFound(corev1.Resource("secrets"), name)
+		return "", apierrors.NewNotFound(corev1.Resource("secrets"), name)
 	}
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		secret, err := s.client.CoreV1().Secrets(namespace).Get(quiet(ctx), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
+		read = secret.ResourceVersion
 		if !change(secret) {
 			return nil
 		}
@@ -240,6 +329,7 @@ func (s *Secrets) modify(ctx context.Context, namespace, name string, change fun
 		secret.ResourceVersion = written.ResourceVersion
 		return nil
 	})
+	return read, err
 }
 
 func label(secret *corev1.Secret) (changed bool) {
@@ -283,7 +373,8 @@ func (s *Secrets) forgetObject(obj any) {
 	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.contents, key)
+		delete(s.contents, contentsKey{key, true})
+		delete(s.contents, contentsKey{key, false})
 	}
 }
 

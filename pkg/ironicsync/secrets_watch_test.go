@@ -177,11 +177,11 @@ func TestSecretsVersionIsThatOfContents(t *testing.T) {
 		t.Errorf("claimed at %q and %q, which gave the Secret the versions 102 and 103", first.Version, second.Version)
 	}
 	c.await("the watch", func() bool { return c.watched("metal3", "host-0-bmc") == "103" })
-	c.expectVersion("claimed twice", first.Version)
+	c.expectVersion("claimed twice", "101") // what it was put with
 
 	c.put(claimedBy(host, other), func(s *corev1.Secret) { s.Labels["app"] = "x" })
 	c.look()
-	c.expectVersion("labelled", first.Version)
+	c.expectVersion("labelled", "101")
 
 	c.put(claimedBy(host, other), rotated)
 	c.look()
@@ -196,4 +196,39 @@ func TestSecretsVersionIsThatOfContents(t *testing.T) {
 	c.expectVersion("gone", "")
 	c.put(rotated)
 	c.expectVersion("made anew, with the same contents", "106")
+}
+
+// The same holds for each Secret that a host names, with all that is in it.
+func TestSecretsVersionsOfHost(t *testing.T) {
+	c := newCluster(t)
+	host := newHost()
+	host.Spec.UserData = &corev1.SecretReference{Name: "host-0-bmc"}
+	host.Spec.BMC.CredentialsName = "other"
+	expect := func(what, want string) {
+		t.Helper()
+		if err := c.LookAtAll(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Versions(host); got["host-0-bmc"] != want || got["other"] != "" || len(got) != 2 {
+			t.Errorf("%s: versions %v, want %q of the user data", what, got, want)
+		}
+	}
+	expect("missing", "")
+	c.put()
+	expect("there", "101")
+	c.put(func(s *corev1.Secret) { s.Labels = map[string]string{"app": "x"} })
+	expect("labelled", "101")
+	c.put(func(s *corev1.Secret) { s.Data["more"] = []byte("x") })
+	expect("with another key", "103")
+	if _, err := c.Data(t.Context(), "metal3", "host-0-bmc"); err != nil { // which labels it
+		t.Fatal(err)
+	}
+	c.await("the watch", func() bool { return c.watched("metal3", "host-0-bmc") == "104" })
+	reads := len(c.client.Actions())
+	expect("read for a deployment", "103")
+	if n := len(c.client.Actions()) - reads; n != 0 {
+		t.Errorf("%d requests for what is known", n)
+	}
+	c.remove()
+	expect("gone", "")
 }

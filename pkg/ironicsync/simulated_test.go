@@ -24,8 +24,15 @@ type world struct {
 	log      []string
 	illegal  string // a step that Ironic would refuse for ever
 
-	// disk is what the machine holds: the URL of an image, or "foreign".
+	// disk is what the machine holds: what was deployed, or "foreign".
 	disk string
+	// mayWipe is set while somebody has allowed that to be wiped; see permit.
+	mayWipe bool
+	// runs is what the host was recorded to run when it arrived in state.
+	runs  workload
+	state metal3.ProvisioningState
+	// deploying is what is being written to it.
+	deploying string
 	// deployments counts how often something was written to it.
 	deployments int
 	// harm is what must never be done and was.
@@ -42,6 +49,48 @@ func (w *world) clone() *world {
 	}
 	c.log = append([]string(nil), w.log...)
 	return &c
+}
+
+// workload is what a spec wants run, and what a status says is: the URL of an image
+// and the method of a custom deployment.
+type workload struct{ url, method string }
+
+func workloadOf(image *metal3.Image, custom *metal3.CustomDeploy) (w workload) {
+	if image != nil {
+		w.url = image.URL
+	}
+	if custom != nil {
+		w.method = custom.Method
+	}
+	return w
+}
+
+func (w workload) String() string { return w.url + " " + w.method }
+
+func (w *world) wants() workload { return workloadOf(w.host.Spec.Image, w.host.Spec.CustomDeploy) }
+
+// permit follows who may have the machine wiped, by rules of its own: from the arrival
+// at provisioned or externally provisioned on nobody may, until the user wants
+// something else, as docs/life.md has it, or deletes the host. Once the host has
+// left that state, the way to the next arrival is free, failures included.
+func (w *world) permit() {
+	host := w.host
+	state := host.Status.Provisioning.State
+	switch want := w.wants(); {
+	case !host.DeletionTimestamp.IsZero():
+		// Nothing of an externally provisioned host is ours to clean.
+		w.mayWipe = w.mayWipe || w.state == metal3.StateProvisioned
+	case state == metal3.StateProvisioned:
+		if w.state != state {
+			w.runs = workloadOf(&host.Status.Provisioning.Image, host.Status.Provisioning.CustomDeploy)
+		}
+		removed := want == workload{}
+		changed := w.runs.url != "" && w.runs.url != want.url || w.runs.method != "" && w.runs.method != want.method
+		w.mayWipe = w.runs != workload{} && (removed || changed)
+	case state == metal3.StateExternallyProvisioned:
+		w.mayWipe = !host.Spec.ExternallyProvisioned && want == workload{}
+	}
+	w.state = state
 }
 
 // plan observes, as the controller does before each step, and asks what to do.
@@ -71,7 +120,7 @@ func (w *world) event(node *ironic.Node, event string) {
 		return
 	}
 	if next := ironic.ProvisionState(next); next == ironic.Cleaning || next == ironic.Deploying {
-		w.wiped(node)
+		w.wiped()
 	}
 	node.ProvisionState, node.LastError, node.Reservation = ironic.ProvisionState(next), "", ""
 	if w.working(node) {
@@ -88,17 +137,9 @@ func (w *world) working(node *ironic.Node) bool {
 }
 
 // wiped is called when Ironic begins to clean the machine or to write to it.
-func (w *world) wiped(node *ironic.Node) {
-	host := w.host
-	state := host.Status.Provisioning.State
-	switch {
-	case w.disk == "":
-	case host.Spec.ExternallyProvisioned && state == metal3.StateExternallyProvisioned:
-		w.harm = "an externally provisioned host is wiped"
-	case state == metal3.StateProvisioned:
-		w.harm = "a provisioned host is wiped"
-	case w.disk == "foreign" && host.Spec.ExternallyProvisioned:
-		w.harm = "a host is wiped that is to be externally provisioned"
+func (w *world) wiped() {
+	if w.disk != "" && !w.mayWipe {
+		w.harm = fmt.Sprintf("%q is wiped, and nobody has allowed that", w.disk)
 	}
 	w.disk = ""
 }
@@ -150,7 +191,7 @@ func (w *world) tick() bool {
 		case ironic.Deploying:
 			node.PowerState = ironic.PowerOn
 			w.deployments++
-			w.disk = w.host.Status.LastAttemptedImage.URL
+			w.disk = w.deploying
 		case ironic.Cleaning:
 			node.PowerState = ironic.PowerOff
 		}
@@ -195,6 +236,7 @@ func (w *world) do(step Step, recorded bool) {
 		node.TargetPowerState, node.Reservation = step.Power, "conductor-0"
 	case Deploy:
 		w.event(node, "deploy")
+		w.deploying = w.wants().String()
 	case FindNode:
 		found := ""
 		for _, n := range w.nodes {
@@ -236,7 +278,9 @@ func (w *world) do(step Step, recorded bool) {
 func explore(t *testing.T, w *world, crashes, bound int, end func(*world)) int {
 	t.Helper()
 	for ; bound > 0; bound-- {
+		w.permit()
 		step := w.plan()
+		w.permit()
 		w.log = append(w.log, step.String())
 		if w.released {
 			end(w)
@@ -286,9 +330,9 @@ func (w *world) wanted() string {
 	switch {
 	case host.Spec.ExternallyProvisioned:
 		want = metal3.StateExternallyProvisioned
-	case host.Spec.Image != nil && host.Spec.Online:
+	case w.wants() != workload{} && host.Spec.Online:
 		want = metal3.StateProvisioned
-	case host.Spec.Image != nil:
+	case w.wants() != workload{}:
 		// What runs it goes on running it, switched off; what does not begins when it
 		// is online.
 		if host.Status.Provisioning.State == metal3.StateProvisioned {
@@ -305,12 +349,14 @@ func (w *world) wanted() string {
 		return fmt.Sprintf("the node is %s while the host is %s", node.ProvisionState, want)
 	case node.PowerState != power:
 		return fmt.Sprintf("the node is %s", node.PowerState)
-	case want == metal3.StateAvailable && host.Spec.Image != nil && s.ProvisioningFailCount > 0:
+	case want == metal3.StateAvailable && w.wants() != workload{} && (s.ProvisioningFailCount > 0 || s.ErrorType == metal3.ProvisioningError):
 		// It has failed, and is not tried again while the host is not to be online.
 	case s.OperationalStatus != metal3.OperationalStatusOK || s.ErrorMessage != "" || s.ErrorCount != 0 || s.ProvisioningFailCount != 0:
 		return fmt.Sprintf("the host shows %s %q, %d errors, %d failures", s.OperationalStatus, s.ErrorMessage, s.ErrorCount, s.ProvisioningFailCount)
-	case want == metal3.StateProvisioned && (s.Provisioning.Image.URL != host.Spec.Image.URL || w.disk != "foreign" && w.disk != host.Spec.Image.URL):
-		return fmt.Sprintf("image is %q, on the disk is %q", s.Provisioning.Image.URL, w.disk)
+	case want == metal3.StateProvisioned && w.mayWipe:
+		return fmt.Sprintf("it runs %q, which is not wanted", w.runs)
+	case want == metal3.StateProvisioned && w.disk != "foreign" && w.disk != w.runs.String():
+		return fmt.Sprintf("it runs %q, on the disk is %q", w.runs, w.disk)
 	case want == metal3.StateAvailable && s.Provisioning.Image.URL != "":
 		return fmt.Sprintf("image is %q", s.Provisioning.Image.URL)
 	case verdictsOf(host, metal3.RegisteredCondition) != "T/Registered":
@@ -322,7 +368,7 @@ func (w *world) wanted() string {
 }
 
 func newWorld(t *testing.T, release string, options ...hostOption) *world {
-	w := &world{machine: stateMachine(t, release), host: newHost(), nodes: map[string]*ironic.Node{}}
+	w := &world{machine: stateMachine(t, release), host: newHost(), nodes: map[string]*ironic.Node{}, mayWipe: true}
 	w.host.Finalizers, w.host.Status = nil, metal3.BareMetalHostStatus{}
 	for _, o := range options {
 		o(w.host)
@@ -369,34 +415,58 @@ func TestLostNodeIsRegisteredAgain(t *testing.T) {
 	})
 }
 
-// A deleted host goes, from each state that its node can be in, with requests
-// that its Ironic accepts, whatever is killed on the way.
+// A deleted host goes, from each state that it and its node can be in, with requests
+// that its Ironic accepts, whatever is killed on the way, and without its Secret too.
 func TestDeletionComesToAnEnd(t *testing.T) {
 	for _, release := range releases {
 		machine := stateMachine(t, release)
 		for _, state := range sets.List(sets.KeySet(machine)) {
-			for _, stored := range []metal3.ProvisioningState{metal3.StateRegistering, metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioned, metal3.StateExternallyProvisioned, metal3.StateDeprovisioning} {
-				host := newHost(withState(stored), deleted)
-				host.Spec.ExternallyProvisioned = stored == metal3.StateExternallyProvisioned
-				host.Status.LastAttemptedImage = &metal3.Image{URL: "http://images/a"}
-				id := host.Status.Provisioning.ID
-				node := &ironic.Node{UUID: id, Name: nodeName(host), ProvisionState: ironic.ProvisionState(state), PowerState: ironic.PowerOn}
-				w := &world{machine: machine, host: host, nodes: map[string]*ironic.Node{id: node}}
-				if w.working(node) {
-					node.Reservation = "conductor-0"
-				}
-				ends := explore(t, w, 2, 40, func(w *world) {
-					if !w.released {
-						t.Fatalf("%s, %s, %s: the host stays %s after %v", release, stored, state, w.host.Status.Provisioning.State, w.log)
+			for column, before := range storedStates {
+				for _, noSecret := range []bool{false, true} {
+					w := deletedWorld(machine, ironic.ProvisionState(state), before)
+					w.noSecret = noSecret
+					crashes := 1
+					if release == "trixie" {
+						crashes = 2
 					}
-					if len(w.nodes) != 0 {
-						t.Fatalf("%s, %s, %s: the host is gone and its node is not, after %v", release, stored, state, w.log)
+					if noSecret {
+						crashes--
 					}
-				})
-				if ends < 3 {
-					t.Errorf("%s, %s: only %d ways were tried", release, state, ends)
+					ends := explore(t, w, crashes, 40, func(w *world) {
+						switch {
+						case !w.released:
+							t.Fatalf("%s, %s, %s: the host stays %s after %v", release, column, state, w.host.Status.Provisioning.State, w.log)
+						case len(w.nodes) != 0:
+							t.Fatalf("%s, %s, %s: the host is gone and its node is not, after %v", release, column, state, w.log)
+						case w.harm != "":
+							t.Fatalf("%s, %s, %s: %s: %v", release, column, state, w.harm, w.log)
+						}
+					})
+					if ends <= crashes {
+						t.Errorf("%s, %s, %s: only %d ways were tried", release, column, state, ends)
+					}
 				}
 			}
 		}
 	}
+}
+
+// deletedWorld has a host that was deleted in the state before, and its node in state.
+func deletedWorld(machine map[string]map[string]string, state ironic.ProvisionState, before metal3.ProvisioningState) *world {
+	host := newHost(withState(before), deleted)
+	host.Status.LastAttemptedImage = &metal3.Image{URL: "http://images/a"}
+	id := host.Status.Provisioning.ID
+	node := &ironic.Node{UUID: id, Name: nodeName(host), ProvisionState: state, PowerState: ironic.PowerOn}
+	w := &world{machine: machine, host: host, nodes: map[string]*ironic.Node{id: node}, mayWipe: true}
+	if before == metal3.StateExternallyProvisioned {
+		host.Spec.ExternallyProvisioned = true
+		switch state {
+		case ironic.Enroll, ironic.Verifying, ironic.Manageable, ironic.Available, ironic.Active, ironic.Adopting, ironic.AdoptFail:
+			w.disk, w.mayWipe = "foreign", false // elsewhere, Ironic may be at it already
+		}
+	}
+	if w.working(node) {
+		node.Reservation = "conductor-0"
+	}
+	return w
 }

@@ -21,7 +21,9 @@ func enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 	if status.OperationalStatus == metal3.OperationalStatusDelayed || status.OperationalStatus == metal3.OperationalStatusDiscovered {
 		status.OperationalStatus = metal3.OperationalStatusOK
 	}
-	leave(host, left, now)
+	if left != step.State {
+		leave(host, left, now)
+	}
 
 	switch step.State {
 	case metal3.StateUnmanaged:
@@ -64,9 +66,16 @@ func enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		status.ProvisioningFailCount = 0
 
 	case metal3.StateDeprovisioning:
-		status.OperationHistory.Deprovision = metal3.OperationMetric{Start: seconds(now)}
+		start := seconds(now)
+		if start.Before(host.DeletionTimestamp) { // which another server's clock has set
+			start = *host.DeletionTimestamp
+		}
+		status.OperationHistory.Deprovision = metal3.OperationMetric{Start: start}
 	}
 
+	if !host.DeletionTimestamp.IsZero() {
+		status.ProvisioningFailCount = 0 // there will be no other attempt
+	}
 	switch {
 	case step.Failed:
 		status.ProvisioningFailCount++

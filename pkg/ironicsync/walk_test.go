@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -22,6 +25,18 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 		w.edit(func(h *metal3.BareMetalHost) { wantsImage(fmt.Sprintf("http://images/%c", 'a'+rune(r.IntN(3))))(h) })
 	},
 	"no image": func(w *world, _ *rand.Rand) { w.edit(func(h *metal3.BareMetalHost) { h.Spec.Image = nil }) },
+	"format": func(w *world, _ *rand.Rand) {
+		w.edit(func(h *metal3.BareMetalHost) {
+			if image := h.Spec.Image; image != nil {
+				image.DiskFormat = ptr.To(map[bool]metal3.DiskFormat{true: "raw", false: metal3.LiveISO}[image.IsLiveISO()])
+			}
+		})
+	},
+	"custom deploy": func(w *world, r *rand.Rand) {
+		w.edit(func(h *metal3.BareMetalHost) {
+			h.Spec.CustomDeploy = []*metal3.CustomDeploy{nil, {Method: "install"}, {Method: "burn"}}[r.IntN(3)]
+		})
+	},
 	"online": func(w *world, r *rand.Rand) {
 		w.edit(func(h *metal3.BareMetalHost) { h.Spec.Online = r.IntN(3) > 0 })
 	},
@@ -36,12 +51,40 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 			if w.host.Spec.ExternallyProvisioned && w.disk == "" {
 				w.disk = "foreign"
 			}
+			if state := w.host.Status.Provisioning.State; state != metal3.StateExternallyProvisioned && state != metal3.StateProvisioned {
+				w.mayWipe = !w.host.Spec.ExternallyProvisioned
+			}
 		}
 	},
 	"reboot":       toggle(metal3.RebootAnnotation, `{"mode":"hard"}`),
 	"force reboot": toggle(metal3.RebootAnnotation, `{"force":true}`),
 	"hold":         toggle(metal3.RebootAnnotationPrefix+"test", ""),
+	"force hold":   toggle(metal3.RebootAnnotationPrefix+"force", `{"force":true}`),
 	"inspect":      toggle(metal3.InspectAnnotation, ""),
+	"inspect now": func(w *world, _ *rand.Rand) { // as /inspect does
+		node := w.nodes[w.host.Status.Provisioning.ID]
+		if node == nil || node.Reservation != "" || w.host.Spec.ExternallyProvisioned || w.host.InspectionDisabled() {
+			return
+		}
+		if node.ProvisionState == ironic.Available {
+			w.event(node, string(ironic.TargetManage))
+		}
+		if node.ProvisionState == ironic.Manageable {
+			w.event(node, string(ironic.TargetInspect))
+		}
+	},
+	"retry": func(w *world, _ *rand.Rand) { // as /retry does
+		w.change(func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0 })
+	},
+	"deletion": func(w *world, r *rand.Rand) {
+		switch {
+		case r.IntN(3) > 0 || !w.host.DeletionTimestamp.IsZero():
+		case len(w.host.Finalizers) == 0:
+			w.createAgain()
+		default:
+			w.change(func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &created })
+		}
+	},
 	"detach":       toggle(metal3.DetachedAnnotation, ""),
 	"force detach": toggle(metal3.DetachedAnnotation, `{"force":true}`),
 	"pause":        toggle(metal3.PausedAnnotation, "test"),
@@ -70,8 +113,14 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 			w.nodes = map[string]*ironic.Node{}
 		}
 	},
-	"killed": func(w *world, _ *rand.Rand) {
-		if step := w.plan(); step.Do != Wait && w.illegal == "" {
+	"killed": func(w *world, r *rand.Rand) {
+		step := w.plan()
+		switch {
+		case step.Do == Wait || w.illegal != "":
+		case step.Do == DeleteNode && r.IntN(2) == 0: // which takes two requests
+			node := w.nodes[w.host.Status.Provisioning.ID]
+			node.Maintenance, node.MaintenanceReason = true, leavingReason(w.host)
+		default:
 			w.do(step, false)
 			w.illegal = ""
 		}
@@ -81,10 +130,13 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 func toggle(key, value string) func(*world, *rand.Rand) {
 	return func(w *world, _ *rand.Rand) {
 		w.change(func(h *metal3.BareMetalHost) {
-			if hasAnnotation(h, key) {
+			switch {
+			case hasAnnotation(h, key):
 				delete(h.Annotations, key)
-			} else {
-				annotated(key, value)(h)
+			case h.Annotations == nil:
+				h.Annotations = map[string]string{key: value}
+			default:
+				h.Annotations[key] = value
 			}
 		})
 	}
@@ -114,7 +166,26 @@ func (w *world) advance() bool {
 	}
 	w.log = append(w.log, step.String())
 	w.do(step, true)
+	if w.released {
+		w.createAgain()
+	}
 	return true
+}
+
+// createAgain creates a host of the same name and spec when the last one is gone.
+// Nothing keeps its first cleaning from wiping what is on the machine, except for the
+// flag that says that it runs something.
+func (w *world) createAgain() {
+	w.log = append(w.log, "<created>")
+	w.released = false
+	w.host = &metal3.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.host.Namespace, Name: w.host.Name, UID: w.host.UID, Generation: 1},
+		Spec:       w.host.Spec,
+	}
+	w.state, w.mayWipe = "", !w.host.Spec.ExternallyProvisioned
+	if w.host.Spec.ExternallyProvisioned && w.disk == "" {
+		w.disk = "foreign"
+	}
 }
 
 // A random walk: whatever happens in whatever order, the host comes to where its
@@ -137,6 +208,7 @@ func TestRandomWalk(t *testing.T) {
 		w := newWorld(t, releases[r.IntN(len(releases))])
 		check := func(when string) {
 			t.Helper()
+			w.permit()
 			if w.illegal != "" || w.harm != "" {
 				t.Fatalf("walk %d, %s: Ironic refuses %q; harm: %q; state %q, node %+v; after %v", walk, when, w.illegal, w.harm, w.host.Status.Provisioning.State, w.nodes[w.host.Status.Provisioning.ID], w.log)
 			}

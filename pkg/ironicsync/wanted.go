@@ -29,8 +29,10 @@ type wantedNode struct {
 	ramdisk          map[string]any // the part of driver_info that is not the BMC's
 	inspectInterface string         // empty where ironic-inspector inspects
 	automatedClean   bool
-	disablePowerOff  *bool // nil where Ironic knows no such thing
+	disablePowerOff  *bool // nil where Ironic knows no such thing, and nobody wants it
 	networkData      map[string]any
+	// networkVersion is the resourceVersion of the Secret that networkData is from.
+	networkVersion string
 }
 
 func (c *Controller) wantedOf(ctx context.Context, host *metal3.BareMetalHost, access bmc.Access) (*wantedNode, error) {
@@ -53,34 +55,30 @@ func (c *Controller) wantedOf(ctx context.Context, host *metal3.BareMetalHost, a
 	if err != nil {
 		return nil, err
 	}
-	if knows {
+	if knows || host.Spec.DisablePowerOff { // which it refuses then: it would switch the host off
 		wanted.disablePowerOff = &host.Spec.DisablePowerOff
-	}
-	if wanted.networkData, err = c.ramdiskNetwork(ctx, host); err != nil {
-		return nil, err
 	}
 	return wanted, nil
 }
 
-// ramdiskNetwork is the network configuration of the ramdisk. The Secret may come
-// later than the host: without it the ramdisk uses DHCP.
-func (c *Controller) ramdiskNetwork(ctx context.Context, host *metal3.BareMetalHost) (map[string]any, error) {
+// readNetwork reads the network configuration of the ramdisk.
+func (c *Controller) readNetwork(ctx context.Context, host *metal3.BareMetalHost, wanted *wantedNode) error {
 	name := host.Spec.PreprovisioningNetworkDataName
 	if name == "" {
-		return nil, nil
+		return nil
 	}
-	_, data, err := c.secrets.Data(ctx, host.Namespace, name)
+	secret, err := c.secrets.Data(ctx, host.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return &blocked{missingNetworkData(host)} // its coming plans again
+	}
 	if err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("reading Secret %s/%s: %w", host.Namespace, name, err)
+		return fmt.Errorf("reading Secret %s/%s: %w", host.Namespace, name, err)
 	}
-	network, err := deploy.RamdiskNetwork(host.Namespace, name, data)
-	if err != nil {
-		return nil, &blocked{err.Error()}
+	wanted.networkVersion = secret.Since
+	if wanted.networkData, err = deploy.RamdiskNetwork(host.Namespace, name, secret.Data); err != nil {
+		return &blocked{err.Error()}
 	}
-	return network, nil
+	return nil
 }
 
 func (w *wantedNode) driverInfo(credentials Credentials) map[string]any {
@@ -105,7 +103,7 @@ func (w *wantedNode) patches(host *metal3.BareMetalHost, node *ironic.Node, curr
 	if w.disablePowerOff != nil && (current.DisablePowerOff == nil && *w.disablePowerOff || current.DisablePowerOff != nil && *current.DisablePowerOff != *w.disablePowerOff) {
 		set("/disable_power_off", *w.disablePowerOff)
 	}
-	if node.Driver != w.access.Driver || isDeployed(node.ProvisionState) {
+	if node.Driver != w.access.Driver || !isIdle(node) {
 		return patches
 	}
 	if w.inspectInterface != "" && current.InspectInterface != w.inspectInterface {
@@ -118,7 +116,10 @@ func (w *wantedNode) patches(host *metal3.BareMetalHost, node *ironic.Node, curr
 	if arch := host.Spec.Architecture; arch != "" && current.Properties["cpu_arch"] != arch {
 		set("/properties/cpu_arch", arch)
 	}
-	if w.networkData != nil && !sameJSON(current.NetworkData, w.networkData) {
+	switch {
+	case w.networkData == nil && len(current.NetworkData) > 0 && isMadeFor(host, current):
+		set("/network_data", map[string]any{})
+	case w.networkData != nil && !sameJSON(current.NetworkData, w.networkData):
 		set("/network_data", w.networkData)
 	}
 	return patches
@@ -141,7 +142,8 @@ func driverInfoPatches(current, wanted map[string]any, passwordKnown bool) []iro
 		}
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + key, Value: wanted[key]})
 	}
-	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id"} // those that we do not always set
+	// Those that we do not always set. (Without deploy_kernel and the like of ours, the node may have its own.)
+	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id", "external_http_url", "kernel_append_params"}
 	if wanted["deploy_iso"] != nil {
 		stale = append(stale, "deploy_kernel", "deploy_ramdisk") // an ISO is either alone or not used
 	} else if wanted["deploy_kernel"] != nil {

@@ -167,6 +167,29 @@ func biosSettings(b *bed, m *bmcsim.Machine) {
 	t.Errorf("Ironic's BIOS settings: %+v", answer)
 }
 
+// secureBoot is switched on for what is deployed, and off again when it goes: the
+// ramdisk that cleans afterwards is not signed.
+func secureBoot(b *bed, m *bmcsim.Machine, boot string) {
+	t := b.t
+	b.enrol(m, boot, map[string]any{"properties": map[string]any{"capabilities": "boot_mode:uefi,secure_boot:true"}})
+	b.provision(m, "manageable", verb("manage"))
+	b.provision(m, "available", verb("provide"))
+	if m.SecureBoot() {
+		t.Error("secure boot is on before anything is deployed")
+	}
+	info := b.image(bmcsim.ImageFile)
+	info["capabilities"] = map[string]any{"secure_boot": "true"}
+	b.setInstance(m, info)
+	b.provision(m, "active", verb("active"))
+	if !m.SecureBoot() || m.Running() != bmcsim.RunningDisk {
+		t.Errorf("deployed, running %s, with secure boot %t", m.Running(), m.SecureBoot())
+	}
+	b.provision(m, "available", verb("deleted"))
+	if m.SecureBoot() {
+		t.Error("undeployed and cleaned, and secure boot is still on")
+	}
+}
+
 func outOfBandInspection(b *bed, m *bmcsim.Machine) {
 	b.enrol(m, "ipxe", map[string]any{"inspect_interface": "redfish"})
 	b.provision(m, "manageable", verb("manage"))

@@ -173,6 +173,8 @@ func TestIronic(t *testing.T) {
 		{"power", power},
 		{"adoption", adoption},
 		{"BIOS settings", biosSettings},
+		{"secure boot with network boot", func(b *bed, m *bmcsim.Machine) { secureBoot(b, m, "ipxe") }},
+		{"secure boot with virtual media", func(b *bed, m *bmcsim.Machine) { secureBoot(b, m, "redfish-virtual-media") }},
 		{"out-of-band inspection", outOfBandInspection},
 		{"live ISO", liveISO},
 		{"custom deployment", customDeployment},

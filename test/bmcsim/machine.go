@@ -34,7 +34,7 @@ type Machine struct {
 	media      map[string]*media
 	bios       map[string]any
 	biosNext   map[string]any // takes effect with the next boot
-	secureBoot bool           // as wanted; what is in effect is secureBootNow
+	secureBoot bool           // as wanted; what is in effect is secureNow
 	secureNow  bool
 	nmis       int
 
@@ -158,6 +158,14 @@ func (m *Machine) BIOS() map[string]any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.bios)
+}
+
+// SecureBoot tells whether the last boot verified signatures: what the BMC was
+// told since takes effect with the next one.
+func (m *Machine) SecureBoot() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.secureNow
 }
 
 // NMIs counts the non-maskable interrupts that the BMC was asked for.

@@ -244,6 +244,36 @@ func TestPowerDelay(t *testing.T) {
 	}
 }
 
+// What the BMC is told of secure boot takes effect with the next boot.
+func TestSecureBoot(t *testing.T) {
+	m := start(t, bmcsim.Options{Machines: 1}).Machine(0)
+	path := m.SystemID() + "/SecureBoot"
+	for _, step := range []struct {
+		patch, reset, says string
+		on                 bool
+	}{
+		{"", "On", "Disabled", false},
+		{`{"SecureBootEnable":true}`, "", "Disabled", false},
+		{"", "ForceRestart", "Enabled", true},
+		{`{"SecureBootEnable":false}`, "", "Enabled", true},
+		{"", "ForceOff", "Enabled", true},
+		{"", "On", "Disabled", false},
+	} {
+		if step.patch != "" {
+			if code := call(t, m, http.MethodPatch, path, step.patch, nil); code != http.StatusNoContent {
+				t.Fatalf("PATCH %s: %d", step.patch, code)
+			}
+		}
+		if step.reset != "" {
+			reset(t, m, step.reset)
+		}
+		var resource struct{ SecureBootCurrentBoot string }
+		if code := call(t, m, http.MethodGet, path, "", &resource); code != http.StatusOK || resource.SecureBootCurrentBoot != step.says || m.SecureBoot() != step.on {
+			t.Errorf("after %s%s: %d, %q, %t; want %q", step.patch, step.reset, code, resource.SecureBootCurrentBoot, m.SecureBoot(), step.says)
+		}
+	}
+}
+
 func TestStaleETag(t *testing.T) {
 	m := start(t, bmcsim.Options{Machines: 1}).Machine(0)
 	request, _ := http.NewRequestWithContext(t.Context(), http.MethodPatch, m.URL()+m.SystemID(), strings.NewReader(`{"Boot":{}}`))

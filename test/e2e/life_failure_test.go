@@ -98,6 +98,6 @@ func TestUserDataMissing(t *testing.T) {
 		t.Errorf("%q: %q in state %q", s.ErrorType, s.ErrorMessage, s.Provisioning.State)
 	}
 	createSecretData(t, ctx, ns, "user-data", map[string]string{"userData": "#cloud-config\n"})
-	retry(t, ctx, ns, "worker-0")
+	waitHost(t, ctx, ns, "worker-0", 12*time.Second, "is tried again by itself", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage == "" })
 	waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
 }

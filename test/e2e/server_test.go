@@ -14,6 +14,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -85,6 +86,26 @@ func restart(t *testing.T, ctx context.Context) {
 	}
 }
 
+// onSimulatorOfItsOwn gives the test a simulated Ironic with other options than the
+// suite's, and a server of its own for it.
+func onSimulatorOfItsOwn(t *testing.T, ctx context.Context, ns string, options ironicsim.Options) *simulated {
+	t.Helper()
+	needsSimulator(t)
+	options.AutoInspect, options.AutoDeploy = true, true
+	sim := &simulated{Sim: ironicsim.New(options)}
+	if err := sim.Sim.Start(0); err != nil {
+		t.Fatal(err)
+	}
+	shared := s.ironic
+	t.Cleanup(func() { // after the server
+		s.ironic = shared
+		_ = sim.Close()
+	})
+	s.ironic = sim
+	onServerOfItsOwn(t, ctx, ns)
+	return sim
+}
+
 // onServerOfItsOwn gives the test a server beside the suite's, with a store and a
 // Lease of its own. It answers past the aggregation layer.
 func onServerOfItsOwn(t *testing.T, ctx context.Context, ns string) {
@@ -121,17 +142,20 @@ func leaseRights(t *testing.T, ctx context.Context, ns string) {
 	kubectl(t, ctx, "", "create", "rolebinding", "leases", "-n", ns, "--role=leases", "--serviceaccount=metal3-system:metal3-apiserver")
 }
 
-// TestTwoReplicas: a second server on an external etcd; reads on either are
-// fresh, and when the leader dies the other one goes on within fifteen seconds.
-func TestTwoReplicas(t *testing.T) {
-	ctx, ns := begin(t)
+// replica is one of two servers on an external etcd.
+type replica struct {
+	*testbed.Server
+	hosts versioned.Interface
+}
+
+// twoReplicas starts two servers with one store and one Lease beside the suite's.
+func twoReplicas(t *testing.T, ctx context.Context, ns string) (replicas [2]replica) {
+	t.Helper()
 	leaseRights(t, ctx, ns)
-	var servers [2]*testbed.Server
-	var clients [2]versioned.Interface
-	for i := range servers {
+	for i := range replicas {
 		options := s.serverOptions(t.TempDir())
 		options.EtcdServers = s.kube.EtcdEndpoint
-		options.Args = append(options.Args, "--etcd-prefix=/registry/two-replicas", "--leader-elect-resource-namespace="+ns)
+		options.Args = append(options.Args, "--etcd-prefix=/registry/"+ns, "--leader-elect-resource-namespace="+ns)
 		server, err := testbed.NewServer(options)
 		if err != nil {
 			t.Fatal(err)
@@ -140,25 +164,35 @@ func TestTwoReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = server.Kill() })
-		servers[i] = server
-		if clients[i], err = versioned.NewForConfig(server.Direct.Config); err != nil {
+		hosts, err := versioned.NewForConfig(server.Direct.Config)
+		if err != nil {
 			t.Fatal(err)
 		}
+		replicas[i] = replica{server, hosts}
 	}
+	shared := s.hosts
+	t.Cleanup(func() { s.hosts = shared })
+	s.hosts = replicas[0].hosts
+	return replicas
+}
+
+// TestTwoReplicas: a second server on an external etcd; reads on either are
+// fresh, and when the leader dies the other one goes on within fifteen seconds.
+func TestTwoReplicas(t *testing.T) {
+	ctx, ns := begin(t)
+	replicas := twoReplicas(t, ctx, ns)
 	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~worker-0", "driver": "fake-hardware"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	createSecretOnce(t, ctx, ns, "bmc")
-	defer func(saved versioned.Interface) { s.hosts = saved }(s.hosts)
-	s.hosts = clients[0]
 	createHost(t, ctx, ns, "worker-0", "ipmi://192.0.2.1", "bmc", "")
 	waitAvailable(t, ctx, ns, "worker-0")
 	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
 	for round := range 40 {
 		want := changeNode(t, ctx, node.UUID, round)
-		for i, client := range clients {
-			host, err := client.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+		for i, replica := range replicas {
+			host, err := replica.hosts.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,12 +202,12 @@ func TestTwoReplicas(t *testing.T) {
 		}
 	}
 	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":null}}}`)
-	leader, other := leaderOf(t, servers)
-	if err := servers[leader].Kill(); err != nil {
+	leader, other := leaderOf(t, replicas)
+	if err := leader.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	died := time.Now()
-	s.hosts = clients[other]
+	s.hosts = other.hosts
 	if err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -185,19 +219,54 @@ func TestTwoReplicas(t *testing.T) {
 	t.Logf("the other replica went on %s after the leader's death", took.Round(time.Millisecond))
 }
 
-func leaderOf(t *testing.T, servers [2]*testbed.Server) (leader, other int) {
-	t.Helper()
-	for i, server := range servers {
-		log, err := server.Logs()
-		if err != nil {
-			t.Fatal(err)
+// TestLeaderStopped: after an orderly stop of the leader the other replica goes on
+// at once. The Lease is free then, so nobody has to wait for it to run out.
+func TestLeaderStopped(t *testing.T) {
+	ctx, ns := begin(t)
+	replicas := twoReplicas(t, ctx, ns)
+	fakeHost(t, ctx, ns, "worker-0")
+	leader, other := leaderOf(t, replicas)
+	if leads(t, other) {
+		t.Fatal("both replicas lead")
+	}
+	s.hosts = other.hosts
+	stopped, err := leader.Stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := time.Now()
+	deleteHost(t, ctx, ns, "worker-0")
+	eventually(t, ctx, 3*time.Second, func() string {
+		if !leads(t, other) {
+			return "the other replica does not lead"
 		}
-		if strings.Contains(log, "This replica leads") {
-			return i, 1 - i
+		return ""
+	})
+	took := time.Since(ended)
+	waitGone(t, ctx, ns, "worker-0", 30*time.Second)
+	t.Logf("the leader ended %s after SIGTERM, the other one led %s after that and had deleted a host after %s",
+		stopped.Round(time.Millisecond), took.Round(time.Millisecond), time.Since(ended).Round(time.Millisecond))
+}
+
+func leaderOf(t *testing.T, replicas [2]replica) (leader, other replica) {
+	t.Helper()
+	for i, replica := range replicas {
+		if leads(t, replica) {
+			return replica, replicas[1-i]
 		}
 	}
 	t.Fatal("none of the two replicas leads")
-	return 0, 0
+	return leader, other
+}
+
+// leads tells whether a replica was the leader at some time.
+func leads(t *testing.T, r replica) bool {
+	t.Helper()
+	log, err := r.Logs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(log, "This replica leads")
 }
 
 // TestHealth: ready and alive whatever Ironic does, and the metrics that tell of it.

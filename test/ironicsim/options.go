@@ -38,6 +38,9 @@ type Options struct {
 	PowerChangeTimeout time.Duration
 	// SoftPowerOffTimeout is soft_power_off_timeout: 10 min.
 	SoftPowerOffTimeout time.Duration
+	// MaxPowerTimeout bounds the timeout of a request, so that a test need not wait
+	// for the minutes that a client gives a system to shut down. Zero: no bound.
+	MaxPowerTimeout time.Duration
 	// PowerSyncInterval is sync_power_state_interval: 5 s, as tests use; Ironic's
 	// own default is 60 s. Negative: no power sync.
 	PowerSyncInterval time.Duration

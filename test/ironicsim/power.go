@@ -87,6 +87,9 @@ func (t *task) powerAction(target string, timeout time.Duration) error {
 			timeout = s.opts.SoftPowerOffTimeout
 		}
 	}
+	if limit := s.opts.MaxPowerTimeout; limit > 0 {
+		timeout = min(timeout, limit)
+	}
 	if goal == powerOff && t.node().disablePowerOff {
 		return pythonError("Failed to set node power state to %s.", target)
 	}

@@ -102,6 +102,23 @@ func TestPowerActions(t *testing.T) {
 	}
 }
 
+// A test that does not want to wait as long as its client asks for need not.
+func TestMaxPowerTimeout(t *testing.T) {
+	o := noSync()
+	o.MaxPowerTimeout = 20 * time.Millisecond
+	a := start(t, o)
+	bmc := a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
+	bmc.SetNoSoftPower(true)
+	path := a.node(ipmi(6230, "password"))
+	a.provision(path, "manage", stManageable)
+	a.power(path, powerOn)
+	a.must(202, "PUT", path+"/states/power", doc{"target": softPowerOff, "timeout": 3600})
+	n := a.until(path, "give up", func(n doc) bool { return n["last_error"] != nil && n["target_power_state"] == nil })
+	if n["power_state"] != powerOn || bmc.Power() != powerOn {
+		t.Errorf("after the time-out: %v", brief(n))
+	}
+}
+
 func TestPowerRefusals(t *testing.T) {
 	o := noSync()
 	o.NoSoftPowerOff = []string{"ipmi"}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 )
 
 // variables are the environment variables of the Bare Metal Operator, by the flags
@@ -27,6 +28,19 @@ var variables = map[string]string{
 	"provisioning-network-disabled":              "PROVISIONING_NETWORK_DISABLED",
 	"provisioning-limit":                         "PROVISIONING_LIMIT",
 	"workers":                                    "BMO_CONCURRENCY",
+}
+
+// unused are the environment variables of the Bare Metal Operator that have no effect
+// here, with the reason.
+var unused = map[string]string{
+	"IRONIC_NAME":                      "the address of Ironic is not taken from an Ironic object: set IRONIC_ENDPOINT, and IRONIC_CACERT_FILE and METAL3_AUTH_ROOT_DIR to what the object's Secrets are mounted at",
+	"IRONIC_NAMESPACE":                 "as IRONIC_NAME",
+	"IRONIC_SKIP_CLIENT_SAN_VERIFY":    "the names in a client's certificate are its server's to verify, which is Ironic",
+	"IRONIC_CLIENT_CACHE_TTL":          "one client serves as long as the process, and reads its credentials for each request",
+	"IRONIC_NETWORKING_ENABLED":        "switches are not configured",
+	"IRONIC_SWITCH_CONFIGS_SECRET":     "as IRONIC_NETWORKING_ENABLED",
+	"IRONIC_SWITCH_CREDENTIALS_SECRET": "as IRONIC_NETWORKING_ENABLED",
+	"IRONIC_SWITCH_CREDENTIALS_PATH":   "as IRONIC_NETWORKING_ENABLED",
 }
 
 const (
@@ -61,11 +75,17 @@ func (o *Options) completeFromEnvironment(refuse func(format string, args ...any
 	if o.environment.flags == nil {
 		return // there is no command line
 	}
+	again := o.environment.sources != nil
 	o.environment.sources = map[string]string{}
 	given := map[string]string{}
 	for _, pair := range os.Environ() {
-		if name, value, _ := strings.Cut(pair, "="); value != "" {
-			given[name] = value
+		name, value, _ := strings.Cut(pair, "=")
+		if value == "" {
+			continue
+		}
+		given[name] = value
+		if reason, ok := unused[name]; ok && !again {
+			klog.InfoS("A variable of the environment has no effect", "variable", name, "reason", reason)
 		}
 	}
 	o.environment.flags.VisitAll(func(flag *pflag.Flag) {

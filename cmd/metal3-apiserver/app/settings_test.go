@@ -178,21 +178,24 @@ func TestInvalidSettings(t *testing.T) {
 	}
 }
 
-func TestIronicFromEnvironment(t *testing.T) {
+// authRoot returns a directory such as METAL3_AUTH_ROOT_DIR names, with these files.
+func authRoot(t *testing.T, files ...string) string {
+	t.Helper()
 	root := t.TempDir()
-	credentials := func(files ...string) string {
-		dir := filepath.Join(root, strings.Join(files, "-"), "ironic")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir := filepath.Join(root, "ironic")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range files {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte("x"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return filepath.Dir(dir)
 	}
-	both, one := credentials("username", "password"), credentials("username")
+	return root
+}
+
+func TestIronicFromEnvironment(t *testing.T) {
+	both, one := authRoot(t, "username", "password"), authRoot(t, "username")
 	base := ironic.Config{
 		Endpoint: "http://ironic:6385", Timeout: ironic.DefaultTimeout,
 		ReadConnections: ironic.DefaultReadConnections, WriteConnections: ironic.DefaultWriteConnections,
@@ -283,5 +286,59 @@ func TestVariablesStandInForFlags(t *testing.T) {
 		if flag == nil || !strings.Contains(flag.Usage, variable) {
 			t.Errorf("--%s does not name %s: %v", name, variable, flag)
 		}
+	}
+}
+
+// TestVariablesOfTheOperator: each of the Bare Metal Operator's variables is taken, or
+// named as one that has no effect, and documented either way.
+func TestVariablesOfTheOperator(t *testing.T) {
+	docs, err := os.ReadFile("../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The values that are valid, and as no default is.
+	values := map[string]string{
+		"IRONIC_INSECURE": "true", "IRONIC_CLIENT_TIMEOUT": "7s", "PROVISIONING_NETWORK_DISABLED": "true", "PROVISIONING_LIMIT": "3", "BMO_CONCURRENCY": "3",
+		"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Always", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
+		"METAL3_AUTH_ROOT_DIR": authRoot(t, "username", "password"), "IRONIC_ENDPOINT": "http://192.0.2.1:6385",
+	}
+	for _, variable := range []string{
+		"IRONIC_ENDPOINT", "IRONIC_NAME", "IRONIC_NAMESPACE", "IRONIC_CACERT_FILE", "IRONIC_INSECURE", "IRONIC_CLIENT_CERT_FILE", "IRONIC_CLIENT_PRIVATE_KEY_FILE",
+		"IRONIC_SKIP_CLIENT_SAN_VERIFY", "IRONIC_CLIENT_CACHE_TTL", "IRONIC_CLIENT_TIMEOUT", "METAL3_AUTH_ROOT_DIR",
+		"DEPLOY_KERNEL_URL", "DEPLOY_RAMDISK_URL", "DEPLOY_ISO_URL",
+		"DEPLOY_KERNEL_URL_AARCH64", "DEPLOY_RAMDISK_URL_AARCH64", "DEPLOY_ISO_URL_AARCH64",
+		"DEPLOY_KERNEL_URL_X86_64", "DEPLOY_RAMDISK_URL_X86_64", "DEPLOY_ISO_URL_X86_64",
+		"DEPLOY_KERNEL_BY_ARCH", "DEPLOY_RAMDISK_BY_ARCH", "DEPLOY_ISO_BY_ARCH",
+		"PROVISIONING_LIMIT", "LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE", "IRONIC_EXTERNAL_URL_V6",
+		"PROVISIONING_NETWORK_DISABLED", "BMO_CONCURRENCY",
+		"IRONIC_NETWORKING_ENABLED", "IRONIC_SWITCH_CONFIGS_SECRET", "IRONIC_SWITCH_CREDENTIALS_SECRET", "IRONIC_SWITCH_CREDENTIALS_PATH",
+	} {
+		t.Run(variable, func(t *testing.T) {
+			value := values[variable]
+			switch {
+			case value != "":
+			case strings.HasSuffix(variable, "_BY_ARCH"):
+				value = "aarch64:http://192.0.2.1/file"
+			default:
+				value = "http://192.0.2.1/file"
+			}
+			completed := func(variables map[string]string) *Options {
+				in(t, variables)
+				o := parsed(t)
+				o.completeFromEnvironment(func(format string, args ...any) { t.Errorf(format, args...) })
+				o.environment = environment{}
+				return o
+			}
+			without, with := completed(nil), completed(map[string]string{variable: value})
+			taken := !cmp.Equal(without.Ironic, with.Ironic) || !cmp.Equal(without.Settings, with.Settings)
+			if _, named := unused[variable]; named == taken {
+				t.Errorf("taken: %t, named as without effect: %t", taken, named)
+			}
+			documented, _, _ := strings.Cut(variable, "_AARCH64")
+			documented, _, _ = strings.Cut(documented, "_X86_64")
+			if !strings.Contains(string(docs), "`"+documented) {
+				t.Error("it is not documented")
+			}
+		})
 	}
 }

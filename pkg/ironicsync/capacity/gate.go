@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 )
 
@@ -21,6 +22,7 @@ type Gate struct {
 	limit int
 	busy  func() map[string]int
 	clock clock.PassiveClock
+	pace  *rate.Limiter // nil: as fast as there is room
 
 	mu sync.Mutex
 	// grants are the hosts that may start and were not seen at work yet.
@@ -37,6 +39,13 @@ type host struct{ namespace, name string }
 // call the Gate.
 func New(limit int, busy func() map[string]int) *Gate {
 	return &Gate{limit: limit, busy: busy, clock: clock.RealClock{}, grants: map[host]time.Time{}, waiting: map[host]uint64{}}
+}
+
+// NewPaced is New with a bound on how many start in each second, too.
+func NewPaced(limit, perSecond int, busy func() map[string]int) *Gate {
+	g := New(limit, busy)
+	g.pace = rate.NewLimiter(rate.Limit(perSecond), perSecond)
+	return g
 }
 
 // TryStart tells whether the host may start now. If not, it waits for its turn,
@@ -100,6 +109,9 @@ func (g *Gate) Forget(namespace, name string) {
 func (g *Gate) grant(h host) {
 	delete(g.waiting, h)
 	g.grants[h] = g.clock.Now()
+	if g.pace != nil {
+		g.pace.AllowN(g.clock.Now(), 1)
+	}
 }
 
 // load returns how many hosts are running or may start, by namespace, and how many
@@ -114,6 +126,9 @@ func (g *Gate) load() (running map[string]int, room int) {
 	room = g.limit
 	for _, n := range running {
 		room -= n
+	}
+	if g.pace != nil {
+		room = min(room, int(g.pace.TokensAt(g.clock.Now())))
 	}
 	return running, room
 }

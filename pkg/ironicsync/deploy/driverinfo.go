@@ -34,12 +34,6 @@ type Ramdisk struct {
 	ForcePersistentLiveISO, ForcePersistentDirect string
 }
 
-// DriverInfoKeys are the keys that DriverInfo may set. One that it does not set
-// has to go from the node: deploy_kernel beside deploy_iso, for instance.
-var DriverInfoKeys = []string{
-	"deploy_iso", "deploy_kernel", "deploy_ramdisk", "external_http_url", "force_persistent_boot_device", "kernel_append_params",
-}
-
 // DriverInfo returns the part of the node's driver_info that says how the host is
 // booted. The other part, how the BMC is reached, is that of access itself.
 func DriverInfo(host *metal3.BareMetalHost, access bmc.Access, ramdisk Ramdisk) map[string]any {

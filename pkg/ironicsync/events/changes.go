@@ -7,6 +7,8 @@ package events
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,10 +40,15 @@ func Changes(old, new *metal3.BareMetalHost) []Event {
 	if old == nil || old.UID != new.UID {
 		old = &metal3.BareMetalHost{}
 	}
-	if hasStatusAnnotation(old) && !hasStatusAnnotation(new) {
-		return nil // the status was restored: what it tells happened long ago
-	}
 	c := change{old: old, new: new}
+	if hasStatusAnnotation(old) && !hasStatusAnnotation(new) {
+		// The status was restored: what it tells happened long ago.
+		if _, err := metal3.ParseStatusAnnotation(old.Annotations[metal3.StatusAnnotation]); err != nil {
+			c.invalid(metal3.StatusAnnotation, err, "is dropped")
+		}
+		return c.events
+	}
+	c.annotations()
 	c.registration()
 	c.inspection()
 	c.provisioning()
@@ -87,6 +94,36 @@ func ended(old, new metal3.OperationMetric) bool {
 // began tells whether an operation has begun and goes on.
 func began(old, new metal3.OperationMetric) bool {
 	return !new.Start.IsZero() && new.End.IsZero() && !new.Start.Equal(&old.Start)
+}
+
+// annotations tells what becomes of annotations that ask for something in vain.
+func (c *change) annotations() {
+	for _, key := range slices.Sorted(maps.Keys(c.new.Annotations)) {
+		value := c.new.Annotations[key]
+		if was, had := c.old.Annotations[key]; had && was == value {
+			continue
+		}
+		if _, err := metal3.ParseRebootAnnotation(value); metal3.IsRebootAnnotation(key) && err != nil {
+			c.invalid(key, err, "counts as an empty one, which asks for a soft reboot")
+		}
+		if _, err := metal3.ParseDetachedAnnotation(value); key == metal3.DetachedAnnotation && err != nil {
+			c.invalid(key, err, "counts as an empty one")
+		}
+	}
+	value, had := c.old.Annotations[metal3.HardwareDetailsAnnotation]
+	if _, has := c.new.Annotations[metal3.HardwareDetailsAnnotation]; !had || has {
+		return
+	}
+	if _, err := metal3.ParseHardwareDetailsAnnotation(value); err != nil {
+		c.invalid(metal3.HardwareDetailsAnnotation, err, "is dropped")
+	} else if equality.Semantic.DeepEqual(c.old.Status.HardwareDetails, c.new.Status.HardwareDetails) {
+		c.normal("RemoveAnnotation", "Annotation %s removed, and nothing taken over from it: the hardware is known already", metal3.HardwareDetailsAnnotation)
+	}
+}
+
+// invalid tells of an annotation that cannot be read.
+func (c *change) invalid(key string, err error, outcome string) {
+	c.warning("InvalidAnnotationValue", "Annotation %s %s, for its value is not valid: %v", key, outcome, err)
 }
 
 func (c *change) registration() {
@@ -165,7 +202,7 @@ func (c *change) deprovisioning() {
 		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available):
 		c.normal("DeprovisioningComplete", "Deprovisioning complete%s", after(status.OperationHistory.Deprovision))
 	default: // a deletion gives up after some errors
-		c.warning("DeprovisioningAbandoned", "The host is deleted without being deprovisioned, after %d errors: its disks may hold data", status.ErrorCount)
+		c.warning("DeprovisioningAbandoned", "The host is deleted without being deprovisioned, after %d errors: its disks may hold data", old.ErrorCount)
 	}
 }
 

@@ -283,7 +283,7 @@ func TestChanges(t *testing.T) {
 		},
 		"deprovisioning given up": {
 			changes{in(deprovisioning), deleted, failing(metal3.ProvisioningError, "x", 3)},
-			changes{in(metal3.StatePoweringOffBeforeDelete), deleted, nodeIn("clean failed"), failing(metal3.ProvisioningError, "x", 3)},
+			changes{in(metal3.StatePoweringOffBeforeDelete), deleted, nodeIn("clean failed"), failing(metal3.ProvisioningError, "x", 0)},
 			[]string{"Warning DeprovisioningAbandoned: The host is deleted without being deprovisioned, after 3 errors: its disks may hold data"},
 		},
 

@@ -1,0 +1,145 @@
+package ironicsync_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
+)
+
+// inFleet runs a test of many hosts in a bubble, with a controller between them and
+// what wrap makes of Ironic.
+func inFleet(t *testing.T, settings ironicsync.Settings, wrap func(*fakeIronic) ironicsync.Ironic, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.secrets.fuse = &fuse{kill: cancel}
+		client := wrap(w.ironic)
+		refresher := ironicsync.NewRefresher(ctx, w.hosts, client, clock.RealClock{}, readerWait)
+		controller := ironicsync.NewController(ironicsync.Parts{
+			Hosts: w.hosts, Ironic: client, Refresher: refresher, Secrets: ironicsync.NewSecrets(w.secrets.client, w.secrets.metadata),
+			Hardware: w.hardware, Events: w.events,
+		}, settings)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = controller.Run(ctx) // the error of a context that has ended
+			refresher.Wait()
+		}()
+		defer func() { cancel(); <-ended }()
+		test(t, w)
+	})
+}
+
+func unwrapped(f *fakeIronic) ironicsync.Ironic { return f }
+
+// fleetSettings are those of an ordinary installation.
+func fleetSettings() ironicsync.Settings {
+	return ironicsync.Settings{MaxProvisioningRetries: 3, Workers: 8, PollInterval: time.Second}
+}
+
+// enrolledIn is a host of a namespace, with the MAC address number.
+func enrolledIn(namespace, name string, number int) *metal3.BareMetalHost {
+	host := enrolled(number)
+	host.Namespace, host.Name = namespace, name
+	host.Spec.BMC.Address = fmt.Sprintf("ipmi://192.168.%d.%d", 111+number/200, number%200+1)
+	host.Spec.BootMACAddress = fmt.Sprintf("00:ab:4f:d8:%02x:%02x", number/256, number%256)
+	return host
+}
+
+// enrol adds n hosts to a namespace, one after the other, each with a Secret of its
+// own: a change of one Secret has all hosts planned anew that share it.
+func (w *world) enrol(namespace string, n int) (keys []types.NamespacedName) {
+	w.hosts.mu.Lock()
+	before := len(w.hosts.hosts)
+	w.hosts.mu.Unlock()
+	for i := range n {
+		host := enrolledIn(namespace, fmt.Sprintf("%s-%d", namespace, i), before+i)
+		w.addWithSecret(host)
+		keys = append(keys, keyOf(host))
+	}
+	return keys
+}
+
+func (w *world) addWithSecret(host *metal3.BareMetalHost) {
+	w.t.Helper()
+	host.Spec.BMC.CredentialsName = host.Name + "-bmc"
+	err := w.secrets.put(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsName},
+		Data:       map[string][]byte{"username": []byte("admin"), "password": []byte("secret")},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	const pause = 25 * time.Millisecond // for the watches, which buffer few events
+	time.Sleep(pause)
+	w.hosts.add(host)
+	time.Sleep(pause)
+}
+
+// hostOf is a host; nil when it is gone.
+func (w *world) hostOf(key types.NamespacedName) *metal3.BareMetalHost {
+	host, err := w.hosts.Get(context.Background(), key.Namespace, key.Name)
+	if err != nil {
+		return nil
+	}
+	return host
+}
+
+// all tells whether something is so of all hosts.
+func (w *world) all(keys []types.NamespacedName, is func(*metal3.BareMetalHost) bool) func() bool {
+	return func() bool { return w.count(keys, is) == len(keys) }
+}
+
+// count asks that of the hosts themselves: copies would take most of a test's time.
+func (w *world) count(keys []types.NamespacedName, is func(*metal3.BareMetalHost) bool) (n int) {
+	w.hosts.mu.Lock()
+	defer w.hosts.mu.Unlock()
+	for _, key := range keys {
+		if host := w.hosts.hosts[key]; host != nil && is(host) {
+			n++
+		}
+	}
+	return n
+}
+
+// arrived tells whether a host is in a state, and all is well.
+func arrived(state metal3.ProvisioningState) func(*metal3.BareMetalHost) bool {
+	return func(host *metal3.BareMetalHost) bool {
+		return host.Status.Provisioning.State == state && host.Status.OperationalStatus == metal3.OperationalStatusOK && host.Status.PoweredOn == host.Spec.Online
+	}
+}
+
+func isDelayed(host *metal3.BareMetalHost) bool {
+	return host.Status.OperationalStatus == metal3.OperationalStatusDelayed
+}
+
+// onRecord has each host looked at that is recorded from now on.
+func (w *world) onRecord(look func(*metal3.BareMetalHost)) {
+	w.hosts.mu.Lock()
+	defer w.hosts.mu.Unlock()
+	w.hosts.recorded = func(_, host *metal3.BareMetalHost) { look(host) }
+}
+
+// edit changes a host as its user does.
+func (w *world) edit(key types.NamespacedName, change func(*metal3.BareMetalHost)) {
+	w.t.Helper()
+	w.hosts.mu.Lock()
+	defer w.hosts.mu.Unlock()
+	host := w.hosts.stored(key).DeepCopy()
+	change(host)
+	host.Generation++
+	if _, err := w.hosts.swap(host); err != nil {
+		w.t.Fatal(err)
+	}
+}
