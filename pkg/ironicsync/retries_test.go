@@ -104,13 +104,14 @@ func (w *world) isBack(i int) func() bool {
 	return func() bool { return w.hosts.get(w.t, hostName(i)).Status.GoodCredentials.Reference != nil }
 }
 
-// TestThousandSilentBMCs: they are tried in turns, ten in a second, so that none is
+// TestManySilentBMCs: they are tried in turns, ten in a second, so that none is
 // forgotten and Ironic has time for others; and whoever mends or asks need not wait
 // for the rest.
-func TestThousandSilentBMCs(t *testing.T) {
+func TestManySilentBMCs(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
-		const hosts, period = 1000, 150 * time.Second
+		// A thousand do the same, once in 105 s each; that takes a minute of processor time with -race.
+		const hosts, period, turn = 400, 90 * time.Second, 60 * time.Second
 		w.silence(hosts, time.Second)
 		from := time.Now()
 		gets, _ := w.ironic.asked()
@@ -125,7 +126,7 @@ func TestThousandSilentBMCs(t *testing.T) {
 		if second > 20 || minute > 610 {
 			t.Errorf("%d tries in a second, %d in a minute", second, minute)
 		}
-		if gap > 2*time.Minute {
+		if gap > turn {
 			t.Errorf("a BMC was not tried for %s", gap)
 		}
 		if after-gets > 5*10*int(period.Seconds()+1) { // two by the try, and as it begins and ends one by who follows Ironic's feed
