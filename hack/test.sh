@@ -73,7 +73,8 @@ ironic() {
 	root=$(test/ironic/root.sh "$release")
 	echo "Ironic $(cat "$root/ironic-version")"
 	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
-	IRONIC=$release go_test standard-verbose -count=1 -p 1 -timeout 40m ./test/e2e ./test/life || status=1
+	# As above. Each has an Ironic of its own.
+	IRONIC=$release go_test standard-verbose -count=1 -p 2 -timeout 40m ./test/e2e ./test/life || status=1
 	return $status
 }
 

@@ -157,7 +157,12 @@ func (c *Controller) act(ctx context.Context, host *metal3.BareMetalHost, node *
 		return err
 	}
 	if failed := stepError(&host.Status); failed != nil && failed.kind == step.Error && step.Target != ironic.TargetAbort && host.Status.Provisioning.State != metal3.StateDeprovisioning {
-		if err := c.record(ctx, host, node, func(h *metal3.BareMetalHost) { setStepError(h, "", "", time.Now()) }); err != nil {
+		same := func(h *metal3.BareMetalHost) bool {
+			is := stepError(&h.Status)
+			return is != nil && *is == *failed
+		}
+		// No later step would end it, when an observation of what Ironic does now comes first.
+		if err := c.insist(ctx, host, same, func(h *metal3.BareMetalHost) { setStepError(h, "", "", time.Now()) }); err != nil {
 			return err
 		}
 	}

@@ -195,7 +195,7 @@ func isToRegister(s Situation) bool {
 func powerOffBeforeDelete(s Situation, giveUp bool) Step {
 	host, node := s.Host, s.Node
 	toTell := s
-	toTell.Node = &ironic.Node{ProvisionState: ironic.Active} // what an idle node is due to be told is for its ramdisk, and none will boot
+	toTell.Node = &ironic.Node{UUID: node.UUID, ParentNode: node.ParentNode, ProvisionState: ironic.Active} // what an idle node is due to be told is for its ramdisk, and none will boot
 	switch {
 	case node.TargetPowerState != "":
 		return Step{Do: Wait}

@@ -109,13 +109,17 @@ func isRefused(host *metal3.BareMetalHost) bool {
 // was registered: what Ironic does not take then is registered when it is.
 const dueWhenIdle = "; what only an idle node can be told is due"
 
-// registeredWith is the message of the condition Registered: what an idle node was
-// registered with that the host's generation does not tell.
-func registeredWith(settings, networkVersion string) string {
-	if networkVersion == "" {
-		return settings
+// registeredWith is the message of the condition Registered: what a node was registered
+// with that the host's generation does not tell. The network data are for idle nodes.
+func registeredWith(settings, networkVersion string, node *ironic.Node) string {
+	message := settings
+	if networkVersion != "" {
+		message += ", and the network data " + networkVersion
 	}
-	return settings + ", and the network data " + networkVersion
+	if node.IsOwnParent() { // since somebody's PATCH, perhaps not ours
+		message += "; the node is its own parent"
+	}
+	return message
 }
 
 // isIdle tells whether the node is in a state in which Ironic takes all that a
@@ -144,9 +148,9 @@ func isRegistered(s Situation) bool {
 	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != host.Generation {
 		return false
 	}
-	inStep := c.Message == registeredWith(s.Settings, s.NetworkVersion)
+	inStep := c.Message == registeredWith(s.Settings, s.NetworkVersion, s.Node)
 	if isDue(host) {
-		inStep = !isIdle(s.Node) && c.Message == s.Settings+dueWhenIdle
+		inStep = !isIdle(s.Node) && c.Message == registeredWith(s.Settings, "", s.Node)+dueWhenIdle
 	}
 	if !inStep {
 		return false

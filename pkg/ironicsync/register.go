@@ -68,6 +68,11 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (
 // makerKey is where a node's extra says which host, by UID, it was made for.
 const makerKey = "metal3_apiserver_host"
 
+// powerSupplyKey in driver_info keeps Ironic 29.0.5 from locking a node that is its own
+// parent a second time to switch it on, which fails. Our PATCHes bring it along; a node
+// that somebody else has patched gets it when that is seen.
+const powerSupplyKey = "has_dedicated_power_supply"
+
 func isMadeFor(host *metal3.BareMetalHost, node *ironic.Registration) bool {
 	return node.Extra[makerKey] == string(host.UID)
 }
@@ -204,9 +209,9 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 			return c.refused(ctx, host, err)
 		}
 	}
-	message := registeredWith(c.registration, wanted.networkVersion)
+	message := registeredWith(c.registration, wanted.networkVersion, node)
 	if !isIdle(node) {
-		message = c.registration + dueWhenIdle
+		message += dueWhenIdle
 	}
 	return c.registered(ctx, host, credentials.Version, message)
 }
@@ -232,6 +237,9 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 	known := tried.Reference != nil && tried.Reference.Name == host.Spec.BMC.CredentialsName && !newer(credentials.Since, tried.Version)
 	patches := driverInfoPatches(registration.DriverInfo, wanted.driverInfo(credentials), known)
 	patches = append(patches, wanted.patches(host, node, registration)...)
+	if node.IsOwnParent() && len(patches) == 0 && registration.DriverInfo[powerSupplyKey] == nil {
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + powerSupplyKey, Value: true})
+	}
 	if len(patches) == 0 {
 		return false, nil
 	}
@@ -271,7 +279,7 @@ func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost,
 type portConflict struct{ mac, host, other string }
 
 func (e *portConflict) Error() string {
-	return fmt.Sprintf("MAC address %s of host %s is that of %s already: correct spec.bootMACAddress of one of the two, or delete the other one's port in Ironic", e.mac, e.host, e.other)
+	return fmt.Sprintf("MAC address %s of host %s is that of %s already: delete the host whose spec.bootMACAddress is wrong and create it with the right one, or delete the other one's port in Ironic", e.mac, e.host, e.other)
 }
 
 // ensurePorts has Ironic know the host by the MAC address that it boots from, and

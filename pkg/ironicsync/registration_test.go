@@ -172,6 +172,25 @@ func TestBootModeChangedWhileProvisioned(t *testing.T) {
 	})
 }
 
+// TestNodeMadeItsOwnParent: by the PATCH of an operator, which Ironic 29.0.5 makes a
+// node its own parent by. It could not be switched on any more.
+func TestNodeMadeItsOwnParent(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.add(enrolled(0))
+		w.becomes(metal3.StateAvailable)
+		id := w.host().Status.Provisioning.ID
+		w.ironic.change(func() { w.ironic.edit(id, func(n *ironic.Node) { n.ParentNode = id }) })
+		w.after(5*time.Second, "has a power supply of its own", func() bool { return w.registration().DriverInfo["has_dedicated_power_supply"] == true })
+		time.Sleep(5 * time.Second)
+		patches := w.ironic.count("UpdateNode")
+		time.Sleep(time.Minute)
+		if got := w.ironic.count("UpdateNode"); got != patches {
+			t.Errorf("%d more PATCHes in a minute", got-patches)
+		}
+	})
+}
+
 // TestSharedMACOfUnimportantCard: the USB network cards of some BMCs have the same
 // MAC address in each machine. Only the one that the host boots from is its own.
 func TestSharedMACOfUnimportantCard(t *testing.T) {

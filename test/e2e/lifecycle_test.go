@@ -182,8 +182,8 @@ func TestTwoHostsWithOneMAC(t *testing.T) {
 	createHost(t, ctx, ns, "first", b.Address(), "creds", "52:54:00:77:00:01")
 	waitAvailable(t, ctx, ns, "first")
 	createHost(t, ctx, ns, "second", b.Address(), "creds", "52:54:00:77:00:01")
-	waitHost(t, ctx, ns, "second", 15*time.Second, "names the MAC and the other host", func(h *metal3.BareMetalHost) bool {
-		return h.Status.ErrorType == metal3.RegistrationError && strings.Contains(h.Status.ErrorMessage, "52:54:00:77:00:01") && strings.Contains(h.Status.ErrorMessage, ns+"~first")
+	waitHost(t, ctx, ns, "second", 15*time.Second, "names the MAC and both hosts", func(h *metal3.BareMetalHost) bool {
+		return h.Status.ErrorType == metal3.RegistrationError && strings.Contains(h.Status.ErrorMessage, "52:54:00:77:00:01") && strings.Contains(h.Status.ErrorMessage, ns+"/first") && strings.Contains(h.Status.ErrorMessage, ns+"/second")
 	})
 }
 

@@ -126,6 +126,8 @@ use_ipmitool_retries = false
 # One try, as above; by default a dead BMC holds the node for a quarter of a minute, in Ironic 39 for longer.
 connection_attempts = 1
 connection_retry_interval = 1
+# For a BMC that takes a request and says nothing. Ironic 39 asks such a one several times, a minute each by default; older ones do not know the option.
+read_timeout = 10
 # Ironic 21.4 looks for an object store when it ejects a virtual CD; newer ones do not.
 use_swift = false
 [oslo_messaging_notifications]

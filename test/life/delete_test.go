@@ -47,6 +47,7 @@ func TestDeleteWhileRegistering(t *testing.T) {
 	for _, fault := range []bmcsim.Fault{bmcsim.RefuseConnections, bmcsim.HangConnections, bmcsim.WrongPassword} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
+			needsTimeouts(t, fault)
 			h := newHost(t, faulty(fault))
 			h.wait(patience, "known to Ironic", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.Ironic != nil })
 			h.goes()

@@ -16,9 +16,7 @@ func TestDeploymentFails(t *testing.T) {
 	h.states()
 	h.fault(bmcsim.DeployStepFails)
 	h.wantImage()
-	bmh := h.wait(patience, "available with the error", func(bmh *metal3.BareMetalHost) bool {
-		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError
-	})
+	bmh := h.undone(1)
 	h.expectStates(metal3.StateAvailable, metal3.StateProvisioning, metal3.StateDeprovisioning, metal3.StateAvailable)
 	if bmh.Status.ProvisioningFailCount != 1 || bmh.Status.ErrorCount != 1 || bmh.Status.OperationalStatus != metal3.OperationalStatusError {
 		t.Errorf("provisioningFailCount %d, errorCount %d, operational status %q", bmh.Status.ProvisioningFailCount, bmh.Status.ErrorCount, bmh.Status.OperationalStatus)
@@ -43,10 +41,9 @@ func TestImageNotFound(t *testing.T) {
 	h.available()
 	h.wantImageAt(s.machines.FileURL("missing.raw"), s.machines.FileChecksum(bmcsim.ImageFile))
 	h.failed(patience, metal3.ProvisioningError, "missing.raw")
+	h.undone(1)
 	h.wantImage()
-	bmh := h.wait(patience, "provisioned", func(bmh *metal3.BareMetalHost) bool {
-		return bmh.Status.Provisioning.State == metal3.StateProvisioned && bmh.Status.ErrorMessage == ""
-	})
+	bmh := h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
 	if bmh.Status.ProvisioningFailCount != 0 || bmh.Status.Provisioning.Image.URL != s.machines.FileURL(bmcsim.ImageFile) {
 		t.Errorf("provisioningFailCount %d, image %+v", bmh.Status.ProvisioningFailCount, bmh.Status.Provisioning.Image)
 	}
@@ -58,17 +55,27 @@ func TestWrongChecksum(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned)
 	h.available()
 	h.wantImageAt(s.machines.FileURL(bmcsim.ImageFile), s.machines.FileChecksum(bmcsim.KernelFile))
-	h.wait(patience, "available with the error", func(bmh *metal3.BareMetalHost) bool {
-		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError
-	})
+	h.undone(1)
 	h.failed(0, metal3.ProvisioningError, "failed to verify against checksum")
 	h.wrote(0)
 	// The checksum alone is no other image, but mended by it the next try is due at once.
 	h.wantImage()
-	h.provisioned()
+	h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
 	h.wrote(1)
 }
 
+// deployedAgain waits for the next try of a deployment that failed, which has to come
+// by itself and at once: without a reason for that it comes after a minute at the
+// earliest.
+func (h *host) deployedAgain(failed metal3.BareMetalHostStatus) {
+	h.t.Helper()
+	h.wait(20*time.Second, "tried again", func(bmh *metal3.BareMetalHost) bool {
+		s := bmh.Status
+		return s.ErrorMessage == "" || s.ErrorCount > failed.ErrorCount || s.OperationHistory.Provision.Start.After(failed.OperationHistory.Provision.Start.Time)
+	})
+}
+
+// A Secret that comes late is all that the deployment waits for.
 func TestUserDataMissing(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, notInspected, notCleaned)
@@ -80,7 +87,7 @@ func TestUserDataMissing(t *testing.T) {
 		t.Errorf("provisioningFailCount is %d, nothing was tried", bmh.Status.ProvisioningFailCount)
 	}
 	h.secret("late", map[string]string{"userData": "#cloud-config\n"})
-	h.retry()
+	h.deployedAgain(bmh.Status)
 	h.provisioned()
 	h.wrote(1)
 	if got := h.machine.ConfigDrive().UserData(); got != "#cloud-config\n" {
@@ -101,5 +108,5 @@ func TestBMCSilentWhileDeploying(t *testing.T) {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusError
 	})
 	h.mend(bmcsim.RefuseConnections)
-	h.in(patience, metal3.StateProvisioned)
+	h.recovers(afterSilence, "provisioned", isIn(metal3.StateProvisioned))
 }

@@ -20,7 +20,7 @@ func leftRegistering(bmh *metal3.BareMetalHost) bool {
 // the try takes is Ironic's affair.
 func (h *host) triedAgain() {
 	h.t.Helper()
-	h.wait(12*time.Second, "tried again", func(bmh *metal3.BareMetalHost) bool {
+	h.wait(afterChange, "tried again", func(bmh *metal3.BareMetalHost) bool {
 		return leftRegistering(bmh) || bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState != string(ironic.Enroll)
 	})
 	h.wait(patience, "registered", leftRegistering)
@@ -61,6 +61,7 @@ func TestBMCSilentWhileRegistering(t *testing.T) {
 	for _, fault := range []bmcsim.Fault{bmcsim.RefuseConnections, bmcsim.HangConnections} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
+			needsTimeouts(t, fault)
 			h := newHost(t, faulty(fault), notInspected, notCleaned)
 			bmh := h.failed(patience, metal3.RegistrationError, "")
 			if !strings.Contains(bmh.Status.ErrorMessage, strings.TrimPrefix(h.machine.URL(), "http://")) {
@@ -84,7 +85,7 @@ func TestBMCSilentWhileInspecting(t *testing.T) {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusError
 	})
 	h.mend(bmcsim.RefuseConnections)
-	bmh := h.available()
+	bmh := h.recovers(afterSilence, "available", isIn(metal3.StateAvailable))
 	if bmh.Status.HardwareDetails == nil {
 		t.Error("the host became available without an inventory")
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
@@ -79,12 +80,12 @@ func faulty(f bmcsim.Fault) option {
 	return func(_ *metal3.BareMetalHost, m *bmcsim.Machine) { _ = m.SetFault(f, "") } // fails in mending only
 }
 
-// newHost makes a namespace, a machine, its Secret and its host, with a time limit.
 // patience is for what has to happen and is not promised within a time: alone it
 // takes seconds, beside other tests that keep Ironic and two processors busy a
 // minute. What is promised within a time has that time.
 const patience = 3 * time.Minute
 
+// newHost makes a namespace, a machine, its Secret and its host, with a time limit.
 func newHost(t *testing.T, options ...option) *host {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -94,11 +95,17 @@ func newHost(t *testing.T, options ...option) *host {
 
 func newHostIn(t *testing.T, ctx context.Context, ns, name string, options ...option) *host {
 	t.Helper()
+	return newHostOn(t, ctx, s.hosts, ns, name, options...)
+}
+
+// newHostOn is for the hosts of the suite's server or of another one.
+func newHostOn(t *testing.T, ctx context.Context, hosts versioned.Interface, ns, name string, options ...option) *host {
+	t.Helper()
 	machine, err := s.machines.AddMachine()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{t: t, ctx: ctx, ns: ns, name: name, machine: machine, api: s.hosts.Metal3V1alpha1().BareMetalHosts(ns)}
+	h := &host{t: t, ctx: ctx, ns: ns, name: name, machine: machine, api: hosts.Metal3V1alpha1().BareMetalHosts(ns)}
 	h.secret(name+"-bmc", map[string]string{"username": machine.Username(), "password": machine.Password()})
 	bmh := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{
 		Online: true, BootMACAddress: machine.MAC(), BMC: metal3.BMCDetails{Address: machine.Address(), CredentialsName: name + "-bmc"},
@@ -263,12 +270,10 @@ func (h *host) wait(limit time.Duration, what string, wanted func(*metal3.BareMe
 	return last
 }
 
-// in waits for a state, without error, and the power as it is to be.
+// in waits until isIn is true.
 func (h *host) in(limit time.Duration, state metal3.ProvisioningState) *metal3.BareMetalHost {
 	h.t.Helper()
-	return h.wait(limit, string(state), func(bmh *metal3.BareMetalHost) bool {
-		return bmh.Status.Provisioning.State == state && bmh.Status.ErrorMessage == "" && bmh.Status.PoweredOn == bmh.Spec.Online
-	})
+	return h.wait(limit, string(state), isIn(state))
 }
 
 func (h *host) available() *metal3.BareMetalHost {
@@ -305,6 +310,61 @@ func (h *host) wrote(want int) {
 	}
 }
 
+// What was wrong is mended, and within these limits the host is tried again. Left to
+// the back-off of its failure it would wait for a minute and more.
+const (
+	// afterChange is for a spec or a Secret that was changed, and for an Ironic that is
+	// back: then at once.
+	afterChange = 12 * time.Second
+	// afterSilence is for a BMC that answers again. It is tried every 16 to 20 seconds;
+	// where Ironic itself has to notice first, that takes a moment more.
+	afterSilence = 40 * time.Second
+)
+
+// recovers waits until the host has arrived. On its way there it may be at rest for
+// no longer than limit at a time: how long a try takes is Ironic's affair, when it
+// begins is ours.
+func (h *host) recovers(limit time.Duration, what string, arrived func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
+	h.t.Helper()
+	resting := time.Now()
+	return h.wait(patience, what, func(bmh *metal3.BareMetalHost) bool {
+		switch {
+		case arrived(bmh):
+			return true
+		case isTried(bmh):
+			resting = time.Now()
+		case time.Since(resting) > limit:
+			h.t.Fatalf("host %s was not tried for %s: it is %s, error %d %q %q, Ironic %+v", h.name, limit, bmh.Status.Provisioning.State,
+				bmh.Status.ErrorCount, bmh.Status.ErrorType, bmh.Status.ErrorMessage, bmh.Status.Ironic)
+		}
+		return false
+	})
+}
+
+// isTried tells whether Ironic is at work on the host.
+func isTried(bmh *metal3.BareMetalHost) bool {
+	node := bmh.Status.Ironic
+	if node == nil {
+		return false
+	}
+	if node.TargetPowerState != "" || node.Reservation != "" {
+		return true
+	}
+	switch ironic.ProvisionState(node.ProvisionState) {
+	case ironic.Verifying, ironic.Inspecting, ironic.InspectWait, ironic.Cleaning, ironic.CleanWait,
+		ironic.Deploying, ironic.DeployWait, ironic.Deleting, ironic.Adopting:
+		return true
+	}
+	return false
+}
+
+// isIn is true in a state, without error, and with the power as it is to be.
+func isIn(state metal3.ProvisioningState) func(*metal3.BareMetalHost) bool {
+	return func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.Provisioning.State == state && bmh.Status.ErrorMessage == "" && bmh.Status.PoweredOn == bmh.Spec.Online
+	}
+}
+
 // stays asserts for some time that a host remains as it is.
 func (h *host) stays(period time.Duration, what string, wanted func(*metal3.BareMetalHost) bool) {
 	h.t.Helper()
@@ -317,6 +377,14 @@ func (h *host) stays(period time.Duration, what string, wanted func(*metal3.Bare
 			return "more time has to pass"
 		}
 		return ""
+	})
+}
+
+// undone waits until a deployment has failed for the nth time, and was undone.
+func (h *host) undone(n int) *metal3.BareMetalHost {
+	h.t.Helper()
+	return h.wait(patience, "available with the error", func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError && bmh.Status.ProvisioningFailCount == n
 	})
 }
 

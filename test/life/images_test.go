@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
@@ -84,10 +85,12 @@ func TestOCIImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)
-	h.failed(patience, metal3.ProvisioningError, "")
+	bmh := h.wait(patience, "failed, and undone", func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.ErrorType == metal3.ProvisioningError && bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState == string(ironic.Available)
+	})
 	h.wrote(0)
 	h.patchSecret("pull", config(bmcsim.RegistryPassword))
-	h.retry()
+	h.deployedAgain(bmh.Status)
 	h.provisioned()
 	h.wrote(1)
 	if image := h.machine.Image(); image.Bytes != int64(len(content)) || !strings.HasPrefix(image.Authorization, "Bearer ") {

@@ -16,12 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
@@ -65,12 +62,12 @@ func TestKilledLeader(t *testing.T) {
 	}
 	k.waitProvisioned(hosts)
 	nodes := k.nodes()
-	for i, machine := range k.machines {
-		if want, got := k.ns+"~"+killedHost(i), nodes[machine.SystemID()]; len(got) != 1 || got[0] != want {
-			t.Errorf("nodes of %s in Ironic: %q, want %s alone", killedHost(i), got, want)
+	for name, machine := range k.machines {
+		if want, got := k.ns+"~"+name, nodes[machine.SystemID()]; len(got) != 1 || got[0] != want {
+			t.Errorf("nodes of %s in Ironic: %q, want %s alone", name, got, want)
 		}
 		if machine.Writes() != 1 || machine.Running() != bmcsim.RunningDisk {
-			t.Errorf("%s was written %d times and runs %s; steps: %v", killedHost(i), machine.Writes(), machine.Running(), machine.Steps())
+			t.Errorf("%s was written %d times and runs %s; steps: %v", name, machine.Writes(), machine.Running(), machine.Steps())
 		}
 	}
 }
@@ -88,100 +85,33 @@ func fromEnv(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// killed is a server that is killed, beside the suite's, with hosts and a Lease of
-// its own.
+// killed is a server that is killed.
 type killed struct {
-	t        *testing.T
-	ctx      context.Context
-	ns       string
-	server   *testbed.Server
-	core     kubernetes.Interface
-	hosts    typed.BareMetalHostInterface
-	leases   watch.Interface
-	leader   string
-	machines []*bmcsim.Machine
+	*ownServer
+	leases watch.Interface
+	leader string
 }
 
 func newKilled(t *testing.T, ctx context.Context) *killed {
 	t.Helper()
-	config := rest.CopyConfig(s.kube.Admin.Config)
-	config.QPS = -1
-	core, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns, err := core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "killed-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &killed{t: t, ctx: ctx, ns: ns.Name, core: core}
-	k.kubectl("create", "role", "leases", "-n", k.ns, "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
-	k.kubectl("create", "rolebinding", "leases", "-n", k.ns, "--role=leases", "--serviceaccount=metal3-system:metal3-apiserver")
+	// Whoever comes after one that was killed waits until the Lease has run out.
+	k := &killed{ownServer: newOwnServer(t, ctx, "--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=300ms")}
 	k.kubectl("create", "secret", "generic", "bmc", "-n", k.ns, "--from-literal=username=admin", "--from-literal=password=password")
 	k.kubectl("create", "secret", "generic", "user-data", "-n", k.ns, "--from-literal=userData=#cloud-config")
-	k.server, err = testbed.NewServer(testbed.ServerOptions{
-		Kube: s.kube, Dir: t.TempDir(), IronicEndpoint: s.ironic.Endpoint,
-		Args: []string{
-			"--v=2",
-			"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile),
-			"--deploy-ramdisk-url=" + s.machines.FileURL(bmcsim.RamdiskFile),
-			"--leader-elect-resource-namespace=" + k.ns,
-			// Whoever comes after one that was killed waits until the Lease has run out.
-			"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=300ms",
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if k.leases, err = core.CoordinationV1().Leases(k.ns).Watch(ctx, metav1.ListOptions{}); err != nil {
+	var err error
+	if k.leases, err = s.core.CoordinationV1().Leases(k.ns).Watch(ctx, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.leases.Stop)
-	if err := k.server.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(k.end)
-	client, err := versioned.NewForConfig(k.server.Direct.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.hosts = client.Metal3V1alpha1().BareMetalHosts(k.ns)
+	k.start()
 	return k
 }
 
-// end ends the server, takes what it made out of Ironic, for the other tests to
-// have Ironic to themselves, and shows the log of a failure.
-func (k *killed) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if _, err := k.server.Stop(); err != nil {
-		k.t.Error(err)
-	}
-	if log, err := k.server.Logs(); err == nil && k.t.Failed() {
-		k.t.Logf("log of the server:\n%s", log)
-	}
-	operator := s.ironic.Operator()
-	for i, machine := range k.machines {
-		name := k.ns + "~" + killedHost(i)
-		err := operator.SetMaintenance(ctx, name, true, "the test is over") // then any state lets go of it
-		if err == nil {
-			err = operator.DeleteNode(ctx, name)
-		}
-		if err != nil && !testbed.IsNotFound(err) {
-			k.t.Errorf("removing %s: %v", name, err)
-		}
-		machine.SetPower(bmcsim.Off)
-	}
-}
-
-func (k *killed) kubectl(args ...string) {
-	k.t.Helper()
-	if _, _, err := s.kube.Kubectl(k.ctx, "", args...); err != nil {
-		k.t.Fatal(err)
-	}
-}
-
 func killedHost(i int) string { return fmt.Sprintf("worker-%02d", i) }
+
+func (k *killed) api() typed.BareMetalHostInterface {
+	return k.hosts.Metal3V1alpha1().BareMetalHosts(k.ns)
+}
 
 // create makes a machine and its host, which wants an image from the beginning.
 func (k *killed) create(i int) {
@@ -190,7 +120,7 @@ func (k *killed) create(i int) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	k.machines = append(k.machines, machine)
+	k.machines[killedHost(i)] = machine
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: killedHost(i)}, Spec: metal3.BareMetalHostSpec{
 		Online: true, BootMACAddress: machine.MAC(),
 		BMC: metal3.BMCDetails{Address: machine.Address(), CredentialsName: "bmc"},
@@ -200,7 +130,7 @@ func (k *killed) create(i int) {
 		},
 		UserData: &corev1.SecretReference{Name: "user-data", Namespace: k.ns},
 	}}
-	if _, err := k.hosts.Create(k.ctx, host, metav1.CreateOptions{}); err != nil {
+	if _, err := k.api().Create(k.ctx, host, metav1.CreateOptions{}); err != nil {
 		k.t.Fatal(err)
 	}
 }
@@ -233,7 +163,7 @@ func (k *killed) waitProvisioned(want int) {
 	began := time.Now()
 	var left []string
 	err := wait.PollUntilContextCancel(k.ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		list, err := k.hosts.List(ctx, metav1.ListOptions{})
+		list, err := k.api().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
 		}

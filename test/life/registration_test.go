@@ -98,9 +98,11 @@ func TestBootMACConflict(t *testing.T) {
 	second := newHostIn(t, first.ctx, first.ns, "worker-1", notInspected, notCleaned, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.BootMACAddress = strings.ToUpper(first.machine.MAC())
 	})
-	bmh := second.failed(patience, metal3.RegistrationError, first.ns+"~"+first.name)
-	if !strings.Contains(strings.ToLower(bmh.Status.ErrorMessage), first.machine.MAC()) {
-		t.Errorf("the error does not name the address: %q", bmh.Status.ErrorMessage)
+	bmh := second.failed(patience, metal3.RegistrationError, "MAC address")
+	for _, name := range []string{first.machine.MAC(), "host " + first.ns + "/" + first.name + " ", "host " + second.ns + "/" + second.name + " "} {
+		if !strings.Contains(strings.ToLower(bmh.Status.ErrorMessage), name) {
+			t.Errorf("the error does not name %s: %q", name, bmh.Status.ErrorMessage)
+		}
 	}
 	if bmh := first.get(); bmh.Status.ErrorMessage != "" || bmh.Status.Provisioning.State != metal3.StateAvailable {
 		t.Errorf("the first host is %s, error %q", bmh.Status.Provisioning.State, bmh.Status.ErrorMessage)

@@ -40,7 +40,7 @@ func TestPowerCommandToSilentBMC(t *testing.T) {
 	h.patch(`{"spec":{"online":false}}`)
 	h.failed(patience, metal3.PowerManagementError, "")
 	h.mend(bmcsim.RefuseConnections)
-	h.power(bmcsim.Off)
+	h.recovers(afterSilence, "off", func(bmh *metal3.BareMetalHost) bool { return h.machine.Power() == bmcsim.Off })
 	h.provisioned()
 	h.wrote(1)
 }
@@ -53,7 +53,7 @@ func TestBMCSilentWhileDeprovisioning(t *testing.T) {
 	h.patch(`{"spec":{"image":null}}`)
 	h.failed(patience, metal3.ProvisioningError, "")
 	h.mend(bmcsim.RefuseConnections)
-	h.available()
+	h.recovers(afterSilence, "available", isIn(metal3.StateAvailable))
 }
 
 // Cleaning after a deployment fails, is mended and tried again.

@@ -44,6 +44,15 @@ func needsInspection(t *testing.T) {
 	}
 }
 
+// needsTimeouts skips a test of what has to end by itself where requests to a BMC have
+// no time limit: sushy 4.4 waits for the answer of a BMC that hangs for ever.
+func needsTimeouts(t *testing.T, fault bmcsim.Fault) {
+	t.Helper()
+	if fault == bmcsim.HangConnections && s.release == "bookworm" {
+		t.Skip("Ironic 21.4 waits for ever for the answer of a BMC that took the request")
+	}
+}
+
 // inspects tells whether Ironic inspects with the ramdisk. 21.4 asks the BMC, and
 // keeps nothing of what that says.
 func (s *suite) inspects() bool { return s.release != "bookworm" }
@@ -52,7 +61,7 @@ func TestMain(m *testing.M) {
 	// The tests mostly wait, for Ironic and for machines that boot: more of them
 	// than there are processors can do that at a time.
 	s.release = os.Getenv("IRONIC")
-	parallel := "5"
+	parallel := "6"
 	if s.release != "trixie" {
 		// 21.4 waits for the lock of its sqlite with everything else, and then gives up;
 		// the one worker of 39.0 is soon busy.
@@ -86,15 +95,14 @@ func (s *suite) start(ctx context.Context, bed *testbed.Suite) (err error) {
 	}
 	bed.OnStop(s.machines.Close)
 	bed.OnStop(s.ironic.Close) // Ironic first: without BMCs it takes longer to end
-	s.server, err = bed.StartServer(ctx, testbed.ServerOptions{
-		Kube: s.kube, IronicEndpoint: s.ironic.Endpoint,
-		Args: []string{
-			"--v=2",
-			"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile),
-			"--deploy-ramdisk-url=" + s.machines.FileURL(bmcsim.RamdiskFile),
-			"--deploy-iso-url=" + s.machines.FileURL(bmcsim.AgentISO),
-		},
-	})
+	args := []string{"--v=2"}
+	for _, arch := range []string{"x86_64", "aarch64"} { // and nothing for others
+		args = append(args,
+			"--deploy-kernel-url-by-arch="+arch+"="+s.machines.FileURL(bmcsim.KernelFile),
+			"--deploy-ramdisk-url-by-arch="+arch+"="+s.machines.FileURL(bmcsim.RamdiskFile),
+			"--deploy-iso-url-by-arch="+arch+"="+s.machines.FileURL(bmcsim.AgentISO))
+	}
+	s.server, err = bed.StartServer(ctx, testbed.ServerOptions{Kube: s.kube, IronicEndpoint: s.ironic.Endpoint, Args: args})
 	if err != nil {
 		return err
 	}
