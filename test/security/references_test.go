@@ -96,8 +96,13 @@ func TestNamesAreNoPaths(t *testing.T) {
 			return h.Status.ErrorType == metal3.RegistrationError && strings.Contains(h.Status.ErrorMessage, "does not exist")
 		})
 	}
-	createHost(t, ctx, ns, "data", address, "own", func(spec *metal3.BareMetalHostSpec) {
+	createHost(t, ctx, ns, "network", newBMC("admin", "password"), "own", func(spec *metal3.BareMetalHostSpec) {
 		spec.PreprovisioningNetworkDataName = names[0]
+	})
+	waitHost(t, ctx, ns, "network", "complaining of the ramdisk's network", func(h *metal3.BareMetalHost) bool {
+		return h.Status.ErrorType == metal3.RegistrationError && strings.Contains(h.Status.ErrorMessage, "preprovisioningNetworkDataName")
+	})
+	createHost(t, ctx, ns, "data", address, "own", func(spec *metal3.BareMetalHostSpec) {
 		spec.UserData = &corev1.SecretReference{Name: names[1]}
 		spec.Image = &metal3.Image{URL: "http://192.0.2.1/image", Checksum: "d41d8cd98f00b204e9800998ecf8427e"}
 	})
