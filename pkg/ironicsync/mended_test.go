@@ -1,10 +1,13 @@
 package ironicsync_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -94,6 +97,46 @@ func TestSecretsMended(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestErrorEndsWithAcceptedStep: what was wrong is gone as soon as Ironic has accepted
+// the step, also when the host was observed while the step was under way.
+func TestErrorEndsWithAcceptedStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Deploying: time.Minute}
+		var observed atomic.Bool
+		failed := func(h *metal3.BareMetalHost) bool {
+			return meta.IsStatusConditionTrue(h.Status.Conditions, metal3.StepFailedCondition)
+		}
+		w.hosts.beforeRecord = func(ended *metal3.BareMetalHost) {
+			if is := w.host(); failed(is) && !failed(ended) && !observed.Swap(true) {
+				w.hosts.editStatus(t, is.Name, func(h *metal3.BareMetalHost) {
+					h.Status.LastUpdated = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+				})
+			}
+		}
+		w.start(0)
+		defer func() { w.stop() }()
+		w.secret("secret")
+		w.hosts.add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.update(func(h *metal3.BareMetalHost) {
+			wantImage(h)
+			h.Spec.UserData = &corev1.SecretReference{Name: "named"}
+		})
+		w.after(5*time.Second, "the Secret is missing", func() bool { return failed(w.host()) })
+		w.putSecret(holding("userData", "#cloud-config"))
+		w.after(5*time.Second, "deploying", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
+		time.Sleep(5 * time.Second)
+		if s := w.host().Status; s.ErrorMessage != "" || s.OperationalStatus != metal3.OperationalStatusOK {
+			t.Errorf("while Ironic deploys: %s, %s", s.OperationalStatus, s.ErrorMessage)
+		}
+		if !observed.Load() {
+			t.Error("nothing came between")
+		}
+	})
 }
 
 // TestSecretMendedWithoutLeader: a leader that begins finds a Secret that it has never
