@@ -9,6 +9,8 @@
 #                    contract with its clients, moving from CRDs and back, security
 #   ironic-RELEASE   the whole thing, and the lives of hosts, on the real Ironic of
 #                    Debian bookworm, trixie or sid
+# STEP+STEP... runs the later ones beside the first, at the lowest priority: those that
+# work beside those that mostly wait. What they say comes when the first has ended.
 # A step that fails does not keep the others from running. The real Ironic needs
 # root on Debian or Ubuntu; elsewhere it is left out, which the summary says, or,
 # with REQUIRE_IRONIC=1, fails.
@@ -78,36 +80,64 @@ ironic() {
 	return $status
 }
 
-run() {
-	local step=$1 missing
-	if [[ $step == ironic-* ]]; then
-		missing=$(ironic_missing)
-		if [ -n "$missing" ]; then
-			left_out+=("$step: $missing")
-			[ "${REQUIRE_IRONIC:-0}" = 0 ] || failed_steps+=("$step")
-			return
-		fi
-	fi
-	heading "$step"
-	# An error ends the step, not us. (As the condition of an `if`, the subshell would ignore errors.)
-	set +e
+# Runs a step. It has to be called with +e, and not as a condition, in which even a
+# subshell ignores errors.
+step() {
 	(
 		set -e
-		case $step in
+		case $1 in
 		verify) make verify ;;
 		unit) unit ;;
 		fuzz) hack/fuzz.sh ;;
 		e2e) e2e ;;
-		ironic-*) ironic "${step#ironic-}" ;;
+		ironic-*) ironic "${1#ironic-}" ;;
 		*)
-			echo "test.sh: there is no step \"$step\"" >&2
+			echo "test.sh: there is no step \"$1\"" >&2
 			exit 2
 			;;
 		esac
 	)
-	local status=$?
+}
+
+ended() { if [ "$2" = 0 ]; then passed_steps+=("$1"); else failed_steps+=("$1"); fi; }
+
+# Runs the first step, and the others beside it.
+run() {
+	local first=$1 beside=() others missing status=0 name
+	shift
+	if [[ $first == ironic-* ]]; then
+		missing=$(ironic_missing)
+		if [ -n "$missing" ]; then
+			left_out+=("$first: $missing")
+			[ "${REQUIRE_IRONIC:-0}" = 0 ] || failed_steps+=("$first")
+			for name; do run "$name"; done
+			return
+		fi
+	fi
+	if [ $# -gt 0 ]; then
+		(
+			set +e
+			renice -n 19 "$BASHPID" >/dev/null
+			for name; do
+				step "$name" >"$results/$name.out" 2>&1
+				echo $? >"$results/$name.status"
+			done
+		) &
+		others=$!
+		beside=("$@")
+	fi
+	heading "$first"
+	set +e
+	step "$first"
+	status=$?
 	set -e
-	if [ $status = 0 ]; then passed_steps+=("$step"); else failed_steps+=("$step"); fi
+	ended "$first" "$status"
+	[ ${#beside[@]} = 0 ] || wait "$others"
+	for name in "${beside[@]}"; do
+		heading "$name, beside $first"
+		cat "$results/$name.out"
+		ended "$name" "$(cat "$results/$name.status")"
+	done
 }
 
 # The lines of go test for packages, and how many tests there were.
@@ -131,6 +161,9 @@ summary() {
 }
 
 [ $# -gt 0 ] || { echo "usage: test.sh STEP..." >&2; exit 2; }
-for step; do run "$step"; done
+for group; do
+	IFS=+ read -ra steps <<<"$group"
+	run "${steps[@]}"
+done
 summary
 [ ${#failed_steps[@]} = 0 ]
