@@ -78,6 +78,13 @@ func (b *backoff) hold(host *metal3.BareMetalHost, secrets map[string]string, no
 	return max(f.until.Sub(now), 0), false
 }
 
+// ironicIsBack ends the wait for a BMC that may be silent.
+func (b *backoff) ironicIsBack() {
+	if f := b.current; f != nil && isTriedSoon(f.kind, f.message) {
+		f.until = time.Time{}
+	}
+}
+
 func rebootAnnotations(host *metal3.BareMetalHost) map[string]string {
 	reboots := map[string]string{}
 	for key, value := range host.Annotations {
@@ -94,7 +101,7 @@ func rebootAnnotations(host *metal3.BareMetalHost) map[string]string {
 // after as many times two seconds: an Ironic that ends again and again is not to be
 // driven on.
 func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
-	if isTriedSoon(status) {
+	if isTriedSoon(status.ErrorType, status.ErrorMessage) {
 		return retryDelay + rand.N(retryDelay/4)
 	}
 	unit := time.Minute
@@ -107,8 +114,8 @@ func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
 }
 
 // isTriedSoon tells whether the failure may be that of a BMC that does not answer.
-func isTriedSoon(status *metal3.BareMetalHostStatus) bool {
-	return status.ErrorType == metal3.RegistrationError || status.ErrorType == metal3.ProvisionedRegistrationError || containsAny(status.ErrorMessage, silences)
+func isTriedSoon(kind metal3.ErrorType, message string) bool {
+	return kind == metal3.RegistrationError || kind == metal3.ProvisionedRegistrationError || containsAny(message, silences)
 }
 
 // silences are what Ironic says of a BMC that does not answer, whatever it was about

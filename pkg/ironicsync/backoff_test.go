@@ -110,6 +110,20 @@ func TestBackoffKnowsWhatWasTried(t *testing.T) {
 	}
 }
 
+// When Ironic was away, nobody has looked whether a BMC is back. What failed for another
+// reason is as it was.
+func TestBackoffWhenIronicIsBack(t *testing.T) {
+	for kind, held := range map[metal3.ErrorType]bool{metal3.RegistrationError: false, metal3.ProvisioningError: true} {
+		host, b := newHost(withError(kind, "no", 1)), &backoff{}
+		host.Status.LastUpdated = nil
+		b.hold(host, secrets("7"), now)
+		b.ironicIsBack()
+		if left, mended := b.hold(host, secrets("7"), now); left > 0 != held || mended {
+			t.Errorf("%s: held for %s; mended: %t", kind, left, mended)
+		}
+	}
+}
+
 // A host whose error is gone is not held.
 func TestNoBackoffWithoutError(t *testing.T) {
 	host, b := newHost(withError(metal3.InspectionError, "no", 4)), &backoff{}

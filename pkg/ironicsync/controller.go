@@ -240,8 +240,14 @@ func (c *Controller) secretChanged(namespace, name string) {
 	}
 }
 
-// enqueueAll has every host planned anew, as when Ironic is back.
-func (c *Controller) enqueueAll() {
+// beginAnew has every host planned anew now that Ironic is back. A BMC that was silent
+// before may be back, too: nobody has looked since.
+func (c *Controller) beginAnew() {
+	c.mu.Lock()
+	for _, b := range c.backoffs {
+		b.ironicIsBack()
+	}
+	c.mu.Unlock()
 	for _, host := range c.informer.GetStore().List() {
 		c.enqueue(host)
 	}

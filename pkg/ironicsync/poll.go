@@ -88,7 +88,7 @@ func (p *poller) poll(ctx context.Context) {
 	case err == nil && !p.downSince.IsZero():
 		log.Info("Ironic answers again", "downFor", time.Since(p.downSince).Round(time.Second).String())
 		p.downSince, p.reported, p.swept = time.Time{}, false, time.Time{}
-		p.c.enqueueAll()
+		p.c.beginAnew()
 	case err == nil:
 	case p.downSince.IsZero():
 		log.Error(err, "Ironic cannot be observed; statuses stay as recorded")

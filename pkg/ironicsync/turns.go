@@ -23,7 +23,7 @@ func (c *Controller) mayTry(host *metal3.BareMetalHost, step Step, mended bool) 
 		}
 		return true
 	}
-	return mended || !isTriedSoon(&host.Status) || c.retries.TryStart(host.Namespace, host.Name)
+	return mended || !isTriedSoon(host.Status.ErrorType, host.Status.ErrorMessage) || c.retries.TryStart(host.Namespace, host.Name)
 }
 
 // busy counts the hosts that the provisioning limit is about, by namespace.
