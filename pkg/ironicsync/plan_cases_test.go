@@ -27,11 +27,6 @@ func fault(f string) func(*ironic.Node) {
 	return func(n *ironic.Node) { n.Maintenance, n.Fault = true, f }
 }
 
-// knownOwnParent is a host whose node was registered as its own parent.
-func knownOwnParent(h *metal3.BareMetalHost) {
-	findCondition(&h.Status, metal3.RegisteredCondition).Message = registeredWith("", "", &ironic.Node{UUID: "u", ParentNode: "u"})
-}
-
 func offline(h *metal3.BareMetalHost) { h.Spec.Online = false }
 
 func neverOff(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true }
@@ -155,7 +150,7 @@ func TestNextOfHost(t *testing.T) {
 		"something else failed":          {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(5), withError(metal3.ProvisioningError, "no", 5)), node: nodeIn(ironic.Available, off), change: hold, want: "power-on"},
 		"power on the way":               {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), want: "Wait"},
 		"power not known":                {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" }), want: "Wait"},
-		"power not known, nor asked for": {options: and(provisionedHost, knownOwnParent), node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState, n.ParentNode = "", "u" }), want: "power-on"},
+		"power not known, nor asked for": {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState, n.ParentNode = "", "u" }), want: "power-on"},
 		"BMC does not answer":            {options: provisionedHost, node: nodeIn(ironic.Active, off, fault(ironic.FaultPowerFailure)), want: "Wait"},
 		"reboot":                         {options: and(provisionedHost, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active), want: "soft-power-off"},
 		"hard reboot":                    {options: and(provisionedHost, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "power-off"},

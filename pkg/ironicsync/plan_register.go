@@ -111,15 +111,21 @@ const dueWhenIdle = "; what only an idle node can be told is due"
 
 // registeredWith is the message of the condition Registered: what a node was registered
 // with that the host's generation does not tell. The network data are for idle nodes.
-func registeredWith(settings, networkVersion string, node *ironic.Node) string {
-	message := settings
-	if networkVersion != "" {
-		message += ", and the network data " + networkVersion
+func registeredWith(settings, networkVersion string) string {
+	if networkVersion == "" {
+		return settings
 	}
-	if node.IsOwnParent() { // since somebody's PATCH, perhaps not ours
-		message += "; the node is its own parent"
-	}
-	return message
+	return settings + ", and the network data " + networkVersion
+}
+
+// withPowerSupply, in the condition's message, tells that a node that was its own
+// parent has the power supply that it can be switched on with; see powerSupplyKey.
+const withPowerSupply = ", and with a power supply"
+
+// isLockedByItself tells whether Ironic 29.0.5 could not switch a node on that is its
+// own parent, by an operator's PATCH, as it has locked it already.
+func isLockedByItself(node *ironic.Node) bool {
+	return node.IsOwnParent() && strings.Contains(node.LastError, "parent_node") && strings.Contains(node.LastError, "locked")
 }
 
 // isIdle tells whether the node is in a state in which Ironic takes all that a
@@ -148,9 +154,13 @@ func isRegistered(s Situation) bool {
 	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != host.Generation {
 		return false
 	}
-	inStep := c.Message == registeredWith(s.Settings, s.NetworkVersion, s.Node)
+	message, hasPowerSupply := strings.CutSuffix(strings.TrimSuffix(c.Message, dueWhenIdle), withPowerSupply)
+	inStep := message == registeredWith(s.Settings, s.NetworkVersion)
 	if isDue(host) {
-		inStep = !isIdle(s.Node) && c.Message == registeredWith(s.Settings, "", s.Node)+dueWhenIdle
+		inStep = message == s.Settings && !isIdle(s.Node)
+	}
+	if isLockedByItself(s.Node) && !hasPowerSupply {
+		return false
 	}
 	if !inStep {
 		return false

@@ -70,7 +70,7 @@ const makerKey = "metal3_apiserver_host"
 
 // powerSupplyKey in driver_info keeps Ironic 29.0.5 from locking a node that is its own
 // parent a second time to switch it on, which fails. Our PATCHes bring it along; a node
-// that somebody else has patched gets it when that is seen.
+// that somebody else has patched gets it when that has failed.
 const powerSupplyKey = "has_dedicated_power_supply"
 
 func isMadeFor(host *metal3.BareMetalHost, node *ironic.Registration) bool {
@@ -209,7 +209,10 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 			return c.refused(ctx, host, err)
 		}
 	}
-	message := registeredWith(c.registration, wanted.networkVersion, node)
+	message := registeredWith(c.registration, wanted.networkVersion)
+	if node.IsOwnParent() {
+		message += withPowerSupply
+	}
 	if !isIdle(node) {
 		message += dueWhenIdle
 	}

@@ -2,6 +2,7 @@ package ironicsync_test
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,9 @@ func (w *world) registration() ironic.Registration {
 	if r == nil {
 		return ironic.Registration{}
 	}
-	return *r
+	copied := *r
+	copied.DriverInfo, copied.Properties, copied.NetworkData = maps.Clone(r.DriverInfo), maps.Clone(r.Properties), maps.Clone(r.NetworkData)
+	return copied
 }
 
 func (w *world) becomes(state metal3.ProvisioningState) {
@@ -180,7 +183,11 @@ func TestNodeMadeItsOwnParent(t *testing.T) {
 		w.hosts.add(enrolled(0))
 		w.becomes(metal3.StateAvailable)
 		id := w.host().Status.Provisioning.ID
-		w.ironic.change(func() { w.ironic.edit(id, func(n *ironic.Node) { n.ParentNode = id }) })
+		w.ironic.change(func() {
+			w.ironic.edit(id, func(n *ironic.Node) {
+				n.ParentNode, n.LastError = id, "Failed to change power state to 'power on': Node "+id+" parent_node "+id+" is presently locked"
+			})
+		})
 		w.after(5*time.Second, "has a power supply of its own", func() bool { return w.registration().DriverInfo["has_dedicated_power_supply"] == true })
 		time.Sleep(5 * time.Second)
 		patches := w.ironic.count("UpdateNode")

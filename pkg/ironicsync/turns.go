@@ -18,7 +18,9 @@ import (
 // was mended, or is asked for, has not to wait for them.
 func (c *Controller) mayTry(host *metal3.BareMetalHost, step Step, mended bool) bool {
 	if !step.Retry {
-		if step.Do == Wait { // the try is over, or is not wanted any more
+		// The try is over, or is not wanted any more. (One that goes on keeps its place
+		// until the informer, by which tries are counted, shows it.)
+		if step.Do == Wait && !isRetrying(host) {
 			c.retries.Forget(host.Namespace, host.Name)
 		}
 		return true
