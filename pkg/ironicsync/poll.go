@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -36,16 +35,15 @@ type poller struct {
 	c        *Controller
 	interval time.Duration
 
-	newest    time.Time            // the latest updated_at in the feed
-	quiet     int                  // polls in a row that found nothing later
-	updatedAt map[string]time.Time // of the nodes within feedOverlap, by UUID
-	swept     time.Time            // zero: sweep now
-	downSince time.Time            // zero: Ironic answers
-	reported  bool                 // the hosts say that Ironic is unreachable
+	newest    time.Time // the latest updated_at in the feed
+	quiet     int       // polls in a row that found nothing later
+	swept     time.Time // zero: sweep now
+	downSince time.Time // zero: Ironic answers
+	reported  bool      // the hosts say that Ironic is unreachable
 }
 
 func newPoller(c *Controller, interval time.Duration) *poller {
-	return &poller{c: c, interval: interval, updatedAt: map[string]time.Time{}}
+	return &poller{c: c, interval: interval}
 }
 
 func (p *poller) run(ctx context.Context) {
@@ -109,9 +107,9 @@ func (p *poller) sweep(ctx context.Context) error {
 	return nil
 }
 
-// readFeed reads the nodes that changed last until it meets what it knows. What
-// it finds only tells which hosts to look at: the observation that is recorded is
-// made afterwards, with the host read first (see Refresher.ObserveHost).
+// readFeed reads the nodes that changed last until it meets what it knows, and records
+// what they say. As in Refresher.ObserveHost, the hosts are read first: where somebody
+// has written one since, or the informer lags, Ironic is asked again about that one.
 func (p *poller) readFeed(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -122,60 +120,36 @@ func (p *poller) readFeed(ctx context.Context) error {
 	case p.quiet < feedSettled:
 		since = p.newest.Add(-feedOverlap)
 	}
+	hostOf := map[string]*metal3.BareMetalHost{}
+	for _, obj := range p.c.informer.GetStore().List() {
+		host := obj.(*metal3.BareMetalHost)
+		hostOf[host.Status.Provisioning.ID] = host
+	}
 	nodes, err := p.c.ironic.ChangedSince(ctx, since)
 	if err != nil {
 		return err
 	}
-	p.quiet++
-	latest := map[string]time.Time{}
-	var changed []*metal3.BareMetalHost
+	newest, nodeOf := p.newest, map[string]*ironic.Node{}
+	var hosts []metal3.BareMetalHost
 	for i := range nodes {
 		node := &nodes[i]
-		if node.UpdatedAt == nil {
-			continue
+		if node.UpdatedAt != nil && node.UpdatedAt.After(newest) {
+			newest = *node.UpdatedAt
 		}
-		latest[node.UUID] = *node.UpdatedAt
-		if node.UpdatedAt.After(p.newest) {
-			p.newest, p.quiet = *node.UpdatedAt, 0
-		}
-		if host := p.hostOf(node); host != nil && p.mayDiffer(host, node) {
-			changed = append(changed, host)
+		if host := hostOf[node.UUID]; host != nil {
+			nodeOf[node.UUID] = node
+			hosts = append(hosts, *host)
 		}
 	}
-	if len(changed) > maxSingles+len(p.c.informer.GetStore().ListKeys())/30 {
-		if err := p.sweep(ctx); err != nil {
-			return err
-		}
-		p.updatedAt = latest
-		return nil
+	err = p.c.refresher.recordMany(ctx, hosts, func(host *metal3.BareMetalHost) *ironic.Node { return nodeOf[host.Status.Provisioning.ID] })
+	if err != nil {
+		return err // these nodes are looked at again
 	}
-	errs := make([]error, len(changed))
-	workqueue.ParallelizeUntil(ctx, maxSingles, len(changed), func(i int) {
-		errs[i] = p.c.refresher.ObserveHost(ctx, changed[i].Namespace, changed[i].Name)
-	})
-	for _, err := range append(errs, ctx.Err()) {
-		if err != nil {
-			return err // p.updatedAt stays: these nodes are looked at again
-		}
+	p.quiet++
+	if newest.After(p.newest) {
+		p.newest, p.quiet = newest, 0
 	}
-	p.updatedAt = latest
 	return nil
-}
-
-func (p *poller) hostOf(node *ironic.Node) *metal3.BareMetalHost {
-	hosts, err := p.c.informer.GetIndexer().ByIndex(byNodeUUID, node.UUID)
-	if err != nil || len(hosts) == 0 {
-		return nil
-	}
-	return hosts[0].(*metal3.BareMetalHost)
-}
-
-func (p *poller) mayDiffer(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	if !p.updatedAt[node.UUID].Equal(*node.UpdatedAt) {
-		return true
-	}
-	_, changed := Observe(host, Observation{Node: node}, time.Now())
-	return changed
 }
 
 // reportUnreachable has each host say that its status is no longer live. It
