@@ -54,12 +54,16 @@ func (w *world) start(killedAt int) {
 	w.secrets.mu.Lock()
 	w.secrets.fuse = w.fuse
 	w.secrets.mu.Unlock()
-	hosts, client := mortalHosts{w.hosts, w.fuse}, mortalIronic{w.ironic, w.fuse}
+	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, mortalIronic{w.ironic, w.fuse}, ironicsync.Settings{MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+}
+
+// run begins a process between hosts and client, until w.stop is called or ctx ends.
+func (w *world) run(ctx context.Context, cancel func(), hosts ironicsync.Hosts, client ironicsync.Ironic, settings ironicsync.Settings) {
 	refresher := ironicsync.NewRefresher(ctx, hosts, client, clock.RealClock{}, readerWait)
 	controller := ironicsync.NewController(ironicsync.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: ironicsync.NewSecrets(w.secrets.client, w.secrets.metadata),
 		Hardware: w.hardware, Events: w.events,
-	}, ironicsync.Settings{MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+	}, settings)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
@@ -24,19 +23,8 @@ func inFleet(t *testing.T, settings ironicsync.Settings, wrap func(*fakeIronic) 
 		w := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		w.secrets.fuse = &fuse{kill: cancel}
-		client := wrap(w.ironic)
-		refresher := ironicsync.NewRefresher(ctx, w.hosts, client, clock.RealClock{}, readerWait)
-		controller := ironicsync.NewController(ironicsync.Parts{
-			Hosts: w.hosts, Ironic: client, Refresher: refresher, Secrets: ironicsync.NewSecrets(w.secrets.client, w.secrets.metadata),
-			Hardware: w.hardware, Events: w.events,
-		}, settings)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = controller.Run(ctx) // the error of a context that has ended
-			refresher.Wait()
-		}()
-		defer func() { cancel(); <-ended }()
+		w.run(ctx, cancel, w.hosts, wrap(w.ironic), settings)
+		defer func() { w.stop() }()
 		test(t, w)
 	})
 }
