@@ -43,7 +43,7 @@ generate: need-go ## Generate pkg/generated and the zz_generated files anew
 
 .PHONY: test
 test: need-go ## All of it: verify, unit tests, fuzz targets, end-to-end tests on the simulated and on the real Ironic of Debian trixie
-	@hack/test.sh unit e2e ironic-trixie+verify+fuzz
+	@hack/test.sh unit fuzz e2e ironic-trixie+verify
 
 .PHONY: test-unit
 test-unit: need-go ## Tests of the packages, with the race detector
