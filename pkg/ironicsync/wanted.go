@@ -142,7 +142,9 @@ func driverInfoPatches(current, wanted map[string]any, passwordKnown bool) []iro
 		}
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + key, Value: wanted[key]})
 	}
-	// Those that we do not always set. (Without deploy_kernel and the like of ours, the node may have its own.)
+	// Those that we do not always set: what a setting said that is gone must go, too,
+	// also where somebody has set it by hand. (Without deploy_kernel and the like of
+	// ours, the node may have its own.)
 	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id", "external_http_url", "kernel_append_params"}
 	if wanted["deploy_iso"] != nil {
 		stale = append(stale, "deploy_kernel", "deploy_ramdisk") // an ISO is either alone or not used
