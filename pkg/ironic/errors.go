@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
 
 // APIError is an answer of Ironic other than success.
@@ -50,7 +52,8 @@ type UnavailableError struct {
 	// Err is the error behind it; nil where there is none.
 	Err error
 
-	class string // the reason as a metric label
+	// Class is the reason as a label of metrics.
+	Class string
 }
 
 // Error implements error.
@@ -159,9 +162,9 @@ func ReasonOf(err error) string {
 	}
 }
 
-// transportError explains a request that got no answer. The url.Error around
+// NewUnavailableError explains a request that got no answer. The url.Error around
 // it is dropped: it repeats the whole URL.
-func transportError(op string, err error, waited time.Duration) *UnavailableError {
+func NewUnavailableError(op string, err error, waited time.Duration) *UnavailableError {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
@@ -175,52 +178,53 @@ func transportError(op string, err error, waited time.Duration) *UnavailableErro
 	var record tls.RecordHeaderError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		e.class, e.Reason = "timeout", "no answer within "+roundedFor(waited)
+		e.Class, e.Reason = "timeout", "no answer within "+RoundForPeople(waited)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		e.class, e.Reason = "refused", "connection refused"
-	case isReset(err):
-		e.class, e.Reason = "reset", "connection closed before the answer"
+		e.Class, e.Reason = "refused", "connection refused"
+	case IsConnectionReset(err):
+		e.Class, e.Reason = "reset", "connection closed before the answer"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		e.class, e.Reason = "unreachable", "no route to host"
+		e.Class, e.Reason = "unreachable", "no route to host"
 	case errors.As(err, &dns):
-		e.class, e.Reason = "dns", fmt.Sprintf("host name %q cannot be resolved", dns.Name)
+		e.Class, e.Reason = "dns", fmt.Sprintf("host name %q cannot be resolved", dns.Name)
 	case errors.As(err, &cert):
-		e.class, e.Reason = "tls", "certificate not accepted: "+cert.Err.Error()
+		e.Class, e.Reason = "tls", "certificate not accepted: "+cert.Err.Error()
 	case errors.As(err, &alert), errors.As(err, &record):
-		e.class, e.Reason = "tls", "TLS: "+err.Error()
+		e.Class, e.Reason = "tls", "TLS: "+err.Error()
 	default:
-		e.class, e.Reason = "other", err.Error()
+		e.Class, e.Reason = "other", err.Error()
 	}
 	return e
 }
 
-// isReset tells whether the connection broke. Ironic's own server does this to
+// IsConnectionReset tells whether the connection broke. Ironic's own server does this to
 // some of many connections that arrive at once, and when it restarts.
-func isReset(err error) bool {
+func IsConnectionReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-func roundedFor(d time.Duration) string {
+// RoundForPeople rounds a duration to what is worth reading in a message.
+func RoundForPeople(d time.Duration) string {
 	if d < time.Second {
 		return d.Round(10 * time.Millisecond).String()
 	}
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// answerError makes the error of an answer other than success.
-func answerError(op string, status int, body []byte, secrets []string) *APIError {
-	message, foreign := decodeMessage(body)
+// NewAPIError makes the error of an answer other than success.
+func NewAPIError(op string, status int, body []byte, secrets []string) *APIError {
+	message, foreign := DecodeMessage(body)
 	said := slices.DeleteFunc(slices.Clone(phrases), func(phrase string) bool { return !strings.Contains(message, phrase) })
-	return &APIError{Op: op, Status: status, Message: withoutSecrets(message, secrets), said: said, foreign: foreign}
+	return &APIError{Op: op, Status: status, Message: redact.Secrets(message, secrets), said: said, foreign: foreign}
 }
 
-// decodeMessage finds Ironic's own words in an error body, which has one of
+// DecodeMessage finds Ironic's own words in an error body, which has one of
 // three forms: error_message holding the text of a JSON object with
 // faultstring (application) or with title and description (framework, for an
 // unknown URL or version), or an error object (authentication middleware). Some
 // releases send the inner object as an object.
-func decodeMessage(body []byte) (message string, foreign bool) {
+func DecodeMessage(body []byte) (message string, foreign bool) {
 	var outer struct {
 		ErrorMessage json.RawMessage `json:"error_message"`
 		Error        struct {

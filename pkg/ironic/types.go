@@ -1,13 +1,14 @@
-// Package ironic is the one place that talks to OpenStack Ironic. It wraps
-// gophercloud with what the bare metal service needs and gophercloud does not
-// do: field lists, correct paging, bounded connections, readable errors and
-// request metrics.
+// Package ironic has the types of OpenStack Ironic's API: nodes, their states, what
+// is sent to change them, and the errors that Ironic answers with. It has no client,
+// so that what only computes need not know one: that is in pkg/ironic/client.
 package ironic
 
 import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
 
 // ProvisionState is an Ironic node provision state, as the API spells it.
@@ -176,4 +177,14 @@ type Port struct {
 type Inventory struct {
 	Inventory  json.RawMessage `json:"inventory"`
 	PluginData json.RawMessage `json:"plugin_data"`
+}
+
+// MaskPasswords strikes out what is a password by its name in what Ironic says of the node.
+func (n *Node) MaskPasswords() {
+	n.LastError, n.MaintenanceReason = redact.NamedPasswords(n.LastError), redact.NamedPasswords(n.MaintenanceReason)
+}
+
+// RedactPassword takes a password out of the texts that Ironic shows of the node, in any spelling.
+func (n *Node) RedactPassword(password string) {
+	n.LastError, n.MaintenanceReason = redact.Secrets(n.LastError, []string{password}), redact.Secrets(n.MaintenanceReason, []string{password})
 }

@@ -35,7 +35,7 @@ func (r *Refresher) Strike(ctx context.Context, host *metal3.BareMetalHost, node
 		return fmt.Errorf("what it says may hold the password in Secret %q, which cannot be read: %w", name, err)
 	}
 	if _, password, _ := credentialsIn(secret); password != "" {
-		node.Strike(password)
+		node.RedactPassword(password)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
 )
 
@@ -31,7 +32,7 @@ func (s *slowIronic) hang(ctx context.Context, id string) error {
 	if !slow {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, ironic.DefaultTimeout)
+	ctx, cancel := context.WithTimeout(ctx, client.DefaultTimeout)
 	defer cancel()
 	<-ctx.Done()
 	return &ironic.UnavailableError{Op: "test", Reason: "no answer in time", Err: ctx.Err()}

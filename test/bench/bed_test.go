@@ -17,7 +17,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -55,7 +55,7 @@ func hostName(i int) string { return fmt.Sprintf("host-%05d", i) }
 
 func newBed(ctx context.Context, hosts int) (*bed, error) {
 	b := &bed{raw: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-		MaxConnsPerHost: ironic.DefaultReadConnections, MaxIdleConnsPerHost: ironic.DefaultReadConnections,
+		MaxConnsPerHost: client.DefaultReadConnections, MaxIdleConnsPerHost: client.DefaultReadConnections,
 	}}}
 	err := b.start(ctx, hosts)
 	if err != nil {
@@ -74,14 +74,14 @@ func (b *bed) start(ctx context.Context, hosts int) (err error) {
 	if err := b.createNodes(ctx, hosts); err != nil {
 		return err
 	}
-	b.getNode, err = recordRequests(b.endpoint, func(c *ironic.Client) error {
+	b.getNode, err = recordRequests(b.endpoint, func(c *client.Client) error {
 		_, err := c.GetNode(ctx, b.nodes[0])
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	b.listNodes, err = recordRequests(b.endpoint, func(c *ironic.Client) error {
+	b.listNodes, err = recordRequests(b.endpoint, func(c *client.Client) error {
 		nodes, err := c.ListNodes(ctx)
 		if err == nil && len(nodes) != hosts {
 			err = fmt.Errorf("Ironic lists %d nodes, want %d", len(nodes), hosts)

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 )
 
 // samples are the times that one thing took.
@@ -59,7 +59,7 @@ type rawRequest struct{ uri, version string }
 
 // recordRequests notes the requests for nodes that call makes, so that the same
 // ones can be made past all our code.
-func recordRequests(endpoint string, call func(*ironic.Client) error) ([]rawRequest, error) {
+func recordRequests(endpoint string, call func(*client.Client) error) ([]rawRequest, error) {
 	target, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func recordRequests(endpoint string, call func(*ironic.Client) error) ([]rawRequ
 		proxy.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	client, err := ironic.New(ironic.Config{Endpoint: server.URL})
+	client, err := client.New(client.Config{Endpoint: server.URL})
 	if err != nil {
 		return nil, err
 	}

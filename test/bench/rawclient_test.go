@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
@@ -48,11 +48,11 @@ const rawFields = "fields=uuid,provision_state,reservation,last_error"
 func (f *fleet) byClient(ctx context.Context) (progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	const connections = ironic.DefaultReadConnections + ironic.DefaultWriteConnections
+	const connections = client.DefaultReadConnections + client.DefaultWriteConnections
 	transport := &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}
 	defer transport.CloseIdleConnections()
 	// The server negotiates the version; what it settles on is used here.
-	requests, err := recordRequests(f.ironic.Endpoint, func(c *ironic.Client) error {
+	requests, err := recordRequests(f.ironic.Endpoint, func(c *client.Client) error {
 		_, err := c.ListNodes(ctx)
 		return err
 	})

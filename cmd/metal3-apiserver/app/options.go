@@ -19,7 +19,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 	// DataDir is where the embedded etcd keeps its data; it is started when no
 	// --etcd-servers are given.
 	DataDir string
-	Ironic  ironic.Config
+	Ironic  client.Config
 	// Settings are the operator's choices for all hosts.
 	Settings ironicsync.Settings
 	// ReadTimeout is how long a read waits for Ironic.
@@ -61,7 +61,7 @@ func NewOptions() *Options {
 			ResourceName:      "metal3-apiserver",
 			ResourceNamespace: "metal3-system",
 		},
-		Ironic:      ironic.Config{Endpoint: os.Getenv("IRONIC_ENDPOINT")},
+		Ironic:      client.Config{Endpoint: os.Getenv("IRONIC_ENDPOINT")},
 		Settings:    defaultSettings(),
 		ReadTimeout: defaultReadTimeout,
 	}
@@ -130,9 +130,9 @@ func (o *Options) addIronicFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.KeyFile, "ironic-key-file", c.KeyFile, "File with the key of --ironic-cert-file (env IRONIC_CLIENT_PRIVATE_KEY_FILE).")
 	fs.BoolVar(&c.Insecure, "ironic-insecure", c.Insecure,
 		"Do not verify Ironic's certificate (env IRONIC_INSECURE). Anybody on the way can then read the credentials of all BMCs.")
-	fs.DurationVar(&c.Timeout, "ironic-timeout", ironic.DefaultTimeout, "Limit of one request to Ironic (env IRONIC_CLIENT_TIMEOUT).")
-	fs.IntVar(&c.ReadConnections, "ironic-read-connections", ironic.DefaultReadConnections, "How many reads Ironic sees at a time.")
-	fs.IntVar(&c.WriteConnections, "ironic-write-connections", ironic.DefaultWriteConnections, "How many writes Ironic sees at a time.")
+	fs.DurationVar(&c.Timeout, "ironic-timeout", client.DefaultTimeout, "Limit of one request to Ironic (env IRONIC_CLIENT_TIMEOUT).")
+	fs.IntVar(&c.ReadConnections, "ironic-read-connections", client.DefaultReadConnections, "How many reads Ironic sees at a time.")
+	fs.IntVar(&c.WriteConnections, "ironic-write-connections", client.DefaultWriteConnections, "How many writes Ironic sees at a time.")
 	fs.DurationVar(&o.Settings.PollInterval, "ironic-poll-interval", o.Settings.PollInterval,
 		"How often the leader looks for changes in Ironic, for those who watch while nobody reads. Three times as often while Ironic is at work on a host.")
 	fs.DurationVar(&o.ReadTimeout, "ironic-read-timeout", o.ReadTimeout,

@@ -27,7 +27,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
@@ -100,7 +100,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	client, err := ironic.New(o.Ironic)
+	client, err := client.New(o.Ironic)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
@@ -196,11 +196,11 @@ func authRoot(t *testing.T, files ...string) string {
 
 func TestIronicFromEnvironment(t *testing.T) {
 	both, one := authRoot(t, "username", "password"), authRoot(t, "username")
-	base := ironic.Config{
-		Endpoint: "http://ironic:6385", Timeout: ironic.DefaultTimeout,
-		ReadConnections: ironic.DefaultReadConnections, WriteConnections: ironic.DefaultWriteConnections,
+	base := client.Config{
+		Endpoint: "http://ironic:6385", Timeout: client.DefaultTimeout,
+		ReadConnections: client.DefaultReadConnections, WriteConnections: client.DefaultWriteConnections,
 	}
-	with := func(change func(*ironic.Config)) ironic.Config {
+	with := func(change func(*client.Config)) client.Config {
 		c := base
 		change(&c)
 		return c
@@ -208,7 +208,7 @@ func TestIronicFromEnvironment(t *testing.T) {
 	for name, tt := range map[string]struct {
 		variables map[string]string
 		args      []string
-		want      ironic.Config
+		want      client.Config
 		says      string
 	}{
 		"nothing": {want: base},
@@ -217,40 +217,40 @@ func TestIronicFromEnvironment(t *testing.T) {
 				"IRONIC_CACERT_FILE": "/ca", "IRONIC_CLIENT_CERT_FILE": "/cert", "IRONIC_CLIENT_PRIVATE_KEY_FILE": "/key", "IRONIC_CLIENT_TIMEOUT": "5s",
 				"IRONIC_INSECURE": "False",
 			},
-			want: with(func(c *ironic.Config) {
+			want: with(func(c *client.Config) {
 				c.CAFile, c.CertFile, c.KeyFile, c.Timeout = "/ca", "/cert", "/key", 5*time.Second
 			}),
 		},
 		"flags win": {
 			variables: map[string]string{"IRONIC_CACERT_FILE": "/ca", "IRONIC_CLIENT_TIMEOUT": "5s"},
 			args:      []string{"--ironic-ca-file=/other", "--ironic-timeout=6s"},
-			want:      with(func(c *ironic.Config) { c.CAFile, c.Timeout = "/other", 6*time.Second }),
+			want:      with(func(c *client.Config) { c.CAFile, c.Timeout = "/other", 6*time.Second }),
 		},
 		"insecure with an authority": {
 			variables: map[string]string{"IRONIC_CACERT_FILE": "/ca", "IRONIC_INSECURE": "True"},
-			want:      with(func(c *ironic.Config) { c.Insecure = true }),
+			want:      with(func(c *client.Config) { c.Insecure = true }),
 		},
 		"insecure against an authority": {
 			variables: map[string]string{"IRONIC_CACERT_FILE": "/ca"}, args: []string{"--ironic-insecure"},
-			want: with(func(c *ironic.Config) { c.Insecure = true }),
+			want: with(func(c *client.Config) { c.Insecure = true }),
 		},
 		"authority against insecure": {
 			variables: map[string]string{"IRONIC_INSECURE": "true"}, args: []string{"--ironic-ca-file=/ca"},
-			want: with(func(c *ironic.Config) { c.CAFile = "/ca" }),
+			want: with(func(c *client.Config) { c.CAFile = "/ca" }),
 		},
 		"credentials": {
 			variables: map[string]string{"METAL3_AUTH_ROOT_DIR": both},
-			want: with(func(c *ironic.Config) {
+			want: with(func(c *client.Config) {
 				c.UsernameFile, c.PasswordFile = filepath.Join(both, "ironic", "username"), filepath.Join(both, "ironic", "password")
 			}),
 		},
 		"credentials by flag": {
 			variables: map[string]string{"METAL3_AUTH_ROOT_DIR": both}, args: []string{"--ironic-username-file=/u", "--ironic-password-file=/p"},
-			want: with(func(c *ironic.Config) { c.UsernameFile, c.PasswordFile = "/u", "/p" }),
+			want: with(func(c *client.Config) { c.UsernameFile, c.PasswordFile = "/u", "/p" }),
 		},
 		"Keystone": {
 			variables: map[string]string{"METAL3_AUTH_ROOT_DIR": both}, args: []string{"--ironic-cloud=metal3"},
-			want: with(func(c *ironic.Config) { c.Cloud = "metal3" }),
+			want: with(func(c *client.Config) { c.Cloud = "metal3" }),
 		},
 		"half of the credentials": {variables: map[string]string{"METAL3_AUTH_ROOT_DIR": one}, says: "METAL3_AUTH_ROOT_DIR: of "},
 		"half of a certificate":   {variables: map[string]string{"IRONIC_CLIENT_CERT_FILE": "/cert"}, says: "together"},

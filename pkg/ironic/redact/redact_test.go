@@ -1,4 +1,4 @@
-package ironic
+package redact
 
 import (
 	"encoding/json"
@@ -18,8 +18,8 @@ func TestWithoutSecrets(t *testing.T) {
 		"Python":       `invalid: {'x': 'Ab"c<d\'e\\f%g'}`,
 		"URL":          "GET http://bmc/login?p=" + url.QueryEscape(password),
 	} {
-		got := withoutSecrets(message, []string{password})
-		if strings.Contains(got, "c<d") || strings.Contains(got, "Ab") || !strings.Contains(got, struck) {
+		got := Secrets(message, []string{password})
+		if strings.Contains(got, "c<d") || strings.Contains(got, "Ab") || !strings.Contains(got, redacted) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -28,17 +28,17 @@ func TestWithoutSecrets(t *testing.T) {
 // Ironic may quote the middle of a long text.
 func TestWithoutPartsOfSecrets(t *testing.T) {
 	userData := "#cloud-config\nchpasswd: {list: ['root:correct-horse-battery-staple']}\n"
-	got := withoutSecrets("Node worker-0: cannot parse ...oot:correct-horse-battery-sta...", []string{userData})
-	if want := "Node worker-0: cannot parse ..." + struck + "..."; got != want {
+	got := Secrets("Node worker-0: cannot parse ...oot:correct-horse-battery-sta...", []string{userData})
+	if want := "Node worker-0: cannot parse ..." + redacted + "..."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := withoutSecrets(strings.Repeat("x", 1<<20), nil); len(got) > longestMessage+len("...") {
+	if got := Secrets(strings.Repeat("x", 1<<20), nil); len(got) > longestMessage+len("...") {
 		t.Errorf("a message of %d bytes", len(got))
 	}
 }
 
 func TestMaskPasswords(t *testing.T) {
-	const masked = struck
+	const masked = redacted
 	for text, want := range map[string]string{
 		"": "",
 		"Failed to get power state for node x. Error: refused":                  "Failed to get power state for node x. Error: refused",
@@ -54,17 +54,9 @@ func TestMaskPasswords(t *testing.T) {
 		"download of oci://registry:5000/linux@sha256:0d5e failed":              "download of oci://registry:5000/linux@sha256:0d5e failed",
 		"download of oci://user:hunter2@registry:5000/linux@sha256:0d5e failed": "download of oci://" + masked + "@sha256:0d5e failed",
 	} {
-		if got := maskPasswords(text); got != want {
+		if got := NamedPasswords(text); got != want {
 			t.Errorf("%s\n got %s\nwant %s", text, got, want)
 		}
-	}
-}
-
-// Decisions hang on what Ironic said, not on what is left of it.
-func TestStruckWordsAreStillUnderstood(t *testing.T) {
-	body := `{"error_message": "{\"faultstring\": \"Node x is locked by host y, please retry\"}"}`
-	if err := answerError("update", 409, []byte(body), []string{"host"}); !IsLocked(err) || strings.Contains(err.Error(), "host") {
-		t.Errorf("%v, locked: %t", err, IsLocked(err))
 	}
 }
 
@@ -73,18 +65,10 @@ func TestContentsOf(t *testing.T) {
 		"user_data": "#cloud-config", "meta_data": map[string]any{"name": "a-long-name-of-a-host", "note": "a secret"},
 		"network_data": map[string]any{"links": []any{map[string]any{"type": "phy", "secret": json.Number("1234567890")}}},
 	}
-	found := strings.Join(contentsOf(drive), "|")
+	found := strings.Join(TextsOf(drive), "|")
 	for want, in := range map[string]bool{"#cloud-config": true, "a secret": true, "1234567890": true, "phy": false, "a-long-name": false} {
 		if strings.Contains(found, want) != in {
 			t.Errorf("%q in %q: want %t", want, found, in)
-		}
-	}
-}
-
-func TestIsAnothers(t *testing.T) {
-	for name, want := range map[string]bool{"": false, "host-0": false, "other": false, "metal~host-0": false, "metal~host-1": true, "other~host-0": true} {
-		if got := (&Node{Name: name}).IsAnothers("metal", "host-0"); got != want {
-			t.Errorf("node %q: %t, want %t", name, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // Version is a microversion of Ironic's API.
@@ -76,15 +78,15 @@ func (c *Client) negotiated(ctx context.Context, sc *gophercloud.ServiceClient, 
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)); err != nil {
-		return Version{}, transportError(op, err, time.Since(start))
+		return Version{}, ironic.NewUnavailableError(op, err, time.Since(start))
 	}
 	offered, err := parseVersion(resp.Header.Get(maxVersionHeader))
 	if err != nil {
-		return Version{}, &UnavailableError{Op: op, class: "not_ironic",
+		return Version{}, &ironic.UnavailableError{Op: op, Class: "not_ironic",
 			Reason: fmt.Sprintf("the answer from %s is not Ironic's: it has no %s header", sc.ResourceBaseURL(), maxVersionHeader)}
 	}
 	if !offered.atLeast(oldestMinor) {
-		return Version{}, &UnavailableError{Op: op, class: "version",
+		return Version{}, &ironic.UnavailableError{Op: op, Class: "version",
 			Reason: fmt.Sprintf("Ironic at %s offers API %s at most, 1.%d (Ironic 21.4, release 2023.1) or later is needed",
 				sc.ResourceBaseURL(), offered, oldestMinor)}
 	}

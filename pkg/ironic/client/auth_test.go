@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // basicAuth guards as Ironic's http_basic does: below /v1/, not /v1 itself.
@@ -42,7 +44,7 @@ func TestBasicAuthRotates(t *testing.T) {
 	}
 	password = "second"
 	_, err := c.GetNode(ctx, "a")
-	if !IsUnavailable(err) || ReasonOf(err) != "credentials refused (HTTP 401)" {
+	if !ironic.IsUnavailable(err) || ironic.ReasonOf(err) != "credentials refused (HTTP 401)" {
 		t.Errorf("with the old password: %v", err)
 	}
 	if strings.Contains(err.Error(), "first") {
@@ -52,7 +54,7 @@ func TestBasicAuthRotates(t *testing.T) {
 	if _, err := c.GetNode(ctx, "a"); err != nil {
 		t.Errorf("with the new password: %v", err)
 	}
-	if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+	if err := c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Errorf("write with the new password: %v", err)
 	}
 	// A file that cannot be read for a moment changes nothing.
@@ -73,7 +75,7 @@ func TestBasicAuthRotatesDuringRequest(t *testing.T) {
 		return "admin", "second"
 	}, answer(202, "")))
 	c := f.client(func(cfg *Config) { cfg.UsernameFile, cfg.PasswordFile = userFile, passwordFile })
-	if err := c.SetPowerState(t.Context(), "a", TargetPowerOn, 0); err != nil {
+	if err := c.SetPowerState(t.Context(), "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -208,7 +210,7 @@ func TestKeystone(t *testing.T) {
 				t.Errorf("%d logins, want one for all", k.logins)
 			}
 			k.set(func() { k.token = "expired" })
-			if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+			if err := c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
 				t.Errorf("after the token expired: %v", err)
 			}
 			if k.logins != 2 {
@@ -227,12 +229,12 @@ func TestKeystoneFailures(t *testing.T) {
 	c := newClient(t, Config{Cloud: "metal"})
 	ctx := within(t, time.Minute)
 	_, err := c.GetNode(ctx, "a")
-	if want := "Keystone answered HTTP 401: The request you have made requires authentication."; !IsUnavailable(err) || ReasonOf(err) != want {
+	if want := "Keystone answered HTTP 401: The request you have made requires authentication."; !ironic.IsUnavailable(err) || ironic.ReasonOf(err) != want {
 		t.Errorf("wrong password: %v, want %s", err, want)
 	}
 	k.writeCloud(t, path, "s3cret")
 	_, err = c.GetNode(ctx, "a")
-	if !IsUnavailable(err) || !strings.Contains(ReasonOf(err), "no baremetal endpoint") {
+	if !ironic.IsUnavailable(err) || !strings.Contains(ironic.ReasonOf(err), "no baremetal endpoint") {
 		t.Errorf("Ironic not in the catalog: %v", err)
 	}
 	// The catalog is that of the token: a new login sees the new one.
@@ -270,7 +272,7 @@ func TestKeystoneHangs(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			if _, err := c.GetNode(ctx, "a"); !IsUnavailable(err) {
+			if _, err := c.GetNode(ctx, "a"); !ironic.IsUnavailable(err) {
 				t.Errorf("got %v", err)
 			}
 		})

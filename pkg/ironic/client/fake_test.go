@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"

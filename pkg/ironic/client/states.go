@@ -1,53 +1,32 @@
-package ironic
+package client
 
 import (
 	"context"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
-
-// ProvisionOptions is what goes with some provision verbs.
-type ProvisionOptions struct {
-	// ConfigDrive goes with active and rebuild: an object with user_data,
-	// meta_data and network_data, or a base64 string.
-	ConfigDrive any `json:"configdrive,omitempty"`
-	// CleanSteps are required for clean.
-	CleanSteps []StepRequest `json:"clean_steps,omitempty"`
-	// DeploySteps go with active and rebuild.
-	DeploySteps []StepRequest `json:"deploy_steps,omitempty"`
-	// ServiceSteps are required for service (API 1.87).
-	ServiceSteps []StepRequest `json:"service_steps,omitempty"`
-	// DisableRamdisk goes with clean: no ramdisk is booted.
-	DisableRamdisk bool `json:"disable_ramdisk,omitempty"`
-}
-
-// StepRequest is a clean, deploy or service step to be executed.
-type StepRequest struct {
-	Interface string         `json:"interface"`
-	Step      string         `json:"step"`
-	Args      map[string]any `json:"args,omitzero"` // Ironic wants it in deploy steps, if only empty
-	// Priority is required for deploy steps.
-	Priority *int `json:"priority,omitempty"`
-}
 
 // SetProvisionState asks for a change of the provision state. Success says that
 // Ironic has begun: the outcome shows in the node.
-func (c *Client) SetProvisionState(ctx context.Context, idOrName string, target ProvisionTarget, options ProvisionOptions) error {
+func (c *Client) SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
 	body := struct {
-		Target ProvisionTarget `json:"target"`
-		ProvisionOptions
+		Target ironic.ProvisionTarget `json:"target"`
+		ironic.ProvisionOptions
 	}{target, options}
-	return c.put(ctx, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, contentsOf(options.ConfigDrive)...)
+	return c.put(ctx, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, redact.TextsOf(options.ConfigDrive)...)
 }
 
 // SetPowerState asks for a change of power. Success says that Ironic has begun:
 // the outcome shows in the node. Timeout is how long Ironic may wait for the
 // machine; 0 means Ironic's own default.
-func (c *Client) SetPowerState(ctx context.Context, idOrName string, target PowerTarget, timeout time.Duration) error {
+func (c *Client) SetPowerState(ctx context.Context, idOrName string, target ironic.PowerTarget, timeout time.Duration) error {
 	body := struct {
-		Target  PowerTarget `json:"target"`
-		Timeout int         `json:"timeout,omitempty"`
+		Target  ironic.PowerTarget `json:"target"`
+		Timeout int                `json:"timeout,omitempty"`
 	}{target, 0}
 	if timeout > 0 {
 		body.Timeout = max(int(timeout.Round(time.Second)/time.Second), 1) // Ironic wants whole seconds, at least 1.

@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"k8s.io/klog/v2"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // authenticator makes the gophercloud client that carries the credentials.
@@ -248,13 +250,13 @@ func (k *keystone) renew(_ context.Context, refused *gophercloud.ServiceClient) 
 func authError(op string, err error, waited time.Duration) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
-		message, _ := decodeMessage(answer.Body)
-		return &UnavailableError{Op: op, class: "auth",
+		message, _ := ironic.DecodeMessage(answer.Body)
+		return &ironic.UnavailableError{Op: op, Class: "auth",
 			Reason: strings.TrimSuffix(fmt.Sprintf("Keystone answered HTTP %d: %s", answer.Actual, message), ": ")}
 	}
 	var endpoint *gophercloud.ErrEndpointNotFound
 	if errors.As(err, &endpoint) {
-		return &UnavailableError{Op: op, class: "auth", Reason: "the service catalog of Keystone has no baremetal endpoint for this region and interface"}
+		return &ironic.UnavailableError{Op: op, Class: "auth", Reason: "the service catalog of Keystone has no baremetal endpoint for this region and interface"}
 	}
-	return transportError(op, err, waited)
+	return ironic.NewUnavailableError(op, err, waited)
 }

@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -6,27 +6,21 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// PortFilter selects ports; what is empty does not count.
-type PortFilter struct {
-	// Node is the UUID or name of a node.
-	Node string
-	// Address is a MAC address, in any case.
-	Address string
-}
-
 // ListPorts reads the ports that match, in pages.
-func (c *Client) ListPorts(ctx context.Context, filter PortFilter) ([]Port, error) {
-	var ports []Port
+func (c *Client) ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error) {
+	var ports []ironic.Port
 	for restarts := 0; ; {
 		marker := ""
 		if len(ports) > 0 {
 			marker = ports[len(ports)-1].UUID
 		}
 		var page struct {
-			Ports []Port `json:"ports"`
-			Next  string `json:"next"`
+			Ports []ironic.Port `json:"ports"`
+			Next  string        `json:"next"`
 		}
 		err := c.do(ctx, request{
 			op: "ListPorts", text: "list ports", method: http.MethodGet, path: "ports",
@@ -46,7 +40,7 @@ func (c *Client) ListPorts(ctx context.Context, filter PortFilter) ([]Port, erro
 			},
 			into: &page,
 		})
-		if marker != "" && IsNotFound(err) && restarts < listRestarts {
+		if marker != "" && ironic.IsNotFound(err) && restarts < listRestarts {
 			restarts++
 			ports = nil
 			continue
@@ -63,13 +57,13 @@ func (c *Client) ListPorts(ctx context.Context, filter PortFilter) ([]Port, erro
 
 // CreatePort makes a port of a node. A MAC address that any port has already is
 // refused as a duplicate.
-func (c *Client) CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*Port, error) {
+func (c *Client) CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error) {
 	body := struct {
 		NodeUUID   string `json:"node_uuid"`
 		Address    string `json:"address"`
 		PXEEnabled bool   `json:"pxe_enabled"`
 	}{nodeUUID, strings.ToLower(mac), pxeEnabled}
-	port := &Port{}
+	port := &ironic.Port{}
 	err := c.do(ctx, request{
 		op: "CreatePort", text: "create port " + body.Address + " of node " + nodeUUID, method: http.MethodPost, path: "ports",
 		build: func(Version) (url.Values, any, error) { return nil, body, nil },

@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // A burst of readers costs Ironic no more connections than allowed.
@@ -41,7 +43,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+			if err := c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
 				t.Error(err)
 			}
 		})
@@ -85,13 +87,13 @@ func TestSlowWritesDoNotHoldUpReads(t *testing.T) {
 	// A third write waits, as long as its caller does.
 	const patience = 50 * time.Millisecond
 	err := c.DeleteNode(within(t, patience), "a")
-	waited, ok := strings.CutPrefix(ReasonOf(err), "all 2 connections busy for ")
-	if d, parseErr := time.ParseDuration(waited); !IsUnavailable(err) || !ok || parseErr != nil || d < patience {
+	waited, ok := strings.CutPrefix(ironic.ReasonOf(err), "all 2 connections busy for ")
+	if d, parseErr := time.ParseDuration(waited); !ironic.IsUnavailable(err) || !ok || parseErr != nil || d < patience {
 		t.Errorf("third write: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := c.DeleteNode(cancelled, "a"); !errors.Is(err, context.Canceled) || IsUnavailable(err) {
+	if err := c.DeleteNode(cancelled, "a"); !errors.Is(err, context.Canceled) || ironic.IsUnavailable(err) {
 		t.Errorf("cancelled while waiting: %v", err)
 	}
 	close(release)
@@ -110,7 +112,7 @@ func hangUp(t *testing.T, w http.ResponseWriter) {
 
 func TestRetries(t *testing.T) {
 	read := func(ctx context.Context, c *Client) error { _, err := c.GetNode(ctx, "a"); return err }
-	write := func(ctx context.Context, c *Client) error { return c.SetPowerState(ctx, "a", TargetPowerOn, 0) }
+	write := func(ctx context.Context, c *Client) error { return c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0) }
 	noWorker := fault("Requested action cannot be performed due to lack of free conductor workers.")
 	for name, test := range map[string]struct {
 		do       func(context.Context, *Client) error
@@ -144,7 +146,7 @@ func TestRetries(t *testing.T) {
 			if (err == nil) != test.ok || attempts.Load() != test.attempts {
 				t.Errorf("%d attempts, error %v; want %d, success %v", attempts.Load(), err, test.attempts, test.ok)
 			}
-			if err != nil && !IsUnavailable(err) && !IsLocked(err) {
+			if err != nil && !ironic.IsUnavailable(err) && !ironic.IsLocked(err) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -161,7 +163,7 @@ func TestRetriesEndInTime(t *testing.T) {
 	f := newFake(t, newestMinor, func(w http.ResponseWriter, _ *http.Request) { hangUp(t, w) })
 	start := time.Now()
 	_, err := f.client().GetNode(within(t, 45*time.Millisecond), "a")
-	if took := time.Since(start); took > time.Second || !IsUnavailable(err) {
+	if took := time.Since(start); took > time.Second || !ironic.IsUnavailable(err) {
 		t.Errorf("took %v, error %v", took, err)
 	}
 }
@@ -175,7 +177,7 @@ func TestIronicComesLater(t *testing.T) {
 	address := listener.Addr().String()
 	listener.Close()
 	c := newClient(t, Config{Endpoint: "http://" + address})
-	if _, err := c.GetNode(t.Context(), "a"); ReasonOf(err) != "connection refused" {
+	if _, err := c.GetNode(t.Context(), "a"); ironic.ReasonOf(err) != "connection refused" {
 		t.Fatalf("got %v", err)
 	}
 	if listener, err = net.Listen("tcp", address); err != nil {

@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -7,62 +7,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
-
-// NodeCreate is a node to be made. UUID and Name are chosen by the caller, so
-// that a repeated request is refused as a duplicate.
-type NodeCreate struct {
-	UUID       string         `json:"uuid,omitempty"`
-	Name       string         `json:"name,omitempty"`
-	Driver     string         `json:"driver"`
-	DriverInfo map[string]any `json:"driver_info,omitempty"`
-
-	BIOSInterface       string `json:"bios_interface,omitempty"`
-	BootInterface       string `json:"boot_interface,omitempty"`
-	DeployInterface     string `json:"deploy_interface,omitempty"`
-	FirmwareInterface   string `json:"firmware_interface,omitempty"` // left out below API 1.86
-	InspectInterface    string `json:"inspect_interface,omitempty"`
-	ManagementInterface string `json:"management_interface,omitempty"`
-	NetworkInterface    string `json:"network_interface,omitempty"`
-	PowerInterface      string `json:"power_interface,omitempty"`
-	RAIDInterface       string `json:"raid_interface,omitempty"`
-	VendorInterface     string `json:"vendor_interface,omitempty"`
-
-	Properties     map[string]any `json:"properties,omitempty"`
-	Extra          map[string]any `json:"extra,omitempty"`
-	ResourceClass  string         `json:"resource_class,omitempty"`
-	ConductorGroup string         `json:"conductor_group,omitempty"`
-	AutomatedClean *bool          `json:"automated_clean,omitempty"`
-	NetworkData    map[string]any `json:"network_data,omitempty"`
-	InstanceUUID   string         `json:"instance_uuid,omitempty"`
-	InstanceInfo   map[string]any `json:"instance_info,omitempty"`
-	// DisablePowerOff needs API 1.95; true is refused below it.
-	DisablePowerOff *bool `json:"disable_power_off,omitempty"`
-}
-
-// PatchOp is an operation of a JSON patch; Ironic knows no "test".
-type PatchOp string
-
-// The operations that Ironic knows.
-const (
-	PatchAdd     PatchOp = "add"
-	PatchReplace PatchOp = "replace"
-	PatchRemove  PatchOp = "remove"
-)
-
-// Patch is one step of a JSON patch. Below API 1.98 each part of the path must
-// be made of letters, digits, "_" and "-": put other keys into a whole object.
-type Patch struct {
-	Op    PatchOp
-	Path  string
-	Value any // null is sent for nil, except with PatchRemove
-}
 
 // CreateNode makes a node.
-func (c *Client) CreateNode(ctx context.Context, create NodeCreate) (*Node, error) {
+func (c *Client) CreateNode(ctx context.Context, create ironic.NodeCreate) (*ironic.Node, error) {
 	r := request{
 		op: "CreateNode", text: "create node " + firstOf(create.Name, create.UUID), method: http.MethodPost, path: "nodes",
-		secrets: slices.Concat(secretsIn(create.DriverInfo), secretsIn(create.InstanceInfo), contentsOf(create.NetworkData)),
+		secrets: slices.Concat(redact.SecretsIn(create.DriverInfo), redact.SecretsIn(create.InstanceInfo), redact.TextsOf(create.NetworkData)),
 	}
 	r.build = func(v Version) (url.Values, any, error) {
 		body := create
@@ -83,7 +37,7 @@ func (c *Client) CreateNode(ctx context.Context, create NodeCreate) (*Node, erro
 // UpdateNode changes a node and returns it as it is then. Changing the driver
 // sets the interfaces back to the new driver's defaults, except those that are
 // in the same patch.
-func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []Patch) (*Node, error) {
+func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []ironic.Patch) (*ironic.Node, error) {
 	if idOrName == "" {
 		return nil, errEmptyID
 	}
@@ -92,7 +46,7 @@ func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []Patc
 	var secrets []string
 	for _, p := range patches {
 		step := map[string]any{"op": p.Op, "path": p.Path}
-		if p.Op != PatchRemove {
+		if p.Op != ironic.PatchRemove {
 			step["value"] = p.Value
 		}
 		steps = append(steps, step)
@@ -114,15 +68,15 @@ func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []Patc
 }
 
 // secretsOf returns what must not be shown of a step of a patch.
-func secretsOf(p Patch) []string {
+func secretsOf(p ironic.Patch) []string {
 	part, key, _ := strings.Cut(strings.TrimPrefix(p.Path, "/"), "/")
 	switch info, whole := p.Value.(map[string]any); {
 	case part == "network_data":
-		return contentsOf(p.Value)
+		return redact.TextsOf(p.Value)
 	case whole:
-		return secretsIn(info)
+		return redact.SecretsIn(info)
 	default:
-		return secretsIn(map[string]any{key: p.Value})
+		return redact.SecretsIn(map[string]any{key: p.Value})
 	}
 }
 
@@ -131,13 +85,13 @@ func secretsOf(p Patch) []string {
 // API. A parent is switched together with its child, so each power action would
 // fail with the node locked by itself, unless the child has a power supply of
 // its own; without a parent the entry means nothing.
-var ownPowerSupply = map[string]any{"op": PatchAdd, "path": "/driver_info/has_dedicated_power_supply", "value": true}
+var ownPowerSupply = map[string]any{"op": ironic.PatchAdd, "path": "/driver_info/has_dedicated_power_supply", "value": true}
 
 // minorPatchMended is the first microversion known to be without that.
 const minorPatchMended = 115
 
-func (c *Client) writeNode(ctx context.Context, r request) (*Node, error) {
-	node := &Node{}
+func (c *Client) writeNode(ctx context.Context, r request) (*ironic.Node, error) {
+	node := &ironic.Node{}
 	r.into = node
 	if err := c.do(ctx, r); err != nil {
 		return nil, err
@@ -158,7 +112,7 @@ func (c *Client) DeleteNode(ctx context.Context, idOrName string) error {
 
 // needsVersion refuses a wish that this Ironic cannot fulfil.
 func needsVersion(op, what string, minor int, v Version) error {
-	return &APIError{Op: op, Status: http.StatusBadRequest,
+	return &ironic.APIError{Op: op, Status: http.StatusBadRequest,
 		Message: fmt.Sprintf("%s needs Ironic API 1.%d, this Ironic offers %s", what, minor, v)}
 }
 

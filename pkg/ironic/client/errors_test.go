@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // The bodies are those of Ironic 29.0.
@@ -99,14 +101,14 @@ func TestAnswers(t *testing.T) {
 			}
 			// Callers wrap.
 			wrapped := fmt.Errorf("host default/a: %w", err)
-			got := is{IsNotFound(wrapped), IsConflict(wrapped), IsLocked(wrapped), IsDuplicate(wrapped), IsBadRequest(wrapped), IsUnavailable(wrapped)}
+			got := is{ironic.IsNotFound(wrapped), ironic.IsConflict(wrapped), ironic.IsLocked(wrapped), ironic.IsDuplicate(wrapped), ironic.IsBadRequest(wrapped), ironic.IsUnavailable(wrapped)}
 			if got != test.is {
 				t.Errorf("%v: is %+v, want %+v", err, got, test.is)
 			}
-			if !strings.HasPrefix(ReasonOf(wrapped), test.reason) {
-				t.Errorf("reason %q, want %q", ReasonOf(wrapped), test.reason)
+			if !strings.HasPrefix(ironic.ReasonOf(wrapped), test.reason) {
+				t.Errorf("reason %q, want %q", ironic.ReasonOf(wrapped), test.reason)
 			}
-			var api *APIError
+			var api *ironic.APIError
 			if test.message != "" && (!errors.As(wrapped, &api) || api.Message != test.message || api.Status != test.status) {
 				t.Errorf("got %#v, want status %d and message %q", api, test.status, test.message)
 			}
@@ -115,10 +117,10 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
-	if got := (&APIError{Status: 404}); !IsNotFound(got) || IsUnavailable(got) {
+	if got := (&ironic.APIError{Status: 404}); !ironic.IsNotFound(got) || ironic.IsUnavailable(got) {
 		t.Error("an APIError made elsewhere must be what its status says")
 	}
-	for _, ok := range []bool{IsNotFound(nil), IsUnavailable(nil), IsLocked(nil), ReasonOf(nil) != ""} {
+	for _, ok := range []bool{ironic.IsNotFound(nil), ironic.IsUnavailable(nil), ironic.IsLocked(nil), ironic.ReasonOf(nil) != ""} {
 		if ok {
 			t.Error("nil is no error")
 		}
@@ -154,10 +156,10 @@ func TestNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, test.config)
 			_, err := c.GetNode(within(t, test.limit), "a")
-			if !IsUnavailable(err) {
+			if !ironic.IsUnavailable(err) {
 				t.Fatalf("got %v, want unavailable", err)
 			}
-			if reason := ReasonOf(err); !strings.HasPrefix(reason, test.want) {
+			if reason := ironic.ReasonOf(err); !strings.HasPrefix(reason, test.want) {
 				t.Errorf("reason %q, want %q", reason, test.want)
 			}
 		})
@@ -165,8 +167,8 @@ func TestNoAnswer(t *testing.T) {
 }
 
 func TestReasonOfDNS(t *testing.T) {
-	err := transportError("list nodes", &net.DNSError{Err: "no such host", Name: "ironic.example", IsNotFound: true}, 0)
-	if got, want := ReasonOf(err), `host name "ironic.example" cannot be resolved`; got != want {
+	err := ironic.NewUnavailableError("list nodes", &net.DNSError{Err: "no such host", Name: "ironic.example", IsNotFound: true}, 0)
+	if got, want := ironic.ReasonOf(err), `host name "ironic.example" cannot be resolved`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -178,7 +180,7 @@ func TestCancelledByCaller(t *testing.T) {
 		<-r.Context().Done()
 	})
 	_, err := f.client().GetNode(ctx, "a")
-	if !errors.Is(err, context.Canceled) || IsUnavailable(err) {
+	if !errors.Is(err, context.Canceled) || ironic.IsUnavailable(err) {
 		t.Errorf("got %v, want a cancellation, which is no failure of Ironic", err)
 	}
 }
@@ -195,15 +197,23 @@ func TestSecretsStaySecret(t *testing.T) {
 		fmt.Fprint(w, fault("Schema error for node: "+password+" is not of type 'object'"))
 	}
 	c := newFake(t, newestMinor, echo).client()
-	_, patchErr := c.UpdateNode(t.Context(), "a", []Patch{{PatchReplace, "/driver_info/redfish_password", password}})
-	_, wholeErr := c.UpdateNode(t.Context(), "a", []Patch{{PatchReplace, "/driver_info", map[string]any{"redfish_password": password}}})
-	_, createErr := c.CreateNode(t.Context(), NodeCreate{Name: "a", DriverInfo: map[string]any{"ipmi_password": password}})
+	_, patchErr := c.UpdateNode(t.Context(), "a", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info/redfish_password", Value: password}})
+	_, wholeErr := c.UpdateNode(t.Context(), "a", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"redfish_password": password}}})
+	_, createErr := c.CreateNode(t.Context(), ironic.NodeCreate{Name: "a", DriverInfo: map[string]any{"ipmi_password": password}})
 	for _, err := range []error{patchErr, wholeErr, createErr} {
-		if !IsBadRequest(err) || strings.Contains(fmt.Sprintf("%v %#v", err, err), "s3cret") {
+		if !ironic.IsBadRequest(err) || strings.Contains(fmt.Sprintf("%v %#v", err, err), "s3cret") {
 			t.Errorf("the error shows the password: %v", err)
 		}
 	}
 	if want := "update node a: Couldn't apply patch. Reason: can't replace a non-existent object 'redfish_password' (HTTP 400)"; patchErr.Error() != want {
 		t.Errorf("got %q, want %q", patchErr, want)
+	}
+}
+
+// Decisions hang on what Ironic said, not on what is left of it.
+func TestStruckWordsAreStillUnderstood(t *testing.T) {
+	body := `{"error_message": "{\"faultstring\": \"Node x is locked by host y, please retry\"}"}`
+	if err := ironic.NewAPIError("update", 409, []byte(body), []string{"host"}); !ironic.IsLocked(err) || strings.Contains(err.Error(), "host") {
+		t.Errorf("%v, locked: %t", err, ironic.IsLocked(err))
 	}
 }

@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // What is sent for each write, as Ironic's API reference has it.
@@ -24,31 +26,31 @@ func TestWrites(t *testing.T) {
 		answer string
 	}{
 		"power on": {
-			do:     func(ctx context.Context, c *Client) error { return c.SetPowerState(ctx, id, TargetPowerOn, 0) },
+			do:     func(ctx context.Context, c *Client) error { return c.SetPowerState(ctx, id, ironic.TargetPowerOn, 0) },
 			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"power on"}`, status: 202,
 		},
 		"soft power off with a limit": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.SetPowerState(ctx, id, TargetSoftPowerOff, 90*time.Second)
+				return c.SetPowerState(ctx, id, ironic.TargetSoftPowerOff, 90*time.Second)
 			},
 			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"soft power off","timeout":90}`, status: 202,
 		},
 		"limit below a second": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.SetPowerState(ctx, id, TargetSoftReboot, time.Millisecond)
+				return c.SetPowerState(ctx, id, ironic.TargetSoftReboot, time.Millisecond)
 			},
 			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"soft rebooting","timeout":1}`, status: 202,
 		},
 		"manage": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.SetProvisionState(ctx, "metal3~a", TargetManage, ProvisionOptions{})
+				return c.SetProvisionState(ctx, "metal3~a", ironic.TargetManage, ironic.ProvisionOptions{})
 			},
 			method: "PUT", path: "/v1/nodes/metal3~a/states/provision", body: `{"target":"manage"}`, status: 202,
 		},
 		"clean": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.SetProvisionState(ctx, id, "clean", ProvisionOptions{
-					CleanSteps: []StepRequest{{Interface: "raid", Step: "delete_configuration"}},
+				return c.SetProvisionState(ctx, id, "clean", ironic.ProvisionOptions{
+					CleanSteps: []ironic.StepRequest{{Interface: "raid", Step: "delete_configuration"}},
 				})
 			},
 			method: "PUT", path: "/v1/nodes/" + id + "/states/provision", status: 202,
@@ -56,7 +58,7 @@ func TestWrites(t *testing.T) {
 		},
 		"deploy": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.SetProvisionState(ctx, id, "active", ProvisionOptions{
+				return c.SetProvisionState(ctx, id, "active", ironic.ProvisionOptions{
 					ConfigDrive: map[string]any{"user_data": "#cloud-config"},
 				})
 			},
@@ -77,10 +79,10 @@ func TestWrites(t *testing.T) {
 		},
 		"update": {
 			do: func(ctx context.Context, c *Client) error {
-				n, err := c.UpdateNode(ctx, id, []Patch{
-					{PatchReplace, "/name", "metal3~b"},
-					{PatchAdd, "/automated_clean", nil},
-					{PatchRemove, "/extra/x", "not sent"},
+				n, err := c.UpdateNode(ctx, id, []ironic.Patch{
+					{Op: ironic.PatchAdd, Path: "/name", Value: "metal3~b"},
+					{Op: ironic.PatchAdd, Path: "/automated_clean", Value: nil},
+					{Op: ironic.PatchRemove, Path: "/extra/x", Value: "not sent"},
 				})
 				if err == nil && n.Name != "metal3~b" {
 					t.Errorf("returned %+v", n)
@@ -88,37 +90,37 @@ func TestWrites(t *testing.T) {
 				return err
 			},
 			method: "PATCH", path: "/v1/nodes/" + id, status: 200, answer: `{"name":"metal3~b"}`,
-			body: `[{"op":"replace","path":"/name","value":"metal3~b"},{"op":"add","path":"/automated_clean","value":null},{"op":"remove","path":"/extra/x"}]`,
+			body: `[{"op": "add","path":"/name","value":"metal3~b"},{"op":"add","path":"/automated_clean","value":null},{"op":"remove","path":"/extra/x"}]`,
 		},
 		"update of a node that Ironic makes its own parent": {
 			minor: 96,
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.UpdateNode(ctx, id, []Patch{{PatchReplace, "/driver_info", map[string]any{"ipmi_address": "bmc"}}})
+				_, err := c.UpdateNode(ctx, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"ipmi_address": "bmc"}}})
 				return err
 			},
 			method: "PATCH", path: "/v1/nodes/" + id, status: 200, answer: `{}`,
-			body: `[{"op":"replace","path":"/driver_info","value":{"ipmi_address":"bmc"}},{"op":"add","path":"/driver_info/has_dedicated_power_supply","value":true}]`,
+			body: `[{"op": "add","path":"/driver_info","value":{"ipmi_address":"bmc"}},{"op":"add","path":"/driver_info/has_dedicated_power_supply","value":true}]`,
 		},
 		"update with an old Ironic": {
 			minor: 82,
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.UpdateNode(ctx, id, []Patch{{PatchReplace, "/driver_info", map[string]any{"ipmi_address": "bmc"}}})
+				_, err := c.UpdateNode(ctx, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"ipmi_address": "bmc"}}})
 				return err
 			},
 			method: "PATCH", path: "/v1/nodes/" + id, status: 200, answer: `{}`,
-			body: `[{"op":"replace","path":"/driver_info","value":{"ipmi_address":"bmc"}}]`,
+			body: `[{"op": "add","path":"/driver_info","value":{"ipmi_address":"bmc"}}]`,
 		},
 		"another driver": {
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.UpdateNode(ctx, id, []Patch{{PatchReplace, "/driver", "redfish"}})
+				_, err := c.UpdateNode(ctx, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver", Value: "redfish"}})
 				return err
 			},
 			method: "PATCH", path: "/v1/nodes/" + id, query: "reset_interfaces=True", status: 200, answer: `{}`,
-			body: `[{"op":"replace","path":"/driver","value":"redfish"}]`,
+			body: `[{"op": "add","path":"/driver","value":"redfish"}]`,
 		},
 		"create": {
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.CreateNode(ctx, NodeCreate{
+				_, err := c.CreateNode(ctx, ironic.NodeCreate{
 					UUID: id, Name: "metal3~a", Driver: "redfish", DriverInfo: map[string]any{"redfish_address": "https://bmc"},
 					FirmwareInterface: "redfish", AutomatedClean: &no, DisablePowerOff: &yes,
 				})
@@ -131,7 +133,7 @@ func TestWrites(t *testing.T) {
 		"create with an old Ironic": {
 			minor: 82,
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.CreateNode(ctx, NodeCreate{
+				_, err := c.CreateNode(ctx, ironic.NodeCreate{
 					UUID: id, Driver: "redfish", FirmwareInterface: "redfish", DisablePowerOff: &no,
 				})
 				return err
@@ -152,8 +154,8 @@ func TestWrites(t *testing.T) {
 		},
 		"ports of a node": {
 			do: func(ctx context.Context, c *Client) error {
-				ports, err := c.ListPorts(ctx, PortFilter{Node: "metal3~a"})
-				if diff := cmp.Diff([]Port{{UUID: "p", NodeUUID: id, Address: "52:54:00:aa:00:01"}}, ports); err == nil && diff != "" {
+				ports, err := c.ListPorts(ctx, ironic.PortFilter{Node: "metal3~a"})
+				if diff := cmp.Diff([]ironic.Port{{UUID: "p", NodeUUID: id, Address: "52:54:00:aa:00:01"}}, ports); err == nil && diff != "" {
 					t.Errorf("-want +got\n%s", diff)
 				}
 				return err
@@ -163,7 +165,7 @@ func TestWrites(t *testing.T) {
 		},
 		"port of an address": {
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.ListPorts(ctx, PortFilter{Address: "52:54:00:AA:00:01"})
+				_, err := c.ListPorts(ctx, ironic.PortFilter{Address: "52:54:00:AA:00:01"})
 				return err
 			},
 			method: "GET", path: "/v1/ports", query: "address=52%3A54%3A00%3Aaa%3A00%3A01&fields=uuid%2Cnode_uuid%2Caddress&limit=1000",
@@ -192,22 +194,12 @@ func TestWrites(t *testing.T) {
 func TestDisablePowerOffNeedsNewIronic(t *testing.T) {
 	yes := true
 	f := newFake(t, 94, answer(201, "{}"))
-	_, err := f.client().CreateNode(t.Context(), NodeCreate{Name: "a", DisablePowerOff: &yes})
-	if want := "create node a: disable_power_off needs Ironic API 1.95, this Ironic offers 1.94 (HTTP 400)"; !IsBadRequest(err) || err.Error() != want {
+	_, err := f.client().CreateNode(t.Context(), ironic.NodeCreate{Name: "a", DisablePowerOff: &yes})
+	if want := "create node a: disable_power_off needs Ironic API 1.95, this Ironic offers 1.94 (HTTP 400)"; !ironic.IsBadRequest(err) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if len(f.requests()) > 0 {
 		t.Error("created it all the same")
-	}
-}
-
-func TestReady(t *testing.T) {
-	if err := newFake(t, 82, answer(200, `{"drivers":[{"name":"ipmi","hosts":["a"]}]}`)).client().Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
-	err := newFake(t, 82, answer(200, `{"drivers":[]}`)).client().Ready(t.Context())
-	if !IsUnavailable(err) || ReasonOf(err) != "no conductor has registered a driver" {
-		t.Errorf("without a conductor: %v", err)
 	}
 }
 

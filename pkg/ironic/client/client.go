@@ -1,4 +1,7 @@
-package ironic
+// Package client is the only package that talks to OpenStack Ironic. It wraps gophercloud
+// with what the bare metal service needs and gophercloud does not do: field lists,
+// correct paging, bounded connections, readable errors and request metrics.
+package client
 
 import (
 	"bytes"
@@ -16,6 +19,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"k8s.io/klog/v2"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 const (
@@ -68,22 +73,6 @@ func New(cfg Config) (*Client, error) {
 // Close closes the connections that are not in use.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Ready tells whether Ironic can serve: nil once a conductor has registered a
-// driver. The API answers earlier than that.
-func (c *Client) Ready(ctx context.Context) error {
-	var answer struct {
-		Drivers []json.RawMessage `json:"drivers"`
-	}
-	r := request{op: "Ready", text: "list drivers", method: http.MethodGet, path: "drivers", into: &answer}
-	if err := c.do(ctx, r); err != nil {
-		return err
-	}
-	if len(answer.Drivers) == 0 {
-		return &UnavailableError{Op: r.text, Reason: "no conductor has registered a driver"}
-	}
-	return nil
-}
-
 // request is one request to Ironic.
 type request struct {
 	op     string // name of the operation, for metrics
@@ -120,7 +109,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 		if err == nil {
 			return nil
 		}
-		var api *APIError
+		var api *ironic.APIError
 		status := 0
 		if errors.As(err, &api) {
 			status = api.Status
@@ -132,7 +121,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 			// Ironic was replaced by an older one, or is being upgraded.
 			c.version.Store(nil)
 			renegotiated = true
-		case r.method == http.MethodGet && attempt < readRetries && (isReset(err) || status == http.StatusServiceUnavailable):
+		case r.method == http.MethodGet && attempt < readRetries && (ironic.IsConnectionReset(err) || status == http.StatusServiceUnavailable):
 			attempt++
 			if !pause(ctx, time.Duration(attempt)*(retryDelay+rand.N(2*retryDelay))) {
 				return err
@@ -155,7 +144,7 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 		}
 		took := time.Since(start)
 		requestDuration.WithLabelValues(r.op, code).Observe(took.Seconds())
-		if IsUnavailable(err) {
+		if ironic.IsUnavailable(err) {
 			requestErrors.WithLabelValues(r.op, classOf(err)).Inc()
 			// Whatever answers next may be another release.
 			c.version.Store(nil)
@@ -213,16 +202,16 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 	answer.Grow(int(min(max(resp.ContentLength, 0)+bytes.MinRead, maxAnswer)))
 	if _, err = answer.ReadFrom(io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		code = "error"
-		return sc, transportError(r.text, err, time.Since(start))
+		return sc, ironic.NewUnavailableError(r.text, err, time.Since(start))
 	}
 	if r.into == nil {
 		return sc, nil
 	}
 	if err = json.Unmarshal(answer.Bytes(), r.into); err != nil {
-		return sc, &UnavailableError{Op: r.text, class: "not_ironic", Reason: "the answer is not what Ironic sends: " + err.Error(), Err: err}
+		return sc, &ironic.UnavailableError{Op: r.text, Class: "not_ironic", Reason: "the answer is not what Ironic sends: " + err.Error(), Err: err}
 	}
 	if words, ok := r.into.(masked); ok {
-		words.mask()
+		words.MaskPasswords()
 	}
 	return sc, nil
 }
@@ -242,9 +231,9 @@ func acquire(ctx context.Context, slots chan struct{}, r request) error {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return fmt.Errorf("%s: %w", r.text, context.Canceled)
 		}
-		err := &UnavailableError{Op: r.text, class: "busy", Err: ctx.Err(),
-			Reason: fmt.Sprintf("all %d connections busy for %s", cap(slots), roundedFor(time.Since(start)))}
-		requestErrors.WithLabelValues(r.op, err.class).Inc()
+		err := &ironic.UnavailableError{Op: r.text, Class: "busy", Err: ctx.Err(),
+			Reason: fmt.Sprintf("all %d connections busy for %s", cap(slots), ironic.RoundForPeople(time.Since(start)))}
+		requestErrors.WithLabelValues(r.op, err.Class).Inc()
 		return err
 	}
 }
@@ -268,13 +257,13 @@ func pause(ctx context.Context, delay time.Duration) bool {
 func requestError(op string, err error, secrets []string, waited time.Duration) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
-		return answerError(op, answer.Actual, answer.Body, secrets)
+		return ironic.NewAPIError(op, answer.Actual, answer.Body, secrets)
 	}
-	return transportError(op, err, waited)
+	return ironic.NewUnavailableError(op, err, waited)
 }
 
 func codeOf(err error) string {
-	var api *APIError
+	var api *ironic.APIError
 	if errors.As(err, &api) {
 		return strconv.Itoa(api.Status)
 	}
@@ -282,9 +271,12 @@ func codeOf(err error) string {
 }
 
 func classOf(err error) string {
-	var unavailable *UnavailableError
+	var unavailable *ironic.UnavailableError
 	if errors.As(err, &unavailable) {
-		return unavailable.class
+		return unavailable.Class
 	}
 	return "http_" + codeOf(err)
 }
+
+// masked is an answer with texts of Ironic's that may quote a password.
+type masked interface{ MaskPasswords() }

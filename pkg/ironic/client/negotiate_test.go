@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"net/http"
@@ -10,16 +10,18 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 func TestFieldsFollowTheVersion(t *testing.T) {
-	want := &Node{
+	want := &ironic.Node{
 		UUID: "11111111-0000-4000-8000-000000000001", Name: "metal3~host-0", Driver: "ipmi",
-		TargetPowerState: TargetPowerOn, ProvisionState: CleanWait, TargetProvisionState: "available",
+		TargetPowerState: ironic.TargetPowerOn, ProvisionState: ironic.CleanWait, TargetProvisionState: "available",
 		ProvisionUpdatedAt: at("2026-11-21T06:34:30.047626Z"), InspectionFinishedAt: at("2026-11-21T06:20:00Z"),
 		LastError:   "During sync_power_state, max retries exceeded for node 11111111-0000-4000-8000-000000000001, node state None does not match expected state 'power on'. Updating DB state to 'None' Switching node to maintenance mode. Error: IPMI call failed: power status.",
-		Maintenance: true, MaintenanceReason: "During sync_power_state, max retries exceeded", Fault: FaultPowerFailure,
-		Reservation: "conductor-0", CleanStep: Step{Interface: "deploy", Step: "erase_devices_metadata"},
+		Maintenance: true, MaintenanceReason: "During sync_power_state, max retries exceeded", Fault: ironic.FaultPowerFailure,
+		Reservation: "conductor-0", CleanStep: ironic.Step{Interface: "deploy", Step: "erase_devices_metadata"},
 	}
 	newest := *want
 	newest.Health = "Warning"
@@ -28,7 +30,7 @@ func TestFieldsFollowTheVersion(t *testing.T) {
 		version string
 		added   string
 		body    string
-		want    *Node
+		want    *ironic.Node
 	}{
 		"oldest":                  {82, "1.82", "", "node-1.82.json", want},
 		"with service steps":      {96, "1.96", ",parent_node,service_step", "node-1.82.json", want},
@@ -66,8 +68,8 @@ func TestFieldListIsNode(t *testing.T) {
 		asked[field] = true
 	}
 	decoded := map[string]bool{}
-	for i := range reflect.TypeFor[Node]().NumField() {
-		decoded[reflect.TypeFor[Node]().Field(i).Tag.Get("json")] = true
+	for i := range reflect.TypeFor[ironic.Node]().NumField() {
+		decoded[reflect.TypeFor[ironic.Node]().Field(i).Tag.Get("json")] = true
 	}
 	if diff := cmp.Diff(decoded, asked); diff != "" {
 		t.Errorf("-decoded +asked for\n%s", diff)
@@ -77,7 +79,7 @@ func TestFieldListIsNode(t *testing.T) {
 func TestTooOld(t *testing.T) {
 	f := newFake(t, 81, answer(200, "{}"))
 	_, err := f.client().GetNode(t.Context(), "a")
-	if !IsUnavailable(err) {
+	if !ironic.IsUnavailable(err) {
 		t.Fatalf("got %v, want unavailable", err)
 	}
 	for _, words := range []string{"offers API 1.81", "1.82", "is needed"} {
@@ -94,7 +96,7 @@ func TestNotIronic(t *testing.T) {
 	other := httptest.NewServer(answer(200, `{"kind":"Status"}`))
 	defer other.Close()
 	_, err := newClient(t, Config{Endpoint: other.URL}).GetNode(t.Context(), "a")
-	if !IsUnavailable(err) || !strings.Contains(ReasonOf(err), "is not Ironic's") {
+	if !ironic.IsUnavailable(err) || !strings.Contains(ironic.ReasonOf(err), "is not Ironic's") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -132,11 +134,11 @@ func TestNegotiatesAgain(t *testing.T) {
 	if got := f.last(); got.Version != "1.96" || strings.Contains(got.Query, "health") {
 		t.Errorf("after the downgrade: asked %+v", got)
 	}
-	if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+	if err := c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Fatal(err)
 	}
 	f.setMaxMinor(82)
-	if err := c.SetPowerState(ctx, "a", TargetPowerOn, 0); err != nil {
+	if err := c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Fatalf("write after the downgrade: %v", err)
 	}
 }
@@ -156,7 +158,7 @@ func TestNegotiatesAgainAfterOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken = true
-	if _, err := c.GetNode(ctx, "a"); !IsUnavailable(err) {
+	if _, err := c.GetNode(ctx, "a"); !ironic.IsUnavailable(err) {
 		t.Fatalf("got %v", err)
 	}
 	broken = false

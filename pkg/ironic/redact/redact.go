@@ -1,4 +1,7 @@
-package ironic
+// Package redact removes secrets from what Ironic says. Ironic and its drivers quote
+// what they were sent: in the answer to a request, or later in last_error. None of the
+// secrets in it may reach those who read a host.
+package redact
 
 import (
 	"encoding/base64"
@@ -10,12 +13,9 @@ import (
 	"strings"
 )
 
-// Ironic and its drivers quote what they were sent: in the answer to a request, or
-// later, in last_error. What is secret in it must not get to those who read a host.
-
 const (
-	// struck stands for what was taken out.
-	struck = "******"
+	// redacted stands for what was taken out.
+	redacted = "******"
 	// shortestRun is how many bytes of a text that was sent are taken for a quotation.
 	shortestRun = 12
 	// shortestValue is how long a value of a config drive has to be to be secret by
@@ -25,8 +25,8 @@ const (
 	longestAnswer, longestMessage = 64 << 10, 4 << 10
 )
 
-// secretsIn returns the values of driver_info or instance_info that must never be shown.
-func secretsIn(info map[string]any) []string {
+// SecretsIn returns the values of driver_info or instance_info that must never be shown.
+func SecretsIn(info map[string]any) []string {
 	var secrets []string
 	for key, value := range info {
 		text, ok := value.(string)
@@ -51,9 +51,9 @@ func secretsIn(info map[string]any) []string {
 // everybody may see and Ironic's words are about.
 var hostNames = []string{"uuid", "name", "local-hostname", "local_hostname", "metal3-name", "metal3-namespace"}
 
-// contentsOf returns the texts of a config drive or of network data, which come
+// TextsOf returns the texts of a config drive or of network data, which come
 // from Secrets as a whole.
-func contentsOf(value any) []string {
+func TextsOf(value any) []string {
 	var texts []string
 	switch v := value.(type) {
 	case string:
@@ -61,16 +61,16 @@ func contentsOf(value any) []string {
 			texts = append(texts, v)
 		}
 	case json.Number:
-		return contentsOf(v.String())
+		return TextsOf(v.String())
 	case map[string]any:
 		for key, item := range v {
 			if !slices.Contains(hostNames, key) {
-				texts = append(texts, contentsOf(item)...)
+				texts = append(texts, TextsOf(item)...)
 			}
 		}
 	case []any:
 		for _, item := range v {
-			texts = append(texts, contentsOf(item)...)
+			texts = append(texts, TextsOf(item)...)
 		}
 	}
 	return texts
@@ -104,10 +104,10 @@ func spellings(text string) []string {
 // and passwords included.
 var echoedPatch = regexp.MustCompile(`(?s)(Couldn't apply patch) '.*'\. (Reason:)`)
 
-// withoutSecrets removes what must not be shown from Ironic's words: the secrets
+// Secrets removes what must not be shown from Ironic's words: the secrets
 // that were sent, in any spelling, parts of the longer ones, and what looks like
 // a password by its name.
-func withoutSecrets(message string, secrets []string) string {
+func Secrets(message string, secrets []string) string {
 	message = echoedPatch.ReplaceAllString(cut(message, longestAnswer), "$1. $2")
 	var forms []string
 	for _, secret := range secrets {
@@ -116,15 +116,15 @@ func withoutSecrets(message string, secrets []string) string {
 	// The longest first, so that one within another is covered too.
 	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
 	for _, form := range forms {
-		message = strings.ReplaceAll(message, form, struck)
+		message = strings.ReplaceAll(message, form, redacted)
 	}
-	message = strikeRuns(message, forms)
-	return cut(maskPasswords(message), longestMessage)
+	message = redactRuns(message, forms)
+	return cut(NamedPasswords(message), longestMessage)
 }
 
-// strikeRuns replaces each part of message, of shortestRun bytes or more, that is
+// redactRuns replaces each part of message, of shortestRun bytes or more, that is
 // also a part of one of the texts.
-func strikeRuns(message string, texts []string) string {
+func redactRuns(message string, texts []string) string {
 	at := map[string][]int{}
 	for i := 0; i+shortestRun <= len(message); i++ {
 		window := message[i : i+shortestRun]
@@ -147,7 +147,7 @@ func strikeRuns(message string, texts []string) string {
 		case !quoted[i]:
 			kept.WriteByte(message[i])
 		case i == 0 || !quoted[i-1]:
-			kept.WriteString(struck)
+			kept.WriteString(redacted)
 		}
 	}
 	return kept.String()
@@ -167,40 +167,21 @@ var (
 	authorization = regexp.MustCompile(`(?i)(authorization\W+(?:basic|bearer) +|x-auth-token\W+)[^\s'",;]+`)
 )
 
-// maskPasswords strikes out what is a password by its name, in text that Ironic
+// NamedPasswords strikes out what is a password by its name, in text that Ironic
 // wrote some time after it was sent the password.
-func maskPasswords(text string) string {
+func NamedPasswords(text string) string {
 	if text == "" {
 		return ""
 	}
-	text = namedPassword.ReplaceAllString(text, "${1}"+struck)
+	text = namedPassword.ReplaceAllString(text, "${1}"+redacted)
 	text = urlPassword.ReplaceAllStringFunc(text, func(found string) string {
 		if imageDigest.MatchString(found) {
 			return found
 		}
-		return "://" + struck + found[strings.LastIndex(found, "@"):]
+		return "://" + redacted + found[strings.LastIndex(found, "@"):]
 	})
-	return authorization.ReplaceAllString(text, "${1}"+struck)
+	return authorization.ReplaceAllString(text, "${1}"+redacted)
 }
-
-// mask implements masked.
-func (n *Node) mask() {
-	n.LastError, n.MaintenanceReason = maskPasswords(n.LastError), maskPasswords(n.MaintenanceReason)
-}
-
-// Strike takes a password out of the node's words, in any spelling.
-func (n *Node) Strike(password string) {
-	n.LastError, n.MaintenanceReason = withoutSecrets(n.LastError, []string{password}), withoutSecrets(n.MaintenanceReason, []string{password})
-}
-
-func (p *nodePage) mask() {
-	for i := range p.Nodes {
-		p.Nodes[i].mask()
-	}
-}
-
-// masked is an answer that has words of Ironic in it.
-type masked interface{ mask() }
 
 // cut shortens text to at most n bytes, and says so.
 func cut(text string, n int) string {

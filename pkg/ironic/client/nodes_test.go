@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"encoding/json"
@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // fleet serves GET /v1/nodes from a list, with Ironic's paging: "next" whenever
 // a page is full, with a host in it that the client cannot reach.
 type fleet struct {
 	mu       sync.Mutex
-	nodes    []Node
+	nodes    []ironic.Node
 	maxLimit int
 	// before is called before each answer, with the lock held.
 	before func(page int)
@@ -35,7 +37,7 @@ func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	nodes := slices.Clone(f.nodes)
 	if q.Get("sort_key") == "updated_at" && q.Get("sort_dir") == "desc" {
-		slices.SortStableFunc(nodes, func(a, b Node) int {
+		slices.SortStableFunc(nodes, func(a, b ironic.Node) int {
 			switch {
 			case a.UpdatedAt == nil && b.UpdatedAt == nil:
 				return 0
@@ -49,7 +51,7 @@ func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	from := 0
 	if marker := q.Get("marker"); marker != "" {
-		from = 1 + slices.IndexFunc(nodes, func(n Node) bool { return n.UUID == marker })
+		from = 1 + slices.IndexFunc(nodes, func(n ironic.Node) bool { return n.UUID == marker })
 		if from == 0 {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, fault("Node "+marker+" could not be found."))
@@ -70,8 +72,8 @@ func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(answer) //nolint:errcheck // The client notices.
 }
 
-func nodeNamed(i int) Node {
-	return Node{UUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Name: fmt.Sprintf("metal3~host-%d", i), ProvisionState: Available}
+func nodeNamed(i int) ironic.Node {
+	return ironic.Node{UUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Name: fmt.Sprintf("metal3~host-%d", i), ProvisionState: ironic.Available}
 }
 
 func TestListNodesPages(t *testing.T) {
@@ -243,18 +245,18 @@ func TestGetInventory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Inventory{Inventory: json.RawMessage(`{"cpu":{"count":8}}`), PluginData: json.RawMessage(`{"valid_interfaces":{}}`)}
+	want := &ironic.Inventory{Inventory: json.RawMessage(`{"cpu":{"count":8}}`), PluginData: json.RawMessage(`{"valid_interfaces":{}}`)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	none := newFake(t, newestMinor, answer(404, fault("Node inventory record for node 2 could not be found.")))
-	if _, err := none.client().GetInventory(t.Context(), "a"); !IsNotFound(err) {
+	if _, err := none.client().GetInventory(t.Context(), "a"); !ironic.IsNotFound(err) {
 		t.Errorf("got %v, want not found", err)
 	}
 }
 
 func BenchmarkListNodes1000(b *testing.B) {
-	served := make([]Node, 1000)
+	served := make([]ironic.Node, 1000)
 	for i := range served {
 		served[i] = nodeNamed(i)
 		served[i].ProvisionUpdatedAt = at("2026-11-21T06:34:30.047626Z")

@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"crypto/tls"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 func selfSigned(t *testing.T) (cert, key string) {
@@ -64,16 +66,16 @@ func TestCertificatesRotate(t *testing.T) {
 	c := newClient(t, cfg)
 
 	_, err := c.GetNode(t.Context(), "a")
-	if !IsUnavailable(err) || !strings.Contains(ReasonOf(err), "certificate not accepted") {
+	if !ironic.IsUnavailable(err) || !strings.Contains(ironic.ReasonOf(err), "certificate not accepted") {
 		t.Errorf("with another CA: %v", err)
 	}
 	writeFile(t, cfg.CAFile, serverCert)
-	if _, err = c.GetNode(t.Context(), "a"); !IsUnavailable(err) {
+	if _, err = c.GetNode(t.Context(), "a"); !ironic.IsUnavailable(err) {
 		t.Errorf("with another client certificate: %v", err)
 	}
 	// Half of a change: what was there before goes on being used.
 	writeFile(t, cfg.CertFile, clientCert)
-	if _, err = c.GetNode(t.Context(), "a"); !IsUnavailable(err) {
+	if _, err = c.GetNode(t.Context(), "a"); !ironic.IsUnavailable(err) {
 		t.Errorf("with a certificate and key that do not match: %v", err)
 	}
 	writeFile(t, cfg.KeyFile, clientKey)

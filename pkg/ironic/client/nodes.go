@@ -1,4 +1,4 @@
-package ironic
+package client
 
 import (
 	"context"
@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
 
 // statusFields are the fields of Node. "conductor" and "links" must not be in
@@ -51,11 +54,11 @@ func nodePath(idOrName string, more ...string) string {
 
 // GetNode reads one node by UUID or name. It takes no lock and does not contact
 // the BMC.
-func (c *Client) GetNode(ctx context.Context, idOrName string) (*Node, error) {
+func (c *Client) GetNode(ctx context.Context, idOrName string) (*ironic.Node, error) {
 	if idOrName == "" {
 		return nil, errEmptyID // The URL would be that of the list.
 	}
-	node := &Node{}
+	node := &ironic.Node{}
 	err := c.do(ctx, request{
 		op: "GetNode", text: "get node " + idOrName, method: http.MethodGet, path: nodePath(idOrName),
 		build: func(v Version) (url.Values, any, error) {
@@ -70,11 +73,11 @@ func (c *Client) GetNode(ctx context.Context, idOrName string) (*Node, error) {
 }
 
 // GetRegistration reads what Ironic was told of a node.
-func (c *Client) GetRegistration(ctx context.Context, uuid string) (*Registration, error) {
+func (c *Client) GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
-	registration := &Registration{}
+	registration := &ironic.Registration{}
 	err := c.do(ctx, request{
 		op: "GetRegistration", text: "get registration of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
 		build: func(v Version) (url.Values, any, error) {
@@ -94,7 +97,7 @@ func (c *Client) GetRegistration(ctx context.Context, uuid string) (*Registratio
 
 // nodePage is the answer to a LIST.
 type nodePage struct {
-	Nodes []Node `json:"nodes"`
+	Nodes []ironic.Node `json:"nodes"`
 	// Next is set when there may be more. Only that it is there counts: the
 	// host in it is the one that Ironic believes to have.
 	Next string `json:"next"`
@@ -104,8 +107,8 @@ type nodePage struct {
 func more(got, limit int, next string) bool { return got > 0 && (next != "" || got >= limit) }
 
 // ListNodes reads all nodes, in pages.
-func (c *Client) ListNodes(ctx context.Context) ([]Node, error) {
-	var nodes []Node
+func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
+	var nodes []ironic.Node
 	for restarts := 0; ; {
 		marker := ""
 		if len(nodes) > 0 {
@@ -119,7 +122,7 @@ func (c *Client) ListNodes(ctx context.Context) ([]Node, error) {
 			},
 			into: &page,
 		})
-		if marker != "" && IsNotFound(err) && restarts < listRestarts {
+		if marker != "" && ironic.IsNotFound(err) && restarts < listRestarts {
 			restarts++
 			nodes = nil
 			continue
@@ -143,8 +146,8 @@ func (c *Client) ListNodes(ctx context.Context) ([]Node, error) {
 // It cannot see deleted nodes, nor new ones that nothing has happened to yet:
 // those need a ListNodes from time to time. A lock taken or released is a
 // change too, so equal contents are normal.
-func (c *Client) ChangedSince(ctx context.Context, since time.Time) ([]Node, error) {
-	var nodes []Node
+func (c *Client) ChangedSince(ctx context.Context, since time.Time) ([]ironic.Node, error) {
+	var nodes []ironic.Node
 	seen := map[string]bool{}
 	marker := ""
 	restarts := 0
@@ -160,7 +163,7 @@ func (c *Client) ChangedSince(ctx context.Context, since time.Time) ([]Node, err
 			},
 			into: &page,
 		})
-		if marker != "" && IsNotFound(err) && restarts < listRestarts {
+		if marker != "" && ironic.IsNotFound(err) && restarts < listRestarts {
 			restarts++
 			marker = ""
 			continue
@@ -202,11 +205,11 @@ func pageQuery(v Version, limit int, marker string, query url.Values) url.Values
 
 // GetInventory reads what the last inspection found; IsNotFound when there was
 // none. It can lag behind the end of an inspection for a moment.
-func (c *Client) GetInventory(ctx context.Context, uuid string) (*Inventory, error) {
+func (c *Client) GetInventory(ctx context.Context, uuid string) (*ironic.Inventory, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
-	inventory := &Inventory{}
+	inventory := &ironic.Inventory{}
 	err := c.do(ctx, request{
 		op: "GetInventory", text: "get inventory of node " + uuid, method: http.MethodGet,
 		path: nodePath(uuid, "inventory"), into: inventory,
@@ -237,8 +240,14 @@ func (c *Client) Validate(ctx context.Context, uuid string, interfaces ...string
 	var wrong []string
 	for _, name := range interfaces {
 		if v, ok := verdicts[name]; ok && v.Result != nil && !*v.Result {
-			wrong = append(wrong, name+": "+maskPasswords(v.Reason))
+			wrong = append(wrong, name+": "+redact.NamedPasswords(v.Reason))
 		}
 	}
 	return wrong, nil
+}
+
+func (p *nodePage) MaskPasswords() {
+	for i := range p.Nodes {
+		p.Nodes[i].MaskPasswords()
+	}
 }
