@@ -1,11 +1,13 @@
-// Package ironicsync keeps BareMetalHosts and Ironic's nodes in step, in both
-// directions.
+// Package ironicsync is the engine that keeps BareMetalHosts and Ironic's nodes in
+// step, in both directions. It is made of these packages; each imports only those
+// above it:
 //
-// Towards the reader: Refresher observes Ironic, Observe (pure) turns what it
-// said into a status, and the status is recorded in etcd by compare-and-swap
-// before anybody is shown it. Poller does the same on the leader with nobody
-// reading, for the watchers.
-//
-// Towards Ironic: Controller, on the leader, takes a host from its queue, asks
-// Next (pure) for the one thing to do now, does it, and observes again.
+//   - deploy: what a host is to run, as Ironic wants it (config drive, instance_info,
+//     root device). Pure.
+//   - lifecycle: Observe turns what Ironic says into a status, Next decides the next
+//     step towards Ironic. Pure: neither a context nor a clock nor a client.
+//   - secrets: what the Secrets of hosts say, and who owns them.
+//   - live: what Ironic says now, recorded in etcd before anybody is shown it.
+//   - drive: the leader's work. It takes a host from its queue, asks Next for the one
+//     thing to do now, does it, and has it observed.
 package ironicsync

@@ -6,13 +6,13 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
 
 // registerObservationAge publishes how old the latest complete observation of
 // Ironic is on this replica: some seconds on the leader, which polls; elsewhere,
 // the time since somebody last listed hosts.
-func registerObservationAge(refresher *ironicsync.Refresher) {
+func registerObservationAge(refresher *live.Refresher) {
 	legacyregistry.RawMustRegister(metrics.NewGaugeFunc(&metrics.GaugeOpts{
 		Namespace:      "metal3",
 		Name:           "ironic_observation_age_seconds",

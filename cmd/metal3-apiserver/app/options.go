@@ -20,7 +20,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 )
 
 const (
@@ -42,7 +42,7 @@ type Options struct {
 	DataDir string
 	Ironic  client.Config
 	// Settings are the operator's choices for all hosts.
-	Settings ironicsync.Settings
+	Settings drive.Settings
 	// ReadTimeout is how long a read waits for Ironic.
 	ReadTimeout time.Duration
 

@@ -28,8 +28,10 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
@@ -125,21 +127,21 @@ func Run(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 
-	var refresher *ironicsync.Refresher
+	var refresher *live.Refresher
 	config, err := o.config()
 	if err != nil {
 		return err
 	}
-	secrets, err := secretsOf(config.Generic.ClientConfig)
+	readerSecrets, err := secretsOf(config.Generic.ClientConfig)
 	if err != nil {
 		return err
 	}
 	config.Extra = apiserver.ExtraConfig{
 		Nodes: client,
 		Live: func(ctx context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher {
-			refresher = ironicsync.NewRefresher(ctx, hosts, client, clock.RealClock{}, o.ReadTimeout)
+			refresher = live.NewRefresher(ctx, hosts, client, clock.RealClock{}, o.ReadTimeout)
 			refresher.CallbackTimeout = o.Settings.CallbackTimeout
-			refresher.Secrets = secrets
+			refresher.Secrets = readerSecrets
 			return refresher
 		},
 	}
@@ -172,8 +174,8 @@ func Run(ctx context.Context, o *Options) (err error) {
 			recorded := make(chan struct{})
 			go func() { defer close(recorded); recorder.Run(ctx) }()
 			defer func() { <-recorded }()
-			return ironicsync.NewController(ironicsync.Parts{
-				Hosts: server.Hosts, Ironic: client, Refresher: refresher, Secrets: ironicsync.NewSecrets(clientset, meta),
+			return drive.NewController(drive.Parts{
+				Hosts: server.Hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta),
 				Hardware: server.HardwareData, Events: recorder,
 			}, o.Settings).Run(ctx)
 		}

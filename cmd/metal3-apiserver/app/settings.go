@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 )
 
-func defaultSettings() ironicsync.Settings {
-	return ironicsync.Settings{
+func defaultSettings() drive.Settings {
+	return drive.Settings{
 		Ramdisk: deploy.Ramdisk{
 			ByArch:                 map[string]deploy.Images{},
 			ForcePersistentLiveISO: "Default",
@@ -42,7 +42,7 @@ var imageURLs = []struct {
 
 const byArchSuffix = "-by-arch"
 
-func addSettingsFlags(fs *pflag.FlagSet, s *ironicsync.Settings) {
+func addSettingsFlags(fs *pflag.FlagSet, s *drive.Settings) {
 	r := &s.Ramdisk
 	for _, u := range imageURLs {
 		fs.StringVar(u.of(&r.Images), u.flag, "", fmt.Sprintf("URL of %s (env %s_URL). Default: what Ironic is configured with.", u.what, u.variable))

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 )
 
 // in are the environments of the tests: what is not in them is empty.
@@ -38,7 +38,7 @@ func TestSettings(t *testing.T) {
 	images := func(arch string) deploy.Images {
 		return deploy.Images{KernelURL: "http://h/" + arch + ".kernel", RamdiskURL: "file:///" + arch + ".initramfs"}
 	}
-	with := func(change func(*ironicsync.Settings)) ironicsync.Settings {
+	with := func(change func(*drive.Settings)) drive.Settings {
 		s := defaultSettings()
 		change(&s)
 		return s
@@ -46,9 +46,9 @@ func TestSettings(t *testing.T) {
 	for name, tt := range map[string]struct {
 		variables map[string]string
 		args      []string
-		want      ironicsync.Settings
+		want      drive.Settings
 	}{
-		"defaults": {want: ironicsync.Settings{
+		"defaults": {want: drive.Settings{
 			Ramdisk:           deploy.Ramdisk{ByArch: map[string]deploy.Images{}, ForcePersistentLiveISO: "Default", ForcePersistentDirect: "Default"},
 			ProvisioningLimit: 20, MaxProvisioningRetries: 5, Workers: 8, PollInterval: time.Second, CallbackTimeout: 30 * time.Minute,
 		}},
@@ -61,7 +61,7 @@ func TestSettings(t *testing.T) {
 				"--live-iso-force-persistent-boot-device=Always", "--direct-deploy-force-persistent-boot-device=Never",
 				"--provisioning-network-disabled", "--provisioning-limit=0", "--max-provisioning-retries=1", "--workers=3", "--ironic-poll-interval=2s", "--callback-timeout=1h",
 			},
-			want: ironicsync.Settings{
+			want: drive.Settings{
 				Ramdisk: deploy.Ramdisk{
 					Images:       deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
 					ByArch:       map[string]deploy.Images{"aarch64": images("a"), "x86_64": images("b")},
@@ -86,7 +86,7 @@ func TestSettings(t *testing.T) {
 				"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Never", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
 				"PROVISIONING_NETWORK_DISABLED": "True",
 			},
-			want: with(func(s *ironicsync.Settings) {
+			want: with(func(s *drive.Settings) {
 				s.Ramdisk = deploy.Ramdisk{
 					Images:        deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
 					ByArch:        map[string]deploy.Images{"aarch64": images("a"), "x86_64": images("b")},
@@ -104,7 +104,7 @@ func TestSettings(t *testing.T) {
 				"--provisioning-limit=3", "--workers=4", "--provisioning-network-disabled=false",
 				"--deploy-iso-url=http://h/flag.iso", "--deploy-iso-url-by-arch=x86_64=http://h/b.iso",
 			},
-			want: with(func(s *ironicsync.Settings) {
+			want: with(func(s *drive.Settings) {
 				s.ProvisioningLimit, s.Workers = 3, 4
 				s.Ramdisk.Images.ISOURL = "http://h/flag.iso"
 				s.Ramdisk.ByArch["x86_64"] = deploy.Images{ISOURL: "http://h/b.iso"}

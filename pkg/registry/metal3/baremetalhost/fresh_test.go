@@ -297,7 +297,7 @@ func (failing) RefreshHost(context.Context, string, string) error {
 	return errors.New("no answer from Ironic")
 }
 func (failing) RefreshAll(context.Context) error { return errors.New("no answer from Ironic") }
-func (failing) Strike(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+func (failing) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return errors.New("no answer from kube-apiserver")
 }
 

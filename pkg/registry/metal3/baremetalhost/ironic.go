@@ -57,7 +57,7 @@ func nodeOf(ctx context.Context, r *REST, nodes Nodes, host *metal3.BareMetalHos
 	if node.IsAnothers(host.Namespace, host.Name) {
 		return nil, conflict(host, fmt.Errorf("node %s in Ironic is that of another host; wait until this one is registered%s", node.UUID, because(host)))
 	}
-	if err := r.live.Strike(ctx, host, node); err != nil {
+	if err := r.live.RedactPassword(ctx, host, node); err != nil {
 		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), "" // no reason not to act
 	}
 	return node, nil

@@ -35,7 +35,7 @@ type Refresher interface {
 	RefreshAll(ctx context.Context) error
 	// Strike takes the password of the host's BMC out of what Ironic says about its
 	// node. After an error, none of that may be shown.
-	Strike(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
+	RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
 }
 
 // NewStore returns the undecorated store of hosts: what is in etcd, without a

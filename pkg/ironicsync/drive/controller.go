@@ -1,0 +1,357 @@
+// Package drive is the leader's work: it makes Ironic follow the specs of hosts, and
+// makes changes in Ironic visible to those who watch hosts.
+package drive
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/capacity"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+)
+
+// Ironic is all of Ironic that the controller uses.
+type Ironic interface {
+	live.Nodes
+	ChangedSince(ctx context.Context, since time.Time) ([]ironic.Node, error)
+	Supports(ctx context.Context, minor int) (bool, error)
+	GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error)
+	Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error)
+	CreateNode(ctx context.Context, create ironic.NodeCreate) (*ironic.Node, error)
+	UpdateNode(ctx context.Context, idOrName string, patches []ironic.Patch) (*ironic.Node, error)
+	DeleteNode(ctx context.Context, idOrName string) error
+	SetMaintenance(ctx context.Context, idOrName, reason string) error
+	ClearMaintenance(ctx context.Context, idOrName string) error
+	SetPowerState(ctx context.Context, idOrName string, target ironic.PowerTarget, timeout time.Duration) error
+	SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
+	ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error)
+	CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error)
+}
+
+const (
+	// stepTimeout bounds one step, all its requests to Ironic and the cluster.
+	stepTimeout = 60 * time.Second
+	// retryDelay is how long, and up to a quarter more, a BMC that did not answer is
+	// left alone.
+	// With the time that the try itself takes it stays under half a minute.
+	retryDelay = 16 * time.Second
+	// stepPause is when the next step is planned if the last one recorded nothing
+	// new, and so caused no event.
+	stepPause = time.Second
+	// maxSteps bounds the steps that a host is taken at once; no way has as many.
+	maxSteps = 10
+	// maxRetrying bounds the tries to reach BMCs that were silent before. Each keeps a
+	// worker of Ironic's busy until the BMC's time-out, a minute or more, and these are
+	// half of the workers that Ironic 21.4 has ([conductor]workers_pool_size, 100).
+	maxRetrying = 50
+	// retryLimit is when a try counts no more, longer than any BMC's time-out: Ironic
+	// 21.4 waits for ever for a Redfish BMC that takes a connection and says nothing.
+	retryLimit = 6 * time.Minute
+	// retriesPerSecond bounds how fast such tries follow each other where they fail at
+	// once: a single process of Ironic verifies some 37 BMCs per second and does
+	// nothing else then.
+	retriesPerSecond = 10
+)
+
+const (
+	byNodeUUID = "nodeUUID"
+	bySecret   = "secret"
+)
+
+// Controller moves hosts on: it makes Ironic follow the specs. Run it on one
+// replica at a time; a second one would do nothing wrong, only work twice.
+type Controller struct {
+	hosts     live.Hosts
+	ironic    Ironic
+	refresher *live.Refresher
+	secrets   *secrets.Secrets
+	hardware  HardwareStore
+	events    EventSink
+	settings  Settings
+	// registration tells the settings apart that nodes are registered with.
+	registration string
+	gate         *capacity.Gate
+	poller       *poller
+
+	informer cache.SharedIndexInformer
+	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// retries lets the tries of silent BMCs begin, those that wait longest first.
+	retries *capacity.Gate
+
+	mu       sync.Mutex
+	backoffs map[types.NamespacedName]*backoff
+}
+
+// EventSink takes what is to be told about hosts as Kubernetes events. It does not
+// block.
+type EventSink interface {
+	Record(host *metal3.BareMetalHost, event events.Event)
+}
+
+// Parts are what a Controller works with.
+type Parts struct {
+	Hosts     live.Hosts
+	Ironic    Ironic
+	Refresher *live.Refresher
+	Secrets   *secrets.Secrets
+	Hardware  HardwareStore
+	Events    EventSink
+}
+
+// NewController returns a Controller.
+func NewController(parts Parts, settings Settings) *Controller {
+	hosts := parts.Hosts
+	c := &Controller{
+		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
+		hardware: parts.Hardware, events: parts.Events, settings: settings, registration: settings.registration(),
+		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
+		backoffs: map[types.NamespacedName]*backoff{},
+	}
+	c.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return hosts.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return hosts.Watch(ctx, options)
+		},
+	}, &metal3.BareMetalHost{}, 0, cache.Indexers{
+		byNodeUUID: func(obj any) ([]string, error) {
+			return []string{obj.(*metal3.BareMetalHost).Status.Provisioning.ID}, nil
+		},
+		bySecret: func(obj any) ([]string, error) {
+			host := obj.(*metal3.BareMetalHost)
+			names := append(secrets.DataSecretsOf(host), host.Spec.BMC.CredentialsName)
+			for i := range names {
+				names[i] = host.Namespace + "/" + names[i]
+			}
+			return names, nil
+		},
+	})
+	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
+	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
+	c.poller = newPoller(c, settings.PollInterval)
+	return c
+}
+
+// Run works until ctx ends, and returns when everything it started has ended.
+func (c *Controller) Run(ctx context.Context) error {
+	log := klog.FromContext(ctx).WithName("ironicsync")
+	ctx = klog.NewContext(ctx, log)
+	defer c.queue.ShutDown()
+	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.enqueue,
+		UpdateFunc: c.changed,
+		DeleteFunc: c.forget,
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.secrets.Notify(c.secretChanged); err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	start := func(f func()) {
+		running.Add(1)
+		go func() { defer running.Done(); f() }()
+	}
+	start(func() { c.informer.RunWithContext(ctx) })
+	start(func() { c.secrets.Informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.secrets.Informer.HasSynced) {
+		return ctx.Err()
+	}
+	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))
+	start(func() { c.poller.run(ctx) })
+	for range max(c.settings.Workers, 1) {
+		start(func() {
+			for c.work(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	c.queue.ShutDown() // wakes the workers up
+	return nil
+}
+
+func (c *Controller) enqueue(obj any) {
+	if host, ok := obj.(*metal3.BareMetalHost); ok {
+		c.queue.Add(types.NamespacedName{Namespace: host.Namespace, Name: host.Name})
+	}
+}
+
+// changed tells of what has changed in a host and has it planned anew.
+func (c *Controller) changed(previous, current any) {
+	before, _ := previous.(*metal3.BareMetalHost)
+	host, ok := current.(*metal3.BareMetalHost)
+	if !ok {
+		return
+	}
+	for _, event := range events.Changes(before, host) {
+		c.events.Record(host, event)
+	}
+	c.enqueue(host)
+	for gate, isIn := range map[*capacity.Gate]func(*metal3.BareMetalHost) bool{c.gate: isBusy, c.retries: isRetrying} {
+		switch {
+		case isIn(host) && !isIn(before):
+			gate.Seen(host.Namespace, host.Name)
+			c.wake(gate) // until now it counted twice
+		case isIn(before) && !isIn(host):
+			c.wake(gate)
+		}
+	}
+}
+
+func (c *Controller) forget(obj any) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return
+	}
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return
+	}
+	for _, gate := range []*capacity.Gate{c.gate, c.retries} {
+		gate.Forget(namespace, name)
+		c.wake(gate)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.backoffs, types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+func (c *Controller) secretChanged(namespace, name string) {
+	hosts, err := c.informer.GetIndexer().ByIndex(bySecret, namespace+"/"+name)
+	if err != nil {
+		return // there is such an index
+	}
+	for _, host := range hosts {
+		c.enqueue(host)
+	}
+}
+
+// beginAnew has every host planned anew now that Ironic is back. A BMC that was silent
+// before may be back, too: nobody has looked since.
+func (c *Controller) planAllAgain() {
+	c.mu.Lock()
+	for _, b := range c.backoffs {
+		b.ironicIsBack()
+	}
+	c.mu.Unlock()
+	for _, host := range c.informer.GetStore().List() {
+		c.enqueue(host)
+	}
+}
+
+func (c *Controller) work(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	log := klog.FromContext(ctx).WithValues("host", key)
+	stepCtx, cancel := context.WithTimeout(klog.NewContext(ctx, log), stepTimeout)
+	defer cancel()
+	after, err := c.advance(stepCtx, key)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err == nil:
+		c.queue.Forget(key)
+	case apierrors.IsConflict(err):
+		c.queue.Add(key) // somebody wrote meanwhile: plan again
+		return true
+	case ironic.IsLocked(err):
+		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
+		after = jittered(2 * time.Second)
+	default:
+		log.Error(err, "Step failed, trying again")
+		c.queue.AddRateLimited(key)
+		return true
+	}
+	if after > 0 {
+		c.queue.AddAfter(key, after)
+	}
+	return true
+}
+
+// advance takes a host as far as there is nothing to wait for, and returns when to
+// look again.
+//
+// It plans twice: first with what is recorded, which costs nothing and in a quiet
+// cluster is all; then, when there is something to do, with what etcd and Ironic
+// say now.
+func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	obj, exists, err := c.informer.GetStore().GetByKey(key.String())
+	if err != nil || !exists {
+		return 0, err
+	}
+	recorded := obj.(*metal3.BareMetalHost)
+	if err := c.refreshSecrets(ctx, recorded); err != nil {
+		return 0, err
+	}
+	hasHardware, err := c.hasHardwareData(ctx, recorded)
+	if err != nil {
+		return 0, err
+	}
+	situation, mended := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware)
+	step := lifecycle.Next(situation)
+	if !c.mayTry(recorded, step, mended) {
+		return 0, nil
+	}
+	looks := !recorded.DeletionTimestamp.IsZero() || recorded.Status.OperationalStatus == metal3.OperationalStatusDelayed
+	if step.Do == lifecycle.Wait && !looks {
+		return step.After, nil
+	}
+	var host *metal3.BareMetalHost
+	var node *ironic.Node
+	if step.Do == lifecycle.Begin || step.Do == lifecycle.Report { // say what we know, also while Ironic is away
+		host, err = c.hosts.Get(ctx, key.Namespace, key.Name)
+		if err == nil {
+			node = lifecycle.RecordedNode(host)
+		}
+	} else {
+		host, node, err = c.refresher.ObserveAndGet(ctx, key.Namespace, key.Name)
+	}
+	if err != nil {
+		return 0, live.IgnoreNotFound(err)
+	}
+	for steps := 0; host != nil && steps < maxSteps; steps++ {
+		situation, mended = c.situation(host, node, hasHardware)
+		step = lifecycle.Next(situation)
+		if !c.mayTry(host, step, mended) {
+			return 0, nil
+		}
+		if step.Do == lifecycle.Wait {
+			return step.After, c.undelay(ctx, host, node)
+		}
+		if step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name) {
+			return 0, c.delay(ctx, host, node)
+		}
+		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
+		c.backoffOf(key, (*backoff).begin)
+		if host, node, err = c.do(ctx, host, node, step); err != nil {
+			return 0, live.IgnoreNotFound(err)
+		}
+	}
+	return stepPause, nil
+}
+
+func jittered(d time.Duration) time.Duration {
+	return d/2 + time.Duration(rand.Int64N(int64(d)))
+}

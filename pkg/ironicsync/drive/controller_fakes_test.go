@@ -1,0 +1,543 @@
+package drive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// fuse kills a process at its n-th step: before the step has an effect where n is
+// odd, after it, with the answer lost, where n is even.
+type fuse struct {
+	mu    sync.Mutex
+	at, n int
+	dead  bool
+	kill  func()
+}
+
+var errDead = errors.New("the process was killed")
+
+// step does something that has an effect outside of the process.
+func (f *fuse) step(do func() error) error {
+	if f.burn() {
+		return errDead
+	}
+	err := do()
+	if f.burn() {
+		return errDead
+	}
+	return err
+}
+
+func (f *fuse) burn() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead {
+		return true
+	}
+	if f.n++; f.n == f.at {
+		f.dead = true
+		f.kill()
+	}
+	return f.dead
+}
+
+func (f *fuse) isBurnt() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dead
+}
+
+// mortalHosts are the hosts as one process sees them.
+type mortalHosts struct {
+	*enginetest.Hosts
+	fuse *fuse
+}
+
+func (m mortalHosts) Record(ctx context.Context, host *metal3.BareMetalHost) (recorded *metal3.BareMetalHost, err error) {
+	err = m.fuse.step(func() (err error) { recorded, err = m.Hosts.Record(ctx, host); return err })
+	return recorded, err
+}
+
+func (m mortalHosts) Update(ctx context.Context, host *metal3.BareMetalHost) (updated *metal3.BareMetalHost, err error) {
+	err = m.fuse.step(func() (err error) { updated, err = m.Hosts.Update(ctx, host); return err })
+	return updated, err
+}
+
+// fakeIronic is an Ironic with one kind of BMC behind it.
+type fakeIronic struct {
+	*enginetest.Nodes
+	registrations map[string]*ironic.Registration
+	ports         map[string]string // node by MAC address
+	calls         map[string]int
+	// refuse has the answers to calls that are not successes.
+	refuse map[string]error
+	// The BMC takes this password, unless it is silent. mute are the addresses of
+	// single ones that are, timeout is how long Ironic waits for any, verified when it
+	// asked them.
+	password string
+	silent   bool
+	mute     map[string]bool
+	timeout  time.Duration
+	verified map[string][]time.Time
+	// invalid is what is wrong with all deployments, fails how often a state is yet
+	// to fail, with the words failure.
+	invalid []string
+	fails   map[ironic.ProvisionState]int
+	failure string
+	// takes is how long a state lasts, where that is not a second.
+	takes map[ironic.ProvisionState]time.Duration
+}
+
+func newFakeIronic() *fakeIronic {
+	return &fakeIronic{
+		Nodes: enginetest.NewNodes(), registrations: map[string]*ironic.Registration{}, ports: map[string]string{},
+		calls: map[string]int{}, failure: "it failed", refuse: map[string]error{}, password: "secret",
+		mute: map[string]bool{}, timeout: time.Second, verified: map[string][]time.Time{},
+		fails: map[ironic.ProvisionState]int{}, takes: map[ironic.ProvisionState]time.Duration{},
+	}
+}
+
+// called counts a call and tells whether it is refused. f.mu is held.
+func (f *fakeIronic) called(name string) error {
+	f.calls[name]++
+	return f.refuse[name]
+}
+
+func (f *fakeIronic) count(name string) int {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return f.calls[name]
+}
+
+func apiError(code int, message string) error {
+	return &ironic.APIError{Status: code, Message: message, Op: "test"}
+}
+
+// edit changes a node, as something that happens in Ironic. f.mu is held.
+func (f *fakeIronic) edit(id string, change func(*ironic.Node)) {
+	node, ok := f.ByID[id]
+	if !ok {
+		return
+	}
+	change(&node)
+	now := time.Now()
+	node.UpdatedAt = &now
+	f.ByID[id] = node
+}
+
+// do is the way of all requests that change something.
+func (f *fakeIronic) do(ctx context.Context, name string, change func() error) error {
+	if err := f.Wait(ctx, f.Single); err != nil {
+		return err
+	}
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	if err := f.called(name); err != nil {
+		return err
+	}
+	return change()
+}
+
+func (f *fakeIronic) GetNode(ctx context.Context, idOrName string) (*ironic.Node, error) {
+	f.Mu.Lock()
+	id := idOrName
+	for _, node := range f.ByID {
+		if node.Name == idOrName {
+			id = node.UUID
+		}
+	}
+	f.Mu.Unlock()
+	return f.Nodes.GetNode(ctx, id)
+}
+
+func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time) (nodes []ironic.Node, err error) {
+	err = f.do(ctx, "ChangedSince", func() error {
+		for _, node := range f.ByID {
+			if node.UpdatedAt != nil && !node.UpdatedAt.Before(since) {
+				nodes = append(nodes, node)
+			}
+		}
+		slices.SortFunc(nodes, func(a, b ironic.Node) int { return b.UpdatedAt.Compare(*a.UpdatedAt) })
+		return nil
+	})
+	return nodes, err
+}
+
+func (f *fakeIronic) Supports(context.Context, int) (bool, error) { return true, nil }
+
+func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {
+	err = f.do(ctx, "GetRegistration", func() error {
+		known, ok := f.registrations[id]
+		if !ok {
+			return apiError(404, "Node "+id+" could not be found.")
+		}
+		copied := *known
+		r = &copied
+		r.DriverInfo, r.InstanceInfo = maps.Clone(known.DriverInfo), maps.Clone(known.InstanceInfo)
+		r.DriverInfo["ipmi_password"] = "******"
+		return nil
+	})
+	return r, err
+}
+
+func (f *fakeIronic) CreateNode(ctx context.Context, create ironic.NodeCreate) (made *ironic.Node, err error) {
+	err = f.do(ctx, "CreateNode", func() error {
+		for _, node := range f.ByID {
+			if node.UUID == create.UUID || node.Name == create.Name {
+				return apiError(409, "A node with UUID or name already exists.")
+			}
+		}
+		now := time.Now()
+		f.ByID[create.UUID] = ironic.Node{UUID: create.UUID, Name: create.Name, Driver: create.Driver, ProvisionState: ironic.Enroll, UpdatedAt: &now}
+		f.registrations[create.UUID] = &ironic.Registration{
+			DriverInfo: create.DriverInfo, Extra: create.Extra, Properties: create.Properties, AutomatedClean: create.AutomatedClean,
+			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, NetworkData: create.NetworkData, InstanceInfo: map[string]any{},
+		}
+		node := f.ByID[create.UUID]
+		made = &node
+		return nil
+	})
+	return made, err
+}
+
+func (f *fakeIronic) UpdateNode(ctx context.Context, id string, patches []ironic.Patch) (updated *ironic.Node, err error) {
+	err = f.do(ctx, "UpdateNode", func() error {
+		r, ok := f.registrations[id]
+		if !ok {
+			return apiError(404, "Node "+id+" could not be found.")
+		}
+		for _, p := range patches {
+			if state := f.ByID[id].ProvisionState; strings.HasSuffix(p.Path, "_interface") && state != ironic.Enroll && state != ironic.Manageable && state != ironic.Available {
+				return apiError(409, fmt.Sprintf("Node %s can not have %s updated unless it is in one of allowed (enroll, manageable, inspecting, inspect wait, available) states or in maintenance mode.", id, strings.TrimPrefix(p.Path, "/")))
+			}
+			if key, ok := strings.CutPrefix(p.Path, "/driver_info/"); ok {
+				r.DriverInfo[key] = p.Value
+				if p.Op == ironic.PatchRemove {
+					delete(r.DriverInfo, key)
+				}
+			}
+			if key, ok := strings.CutPrefix(p.Path, "/instance_info/"); ok {
+				r.InstanceInfo[key] = p.Value
+			}
+			switch p.Path {
+			case "/instance_uuid":
+				if p.Op == ironic.PatchAdd && r.InstanceUUID != "" {
+					return apiError(409, "Node "+id+" is associated with instance "+r.InstanceUUID+".")
+				}
+				r.InstanceUUID, _ = p.Value.(string)
+			case "/network_data":
+				r.NetworkData = p.Value.(map[string]any)
+			case "/inspect_interface":
+				r.InspectInterface = p.Value.(string)
+			case "/automated_clean":
+				clean := p.Value.(bool)
+				r.AutomatedClean = &clean
+			case "/properties/capabilities":
+				r.Properties["capabilities"] = p.Value
+			}
+		}
+		f.edit(id, func(*ironic.Node) {})
+		node := f.ByID[id]
+		updated = &node
+		return nil
+	})
+	return updated, err
+}
+
+func (f *fakeIronic) DeleteNode(ctx context.Context, id string) error {
+	return f.do(ctx, "DeleteNode", func() error {
+		if _, ok := f.ByID[id]; !ok {
+			return apiError(404, "Node "+id+" could not be found.")
+		}
+		delete(f.ByID, id)
+		delete(f.registrations, id)
+		maps.DeleteFunc(f.ports, func(_, node string) bool { return node == id })
+		return nil
+	})
+}
+
+func (f *fakeIronic) SetMaintenance(ctx context.Context, id, reason string) error {
+	return f.do(ctx, "SetMaintenance", func() error {
+		f.edit(id, func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, reason })
+		return nil
+	})
+}
+
+func (f *fakeIronic) ClearMaintenance(ctx context.Context, id string) error {
+	return f.do(ctx, "ClearMaintenance", func() error {
+		f.edit(id, func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason, n.Fault = false, "", "" })
+		return nil
+	})
+}
+
+func (f *fakeIronic) Validate(ctx context.Context, id string, _ ...string) (wrong []string, err error) {
+	err = f.do(ctx, "Validate", func() error { wrong = f.invalid; return nil })
+	return wrong, err
+}
+
+// SetPowerState takes a second.
+func (f *fakeIronic) SetPowerState(ctx context.Context, id string, target ironic.PowerTarget, _ time.Duration) error {
+	return f.do(ctx, string(target), func() error {
+		f.edit(id, func(n *ironic.Node) { n.TargetPowerState, n.Reservation, n.LastError = target, "conductor-0", "" })
+		f.later(id, time.Second, func(n *ironic.Node) {
+			n.TargetPowerState, n.Reservation = "", ""
+			n.PowerState = ironic.PowerOn
+			if target == ironic.TargetPowerOff || target == ironic.TargetSoftPowerOff {
+				n.PowerState = ironic.PowerOff
+			}
+		})
+		return nil
+	})
+}
+
+// later is what has become of a node after some time. f.mu is held.
+func (f *fakeIronic) later(id string, after time.Duration, change func(*ironic.Node)) {
+	time.AfterFunc(after, func() {
+		f.Mu.Lock()
+		defer f.Mu.Unlock()
+		f.edit(id, change)
+	})
+}
+
+// transitions are what a verb does in a state: what Ironic is in meanwhile, if
+// that takes time, and then.
+var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic.ProvisionState{
+	ironic.TargetManage: {
+		ironic.Enroll: {ironic.Verifying, ironic.Manageable}, ironic.Available: {"", ironic.Manageable}, ironic.CleanFail: {"", ironic.Manageable},
+		ironic.InspectFail: {"", ironic.Manageable},
+	},
+	ironic.TargetInspect: {ironic.Manageable: {ironic.Inspecting, ironic.Manageable}, ironic.InspectFail: {ironic.Inspecting, ironic.Manageable}},
+	ironic.TargetProvide: {ironic.Manageable: {ironic.Cleaning, ironic.Available}},
+	ironic.TargetActive:  {ironic.Available: {ironic.Deploying, ironic.Active}},
+	ironic.TargetAdopt:   {ironic.Manageable: {ironic.Adopting, ironic.Active}},
+	ironic.TargetDeleted: {
+		ironic.Active: {ironic.Cleaning, ironic.Available}, ironic.DeployFail: {ironic.Cleaning, ironic.Available},
+		ironic.Error: {ironic.Cleaning, ironic.Available},
+	},
+}
+
+// SetProvisionState takes a second for what is not done at once.
+func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
+	return f.do(ctx, string(target), func() error {
+		node, ok := f.ByID[id]
+		way, allowed := transitions[target][node.ProvisionState]
+		switch {
+		case !ok:
+			return apiError(404, "Node "+id+" could not be found.")
+		case node.Reservation != "":
+			return apiError(409, "Node "+id+" is locked by host conductor-0")
+		case !allowed:
+			return apiError(400, fmt.Sprintf(`The requested action "%s" can not be performed on node "%s" while it is in state "%s".`, target, id, node.ProvisionState))
+		case way[0] == "":
+			f.edit(id, func(n *ironic.Node) { n.ProvisionState = way[1] })
+			return nil
+		}
+		f.edit(id, func(n *ironic.Node) {
+			n.ProvisionState, n.TargetProvisionState, n.Reservation, n.LastError = way[0], string(way[1]), "conductor-0", ""
+		})
+		took := time.Second
+		if d, ok := f.takes[way[0]]; ok {
+			took = d
+		}
+		address, _ := f.registrations[id].DriverInfo["ipmi_address"].(string)
+		if way[0] == ironic.Verifying {
+			f.verified[address] = append(f.verified[address], time.Now())
+			if f.silent || f.mute[address] {
+				took = f.timeout
+			}
+		}
+		f.later(id, took, func(n *ironic.Node) {
+			n.ProvisionState, n.TargetProvisionState, n.Reservation = way[1], "", ""
+			now := time.Now()
+			switch {
+			case way[0] == ironic.Verifying && (f.silent || f.mute[address] || !f.takesPassword(f.registrations[id].DriverInfo)):
+				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: IPMI call failed: power status."
+			case way[0] == ironic.Verifying && n.PowerState == "":
+				n.PowerState = ironic.PowerOff
+			case way[0] == ironic.Inspecting && f.fails[way[0]] == 0:
+				n.InspectionFinishedAt = &now
+				f.registrations[id].Properties["cpu_arch"] = "x86_64"
+			case f.fails[way[0]] > 0:
+				f.fails[way[0]]--
+				n.LastError = f.failure
+				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
+					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
+				}[way[0]]
+			}
+		})
+		return nil
+	})
+}
+
+func (f *fakeIronic) takesPassword(info map[string]any) bool {
+	return info["ipmi_password"] == f.password || info["redfish_password"] == f.password
+}
+
+// GetInventory is that of a small machine.
+func (f *fakeIronic) GetInventory(ctx context.Context, _ string) (inventory *ironic.Inventory, err error) {
+	err = f.do(ctx, "GetInventory", func() error {
+		inventory = &ironic.Inventory{Inventory: []byte(`{"hostname":"worker-0","cpu":{"architecture":"x86_64","count":4},"memory":{"physical_mb":4096}}`)}
+		return nil
+	})
+	return inventory, err
+}
+
+func (f *fakeIronic) ListPorts(ctx context.Context, filter ironic.PortFilter) (ports []ironic.Port, err error) {
+	err = f.do(ctx, "ListPorts", func() error {
+		for mac, node := range f.ports {
+			if filter.Address == mac || filter.Node == node {
+				ports = append(ports, ironic.Port{UUID: "port-" + mac, NodeUUID: node, Address: mac})
+			}
+		}
+		return nil
+	})
+	return ports, err
+}
+
+func (f *fakeIronic) CreatePort(ctx context.Context, node, mac string, _ bool) (port *ironic.Port, err error) {
+	err = f.do(ctx, "CreatePort", func() error {
+		if _, ok := f.ports[mac]; ok {
+			return apiError(409, "A port with MAC address "+mac+" already exists.")
+		}
+		f.ports[mac] = node
+		port = &ironic.Port{UUID: "port-" + mac, NodeUUID: node, Address: mac}
+		return nil
+	})
+	return port, err
+}
+
+// mortalIronic is Ironic as one process sees it.
+type mortalIronic struct {
+	*fakeIronic
+	fuse *fuse
+}
+
+func (m mortalIronic) CreateNode(ctx context.Context, create ironic.NodeCreate) (made *ironic.Node, err error) {
+	err = m.fuse.step(func() (err error) { made, err = m.fakeIronic.CreateNode(ctx, create); return err })
+	return made, err
+}
+
+func (m mortalIronic) UpdateNode(ctx context.Context, id string, patches []ironic.Patch) (updated *ironic.Node, err error) {
+	err = m.fuse.step(func() (err error) { updated, err = m.fakeIronic.UpdateNode(ctx, id, patches); return err })
+	return updated, err
+}
+
+func (m mortalIronic) DeleteNode(ctx context.Context, id string) error {
+	return m.fuse.step(func() error { return m.fakeIronic.DeleteNode(ctx, id) })
+}
+
+func (m mortalIronic) SetProvisionState(ctx context.Context, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+	return m.fuse.step(func() error { return m.fakeIronic.SetProvisionState(ctx, id, target, options) })
+}
+
+func (m mortalIronic) CreatePort(ctx context.Context, node, mac string, pxe bool) (port *ironic.Port, err error) {
+	err = m.fuse.step(func() (err error) { port, err = m.fakeIronic.CreatePort(ctx, node, mac, pxe); return err })
+	return port, err
+}
+
+// secretStore has the Secrets of a cluster, for the client that reads them and
+// for the one that watches their metadata.
+type secretStore struct {
+	client   *fake.Clientset
+	metadata *metadatafake.FakeMetadataClient
+
+	mu      sync.Mutex
+	version int
+	fuse    *fuse // of the process that runs
+}
+
+var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
+
+func newSecretStore(t *testing.T) *secretStore {
+	t.Helper()
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	s := &secretStore{client: fake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme)}
+	s.client.PrependReactor("update", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		secret := a.(clienttesting.UpdateAction).GetObject().(*corev1.Secret).DeepCopy()
+		s.mu.Lock()
+		fuse := s.fuse
+		s.mu.Unlock()
+		return true, secret, fuse.step(func() error { return s.put(secret) })
+	})
+	return s
+}
+
+// put writes a Secret at the next resourceVersion.
+func (s *secretStore) put(secret *corev1.Secret) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	secret.ResourceVersion = strconv.Itoa(s.version)
+	m := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: secret.ObjectMeta}
+	if _, err := s.client.Tracker().Get(secretsResource, secret.Namespace, secret.Name); err == nil {
+		return errors.Join(s.client.Tracker().Update(secretsResource, secret, secret.Namespace),
+			s.metadata.Tracker().Update(secretsResource, m, secret.Namespace))
+	}
+	return errors.Join(s.client.Tracker().Create(secretsResource, secret, secret.Namespace),
+		s.metadata.Tracker().Create(secretsResource, m, secret.Namespace))
+}
+
+// memoryHardware keeps HardwareData.
+type memoryHardware struct {
+	mu   sync.Mutex
+	data map[string]*metal3.HardwareData
+}
+
+func (m *memoryHardware) Get(_ context.Context, namespace, name string) (*metal3.HardwareData, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d, ok := m.data[namespace+"/"+name]; ok {
+		return d.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(metal3.Resource("hardwaredata"), name)
+}
+
+func (m *memoryHardware) Put(_ context.Context, data *metal3.HardwareData) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.data[data.Namespace+"/"+data.Name] = data.DeepCopy()
+	return nil
+}
+
+func (m *memoryHardware) RemoveFinalizer(_ context.Context, namespace, name, _ string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.data, namespace+"/"+name)
+	return nil
+}
+
+// memoryEvents keeps the reasons of events.
+type memoryEvents struct {
+	mu      sync.Mutex
+	reasons []string
+}
+
+func (m *memoryEvents) Record(_ *metal3.BareMetalHost, event events.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reasons = append(m.reasons, event.Reason)
+}

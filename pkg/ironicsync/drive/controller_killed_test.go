@@ -1,0 +1,64 @@
+package drive_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// TestKilledAnywhere kills the controller at each of its steps, before it has had
+// its effect and after, while it registers a host and then while it deletes it.
+// The next process goes on: there is one node, and then there is none.
+func TestKilledAnywhere(t *testing.T) {
+	const limit = 2 * time.Minute
+	for n := 1; ; n++ {
+		var registering, killed bool
+		t.Run(fmt.Sprintf("at %d", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.secret("secret")
+				w.hosts.Add(enrolled(0))
+				w.start(n)
+				goOn := func() {
+					if w.fuse.isBurnt() {
+						killed = true
+						w.stop()
+						w.start(0)
+					}
+				}
+				w.after(limit, "registered", func() bool { goOn(); return w.registered() })
+				registering = killed
+				host := w.host()
+				if len(w.ironic.ByID) != 1 || w.ironic.ByID[host.Status.Provisioning.ID].Name != "metal3~worker-0" {
+					t.Errorf("host has ID %s, Ironic has %v", host.Status.Provisioning.ID, w.ironic.ByID)
+				}
+				if port := w.ironic.ports["00:ab:4f:d8:9e:00"]; port != host.Status.Provisioning.ID {
+					t.Errorf("the port is that of node %q", port)
+				}
+				if s := w.storedSecret(); len(s.OwnerReferences) != 1 || len(s.Finalizers) != 1 || s.Labels[metal3.EnvironmentLabel] != metal3.EnvironmentLabelValue {
+					t.Errorf("the Secret is not claimed, or twice: %+v", s.ObjectMeta)
+				}
+				w.hosts.Remove(t, enginetest.HostName(0))
+				w.after(limit, "deleted", func() bool { goOn(); return w.gone() })
+				w.stop()
+				if len(w.ironic.ByID) != 0 {
+					t.Errorf("Ironic still has %v", w.ironic.ByID)
+				}
+				if s := w.storedSecret(); len(s.Finalizers) != 0 {
+					t.Errorf("the Secret is still held: %v", s.Finalizers)
+				}
+			})
+		})
+		if !killed {
+			t.Logf("killed at %d places", n-1)
+			return
+		}
+		if n == 1 && !registering || n > 200 || t.Failed() {
+			t.Fatal("this does not end well")
+		}
+	}
+}

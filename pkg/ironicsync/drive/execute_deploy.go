@@ -1,0 +1,200 @@
+package drive
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// softTimeout is how long Ironic waits for the operating system to shut down.
+const softTimeout = 180 * time.Second
+
+// deploy tells Ironic what to deploy, has it validated, and deployed. Until the
+// last request the node is available, and all of it is done again after a crash.
+func (c *Controller) deploy(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+	pullSecret, err := c.pullSecret(ctx, host)
+	if err != nil {
+		return err
+	}
+	info, err := deploy.InstanceInfo(host, pullSecret)
+	if err != nil {
+		return &blocked{err.Error()}
+	}
+	drive, err := c.configDrive(ctx, host)
+	if err != nil {
+		return err
+	}
+	if err := c.prepareInstance(ctx, host, node, info); err != nil {
+		return err
+	}
+	wrong, err := c.ironic.Validate(ctx, node.UUID, "boot", "deploy")
+	if err != nil {
+		return err
+	}
+	if len(wrong) > 0 {
+		return &blocked{"Ironic cannot deploy the host: " + strings.Join(wrong, "; ")}
+	}
+	options := ironic.ProvisionOptions{DeploySteps: deploy.DeploySteps(host)}
+	if drive != nil {
+		options.ConfigDrive = drive
+	}
+	return c.ironic.SetProvisionState(ctx, node.UUID, ironic.TargetActive, options)
+}
+
+// adopt has Ironic take the host for deployed. Ironic validates what the host boots
+// from where that is not its disk (a live ISO), so it is told first.
+func (c *Controller) adopt(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+	if deployed := asDeployed(host); deployed != nil {
+		info, err := deploy.InstanceInfo(deployed, "")
+		if err != nil {
+			return &blocked{err.Error()}
+		}
+		if err := c.prepareInstance(ctx, deployed, node, info); err != nil {
+			return err
+		}
+	}
+	return c.provision(ctx, node, ironic.TargetAdopt)
+}
+
+// asDeployed is a provisioned host whose spec is what was deployed on it, or nil
+// where nothing of ours was.
+func asDeployed(host *metal3.BareMetalHost) *metal3.BareMetalHost {
+	if host.Status.Provisioning.State != metal3.StateProvisioned || !deploy.Deployed(host) {
+		return nil
+	}
+	deployed := host.DeepCopy()
+	deployed.Spec.CustomDeploy = host.Status.Provisioning.CustomDeploy.DeepCopy()
+	deployed.Spec.Image = nil
+	if image := host.Status.Provisioning.Image; image.URL != "" {
+		deployed.Spec.Image = image.DeepCopy()
+	}
+	return deployed
+}
+
+// prepareInstance brings in step what a deployment goes by; see
+// updateRegistration for why nothing is sent that does not differ.
+func (c *Controller) prepareInstance(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, info map[string]any) error {
+	current, err := c.ironic.GetRegistration(ctx, node.UUID)
+	if err != nil {
+		return err
+	}
+	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info)
+	if current.InstanceUUID != string(host.UID) {
+		if current.InstanceUUID != "" {
+			// That of an earlier host of the name. Ironic lets nothing replace it, and wants a PATCH for its removal alone.
+			if _, err := c.ironic.UpdateNode(ctx, node.UUID, []ironic.Patch{{Op: ironic.PatchRemove, Path: "/instance_uuid"}}); err != nil {
+				return err
+			}
+		}
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/instance_uuid", Value: string(host.UID)})
+	}
+	switch wanted := deploy.DeployInterface(host); {
+	case wanted != "" && wanted != current.DeployInterface:
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/deploy_interface", Value: wanted})
+	case wanted == "" && (current.DeployInterface == "ramdisk" || current.DeployInterface == "custom-agent"):
+		// What an earlier live ISO or custom procedure left. Ironic puts its default.
+		patches = append(patches, ironic.Patch{Op: ironic.PatchRemove, Path: "/deploy_interface"})
+	}
+	if len(patches) == 0 {
+		return nil
+	}
+	_, err = c.ironic.UpdateNode(ctx, node.UUID, patches)
+	return err
+}
+
+// configDrive reads the Secrets of the config drive and puts it together.
+func (c *Controller) configDrive(ctx context.Context, host *metal3.BareMetalHost) (map[string]any, error) {
+	var sources deploy.ConfigSources
+	named := deploy.ConfigSecrets(host)
+	for role, into := range map[deploy.ConfigRole]*map[string][]byte{
+		deploy.UserData: &sources.UserData, deploy.NetworkData: &sources.NetworkData, deploy.MetaData: &sources.MetaData,
+		deploy.PreprovisioningNetworkData: &sources.PreprovisioningNetworkData,
+	} {
+		name, ok := named[role]
+		if !ok {
+			continue
+		}
+		secret, err := c.secrets.Data(ctx, host.Namespace, name)
+		if apierrors.IsNotFound(err) {
+			return nil, &blocked{fmt.Sprintf("Secret %q with the %s does not exist in namespace %q", name, role, host.Namespace)}
+		}
+		if err != nil {
+			return nil, err
+		}
+		*into = secret.Data
+	}
+	drive, err := deploy.ConfigDrive(host, sources)
+	if err != nil {
+		return nil, &blocked{err.Error()}
+	}
+	return drive, nil
+}
+
+// pullSecret reads the credentials for the registry of an image; empty when the
+// host names none.
+func (c *Controller) pullSecret(ctx context.Context, host *metal3.BareMetalHost) (string, error) {
+	image := host.Spec.Image
+	if image == nil || image.OCIAuthSecretName == nil || *image.OCIAuthSecretName == "" {
+		return "", nil
+	}
+	secret, err := c.secrets.Data(ctx, host.Namespace, *image.OCIAuthSecretName)
+	if apierrors.IsNotFound(err) {
+		return "", &blocked{fmt.Sprintf("Secret %q with the registry's credentials does not exist in namespace %q", *image.OCIAuthSecretName, host.Namespace)}
+	}
+	if err != nil {
+		return "", err
+	}
+	credentials, err := deploy.PullSecret(image.URL, string(secret.Type), secret.Data)
+	if err != nil {
+		return "", &blocked{fmt.Sprintf("Secret %q: %s", *image.OCIAuthSecretName, err)}
+	}
+	return credentials, nil
+}
+
+// provision asks for a transition. That the node is not in the state any more
+// that the verb starts from is no error: somebody was quicker, and the next
+// observation says what to do.
+func (c *Controller) provision(ctx context.Context, node *ironic.Node, target ironic.ProvisionTarget) error {
+	err := c.ironic.SetProvisionState(ctx, node.UUID, target, ironic.ProvisionOptions{})
+	if ironic.IsWrongState(err) {
+		klog.FromContext(ctx).V(1).Info("The node is in another state by now", "target", target, "err", err)
+		return nil
+	}
+	return err
+}
+
+// switchPower asks for a power state, and cuts the power where the driver cannot
+// ask the system to shut down, which Ironic answers with 400.
+func (c *Controller) switchPower(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, target ironic.PowerTarget) error {
+	soft := map[ironic.PowerTarget]ironic.PowerTarget{
+		ironic.TargetSoftPowerOff: ironic.TargetPowerOff,
+		ironic.TargetSoftReboot:   ironic.TargetReboot,
+	}
+	hard, isSoft := soft[target]
+	var timeout time.Duration
+	if isSoft {
+		timeout = softTimeout
+	}
+	err := c.ironic.SetPowerState(ctx, node.UUID, target, timeout)
+	if isSoft && ironic.IsBadRequest(err) {
+		err = c.ironic.SetPowerState(ctx, node.UUID, hard, 0)
+	}
+	if err != nil || target != ironic.TargetReboot && target != ironic.TargetSoftReboot {
+		return err
+	}
+	// The host is never off, so nothing else would tell that it was rebooted.
+	asked := host.Annotations[metal3.RebootAnnotation]
+	return c.recordWhileTrue(ctx, host, func(h *metal3.BareMetalHost) bool {
+		value, asks := h.Annotations[metal3.RebootAnnotation]
+		return asks && value == asked
+	}, lifecycle.RemoveRebootAnnotation)
+}

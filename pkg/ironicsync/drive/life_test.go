@@ -1,0 +1,147 @@
+package drive_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+func (w *world) update(change func(*metal3.BareMetalHost)) {
+	w.t.Helper()
+	w.hosts.Edit(w.t, enginetest.HostName(0), change)
+}
+
+func (w *world) in(state metal3.ProvisioningState) func() bool {
+	return func() bool {
+		host := w.host()
+		return host.Status.Provisioning.State == state && host.Status.OperationalStatus == metal3.OperationalStatusOK && host.Status.PoweredOn == host.Spec.Online
+	}
+}
+
+const imageURL = "http://images/a.qcow2"
+
+func wantImage(h *metal3.BareMetalHost) {
+	h.Spec.Image = &metal3.Image{URL: imageURL, Checksum: imageURL + ".sha256sum"}
+}
+
+// TestLife takes a host from its creation to an image and back, and asserts the
+// states that a watcher sees, in order.
+func TestLife(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		if hw := w.host().Status.HardwareDetails; hw == nil || hw.RAMMebibytes != 4096 {
+			t.Errorf("hardware is %+v", hw)
+		}
+		if arch := w.host().Spec.Architecture; arch != "x86_64" {
+			t.Errorf("spec.architecture is %q", arch)
+		}
+		if data := w.hardware.data["metal3/worker-0"]; data == nil || len(data.OwnerReferences) != 1 || data.Spec.HardwareDetails.Hostname != "worker-0" {
+			t.Errorf("HardwareData is %+v", data)
+		}
+
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		host := w.host()
+		if got := host.Status.Provisioning.Image.URL; got != imageURL {
+			t.Errorf("image is %q", got)
+		}
+		r := w.ironic.registrations[host.Status.Provisioning.ID]
+		if r.InstanceInfo["image_source"] != imageURL || r.InstanceUUID != string(host.UID) {
+			t.Errorf("Ironic was told %v, instance %q", r.InstanceInfo, r.InstanceUUID)
+		}
+
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(20*time.Second, "available again", w.in(metal3.StateAvailable))
+		if s := w.host().Status; s.Provisioning.Image.URL != "" || s.OperationHistory.Deprovision.End.IsZero() {
+			t.Errorf("deprovisioned: %+v", s.Provisioning)
+		}
+		want := []metal3.ProvisioningState{
+			metal3.StateRegistering, metal3.StateInspecting, metal3.StatePreparing, metal3.StateAvailable,
+			metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable,
+		}
+		if got := w.hosts.States(enginetest.HostName(0)); !slices.Equal(got, want) {
+			t.Errorf("a watcher saw %v, want %v", got, want)
+		}
+	})
+}
+
+// TestDeploymentFails: as often as allowed, each time later; then it is over until
+// another image is wanted.
+func TestDeploymentFails(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() { w.ironic.fails[ironic.Deploying] = 1000 })
+		w.update(wantImage)
+		var tries []time.Duration
+		for n := 1; n <= 3; n++ {
+			tries = append(tries, w.after(time.Hour, "failed again", func() bool {
+				s := w.host().Status
+				return s.ProvisioningFailCount == n && s.Provisioning.State == metal3.StateAvailable
+			}).Round(time.Second))
+		}
+		t.Logf("failed after %v", tries)
+		if tries[0] > 10*time.Second || tries[1] < 50*time.Second || tries[1] > 150*time.Second || tries[2] < 100*time.Second || tries[2] > 270*time.Second {
+			t.Errorf("failed after %v, want at once, after one to two minutes, after two to four", tries)
+		}
+		deploys := w.ironic.count("active")
+		time.Sleep(3 * time.Hour)
+		if s := w.host().Status; w.ironic.count("active") != deploys || s.ErrorType != metal3.ProvisioningError || s.ErrorMessage != "it failed" {
+			t.Errorf("%d more tries; error %q %q", w.ironic.count("active")-deploys, s.ErrorType, s.ErrorMessage)
+		}
+
+		// /retry, as it writes.
+		w.ironic.Change(func() { w.ironic.fails[ironic.Deploying] = 0 })
+		w.hosts.EditStatus(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0 })
+		t.Logf("provisioned %s after the retry", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
+		if s := w.host().Status; s.ErrorCount != 0 || s.ProvisioningFailCount != 0 || s.ErrorMessage != "" {
+			t.Errorf("errors are left: %d, %d, %q", s.ErrorCount, s.ProvisioningFailCount, s.ErrorMessage)
+		}
+	})
+}
+
+// TestDeploymentNotPossible: what Ironic's validation finds is shown, and tried
+// again as soon as the spec changes.
+func TestDeploymentNotPossible(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() { w.ironic.invalid = []string{"deploy: no deploy_kernel"} })
+		w.update(wantImage)
+		w.after(5*time.Second, "an error", func() bool {
+			s := w.host().Status
+			return s.ErrorType == metal3.ProvisioningError && s.ErrorCount == 1 && s.Provisioning.State == metal3.StateProvisioning
+		})
+		w.ironic.Change(func() { w.ironic.invalid = nil })
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image.Checksum += "x" })
+		w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+	})
+}
+
+// TestLostWhileProvisioned: Ironic's database is gone. The host comes back by
+// adoption, and nothing is written to it.
+func TestLostWhileProvisioned(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		host := enrolled(0)
+		wantImage(host)
+		w.hosts.Add(host)
+		w.after(30*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.ironic.Change(func() { clear(w.ironic.ByID); clear(w.ironic.registrations); clear(w.ironic.ports) })
+		w.after(time.Minute, "adopted", func() bool { return w.ironic.count("adopt") == 1 && w.in(metal3.StateProvisioned)() })
+		if n := w.ironic.count("active"); n != 1 {
+			t.Errorf("%d deployments, want 1", n)
+		}
+		if len(w.ironic.ports) != 1 {
+			t.Errorf("ports are %v", w.ironic.ports)
+		}
+	})
+}

@@ -1,0 +1,345 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+)
+
+// findNode looks for a node that is the host's already: by our name for it, by
+// the bare name that older nodes have, by a port with the boot MAC address. If
+// there is none, the UUID of the node to be is chosen and recorded, so that a
+// creation whose answer got lost is found again and never made twice.
+func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
+	id := ""
+	names := []string{lifecycle.NodeName(host)}
+	if !strings.Contains(host.Name, "~") {
+		names = append(names, host.Name)
+	}
+	for _, name := range names {
+		node, err := c.ironic.GetNode(ctx, name)
+		if err == nil {
+			id = node.UUID
+			break
+		}
+		if !ironic.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	if id == "" && host.Spec.BootMACAddress != "" {
+		ports, err := c.ironic.ListPorts(ctx, ironic.PortFilter{Address: host.Spec.BootMACAddress})
+		if err != nil {
+			return nil, err
+		}
+		if len(ports) > 0 {
+			node, err := c.ironic.GetNode(ctx, ports[0].NodeUUID)
+			if err != nil {
+				return nil, err
+			}
+			if node.Name == "" { // nobody's
+				id = node.UUID
+			}
+		}
+	}
+	if id == "" {
+		id = uuid.NewString()
+	}
+	return c.recorded(ctx, host, nil, func(h *metal3.BareMetalHost) {
+		h.Status.Provisioning.ID = id
+		h.Status.OperationHistory.Register = metal3.OperationMetric{Start: lifecycle.WholeSeconds(time.Now())}
+	})
+}
+
+// makerKey is where a node's extra says which host, by UID, it was made for.
+const makerKey = "metal3_apiserver_host"
+
+// powerSupplyKey in driver_info keeps Ironic 29.0.5 from locking a node that is its own
+// parent a second time to switch it on, which fails. Our PATCHes bring it along; a node
+// that somebody else has patched gets it when that has failed.
+const powerSupplyKey = "has_dedicated_power_supply"
+
+func isMadeFor(host *metal3.BareMetalHost, node *ironic.Registration) bool {
+	return node.Extra[makerKey] == string(host.UID)
+}
+
+func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost) error {
+	access, credentials, err := c.accessTo(ctx, host)
+	if err != nil || access == nil {
+		return err
+	}
+	wanted, err := c.wantedOf(ctx, host, *access)
+	if err == nil {
+		err = c.readNetwork(ctx, host, wanted)
+	}
+	if err != nil {
+		return c.refused(ctx, host, err)
+	}
+	create := ironic.NodeCreate{
+		UUID:                host.Status.Provisioning.ID,
+		Name:                lifecycle.NodeName(host),
+		Driver:              access.Driver,
+		DriverInfo:          wanted.driverInfo(credentials),
+		BIOSInterface:       access.BIOSInterface,
+		BootInterface:       access.BootInterface,
+		DeployInterface:     deploy.DeployInterface(host),
+		FirmwareInterface:   access.FirmwareInterface,
+		InspectInterface:    wanted.inspectInterface,
+		ManagementInterface: access.ManagementInterface,
+		PowerInterface:      access.PowerInterface,
+		RAIDInterface:       access.RAIDInterface,
+		VendorInterface:     access.VendorInterface,
+		Properties:          map[string]any{"capabilities": deploy.Capabilities("", host.Spec.BootMode)},
+		Extra:               map[string]any{makerKey: string(host.UID)},
+		AutomatedClean:      &wanted.automatedClean,
+		NetworkData:         wanted.networkData,
+	}
+	if host.Spec.DisablePowerOff {
+		create.DisablePowerOff = wanted.disablePowerOff
+	}
+	if deployed := asDeployed(host); deployed != nil {
+		// It is to be adopted, which goes by what was deployed.
+		if info, err := deploy.InstanceInfo(deployed, ""); err == nil {
+			create.InstanceUUID, create.InstanceInfo = string(host.UID), info
+		}
+	}
+	if host.Spec.Architecture != "" {
+		create.Properties["cpu_arch"] = host.Spec.Architecture
+	}
+	if _, err := c.ironic.CreateNode(ctx, create); ironic.IsDuplicate(err) {
+		return c.foundDuplicate(ctx, host)
+	} else if err != nil {
+		return c.refused(ctx, host, err)
+	}
+	return c.recordWhileTrue(ctx, host, sameSpec(host), func(h *metal3.BareMetalHost) { lifecycle.SetTriedCredentials(h, credentials.Version) })
+}
+
+// accessTo is how Ironic reaches the host's BMC. When that cannot be known, the
+// reason is recorded, and the access is nil.
+func (c *Controller) accessTo(ctx context.Context, host *metal3.BareMetalHost) (*bmc.Access, secrets.Credentials, error) {
+	access, err := bmc.Parse(host.Spec.BMC.Address, host.Spec.BMC.DisableCertificateVerification)
+	if err != nil {
+		return nil, secrets.Credentials{}, c.report(ctx, host, metal3.InvalidAddressReason, err.Error())
+	}
+	credentials, err := c.secrets.Claim(ctx, host)
+	incomplete := new(secrets.IncompleteError)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, secrets.Credentials{}, nil // gone since we looked: its event plans again
+	case errors.As(err, &incomplete):
+		return nil, secrets.Credentials{}, c.report(ctx, host, metal3.SecretIncompleteReason, incomplete.Error())
+	case err != nil:
+		return nil, secrets.Credentials{}, fmt.Errorf("claiming Secret %s/%s: %w", host.Namespace, host.Spec.BMC.CredentialsName, err)
+	}
+	return &access, credentials, nil
+}
+
+// foundDuplicate: either our earlier request succeeded and its answer got lost,
+// or somebody made a node of the host's name since we looked; then it is taken over.
+func (c *Controller) foundDuplicate(ctx context.Context, host *metal3.BareMetalHost) error {
+	node, err := c.ironic.GetNode(ctx, lifecycle.NodeName(host))
+	if ironic.IsNotFound(err) {
+		node, err = c.ironic.GetNode(ctx, host.Status.Provisioning.ID)
+	}
+	if err != nil {
+		return err
+	}
+	if node.IsAnothers(host.Namespace, host.Name) {
+		// The host was created with the status of another one, or got it since.
+		klog.FromContext(ctx).Info("The node is that of another host, and the host gets one of its own", "node", node.UUID, "name", node.Name)
+		return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = uuid.NewString() })
+	}
+	if node.UUID == host.Status.Provisioning.ID {
+		return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+	}
+	return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = node.UUID })
+}
+
+// register has Ironic know how to reach the BMC and which MAC addresses the host
+// has, and has a node in enroll verified. All of it is recorded only afterwards: a
+// crash in between does it again.
+func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+	access, credentials, err := c.accessTo(ctx, host)
+	if err != nil || access == nil {
+		return err
+	}
+	wanted, err := c.wantedOf(ctx, host, *access)
+	if err == nil && lifecycle.IsIdle(node) {
+		err = c.readNetwork(ctx, host, wanted)
+	}
+	if err != nil {
+		return c.refused(ctx, host, err)
+	}
+	remade, err := c.updateRegistration(ctx, host, node, wanted, credentials)
+	if err != nil {
+		return c.refused(ctx, host, err)
+	}
+	if remade {
+		return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+	}
+	if err := c.ensurePorts(ctx, host, node.UUID); err != nil {
+		if conflict := new(portConflict); errors.As(err, &conflict) {
+			return c.report(ctx, host, metal3.PortConflictReason, conflict.Error())
+		}
+		return c.refused(ctx, host, err)
+	}
+	if node.ProvisionState == ironic.Enroll {
+		if err := c.ironic.SetProvisionState(ctx, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
+			return c.refused(ctx, host, err)
+		}
+	}
+	message := lifecycle.RegisteredWith(c.registration, wanted.networkVersion)
+	if node.IsOwnParent() {
+		message += lifecycle.WithPowerSupply
+	}
+	if !lifecycle.IsIdle(node) {
+		message += lifecycle.DueWhenIdle
+	}
+	return c.registered(ctx, host, credentials.Version, message)
+}
+
+// updateRegistration patches what differs in the node's registration, and only
+// then: a PATCH makes Ironic 29.0.5 take the node for its own parent, and keep it
+// out of the power synchronisation for ever. A node of ours that was never
+// verified has nothing to lose: it is deleted, to be made again (remade).
+func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, wanted *wantedNode, credentials secrets.Credentials) (remade bool, err error) {
+	registration, err := c.ironic.GetRegistration(ctx, node.UUID)
+	if err != nil {
+		return false, err
+	}
+	ours := isMadeFor(host, registration)
+	again := func(reason string) (bool, error) {
+		klog.FromContext(ctx).Info("The node is made again", "node", node.UUID, "reason", reason)
+		return true, ignoreNoNode(c.ironic.DeleteNode(ctx, node.UUID))
+	}
+	if ours && node.ProvisionState == ironic.Enroll && (node.Driver != wanted.access.Driver || registration.BootInterface != wanted.access.BootInterface) {
+		return again("another driver or way to boot is wanted")
+	}
+	tried := host.Status.TriedCredentials
+	known := tried.Reference != nil && tried.Reference.Name == host.Spec.BMC.CredentialsName && !lifecycle.IsNewerVersion(credentials.Since, tried.Version)
+	patches := driverInfoPatches(registration.DriverInfo, wanted.driverInfo(credentials), known)
+	patches = append(patches, wanted.patches(host, node, registration)...)
+	if node.IsOwnParent() && len(patches) == 0 && registration.DriverInfo[powerSupplyKey] == nil {
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + powerSupplyKey, Value: true})
+	}
+	if len(patches) == 0 {
+		return false, nil
+	}
+	updated, err := c.ironic.UpdateNode(ctx, node.UUID, patches)
+	if err != nil || !updated.IsOwnParent() {
+		return false, err
+	}
+	if ours && node.ProvisionState == ironic.Enroll {
+		return again("Ironic has made it its own parent")
+	}
+	klog.FromContext(ctx).Info("Ironic has made the node its own parent and no longer synchronises its power", "node", node.UUID)
+	return false, nil
+}
+
+// registered records that Ironic is in step with the spec and the Secret, along
+// with what it says now.
+func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost, secretVersion, message string) error {
+	err := c.recordWhileTrue(ctx, host, sameSpec(host), func(h *metal3.BareMetalHost) {
+		lifecycle.SetTriedCredentials(h, secretVersion)
+		lifecycle.SetCondition(&h.Status, h, metav1.Condition{
+			Type: metal3.RegisteredCondition, Status: metav1.ConditionTrue, Reason: metal3.RegisteredReason,
+			Message: message,
+		}, time.Now())
+	})
+	if err != nil {
+		return err
+	}
+	if previous := host.Status.TriedCredentials.Reference; previous != nil && previous.Name != host.Spec.BMC.CredentialsName {
+		if err := c.secrets.Release(ctx, host, previous.Name); err != nil {
+			return fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, previous.Name, err)
+		}
+	}
+	return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+}
+
+// portConflict is a MAC address of a host that Ironic knows as another node's.
+type portConflict struct{ mac, host, other string }
+
+func (e *portConflict) Error() string {
+	return fmt.Sprintf("MAC address %s of host %s is that of %s already: delete the host whose spec.bootMACAddress is wrong and create it with the right one, or delete the other one's port in Ironic", e.mac, e.host, e.other)
+}
+
+// ensurePorts has Ironic know the host by the MAC address that it boots from, and
+// by those that an inspection found, as when Ironic has lost its node. Of the latter
+// one may be another node's: the USB network cards of some BMCs all have the same.
+func (c *Controller) ensurePorts(ctx context.Context, host *metal3.BareMetalHost, nodeUUID string) error {
+	wanted := map[string]bool{} // MAC address: boots from it
+	if hardware := host.Status.HardwareDetails; hardware != nil {
+		for _, nic := range hardware.NIC {
+			if nic.MAC != "" {
+				wanted[strings.ToLower(nic.MAC)] = nic.PXE
+			}
+		}
+	}
+	if host.Spec.BootMACAddress != "" {
+		wanted[strings.ToLower(host.Spec.BootMACAddress)] = true
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	ports, err := c.ironic.ListPorts(ctx, ironic.PortFilter{Node: nodeUUID})
+	if err != nil {
+		return err
+	}
+	for _, port := range ports {
+		delete(wanted, port.Address)
+	}
+	for _, mac := range slices.Sorted(maps.Keys(wanted)) {
+		err := c.createPort(ctx, host, nodeUUID, mac, wanted[mac])
+		if conflict := new(portConflict); errors.As(err, &conflict) && !strings.EqualFold(mac, host.Spec.BootMACAddress) {
+			klog.FromContext(ctx).Info("A network card has the MAC address of another node's port, and gets none", "mac", mac, "other", conflict.other)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) createPort(ctx context.Context, host *metal3.BareMetalHost, nodeUUID, mac string, boots bool) error {
+	_, err := c.ironic.CreatePort(ctx, nodeUUID, mac, boots)
+	if !ironic.IsDuplicate(err) {
+		return err
+	}
+	ports, err := c.ironic.ListPorts(ctx, ironic.PortFilter{Address: mac})
+	if err != nil {
+		return err
+	}
+	if len(ports) == 0 || ports[0].NodeUUID == nodeUUID {
+		return nil
+	}
+	return &portConflict{mac: mac, host: host.Namespace + "/" + host.Name, other: c.whoseNode(ctx, ports[0].NodeUUID)}
+}
+
+// whoseNode names a node to somebody who knows hosts: by its host, if it has one.
+func (c *Controller) whoseNode(ctx context.Context, uuid string) string {
+	if hosts, err := c.informer.GetIndexer().ByIndex(byNodeUUID, uuid); err == nil && len(hosts) > 0 {
+		host := hosts[0].(*metal3.BareMetalHost)
+		return fmt.Sprintf("host %s/%s (node %s)", host.Namespace, host.Name, uuid)
+	}
+	if node, err := c.ironic.GetNode(ctx, uuid); err == nil && node.Name != "" {
+		return fmt.Sprintf("node %s (%s), which no host here has", node.Name, uuid)
+	}
+	return fmt.Sprintf("node %s, which no host here has", uuid)
+}

@@ -1,0 +1,46 @@
+package drive
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// Settings are the operator's choices for all hosts.
+type Settings struct {
+	// Ramdisk is how hosts boot the ramdisk.
+	Ramdisk deploy.Ramdisk
+	// ProvisioningNetworkDisabled refuses hosts whose driver needs a provisioning
+	// network.
+	ProvisioningNetworkDisabled bool
+
+	// ProvisioningLimit bounds the hosts that are inspected, provisioned or
+	// deprovisioned at a time, those with virtual media apart; the others wait,
+	// delayed. 0 is no limit.
+	ProvisioningLimit int
+	// MaxProvisioningRetries is how often a provisioning may fail in a row.
+	MaxProvisioningRetries int
+	// CallbackTimeout is how long a ramdisk may be silent on a node whose time-outs
+	// Ironic has forgotten.
+	CallbackTimeout time.Duration
+	// Workers is how many hosts are worked on at a time.
+	Workers int
+	// PollInterval is how often changes are looked for in Ironic.
+	PollInterval time.Duration
+}
+
+// registration tells apart the settings that nodes are registered with: with other
+// ones each node has to be looked at again. The same settings give the same text in
+// every process.
+func (s Settings) registration() string {
+	ramdisk, err := json.Marshal(s.Ramdisk)
+	if err != nil {
+		return "" // strings and maps of them never fail
+	}
+	digest := fnv.New32a()
+	_, _ = digest.Write(ramdisk)
+	return fmt.Sprintf("with the settings %08x of the ramdisk", digest.Sum32())
+}

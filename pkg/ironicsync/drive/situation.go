@@ -1,0 +1,53 @@
+package drive
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// Here is what Next decides by.
+
+// lookAtSecrets reads what has changed in the Secrets of a host, as far as it
+// matters: apart from the credentials, for the sake of an error.
+func (c *Controller) refreshSecrets(ctx context.Context, host *metal3.BareMetalHost) error {
+	if host.Status.ErrorType != "" {
+		return c.secrets.RefreshAll(ctx, host)
+	}
+	return c.secrets.Refresh(ctx, host.Namespace, host.Spec.BMC.CredentialsName)
+}
+
+// situation is what Next decides by, and whether what failed may have been mended.
+func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool) (s lifecycle.Situation, mended bool) {
+	s = lifecycle.Situation{
+		Host: host, Node: node,
+		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
+		NetworkVersion:              c.secrets.NetworkVersion(host),
+		HasHardwareData:             hasHardware,
+		Settings:                    c.registration,
+		MaxRetries:                  c.settings.MaxProvisioningRetries,
+		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
+	}
+	versions := c.secrets.Versions(host)
+	c.backoffOf(types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, func(b *backoff) {
+		s.Hold, mended = b.hold(host, versions, time.Now())
+	})
+	return s, mended
+}
+
+// backoffOf calls use with what is remembered of a host's failure.
+func (c *Controller) backoffOf(key types.NamespacedName, use func(*backoff)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.backoffs[key]
+	if b == nil {
+		b = &backoff{}
+		c.backoffs[key] = b
+	}
+	use(b)
+}

@@ -1,0 +1,136 @@
+package enginetest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// Nodes is an Ironic whose answers the test can delay, hold back and refuse.
+// An answer says what was so when the request arrived.
+type Nodes struct {
+	Mu   sync.Mutex
+	ByID map[string]ironic.Node
+	// what was asked
+	gets, lists, Inventories, InFlight, Most int
+	// single and bulk are how long requests take.
+	Single, Bulk func() time.Duration
+	// held, when not nil, holds back the requests that arrive from now on.
+	Held chan struct{}
+	Err  error
+	// inventory is what GetInventory answers; nil is a 404.
+	Inventory    *ironic.Inventory
+	InventoryErr error
+}
+
+func NewNodes() *Nodes {
+	return &Nodes{ByID: map[string]ironic.Node{}}
+}
+
+// Change changes what Ironic knows.
+func (f *Nodes) Change(change func()) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	change()
+}
+
+// Say makes text the last error of a node, by which the tests tell states apart.
+func (f *Nodes) Say(id, text string) {
+	f.Change(func() {
+		node := f.ByID[id]
+		node.UUID, node.LastError = id, text
+		if node.ProvisionState == "" {
+			node.ProvisionState, node.PowerState = ironic.Manageable, ironic.PowerOn
+		}
+		f.ByID[id] = node
+	})
+}
+
+// Hold keeps back the requests that arrive from now on, for ever or until the
+// test closes the channel. Those that arrive after resume are answered.
+func (f *Nodes) Hold() chan struct{} {
+	held := make(chan struct{})
+	f.Change(func() { f.Held = held })
+	return held
+}
+
+func (f *Nodes) Resume() { f.Change(func() { f.Held = nil }) }
+
+func (f *Nodes) Asked() (gets, lists int) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return f.gets, f.lists
+}
+
+// Wait takes the time of a request.
+func (f *Nodes) Wait(ctx context.Context, took func() time.Duration) error {
+	f.Mu.Lock()
+	held, err := f.Held, f.Err
+	f.InFlight++
+	f.Most = max(f.Most, f.InFlight)
+	var duration time.Duration
+	if took != nil {
+		duration = took()
+	}
+	f.Mu.Unlock()
+	defer f.Change(func() { f.InFlight-- })
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return &ironic.UnavailableError{Op: "test", Reason: "no answer in time", Err: ctx.Err()}
+		}
+	}
+	select {
+	case <-time.After(duration):
+		return err
+	case <-ctx.Done():
+		return &ironic.UnavailableError{Op: "test", Reason: "no answer in time", Err: ctx.Err()}
+	}
+}
+
+func (f *Nodes) GetNode(ctx context.Context, id string) (*ironic.Node, error) {
+	f.Mu.Lock()
+	f.gets++
+	node, ok := f.ByID[id]
+	f.Mu.Unlock()
+	if err := f.Wait(ctx, f.Single); err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, &ironic.APIError{Status: 404, Message: "Node " + id + " could not be found.", Op: "get node " + id}
+	}
+	return &node, nil
+}
+
+func (f *Nodes) ListNodes(ctx context.Context) ([]ironic.Node, error) {
+	f.Mu.Lock()
+	f.lists++
+	nodes := slices.Collect(maps.Values(f.ByID))
+	f.Mu.Unlock()
+	if err := f.Wait(ctx, f.Bulk); err != nil {
+		return nil, err
+	}
+	return nodes, nil
+}
+
+func (f *Nodes) GetInventory(ctx context.Context, id string) (*ironic.Inventory, error) {
+	f.Mu.Lock()
+	f.Inventories++
+	inventory, refusal := f.Inventory, f.InventoryErr
+	f.Mu.Unlock()
+	if err := f.Wait(ctx, f.Single); err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	if inventory == nil {
+		return nil, &ironic.APIError{Status: 404, Message: "No inventory for node " + id, Op: "get inventory"}
+	}
+	return inventory, nil
+}

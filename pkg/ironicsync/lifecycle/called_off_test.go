@@ -1,0 +1,55 @@
+package lifecycle
+
+import (
+	"testing"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// A detachment that is called off between its maintenance and the removal of the node
+// leaves no host behind that nothing is done for.
+func TestDetachmentCalledOff(t *testing.T) {
+	ours := func(n *ironic.Node) {
+		n.Maintenance, n.MaintenanceReason = true, "BareMetalHost metal3/host-0 leaves Ironic"
+	}
+	another := func(n *ironic.Node) {
+		n.Maintenance, n.MaintenanceReason = true, "BareMetalHost metal3/host-1 leaves Ironic"
+	}
+	failed := func(n *ironic.Node) { ours(n); n.Fault = ironic.FaultPowerFailure }
+	detached := annotated(metal3.DetachedAnnotation, "")
+	for name, tt := range map[string]struct {
+		options []hostOption
+		node    *ironic.Node
+		change  func(*Situation)
+		want    string
+	}{
+		"called off":             {provisionedHost, nodeIn(ironic.Active, ours), nil, "ClearMaintenance"},
+		"wanted still":           {and(provisionedHost, detached), nodeIn(ironic.Active, ours), nil, "DeleteNode"},
+		"refused just now":       {and(provisionedHost, withError(metal3.DetachError, "no", 1)), nodeIn(ironic.Active, ours), hold, "Wait:7s"},
+		"refused, not tried yet": {and(provisionedHost, withError(metal3.DetachError, "no", 1)), nodeIn(ironic.Active), hold, "Attach"},
+		"anything else refused":  {and(provisionedHost, withError(metal3.PowerManagementError, "no", 1)), nodeIn(ironic.Active, ours), hold, "ClearMaintenance"},
+		"somebody's maintenance": {provisionedHost, nodeIn(ironic.Active, fault("")), nil, "Wait"},
+		"another host's":         {provisionedHost, nodeIn(ironic.Active, another), nil, "Wait"},
+		"BMC silent meanwhile":   {provisionedHost, nodeIn(ironic.Active, failed), nil, "Wait"},
+		"deleted instead":        {and(provisionedHost, deleted), nodeIn(ironic.Active, ours), nil, "ClearMaintenance"},
+		"deleted and detached":   {and(provisionedHost, deleted, detached), nodeIn(ironic.Active, ours), nil, "DeleteNode"},
+		"on its way out":         {[]hostOption{deleted, withState(metal3.StateDeleting)}, nodeIn(ironic.Active, ours), nil, "DeleteNode"},
+		"removal refused":        {and(provisionedHost, detached, withError(metal3.DetachError, "no", 1)), nodeIn(ironic.Active, ours), hold, "Wait:7s"},
+	} {
+		s := planned(newHost(tt.options...), tt.node)
+		if tt.change != nil {
+			tt.change(&s)
+		}
+		if got := Next(s).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+		// The same by what is recorded of the node.
+		host := s.Host.DeepCopy()
+		host.Status.Ironic = ironicStatus(tt.node)
+		s.Node = RecordedNode(host)
+		if got := Next(s).String(); got != tt.want {
+			t.Errorf("%s, as recorded: %s, want %s", name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// verdictsOf is the given conditions of a host as "T/Reason", "F/Reason" or "U/Reason".
+func verdictsOf(host *metal3.BareMetalHost, types ...string) string {
+	var s []string
+	for _, conditionType := range types {
+		c := findCondition(&host.Status, conditionType)
+		if c == nil {
+			s = append(s, "-")
+			continue
+		}
+		s = append(s, string(c.Status[0])+"/"+c.Reason)
+	}
+	return strings.Join(s, " ")
+}
+
+var stateConditions = []string{
+	metal3.ManageableCondition, metal3.AvailableForProvisioningCondition, metal3.ProvisionedCondition,
+	metal3.ReadyCondition, metal3.ProgressingCondition,
+}
+
+func withConditions(host *metal3.BareMetalHost, node *ironic.Node, at time.Time) *metal3.BareMetalHost {
+	h := host.DeepCopy()
+	SetConditions(&h.Status, h, node, at)
+	return h
+}
+
+// Columns: Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing.
+func TestConditionsOfStates(t *testing.T) {
+	const (
+		ok        = "T/Manageable "
+		idle      = " F/NotProgressing"
+		unmanaged = "F/NotManaged F/NotAvailable F/NotProvisioned F/NotProvisioned F/NotProgressing"
+		nothing   = "F/NotAvailable F/NotProvisioned F/NotProvisioned "
+		available = "T/Available F/NotProvisioned F/NotProvisioned"
+		runs      = "F/NotAvailable T/Provisioned T/Provisioned"
+	)
+	for state, want := range map[metal3.ProvisioningState]string{
+		metal3.StateNone:                    unmanaged,
+		metal3.StateUnmanaged:               unmanaged,
+		metal3.StateRegistering:             "F/Registering " + nothing + "T/Registering",
+		metal3.StateInspecting:              ok + nothing + "T/Inspecting",
+		metal3.StateMatchProfile:            ok + nothing + "T/Inspecting",
+		metal3.StatePreparing:               ok + nothing + "T/Preparing",
+		metal3.StateAvailable:               ok + available + idle,
+		metal3.StateReady:                   ok + available + idle,
+		metal3.StateProvisioning:            ok + nothing + "T/Provisioning",
+		metal3.StateProvisioned:             ok + runs + idle,
+		metal3.StateExternallyProvisioned:   ok + runs + idle,
+		metal3.StateDeprovisioning:          ok + nothing + "T/Deprovisioning",
+		metal3.StatePoweringOffBeforeDelete: ok + nothing + "T/PoweringOffBeforeDelete",
+		metal3.StateDeleting:                ok + nothing + "T/Deleting",
+	} {
+		for _, status := range []metal3.OperationalStatus{"", metal3.OperationalStatusOK, metal3.OperationalStatusDiscovered, metal3.OperationalStatusDelayed} {
+			host := newHost(withState(state))
+			host.Status.OperationalStatus = status
+			if got := verdictsOf(withConditions(host, nil, now), stateConditions...); got != want {
+				t.Errorf("%q, operationalStatus %q:\n got %s\nwant %s", state, status, got, want)
+			}
+		}
+
+		// The corrections by operationalStatus.
+		fields := strings.Fields(want)
+		correct := func(index int, verdict string) string {
+			corrected := append([]string(nil), fields...)
+			corrected[index] = verdict
+			if state == metal3.StateRegistering && verdict == "F/Error" {
+				corrected[0] = "F/RegistrationFailed"
+			}
+			if verdict == "F/Detached" {
+				corrected[4] = "F/Detached"
+			}
+			return strings.Join(corrected, " ")
+		}
+		for status, want := range map[metal3.OperationalStatus]string{
+			metal3.OperationalStatusError:     correct(3, "F/Error"),
+			metal3.OperationalStatusServicing: correct(3, "F/Servicing"),
+			metal3.OperationalStatusDetached:  correct(3, "F/Detached"),
+		} {
+			host := newHost(withState(state))
+			host.Status.OperationalStatus = status
+			if got := verdictsOf(withConditions(host, nil, now), stateConditions...); got != want {
+				t.Errorf("%q, operationalStatus %q:\n got %s\nwant %s", state, status, got, want)
+			}
+		}
+	}
+}
+
+// A BMC that does not answer makes the host not manageable, except where that is
+// not looked at.
+func TestConditionManageableOnPowerFailure(t *testing.T) {
+	unreachable := &ironic.Node{Fault: ironic.FaultPowerFailure}
+	for name, state := range storedStates {
+		want := "F/PowerFailure"
+		switch state {
+		case metal3.StateNone, metal3.StateUnmanaged:
+			want = "F/NotManaged"
+		case metal3.StateRegistering:
+			want = "F/Registering"
+		case metal3.StateDeleting:
+			want = "T/Manageable"
+		}
+		if got := verdictsOf(withConditions(newHost(withState(state)), unreachable, now), metal3.ManageableCondition); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	detached := newHost(withState(metal3.StateProvisioned))
+	detached.Status.OperationalStatus = metal3.OperationalStatusDetached
+	if got := verdictsOf(withConditions(detached, unreachable, now), metal3.ManageableCondition); got != "T/Manageable" {
+		t.Errorf("detached: %s", got)
+	}
+	for _, fault := range []string{"", "clean failure", "service failure"} {
+		node := &ironic.Node{Fault: fault}
+		if got := verdictsOf(withConditions(newHost(withState(metal3.StateProvisioned)), node, now), metal3.ManageableCondition); got != "T/Manageable" {
+			t.Errorf("fault %q: %s", fault, got)
+		}
+	}
+}
+
+func TestConditionHealthy(t *testing.T) {
+	host := newHost(withState(metal3.StateAvailable))
+	for i, step := range []struct {
+		node *ironic.Node
+		want string
+	}{
+		{nil, "U/Unknown"},
+		{&ironic.Node{}, "U/Unknown"},
+		{&ironic.Node{Health: "OK"}, "T/Healthy"},
+		{&ironic.Node{}, "T/Healthy"}, // an empty answer keeps what is known
+		{&ironic.Node{Health: "Warning"}, "F/Warning"},
+		{&ironic.Node{Health: "Critical"}, "F/CriticalError"},
+		{&ironic.Node{}, "F/CriticalError"},
+		{&ironic.Node{Health: "Excellent"}, "U/Unknown"},
+		{&ironic.Node{Health: "OK"}, "T/Healthy"},
+		{nil, "U/Unknown"},
+	} {
+		host = withConditions(host, step.node, now)
+		if got := verdictsOf(host, metal3.HealthyCondition); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+// Any answer of Ironic's says that it is reachable again, also that it has no
+// such node.
+func TestConditionIronicReachable(t *testing.T) {
+	host := newHost()
+	SetCondition(&host.Status, host, metav1.Condition{Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: metal3.UnreachableReason, Message: "connection refused"}, created.Time)
+	if got := verdictsOf(withConditions(host, RecordedNode(host), now), metal3.IronicReachableCondition); got != "F/Unreachable" {
+		t.Errorf("without an observation: %s", got)
+	}
+	for name, node := range map[string]*ironic.Node{"a node": {}, "no node": nil} {
+		seen := observe(host, node)
+		if c := findCondition(&seen.Status, metal3.IronicReachableCondition); c.Status != metav1.ConditionTrue || c.Message != "" {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}
+
+func TestConditionPowerSynced(t *testing.T) {
+	for _, name := range []string{"trixie-enroll-patched", "trixie-enroll-verify-failed", "sid-enroll-patched", "bookworm-enroll-new"} {
+		want := "-"
+		if name == "trixie-enroll-patched" { // Ironic 29.0.5 made the node its own parent
+			want = "F/OwnParent"
+		}
+		host := withConditions(newHost(), recorded(t, name), now)
+		if got := verdictsOf(host, metal3.PowerSyncedCondition); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		host = withConditions(host, &ironic.Node{}, now)
+		if got := verdictsOf(host, metal3.PowerSyncedCondition); got != "-" {
+			t.Errorf("%s, mended: %s", name, got)
+		}
+	}
+}
+
+func TestConditionMessages(t *testing.T) {
+	bmcDown := "IPMI call failed: power status."
+	cleaning := &metal3.IronicStatus{ProvisionState: "clean wait", Step: "deploy.erase_devices_metadata"}
+	for name, tt := range map[string]struct {
+		host *metal3.BareMetalHost
+		node *ironic.Node
+		want map[string]string
+	}{
+		"all is well": {host: newHost(withState(metal3.StateProvisioned)), node: &ironic.Node{}, want: map[string]string{}},
+		"a failed registration says why": {
+			host: newHost(withError(metal3.RegistrationError, bmcDown, 1)),
+			want: map[string]string{"Manageable": bmcDown, "Ready": bmcDown},
+		},
+		"a silent BMC says so": {
+			host: newHost(withState(metal3.StateAvailable), withError(metal3.PowerManagementError, bmcDown, 1)),
+			node: &ironic.Node{Fault: ironic.FaultPowerFailure},
+			want: map[string]string{"Manageable": bmcDown, "Ready": bmcDown},
+		},
+		"another error leaves the host manageable": {
+			host: newHost(withState(metal3.StateAvailable), withError(metal3.InspectionError, "no disks", 1)),
+			node: &ironic.Node{},
+			want: map[string]string{"Ready": "no disks"},
+		},
+		"progress names Ironic's step": {
+			host: newHost(withState(metal3.StateDeprovisioning), func(h *metal3.BareMetalHost) { h.Status.Ironic = cleaning }),
+			want: map[string]string{"Progressing": "Ironic: clean wait, step deploy.erase_devices_metadata"},
+		},
+		"without a step it names the state": {
+			host: newHost(func(h *metal3.BareMetalHost) { h.Status.Ironic = &metal3.IronicStatus{ProvisionState: "verifying"} }),
+			want: map[string]string{"Progressing": "Ironic: verifying"},
+		},
+		"no progress, no message": {
+			host: newHost(withState(metal3.StateAvailable), func(h *metal3.BareMetalHost) { h.Status.Ironic = cleaning }),
+			want: map[string]string{},
+		},
+	} {
+		got := map[string]string{}
+		for _, c := range withConditions(tt.host, tt.node, now).Status.Conditions {
+			if c.Message != "" {
+				got[c.Type] = c.Message
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Clients sort and wait by lastTransitionTime: it moves with the status of a
+// condition and with nothing else.
+func TestConditionsKeepTransitionTime(t *testing.T) {
+	times := func(h *metal3.BareMetalHost) map[string]string {
+		m := map[string]string{}
+		for _, c := range h.Status.Conditions {
+			m[c.Type] = fmt.Sprintf("%s since %s", c.Status, c.LastTransitionTime.UTC().Format(time.RFC3339))
+		}
+		return m
+	}
+	first := withConditions(newHost(withState(metal3.StateInspecting)), &ironic.Node{}, now)
+	before := times(first)
+
+	// Another reason, another message, another generation, an hour later.
+	second := first.DeepCopy()
+	second.Generation++
+	second.Status.Provisioning.State = metal3.StatePreparing
+	second.Status.Ironic = &metal3.IronicStatus{ProvisionState: "cleaning"}
+	second = withConditions(second, &ironic.Node{}, now.Add(time.Hour))
+	if diff := cmp.Diff(before, times(second)); diff != "" {
+		t.Errorf("no status changed, but (-before +after):\n%s", diff)
+	}
+	for _, c := range second.Status.Conditions {
+		want := second.Generation
+		if c.Type == metal3.RegisteredCondition {
+			want-- // only registering again says that the new spec has reached Ironic
+		}
+		if c.ObservedGeneration != want {
+			t.Errorf("%s: observedGeneration is %d, want %d", c.Type, c.ObservedGeneration, want)
+		}
+	}
+
+	third := second.DeepCopy()
+	third.Status.Provisioning.State = metal3.StateAvailable
+	third = withConditions(third, &ironic.Node{}, now.Add(2*time.Hour))
+	before[metal3.ProgressingCondition] = "False since 2026-11-21T10:00:00Z"
+	before[metal3.AvailableForProvisioningCondition] = "True since 2026-11-21T10:00:00Z"
+	if diff := cmp.Diff(before, times(third)); diff != "" {
+		t.Errorf("available (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,160 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// deletionBegun is for hosts that are deprovisioned because they are deleted.
+func deletionBegun(h *metal3.BareMetalHost) {
+	h.Status.OperationHistory.Deprovision = metal3.OperationMetric{Start: created}
+}
+
+// What was mended, or asked for, after Ironic was told last: a password, a spec.
+func TestDeletionTellsIronicFirst(t *testing.T) {
+	secretMended := func(s *Situation) { s.SecretVersion = "8" }
+	specChanged := func(s *Situation) { s.Host.Generation++ }
+	refused := withRegistered(metav1.ConditionFalse, metal3.IronicRefusedReason, "no")
+	deprovisioning := []hostOption{deleted, withState(metal3.StateDeprovisioning), deletionBegun}
+	poweringOff := []hostOption{deleted, withState(metal3.StatePoweringOffBeforeDelete)}
+	for name, tt := range map[string]struct {
+		options []hostOption
+		node    *ironic.Node
+		change  []func(*Situation)
+		want    string
+	}{
+		"before undeploying":         {deprovisioning, nodeIn(ironic.Active), []func(*Situation){specChanged}, "Register"},
+		"before undeploying again":   {deprovisioning, nodeIn(ironic.Error), []func(*Situation){secretMended}, "Register"},
+		"before cleaning again":      {deprovisioning, nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), []func(*Situation){secretMended}, "Register"},
+		"before switching off":       {poweringOff, nodeIn(ironic.Available), []func(*Situation){secretMended}, "Register"},
+		"for a ramdisk only":         {and(poweringOff, withRegistered(metav1.ConditionTrue, metal3.RegisteredReason, DueWhenIdle)), nodeIn(ironic.Available), nil, "power-off"},
+		"for a ramdisk to clean":     {and(deprovisioning, withRegistered(metav1.ConditionTrue, metal3.RegisteredReason, DueWhenIdle)), nodeIn(ironic.Manageable), nil, "Register"},
+		"off already":                {poweringOff, nodeIn(ironic.Available, off), []func(*Situation){secretMended}, "=deleting"},
+		"nothing new":                {deprovisioning, nodeIn(ironic.Active), nil, "deleted"},
+		"Ironic would not take it":   {deprovisioning, nodeIn(ironic.DeployWait), []func(*Situation){specChanged}, "deleted"},
+		"being cleaned":              {deprovisioning, nodeIn(ironic.Cleaning), []func(*Situation){secretMended}, "Wait"},
+		"cleaned":                    {deprovisioning, nodeIn(ironic.Available), []func(*Situation){secretMended}, "=powering-off-before-delete"},
+		"without Secret":             {deprovisioning, nodeIn(ironic.Active), []func(*Situation){specChanged, func(s *Situation) { s.SecretVersion = "" }}, "deleted"},
+		"address not understood":     {and(deprovisioning, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "telnet://192.0.2.1" }), nodeIn(ironic.Active), []func(*Situation){specChanged}, "deleted"},
+		"refused just now":           {and(deprovisioning, refused), nodeIn(ironic.Active), []func(*Situation){hold}, "deleted"},
+		"refused just now, still on": {and(poweringOff, refused), nodeIn(ironic.Available), []func(*Situation){hold}, "power-off"},
+		"refused a while ago":        {and(deprovisioning, refused), nodeIn(ironic.Error), nil, "Register"},
+		"refused too often":          {and(deprovisioning, refused, withError(metal3.RegistrationError, "no", 3)), nodeIn(ironic.Active), nil, "=powering-off-before-delete"},
+		"given up, still on":         {and(poweringOff, withError(metal3.PowerManagementError, "no", 3)), nodeIn(ironic.Available), []func(*Situation){secretMended}, "=deleting"},
+		"on its way out":             {[]hostOption{deleted, withState(metal3.StateDeleting)}, nodeIn(ironic.Available), []func(*Situation){secretMended}, "DeleteNode"},
+		"externally provisioned, on": {and(poweringOff, externallyProvisioned), nodeIn(ironic.Active), []func(*Situation){secretMended}, "Register"},
+		"never to be off":            {and(deprovisioning, neverOff), nodeIn(ironic.Active), nil, "deleted"},
+	} {
+		s := planned(newHost(tt.options...), tt.node)
+		for _, change := range tt.change {
+			change(&s)
+		}
+		if got := Next(s).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// Errors from before a deletion are not its own: each host has three tries to be
+// deprovisioned.
+func TestDeletionCountsItsOwnErrors(t *testing.T) {
+	provisioning := []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(3)}
+	for name, tt := range map[string]struct {
+		options []hostOption
+		node    *ironic.Node
+		next    string // after the deletion has begun
+	}{
+		"deployment failed":         {provisioning, nodeIn(ironic.DeployFail), "deleted"},
+		"fourth deployment":         {provisioning, nodeIn(ironic.DeployWait), "deleted"},
+		"provisioned, power failed": {provisionedHost, nodeIn(ironic.Active), "deleted"},
+		"cleaning goes on":          {[]hostOption{withState(metal3.StateDeprovisioning), failedTimes(3)}, nodeIn(ironic.CleanWait), "Wait"},
+		"undeploying failed":        {[]hostOption{withState(metal3.StateDeprovisioning)}, nodeIn(ironic.Error), "deleted"},
+		"node lost":                 {provisionedHost, nil, "CreateNode"},
+		"node lost, registered":     {provisionedHost, nodeIn(ironic.Enroll), "Register"},
+	} {
+		host := newHost(and(tt.options, withError(metal3.ProvisioningError, "no", 3))...)
+		host.Status.OperationHistory.Deprovision.Start = metav1.NewTime(created.Add(-time.Hour))
+		SetStepError(host, metal3.ProvisioningError, "no", now)
+		deleted(host)
+		step := Next(planned(host, tt.node))
+		if got := step.String(); got != "=deprovisioning" {
+			t.Errorf("%s: %s, want =deprovisioning", name, got)
+			continue
+		}
+		Enter(host, tt.node, step, now)
+		if host.Status.ErrorCount != 0 || findCondition(&host.Status, metal3.StepFailedCondition) != nil {
+			t.Errorf("%s: %d errors, and the failed step is shown", name, host.Status.ErrorCount)
+		}
+		host.Status.ErrorType, host.Status.ErrorMessage = "", ""
+		if got := Next(planned(host, tt.node)).String(); got != tt.next {
+			t.Errorf("%s: then %s, want %s", name, got, tt.next)
+		}
+		// From now on they are.
+		host.Status.ErrorCount = 3
+		if got := Next(planned(host, tt.node)).String(); got == "=deprovisioning" {
+			t.Errorf("%s: the deletion begins anew", name)
+		}
+	}
+}
+
+// A server whose clock is late does not take a deletion for one that has not begun.
+func TestDeletionBeginsOnce(t *testing.T) {
+	host := newHost(and(provisionedHost, deleted)...)
+	Enter(host, nodeIn(ironic.Active), Step{Do: SetState, State: metal3.StateDeprovisioning}, created.Add(-time.Minute))
+	if !isDeletionBegun(host) {
+		t.Errorf("deprovisioning since %v, deleted at %v", host.Status.OperationHistory.Deprovision.Start, host.DeletionTimestamp)
+	}
+	image := host.Status.Provisioning.Image
+	Enter(host, nodeIn(ironic.Active), Step{Do: SetState, State: metal3.StateDeprovisioning}, now)
+	if !host.Status.OperationHistory.Deprovision.End.IsZero() || host.Status.Provisioning.Image != image {
+		t.Error("a state that is entered again has not ended")
+	}
+}
+
+// What is under way is not broken off for errors of the way there.
+func TestDeletionGivesUpWhatStands(t *testing.T) {
+	for state, want := range map[ironic.ProvisionState]string{
+		ironic.Error: "=powering-off-before-delete", ironic.Active: "=powering-off-before-delete", ironic.CleanFail: "=powering-off-before-delete",
+		ironic.DeployWait: "=powering-off-before-delete", ironic.Deleting: "Wait", ironic.Cleaning: "Wait", ironic.CleanWait: "Wait",
+	} {
+		host := newHost(deleted, withState(metal3.StateDeprovisioning), deletionBegun, withError(metal3.ProvisioningError, "no", 3))
+		if got := Next(planned(host, nodeIn(state))).String(); got != want {
+			t.Errorf("%s: %s, want %s", state, got, want)
+		}
+	}
+}
+
+// A node that Ironic had lost is tried to be reached three times, as all else.
+func TestDeletionOfLostNodeIsTriedAgain(t *testing.T) {
+	lost := nodeIn(ironic.Enroll, lastError("no"))
+	for errors, want := range []string{0: "Register", 1: "Register", 2: "Register", 3: "=deleting"} {
+		host := newHost(deleted, withState(metal3.StateDeprovisioning), deletionBegun, withError(metal3.RegistrationError, "no", errors))
+		if got := Next(planned(host, lost)).String(); got != want {
+			t.Errorf("%d errors: %s, want %s", errors, got, want)
+		}
+	}
+	host := newHost(deleted, withState(metal3.StateExternallyProvisioned), withError(metal3.ProvisionedRegistrationError, "no", 1))
+	if got := Next(planned(host, lost)).String(); got != "=deleting" {
+		t.Errorf("externally provisioned: %s, want =deleting", got)
+	}
+}
+
+// A BMC that refuses each power-off is counted, whatever else the node shows.
+func TestPowerErrorsOfFailedNodesAreCounted(t *testing.T) {
+	refused := lastError("Failed to change power state to 'power off' by 'power off'. Error: no")
+	trying := func(n *ironic.Node) { n.TargetPowerState, n.Reservation = ironic.TargetPowerOff, "conductor-0" }
+	host := newHost(deleted, withState(metal3.StatePoweringOffBeforeDelete))
+	host = observe(host, nodeIn(ironic.CleanFail, fault(""), refused))
+	for n := 1; n < 4; n++ {
+		if got := host.Status.ErrorCount; got != n {
+			t.Fatalf("after %d tries: %d errors", n, got)
+		}
+		host = observe(host, nodeIn(ironic.CleanFail, fault(""), trying))
+		host = observe(host, nodeIn(ironic.CleanFail, fault(""), refused))
+	}
+}

@@ -1,0 +1,378 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// wrong is what a host says is wrong with it.
+type wrong struct {
+	kind    metal3.ErrorType
+	message string
+	count   int
+}
+
+func wrongWith(host *metal3.BareMetalHost) wrong {
+	s := host.Status
+	return wrong{s.ErrorType, s.ErrorMessage, s.ErrorCount}
+}
+
+// step is one observation of a host and what it shows then.
+type step struct {
+	node *ironic.Node
+	want wrong
+}
+
+func follow(t *testing.T, name string, host *metal3.BareMetalHost, steps []step) *metal3.BareMetalHost {
+	t.Helper()
+	for i, s := range steps {
+		host = observe(host, s.node)
+		if got := wrongWith(host); got != s.want {
+			t.Errorf("%s, step %d: %+v, want %+v", name, i, got, s.want)
+		}
+		if got := host.Status.OperationalStatus; (got == metal3.OperationalStatusError) != (s.want.kind != "") {
+			t.Errorf("%s, step %d: operationalStatus is %q", name, i, got)
+		}
+		again := observe(host, s.node) // looking twice counts nothing twice
+		if got := wrongWith(again); got != s.want {
+			t.Errorf("%s, step %d, seen again: %+v, want %+v", name, i, got, s.want)
+		}
+	}
+	return host
+}
+
+// While a BMC is away, verification is tried again and again. The error stays in
+// view, its count says how often, and it goes with the first success.
+func TestErrorDuringRegistrationRetries(t *testing.T) {
+	for _, release := range releases {
+		verifying, failed, verified := recorded(t, release+"-verifying"), recorded(t, release+"-enroll-verify-failed"), recorded(t, release+"-manageable")
+		// Ironic releases the lock a moment after it has written state and error.
+		locked := *failed
+		locked.Reservation = "conductor-0"
+		away := func(n int) wrong { return wrong{metal3.RegistrationError, failed.LastError, n} }
+
+		host := newHost(withState(metal3.StateNone))
+		host.Status.GoodCredentials, host.Status.OperationHistory.Register.End = metal3.CredentialsStatus{}, metav1.Time{}
+		host = follow(t, release, host, []step{
+			{verifying, wrong{}}, {&locked, away(1)}, {failed, away(1)},
+			{verifying, away(1)}, {&locked, away(2)}, {failed, away(2)},
+			{verifying, away(2)}, {failed, away(3)},
+		})
+		if s := host.Status; s.GoodCredentials.Version != "" || !s.OperationHistory.Register.End.IsZero() {
+			t.Errorf("%s: credentials count as good (%+v) or the host as registered (%v)", release, s.GoodCredentials, s.OperationHistory.Register)
+		}
+		host = follow(t, release, host, []step{{verifying, away(3)}, {verified, wrong{}}})
+		if s := host.Status; s.GoodCredentials.Version != "7" || !s.OperationHistory.Register.End.Time.Equal(now.Truncate(time.Second)) {
+			t.Errorf("%s: credentials %+v, registration %v", release, s.GoodCredentials, s.OperationHistory.Register)
+		}
+	}
+}
+
+// The same for a host that runs something: an error type of its own, and its
+// state stays.
+func TestErrorOfProvisionedHostRegisteredAgain(t *testing.T) {
+	for _, state := range []metal3.ProvisioningState{metal3.StateProvisioned, metal3.StateExternallyProvisioned} {
+		verifying, failed := recorded(t, "trixie-verifying"), recorded(t, "trixie-enroll-verify-failed")
+		away := func(n int) wrong { return wrong{metal3.ProvisionedRegistrationError, failed.LastError, n} }
+		host := follow(t, string(state), newHost(withState(state)), []step{
+			{failed, away(1)}, {verifying, away(1)}, {failed, away(2)},
+			{recorded(t, "trixie-manageable"), wrong{}},
+		})
+		if got := host.Status.Provisioning.State; got != state {
+			t.Errorf("state went from %q to %q", state, got)
+		}
+	}
+}
+
+// A BMC that goes away and comes back: the error comes and goes, though Ironic
+// keeps last_error.
+func TestErrorOfSilentBMC(t *testing.T) {
+	for _, release := range releases {
+		failure := recorded(t, release+"-power-failure")
+		silent := wrong{metal3.PowerManagementError, failure.LastError, 1}
+		host := follow(t, release, newHost(withState(metal3.StateAvailable), withPower(true)), []step{
+			{recorded(t, release+"-available"), wrong{}}, {failure, silent}, {failure, silent},
+			{recorded(t, release+"-recovered"), wrong{}},
+		})
+		if !host.Status.PoweredOn {
+			t.Errorf("%s: not powered on", release)
+		}
+
+		// New credentials do not count as good before the BMC has answered to them.
+		host = observe(newHost(withState(metal3.StateAvailable)), failure)
+		if got := host.Status.GoodCredentials.Version; got != "" {
+			t.Errorf("%s: credentials %q count as good while the BMC is silent", release, got)
+		}
+		host = observe(host, recorded(t, release+"-recovered"))
+		if got := host.Status.GoodCredentials.Version; got != "7" {
+			t.Errorf("%s: credentials %q count as good once the BMC answers", release, got)
+		}
+	}
+}
+
+// What our own side found wrong wins over what Ironic says.
+func TestErrorOfRegistrationWins(t *testing.T) {
+	const message = `Secret "host-0-bmc" has no password`
+	for _, name := range append(recordings(t, "*"), "") {
+		var node *ironic.Node
+		if name != "" {
+			node = recorded(t, name)
+		}
+		host := newHost(withRegistered(metav1.ConditionFalse, metal3.SecretIncompleteReason, message))
+		if name == "" {
+			host.Status.Ironic = nil // never made
+		}
+		host = observe(host, node)
+		want := wrong{metal3.RegistrationError, message, 1}
+		switch host.Status.Provisioning.State {
+		case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+			want.kind = metal3.ProvisionedRegistrationError
+		}
+		if got := wrongWith(host); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+		withRegistered(metav1.ConditionTrue, metal3.RegisteredReason, "")(host)
+		if got := wrongWith(observe(host, &ironic.Node{ProvisionState: ironic.Manageable})); got != (wrong{}) {
+			t.Errorf("%s, mended: %+v", name, got)
+		}
+	}
+}
+
+// A BMC that falls silent while its host is on its way into Ironic is a matter
+// of the registration.
+func TestErrorOfSilentBMCDuringRegistration(t *testing.T) {
+	for state, want := range map[metal3.ProvisioningState]metal3.ErrorType{
+		metal3.StateRegistering: metal3.RegistrationError, metal3.StateProvisioned: metal3.ProvisionedRegistrationError,
+	} {
+		node := &ironic.Node{ProvisionState: ironic.Enroll, Fault: ironic.FaultPowerFailure, LastError: "no answer"}
+		follow(t, string(state), newHost(withState(state)), []step{{node, wrong{want, "no answer", 1}}})
+	}
+}
+
+func TestErrorNodeLost(t *testing.T) {
+	host := observe(newHost(withState(metal3.StateProvisioned), withPower(true)), recorded(t, "trixie-power-failure"))
+	id := host.Status.Provisioning.ID
+	lost := observe(host, nil)
+	s := lost.Status
+	if got := verdictsOf(lost, metal3.RegisteredCondition); got != "F/NodeLost" {
+		t.Errorf("Registered is %s", got)
+	}
+	if got, want := findCondition(&s, metal3.RegisteredCondition).Message, "Ironic no longer has node "+id+"; the host is registered again"; got != want {
+		t.Errorf("message is %q, want %q", got, want)
+	}
+	if s.Ironic != nil || s.Provisioning.ID != id || s.Provisioning.State != metal3.StateProvisioned || !s.PoweredOn {
+		t.Errorf("what was known is not kept: %+v", s)
+	}
+	if got := wrongWith(lost); got != (wrong{}) {
+		t.Errorf("the error of a node that is gone stays: %+v", got)
+	}
+
+	// One that is deleted, or was never made, is not lost.
+	deletedHost := host.DeepCopy()
+	deletedHost.DeletionTimestamp = &created
+	for name, h := range map[string]*metal3.BareMetalHost{"deleted": deletedHost, "never made": newHost()} {
+		if got := verdictsOf(observe(h, nil), metal3.RegisteredCondition); got != "T/Registered" {
+			t.Errorf("%s: Registered is %s", name, got)
+		}
+	}
+}
+
+// Ironic writes a failed state before it writes last_error; as long as it holds
+// the lock, there may be more to come.
+func TestErrorOfUnfinishedFailure(t *testing.T) {
+	for state, want := range map[ironic.ProvisionState]wrong{
+		ironic.InspectFail: {metal3.InspectionError, "inspection failed", 1},
+		ironic.CleanFail:   {metal3.PreparationError, "cleaning failed", 1},
+		ironic.DeployFail:  {metal3.ProvisioningError, "deployment failed", 1},
+		ironic.Error:       {metal3.ProvisioningError, "deployment failed", 1},
+		ironic.AdoptFail:   {metal3.ProvisionedRegistrationError, "adoption failed", 1},
+		ironic.ServiceFail: {metal3.ServicingError, "servicing failed", 1}, // aborted: Ironic gives no reason
+		ironic.Enroll:      {},                                             // never verified
+	} {
+		said := want
+		if want.kind != "" {
+			said.message = "the disk is full"
+		}
+		locked := &ironic.Node{ProvisionState: state, Reservation: "conductor-0"}
+		silent := &ironic.Node{ProvisionState: state}
+		spoken := &ironic.Node{ProvisionState: state, LastError: said.message}
+		follow(t, string(state)+", silent", newHost(withState(metal3.StatePreparing)), []step{{locked, wrong{}}, {silent, want}})
+		follow(t, string(state), newHost(withState(metal3.StatePreparing)), []step{{locked, wrong{}}, {spoken, said}})
+	}
+}
+
+// An old last_error in a stable state is history, except of a power action that
+// did not get where it should.
+func TestErrorOfPowerAction(t *testing.T) {
+	const failed = "Failed to change power state to 'power off' by 'soft power off': IPMI call failed: power status."
+	for name, tt := range map[string]struct {
+		node ironic.Node
+		want wrong
+	}{
+		"wanted no more":           {ironic.Node{PowerState: ironic.PowerOff, LastError: "Failed to change power state to 'power on' by 'power on': no"}, wrong{}},
+		"failed":                   {ironic.Node{PowerState: ironic.PowerOn, LastError: failed}, wrong{metal3.PowerManagementError, failed, 1}},
+		"failed, power not known":  {ironic.Node{LastError: failed}, wrong{metal3.PowerManagementError, failed, 1}},
+		"reached since":            {ironic.Node{PowerState: ironic.PowerOff, LastError: failed}, wrong{}},
+		"tried again":              {ironic.Node{PowerState: ironic.PowerOn, TargetPowerState: ironic.TargetPowerOff, LastError: failed}, wrong{}},
+		"soft target reached":      {ironic.Node{PowerState: ironic.PowerOff, LastError: "Failed to change power state to 'soft power off': no"}, wrong{}},
+		"another action's":         {ironic.Node{PowerState: ironic.PowerOn, LastError: "Failed to set boot device"}, wrong{}},
+		"not even a target":        {ironic.Node{PowerState: ironic.PowerOn, LastError: "Failed to change power state to '"}, wrong{metal3.PowerManagementError, "Failed to change power state to '", 1}},
+		"maintenance by a person":  {ironic.Node{PowerState: ironic.PowerOn, Maintenance: true, MaintenanceReason: "new disks"}, wrong{}},
+		"fault without last_error": {ironic.Node{Fault: "power failure", MaintenanceReason: "BMC away"}, wrong{metal3.PowerManagementError, "BMC away", 1}},
+		"fault without any text":   {ironic.Node{Fault: "rescue abort failure"}, wrong{metal3.PowerManagementError, "Ironic reports the fault rescue abort failure", 1}},
+	} {
+		for _, state := range []ironic.ProvisionState{ironic.Manageable, ironic.Available, ironic.Active} {
+			node := tt.node
+			node.ProvisionState = state
+			follow(t, name, newHost(withState(metal3.StateAvailable), offline), []step{{&node, tt.want}})
+		}
+	}
+}
+
+// A failed reboot aims at power on; a machine that is on has got there.
+func TestErrorOfReboot(t *testing.T) {
+	const failed = "Failed to change power state to 'power on' by 'rebooting': no"
+	node := &ironic.Node{ProvisionState: ironic.Active, PowerState: ironic.PowerOff, LastError: failed}
+	on := *node
+	on.PowerState = ironic.PowerOn
+	follow(t, "reboot", newHost(), []step{{node, wrong{metal3.PowerManagementError, failed, 1}}, {&on, wrong{}}})
+}
+
+// The statuses that say something else than OK or error are not Ironic's to change.
+func TestOperationalStatusesOfOurs(t *testing.T) {
+	for status, want := range map[metal3.OperationalStatus]metal3.OperationalStatus{
+		"": ok, ok: ok, bad: ok, metal3.OperationalStatusServicing: ok,
+		metal3.OperationalStatusDiscovered: metal3.OperationalStatusDiscovered,
+		metal3.OperationalStatusDelayed:    metal3.OperationalStatusDelayed,
+		metal3.OperationalStatusDetached:   metal3.OperationalStatusDetached,
+	} {
+		host := newHost(withState(metal3.StateAvailable))
+		host.Status.OperationalStatus = status
+		if got := observe(host, recorded(t, "trixie-available")).Status.OperationalStatus; got != want {
+			t.Errorf("%q becomes %q, want %q", status, got, want)
+		}
+	}
+}
+
+func TestPowerStateUnknownKeepsPoweredOn(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		for state, want := range map[ironic.PowerState]bool{"": on, ironic.PowerOn: true, ironic.PowerOff: false, "error": false} {
+			host := observe(newHost(withPower(on)), &ironic.Node{ProvisionState: ironic.Available, PowerState: state})
+			if got := host.Status.PoweredOn; got != want {
+				t.Errorf("power_state %q, poweredOn was %v: %v", state, on, got)
+			}
+		}
+	}
+}
+
+// A ramdisk that never calls is timed out where Ironic 29.0.5 has forgotten to, in
+// each state, and what follows is that of a failure.
+func TestSilentRamdiskOfForgottenNode(t *testing.T) {
+	since := now.Add(-31 * time.Minute)
+	for _, tt := range []struct {
+		options []hostOption
+		state   ironic.ProvisionState
+		kind    metal3.ErrorType
+		want    string
+	}{
+		{[]hostOption{withState(metal3.StateInspecting), inspectionBegan}, ironic.InspectWait, metal3.InspectionError, "abort"},
+		{[]hostOption{withState(metal3.StatePreparing)}, ironic.CleanWait, metal3.PreparationError, "abort"},
+		{[]hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a")}, ironic.DeployWait, metal3.ProvisioningError, "!deprovisioning"},
+		{[]hostOption{withState(metal3.StateDeprovisioning)}, ironic.CleanWait, metal3.ProvisioningError, "abort"},
+	} {
+		host := newHost(tt.options...)
+		seen := func(parent string, limit time.Duration) Observation {
+			return Observation{CallbackTimeout: limit, Node: &ironic.Node{
+				UUID: host.Status.Provisioning.ID, ProvisionState: tt.state, ParentNode: parent, ProvisionUpdatedAt: &since,
+			}}
+		}
+		for name, patient := range map[string]Observation{
+			"Ironic watches over it": seen("", 30*time.Minute),
+			"not yet":                seen(host.Status.Provisioning.ID, 32*time.Minute),
+			"never, by the settings": seen(host.Status.Provisioning.ID, 0),
+		} {
+			if status, _ := Observe(host, patient, now); status.ErrorType != "" {
+				t.Errorf("%s, %s: %q", tt.state, name, status.ErrorMessage)
+			}
+		}
+		late := seen(host.Status.Provisioning.ID, 30*time.Minute)
+		host.Status, _ = Observe(host, late, now)
+		if host.Status.ErrorType != tt.kind || !strings.Contains(host.Status.ErrorMessage, "has not called Ironic for more than 30m") {
+			t.Errorf("%s: error %q %q", tt.state, host.Status.ErrorType, host.Status.ErrorMessage)
+		}
+		if got := Next(planned(host, late.Node)).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.state, got, tt.want)
+		}
+		if aborted := (ironic.Node{UUID: host.Status.Provisioning.ID, LastError: "aborted by request"}); tt.want == "abort" {
+			failed := map[ironic.ProvisionState]ironic.ProvisionState{ironic.InspectWait: ironic.InspectFail, ironic.CleanWait: ironic.CleanFail}[tt.state]
+			for _, aborted.ProvisionState = range []ironic.ProvisionState{tt.state, failed} {
+				if aborted.Reservation = ""; aborted.ProvisionState == tt.state {
+					aborted.Reservation = "conductor-0" // the abort goes on
+				}
+				host.Status, _ = Observe(host, Observation{CallbackTimeout: 30 * time.Minute, Node: &aborted}, now)
+				if !strings.Contains(host.Status.ErrorMessage, "has not called Ironic") || host.Status.ErrorCount != 1 {
+					t.Errorf("%s, then %s: %d errors, %q", tt.state, aborted.ProvisionState, host.Status.ErrorCount, host.Status.ErrorMessage)
+				}
+			}
+		}
+		again := *late.Node
+		recently := now.Add(-time.Second)
+		again.ProvisionUpdatedAt = &recently
+		if status, _ := Observe(host, Observation{CallbackTimeout: 30 * time.Minute, Node: &again}, now); isSilent(&status) {
+			t.Errorf("%s: the next try is timed out at once", tt.state)
+		}
+		over := *late.Node
+		over.ProvisionState = ironic.Manageable
+		host.Status, _ = Observe(host, Observation{Node: &over}, now)
+		if findCondition(&host.Status, metal3.StepFailedCondition) != nil {
+			t.Errorf("%s: still shown when it is over", tt.state)
+		}
+	}
+}
+
+// Ironic writes the fault of a failed step before the state that goes with it, and
+// keeps the node reserved meanwhile. That is one failure, counted once.
+func TestFaultBeforeItsStateCountsOnce(t *testing.T) {
+	host := newHost(withState(metal3.StatePreparing))
+	node := &ironic.Node{UUID: host.Status.Provisioning.ID, ProvisionState: ironic.CleanWait, TargetProvisionState: "available"}
+	host = observe(host, node)
+	for _, n := range []ironic.Node{
+		{ProvisionState: ironic.Cleaning, Reservation: "conductor-0", Maintenance: true, Fault: ironic.FaultCleanFailure, LastError: "erase failed"},
+		{ProvisionState: ironic.Cleaning, TargetPowerState: ironic.TargetPowerOff, Maintenance: true, Fault: ironic.FaultCleanFailure, LastError: "erase failed"},
+		{ProvisionState: ironic.CleanFail, Maintenance: true, Fault: ironic.FaultCleanFailure, LastError: "erase failed"},
+		{ProvisionState: ironic.CleanFail, LastError: "erase failed"},
+		{ProvisionState: ironic.CleanFail, Maintenance: true, Fault: ironic.FaultCleanFailure, LastError: "erase failed"},
+	} {
+		n.UUID = node.UUID
+		host = observe(host, &n)
+	}
+	if s := host.Status; s.ErrorType != metal3.PreparationError || s.ErrorMessage != "erase failed" || s.ErrorCount != 1 {
+		t.Errorf("error %q %q, %d times", s.ErrorType, s.ErrorMessage, s.ErrorCount)
+	}
+}
+
+// A power action clears last_error, which is not another failure: neither while the
+// fault is there nor when it has been cleared for the next try.
+func TestErrorWithoutText(t *testing.T) {
+	failedNode := ironic.Node{
+		UUID: "n", ProvisionState: ironic.CleanFail, Maintenance: true, Fault: ironic.FaultCleanFailure,
+		LastError: "a step failed", MaintenanceReason: "a step failed on 12 March",
+	}
+	silent, cleared := failedNode, failedNode
+	silent.LastError = ""
+	cleared.LastError, cleared.Maintenance, cleared.Fault, cleared.MaintenanceReason = "", false, "", ""
+	locked := cleared
+	locked.Reservation = "conductor-0" // with the next try's first step
+	is := wrong{metal3.ProvisioningError, "a step failed", 1}
+	host := newHost(withState(metal3.StateDeprovisioning))
+	host = follow(t, "clean failed", host, []step{{&failedNode, is}, {&silent, is}, {&failedNode, is}, {&cleared, is}, {&locked, is}})
+	host.Status.ErrorCount = 0 // by /retry
+	is.count = 0
+	follow(t, "tried again", host, []step{{&failedNode, is}, {&silent, is}, {&cleared, is}})
+}

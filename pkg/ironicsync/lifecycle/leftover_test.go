@@ -1,0 +1,49 @@
+package lifecycle
+
+import (
+	"testing"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// A host was made to go without its node, and was created again: it takes over what
+// it finds by its name.
+func TestNextOfLeftOverNode(t *testing.T) {
+	found := func(state ironic.ProvisionState, options ...hostOption) string {
+		host := observe(newHost(options...), nodeIn(state))
+		return Next(planned(host, nodeIn(state))).String()
+	}
+	for _, tt := range []struct {
+		state ironic.ProvisionState
+		want  string
+	}{
+		{ironic.DeployFail, "=deprovisioning"}, // as Error; neither runs anything
+		{ironic.Error, "deleted"},
+		{ironic.DeployWait, "Wait"},
+		{ironic.Active, "=provisioned"},
+		{ironic.Available, "=inspecting"},
+	} {
+		if got := found(tt.state); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.state, got, tt.want)
+		}
+	}
+	if got := found(ironic.DeployFail, wantsImage("http://images/a")); got != "=deprovisioning" {
+		t.Errorf("deploy failed, image wanted: %s, want =deprovisioning", got)
+	}
+	// What may run is not ours, and what an operator does with a host that is in use
+	// is not either.
+	for name, options := range map[string][]hostOption{
+		"externally provisioned": {externallyProvisioned},
+		"available until now":    {prepared},
+	} {
+		if got := found(ironic.DeployFail, options...); got != "Wait" {
+			t.Errorf("deploy failed, %s: %s, want Wait", name, got)
+		}
+	}
+	// The condition of a host that had one failed attempt is its own.
+	ours := []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a")}
+	if got := found(ironic.DeployFail, ours...); got != "!deprovisioning" {
+		t.Errorf("our own attempt: %s, want !deprovisioning", got)
+	}
+}

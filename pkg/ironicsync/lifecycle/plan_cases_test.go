@@ -1,0 +1,267 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// nodeIn is a node that is on.
+func nodeIn(state ironic.ProvisionState, change ...func(*ironic.Node)) *ironic.Node {
+	n := &ironic.Node{UUID: "u", ProvisionState: state, PowerState: ironic.PowerOn}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
+func off(n *ironic.Node) { n.PowerState = ironic.PowerOff }
+
+func lastError(text string) func(*ironic.Node) { return func(n *ironic.Node) { n.LastError = text } }
+
+func fault(f string) func(*ironic.Node) {
+	return func(n *ironic.Node) { n.Maintenance, n.Fault = true, f }
+}
+
+func offline(h *metal3.BareMetalHost) { h.Spec.Online = false }
+
+func neverOff(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true }
+
+func failedTimes(n int) hostOption {
+	return func(h *metal3.BareMetalHost) { h.Status.ProvisioningFailCount = n }
+}
+
+func operational(s metal3.OperationalStatus) hostOption {
+	return func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = s }
+}
+
+func hardwareKnown(h *metal3.BareMetalHost) {
+	h.Status.HardwareDetails = &metal3.HardwareDetails{Hostname: "host-0"}
+}
+
+// provisionedHost runs the image that it is to run.
+var provisionedHost = []hostOption{withState(metal3.StateProvisioned), wantsImage("http://images/a"), runs("http://images/a"), withPower(true)}
+
+func and(options []hostOption, more ...hostOption) []hostOption {
+	return append(append([]hostOption(nil), options...), more...)
+}
+
+func TestNextOfHost(t *testing.T) {
+	available := []hostOption{withState(metal3.StateAvailable), prepared, withPower(true)}
+	provisioning := []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a")}
+	inspecting := []hostOption{withState(metal3.StateInspecting), inspectionBegan}
+	blank := func(h *metal3.BareMetalHost) { h.Finalizers, h.Status = nil, metal3.BareMetalHostStatus{} }
+	noBMC := func(h *metal3.BareMetalHost) { h.Spec.BMC = metal3.BMCDetails{} }
+	noID := func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }
+	softTimedOut := lastError("Failed to change power state to 'soft power off' by 'soft power off'. Error: timed out")
+	for name, tt := range map[string]struct {
+		options []hostOption
+		node    *ironic.Node
+		change  func(*Situation)
+		want    string
+	}{
+		// Into Ironic.
+		"new":                             {options: []hostOption{blank}, want: "Begin=registering"},
+		"new, without BMC":                {options: []hostOption{blank, noBMC}, want: "=unmanaged"},
+		"unmanaged":                       {options: []hostOption{blank, noBMC, withState(metal3.StateUnmanaged)}, want: "Wait"},
+		"unmanaged, BMC given":            {options: []hostOption{blank, withState(metal3.StateUnmanaged)}, want: "Begin=registering"},
+		"moved here, provisioned":         {options: []hostOption{withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) { h.Finalizers = nil }}, want: "Begin=provisioned"},
+		"with a status to restore":        {options: []hostOption{blank, annotated(metal3.StatusAnnotation, "{}")}, want: "Begin=registering"},
+		"with hardware details":           {options: []hostOption{annotated(metal3.HardwareDetailsAnnotation, "{}")}, node: nodeIn(ironic.Manageable), want: "TakeHardware"},
+		"with HardwareData":               {node: nodeIn(ironic.Manageable), change: func(s *Situation) { s.HasHardwareData = true }, want: "TakeHardware"},
+		"without node":                    {options: []hostOption{noID}, want: "FindNode"},
+		"node not made yet":               {want: "CreateNode"},
+		"BMC taken out of a managed host": {options: []hostOption{noBMC}, node: nodeIn(ironic.Enroll), want: "Report:InvalidAddress"},
+		"address not understood":          {options: []hostOption{noID, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "telnet://192.0.2.1" }}, want: "Report:InvalidAddress"},
+		"no provisioning network":         {options: []hostOption{noID}, change: func(s *Situation) { s.ProvisioningNetworkDisabled = true }, want: "Report:InvalidAddress"},
+		"no credentialsName":              {options: []hostOption{noID, func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "" }}, want: "Report:SecretNotFound"},
+		"spec changed":                    {options: []hostOption{func(h *metal3.BareMetalHost) { h.Generation++ }}, node: nodeIn(ironic.Manageable), want: "Register"},
+		"spec changed in transit":         {options: and(provisioning, func(h *metal3.BareMetalHost) { h.Generation++; h.Spec.Image = nil }), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"another Secret named":            {options: []hostOption{func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "other" }}, node: nodeIn(ironic.Manageable), want: "Register"},
+		"other settings of ours":          {options: provisionedHost, node: nodeIn(ironic.Active), change: func(s *Situation) { s.Settings = "others" }, want: "Register"},
+		"Secret changed while provisioned": {options: provisionedHost, node: nodeIn(ironic.Active),
+			change: func(s *Situation) { s.SecretVersion = "8" }, want: "Register"},
+		"refused just now":             {options: []hostOption{withRegistered(metav1.ConditionFalse, metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), change: hold, want: "Wait:7s"},
+		"refused before":               {options: []hostOption{withRegistered(metav1.ConditionFalse, metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), want: "Register"},
+		"verification failed just now": {node: nodeIn(ironic.Enroll, lastError("no")), change: hold, want: "Wait:7s"},
+		"Secret missing, now there":    {options: []hostOption{withRegistered(metav1.ConditionFalse, metal3.SecretNotFoundReason, "no")}, node: nodeIn(ironic.Enroll), want: "Register"},
+		"externally provisioned":       {options: []hostOption{externallyProvisioned}, node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
+		"inspection disabled":          {options: []hostOption{inspectionDisabled}, node: nodeIn(ironic.Manageable), want: "=preparing"},
+		"registered again":             {options: []hostOption{hardwareKnown}, node: nodeIn(ironic.Manageable), want: "=preparing"},
+		"registered again, to inspect": {options: []hostOption{hardwareKnown, annotated(metal3.InspectAnnotation, "")}, node: nodeIn(ironic.Manageable), want: "=inspecting"},
+		"provisioned, node lost":       {options: provisionedHost, want: "CreateNode"},
+
+		// Inspection.
+		"inspection failed just now":       {options: and(inspecting, withError(metal3.InspectionError, "no", 1)), node: nodeIn(ironic.InspectFail), change: hold, want: "Wait:7s"},
+		"inventory not there yet":          {options: inspecting, node: nodeIn(ironic.Manageable, func(n *ironic.Node) { n.InspectionFinishedAt = &now }), want: "Wait:1s"},
+		"inspecting, disabled meanwhile":   {options: and(inspecting, inspectionDisabled), node: nodeIn(ironic.Manageable), want: "=preparing"},
+		"inspecting, forced reboot":        {options: and(inspecting, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.InspectWait), want: "abort"},
+		"aborted by a forced reboot":       {options: and(inspecting, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.InspectFail), want: "DropReboot"},
+		"marked external while inspecting": {options: and(inspecting, externallyProvisioned), node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
+		"inspecting, reboot not forced":    {options: and(inspecting, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.InspectWait), want: "Wait"},
+		"re-inspection":                    {options: and(available, annotated(metal3.InspectAnnotation, "")), node: nodeIn(ironic.Available), want: "=inspecting"},
+		"re-inspection switched off":       {options: and(available, annotated(metal3.InspectAnnotation, "disabled")), node: nodeIn(ironic.Available), want: "Wait"},
+
+		// Preparation.
+		"cleaning failed":          {options: []hostOption{withState(metal3.StatePreparing)}, node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), want: "ClearMaintenance"},
+		"cleaning failed just now": {options: []hostOption{withState(metal3.StatePreparing)}, node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), change: hold, want: "Wait:7s"},
+		"cleaning failed, cleared": {options: []hostOption{withState(metal3.StatePreparing)}, node: nodeIn(ironic.CleanFail), want: "manage"},
+		"boot mode changed":        {options: and(available, func(h *metal3.BareMetalHost) { h.Spec.BootMode = metal3.Legacy }), node: nodeIn(ironic.Available), want: "=preparing"},
+		"root device hints changed": {options: and(available, func(h *metal3.BareMetalHost) {
+			h.Spec.RootDeviceHints = &metal3.RootDeviceHints{DeviceName: "/dev/nvme0n1"}
+		}), node: nodeIn(ironic.Available), want: "=preparing"},
+		"external, as it is available": {options: and(available, externallyProvisioned), node: nodeIn(ironic.Available), want: "=externally-provisioned"},
+
+		// Provisioning.
+		"image wanted":                  {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Available), want: "=provisioning"},
+		"image wanted, not online":      {options: and(available, wantsImage("http://images/a"), offline), node: nodeIn(ironic.Available, off), want: "Wait"},
+		"custom deploy wanted":          {options: and(available, func(h *metal3.BareMetalHost) { h.Spec.CustomDeploy = &metal3.CustomDeploy{Method: "install"} }), node: nodeIn(ironic.Available), want: "=provisioning"},
+		"failed just now":               {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},
+		"failed before":                 {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), want: "=provisioning"},
+		"failed too often":              {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(3), withError(metal3.ProvisioningError, "no", 3)), node: nodeIn(ironic.Available), want: "Wait"},
+		"failed too often, other image": {options: and(available, wantsImage("http://images/b"), attempting("http://images/a"), failedTimes(3), withError(metal3.ProvisioningError, "no", 3)), node: nodeIn(ironic.Available), change: hold, want: "ForgetFailures"},
+		"failed, image given up":        {options: and(available, attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), want: "ForgetFailures"},
+		"failed, retried, given up":     {options: and(available, attempting("http://images/a"), withError(metal3.ProvisioningError, "no", 0)), node: nodeIn(ironic.Available), want: "ForgetFailures"},
+		"image changed while deploying": {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"deploying, forced reboot":      {options: and(provisioning, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"deployment refused just now":   {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},
+
+		"forgotten while deploying": {options: and(provisioning, timedOut), node: nodeIn(ironic.Deploying), want: "DeleteNode"},
+		"forgotten, but worked on":  {options: and(provisioning, timedOut), node: nodeIn(ironic.Deploying, func(n *ironic.Node) { n.Reservation = "conductor-0" }), want: "Wait"},
+
+		// Provisioned.
+		"checksum and user data changed": {options: and(provisionedHost, func(h *metal3.BareMetalHost) { h.Spec.Image.Checksum = "other" }), node: nodeIn(ironic.Active), want: "Wait"},
+		"flag cleared, image":            {options: []hostOption{withState(metal3.StateExternallyProvisioned), wantsImage("http://images/a")}, node: nodeIn(ironic.Active), want: "=provisioned"},
+		"flag cleared, nothing":          {options: []hostOption{withState(metal3.StateExternallyProvisioned)}, node: nodeIn(ironic.Active), want: "=deprovisioning"},
+		"taken over as it is":            {options: []hostOption{withState(metal3.StateProvisioned), withPower(true)}, node: nodeIn(ironic.Active), want: "Wait"},
+		"adoption failed just now":       {options: and(provisionedHost, withError(metal3.ProvisionedRegistrationError, "no", 1)), node: nodeIn(ironic.AdoptFail), change: hold, want: "Wait:7s"},
+		"undeploying failed just now":    {options: []hostOption{withState(metal3.StateDeprovisioning), withError(metal3.ProvisioningError, "no", 1)}, node: nodeIn(ironic.Error), change: hold, want: "Wait:7s"},
+
+		// Power.
+		"switched off behind our back":   {options: provisionedHost, node: nodeIn(ironic.Active, off), want: "power-on"},
+		"to be off":                      {options: and(provisionedHost, offline), node: nodeIn(ironic.Active), want: "soft-power-off"},
+		"available, to be off":           {options: and(available, offline), node: nodeIn(ironic.Available), want: "soft-power-off"},
+		"did not shut down":              {options: and(provisionedHost, offline, withError(metal3.PowerManagementError, "no", 1)), node: nodeIn(ironic.Active, softTimedOut), change: hold, want: "power-off"},
+		"power failed just now":          {options: and(provisionedHost, withError(metal3.PowerManagementError, "no", 1)), node: nodeIn(ironic.Active, off), change: hold, want: "Wait:7s"},
+		"something else failed":          {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(5), withError(metal3.ProvisioningError, "no", 5)), node: nodeIn(ironic.Available, off), change: hold, want: "power-on"},
+		"power on the way":               {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), want: "Wait"},
+		"power not known":                {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" }), want: "Wait"},
+		"power not known, nor asked for": {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState, n.ParentNode = "", "u" }), want: "power-on"},
+		"BMC does not answer":            {options: provisionedHost, node: nodeIn(ironic.Active, off, fault(ironic.FaultPowerFailure)), want: "Wait"},
+		"reboot":                         {options: and(provisionedHost, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active), want: "soft-power-off"},
+		"hard reboot":                    {options: and(provisionedHost, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "power-off"},
+		"reboot, off now":                {options: and(provisionedHost, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active, off), want: "DropReboot"},
+		"held off":                       {options: and(provisionedHost, annotated(metal3.RebootAnnotationPrefix+"fencing", `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "power-off"},
+		"held off, off now":              {options: and(provisionedHost, annotated(metal3.RebootAnnotationPrefix+"fencing", "")), node: nodeIn(ironic.Active, off), want: "Wait"},
+		"reboot of an available host":    {options: and(available, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Available), want: "Wait"},
+		"forced reboot of it":            {options: and(available, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.Available), want: "soft-power-off"},
+		"never off, reboot":              {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active), want: "soft-rebooting"},
+		"never off, hard reboot":         {options: and(provisionedHost, neverOff, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "rebooting"},
+		"never off, and it is":           {options: and(provisionedHost, neverOff), node: nodeIn(ironic.Active, off), want: "power-on"},
+
+		// Detachment.
+		"detach":                    {options: and(provisionedHost, annotated(metal3.DetachedAnnotation, "true")), node: nodeIn(ironic.Active), want: "DeleteNode"},
+		"detach, node gone":         {options: and(provisionedHost, annotated(metal3.DetachedAnnotation, "")), want: "Detach"},
+		"detached":                  {options: and(provisionedHost, annotated(metal3.DetachedAnnotation, ""), operational(metal3.OperationalStatusDetached)), want: "Wait"},
+		"detach while provisioning": {options: and(provisioning, annotated(metal3.DetachedAnnotation, "")), node: nodeIn(ironic.DeployWait), want: "Wait"},
+		"forced":                    {options: and(provisioning, annotated(metal3.DetachedAnnotation, `{"force":true}`)), node: nodeIn(ironic.DeployWait), want: "DeleteNode"},
+		"forced, inspecting":        {options: and(inspecting, annotated(metal3.DetachedAnnotation, `{"force":true}`)), node: nodeIn(ironic.InspectWait), want: "abort"},
+		"attach":                    {options: and(provisionedHost, operational(metal3.OperationalStatusDetached)), want: "Attach"},
+		"attached":                  {options: provisionedHost, node: nodeIn(ironic.Manageable), want: "adopt"},
+		"detached without its Secret": {options: and(provisionedHost, annotated(metal3.DetachedAnnotation, ""), operational(metal3.OperationalStatusDetached)),
+			change: func(s *Situation) { s.SecretVersion = "" }, want: "Wait"},
+	} {
+		s := planned(newHost(tt.options...), tt.node)
+		if tt.change != nil {
+			tt.change(&s)
+		}
+		if got := Next(s).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+func timedOut(h *metal3.BareMetalHost) {
+	SetCondition(&h.Status, h, metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.CallbackTimeoutReason}, now)
+}
+
+func hold(s *Situation) { s.Hold = 7 * time.Second }
+
+func inspectionDisabled(h *metal3.BareMetalHost) {
+	h.Spec.InspectionMode = metal3.InspectionModeDisabled
+}
+
+// A host that goes: deprovisioned, switched off, out of Ironic.
+func TestNextOfDeletedHost(t *testing.T) {
+	with := func(options []hostOption, more ...hostOption) []hostOption {
+		return and(and(options, deleted), more...)
+	}
+	state := func(s metal3.ProvisioningState) []hostOption { return []hostOption{withState(s)} }
+	delayed := annotated(metal3.DetachedAnnotation, `{"deleteAction":"delay"}`)
+	for name, tt := range map[string]struct {
+		options []hostOption
+		node    *ironic.Node
+		noBMC   bool // its Secret is gone
+		want    string
+	}{
+		"before it began":              {options: with(nil, func(h *metal3.BareMetalHost) { h.Finalizers = nil }), want: "Wait"},
+		"before it had a node":         {options: with(nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }), want: "Release"},
+		"registering":                  {options: with(nil), node: nodeIn(ironic.Enroll), want: "=deleting"},
+		"registering, without Secret":  {options: with(nil), node: nodeIn(ironic.Enroll), noBMC: true, want: "=deleting"},
+		"inspecting":                   {options: with(state(metal3.StateInspecting)), node: nodeIn(ironic.Inspecting), want: "Wait"},
+		"inspect wait":                 {options: with(state(metal3.StateInspecting)), node: nodeIn(ironic.InspectWait), want: "abort"},
+		"inspect failed":               {options: with(state(metal3.StateInspecting)), node: nodeIn(ironic.InspectFail), want: "=powering-off-before-delete"},
+		"clean wait":                   {options: with(state(metal3.StatePreparing)), node: nodeIn(ironic.CleanWait), want: "abort"},
+		"available":                    {options: with(state(metal3.StateAvailable)), node: nodeIn(ironic.Available), want: "=powering-off-before-delete"},
+		"provisioning":                 {options: with(state(metal3.StateProvisioning)), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"provisioned":                  {options: with(provisionedHost), node: nodeIn(ironic.Active), want: "=deprovisioning"},
+		"provisioned, without Secret":  {options: with(provisionedHost), node: nodeIn(ironic.Active), noBMC: true, want: "=deprovisioning"},
+		"provisioned, node lost":       {options: with(provisionedHost), want: "CreateNode"},
+		"lost, and without Secret":     {options: with(provisionedHost), noBMC: true, want: "Release"},
+		"lost, BMC out of reach":       {options: with(state(metal3.StateDeprovisioning), deletionBegun, withError(metal3.RegistrationError, "no", 3)), node: nodeIn(ironic.Enroll), want: "=deleting"},
+		"external":                     {options: with(state(metal3.StateExternallyProvisioned), externallyProvisioned), node: nodeIn(ironic.Active), want: "=powering-off-before-delete"},
+		"deprovisioning":               {options: with(state(metal3.StateDeprovisioning)), node: nodeIn(ironic.Active), want: "deleted"},
+		"deprovisioned":                {options: with(state(metal3.StateDeprovisioning)), node: nodeIn(ironic.Available), want: "=powering-off-before-delete"},
+		"deprovisioning given up":      {options: with(state(metal3.StateDeprovisioning), deletionBegun, withError(metal3.ProvisioningError, "no", 3)), node: nodeIn(ironic.Error), want: "=powering-off-before-delete"},
+		"on":                           {options: with(state(metal3.StatePoweringOffBeforeDelete)), node: nodeIn(ironic.Available), want: "power-off"},
+		"off":                          {options: with(state(metal3.StatePoweringOffBeforeDelete)), node: nodeIn(ironic.Available, off), want: "=deleting"},
+		"on, and to stay so":           {options: with(state(metal3.StatePoweringOffBeforeDelete), neverOff), node: nodeIn(ironic.Active), want: "=deleting"},
+		"cleaning failed, on":          {options: with(state(metal3.StatePoweringOffBeforeDelete)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), want: "power-off"},
+		"in maintenance, on":           {options: with(state(metal3.StatePoweringOffBeforeDelete)), node: nodeIn(ironic.Available, fault("")), want: "=deleting"},
+		"switching off given up":       {options: with(state(metal3.StatePoweringOffBeforeDelete), withError(metal3.PowerManagementError, "no", 3)), node: nodeIn(ironic.Active), want: "=deleting"},
+		"deleting":                     {options: with(state(metal3.StateDeleting)), node: nodeIn(ironic.Available, off), want: "DeleteNode"},
+		"deleting, externally":         {options: with(state(metal3.StateDeleting), externallyProvisioned), node: nodeIn(ironic.Active), want: "DeleteNode"},
+		"deleting, cleaning still":     {options: with(state(metal3.StateDeleting)), node: nodeIn(ironic.Cleaning), want: "Wait"},
+		"deprovisioning, forgotten":    {options: with(state(metal3.StateDeprovisioning), timedOut), node: nodeIn(ironic.Deleting), want: "DeleteNode"},
+		"gone from Ironic":             {options: with(state(metal3.StateDeleting)), want: "Release"},
+		"detached":                     {options: with(provisionedHost, annotated(metal3.DetachedAnnotation, ""), operational(metal3.OperationalStatusDetached)), want: "Release"},
+		"detached, delayed":            {options: with(provisionedHost, delayed, operational(metal3.OperationalStatusDetached)), want: "Wait"},
+		"detached, annotation removed": {options: with(provisionedHost, operational(metal3.OperationalStatusDetached)), want: "Attach"},
+		"paused":                       {options: with(provisionedHost, annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active), want: "Wait"},
+		"locked":                       {options: with(state(metal3.StateDeleting)), node: nodeIn(ironic.Available, func(n *ironic.Node) { n.Reservation = "conductor-0" }), want: "Wait"},
+	} {
+		s := planned(newHost(tt.options...), tt.node)
+		if tt.noBMC {
+			s.SecretVersion = ""
+		}
+		if got := Next(s).String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// The watch on Secrets may lag behind our own write of label, owner and
+// finalizer; that is no change of the Secret.
+func TestNextSecretWatchLags(t *testing.T) {
+	for version, want := range map[string]Action{"6": Wait, "7": Wait, "8": Register, "10": Register, "not-a-number": Register} {
+		s := planned(newHost(provisionedHost...), nodeIn(ironic.Active))
+		s.SecretVersion = version
+		if got := Next(s); got.Do != want {
+			t.Errorf("Secret at %s, 7 was tried: %s, want %s", version, got, want)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package lifecycle
+
+import (
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// stateOf is the provisioning state that an observation leaves the host in. The
+// state is ours, and the planner moves it on; Ironic moves it only where the two
+// contradict each other: somebody acted on the node behind our back, or Ironic
+// lost what it knew. A host that is provisioned stays so whatever the node says,
+// because what follows from the other states would cost its disks.
+func stateOf(host *metal3.BareMetalHost, node *ironic.Node) metal3.ProvisioningState {
+	stored := host.Status.Provisioning.State
+	switch stored {
+	case metal3.StateNone, metal3.StateUnmanaged:
+		stored = metal3.StateRegistering
+	case metal3.StateRegistering, metal3.StateInspecting, metal3.StateMatchProfile, metal3.StatePreparing, metal3.StateAvailable, metal3.StateReady:
+	default:
+		return stored
+	}
+	switch node.ProvisionState {
+	case ironic.Enroll, ironic.Verifying:
+		return metal3.StateRegistering
+
+	case ironic.Manageable:
+		if stored == metal3.StateAvailable || stored == metal3.StateReady {
+			if wantsInspection(host) {
+				return metal3.StateInspecting
+			}
+			return metal3.StatePreparing
+		}
+
+	case ironic.Inspecting, ironic.InspectWait, ironic.InspectFail:
+		return metal3.StateInspecting
+
+	case ironic.Cleaning, ironic.CleanWait, ironic.CleanFail, ironic.CleanHold:
+		return metal3.StatePreparing
+
+	case ironic.Deploying, ironic.DeployWait, ironic.DeployFail, ironic.DeployHold:
+		return metal3.StateProvisioning
+
+	case ironic.Deleting, ironic.Error:
+		return metal3.StateDeprovisioning
+	}
+	return stored
+}
+
+func isServicing(s ironic.ProvisionState) bool {
+	switch s {
+	case ironic.Servicing, ironic.ServiceWait, ironic.ServiceHold:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,253 @@
+package lifecycle
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+var walkSeed = flag.Uint64("walk-seed", 0, "seed of the random walk; 0 takes another one each time")
+
+// disturbances are what can happen to a host at any moment: its user changes the
+// spec, an operator or a machine does something behind our back, something fails,
+// the process ends.
+var disturbances = map[string]func(w *world, r *rand.Rand){
+	"image": func(w *world, r *rand.Rand) {
+		w.edit(func(h *metal3.BareMetalHost) { wantsImage(fmt.Sprintf("http://images/%c", 'a'+rune(r.IntN(3))))(h) })
+	},
+	"no image": func(w *world, _ *rand.Rand) { w.edit(func(h *metal3.BareMetalHost) { h.Spec.Image = nil }) },
+	"format": func(w *world, _ *rand.Rand) {
+		w.edit(func(h *metal3.BareMetalHost) {
+			if image := h.Spec.Image; image != nil {
+				image.DiskFormat = ptr.To(map[bool]metal3.DiskFormat{true: "raw", false: metal3.LiveISO}[image.IsLiveISO()])
+			}
+		})
+	},
+	"custom deploy": func(w *world, r *rand.Rand) {
+		w.edit(func(h *metal3.BareMetalHost) {
+			h.Spec.CustomDeploy = []*metal3.CustomDeploy{nil, {Method: "install"}, {Method: "burn"}}[r.IntN(3)]
+		})
+	},
+	"online": func(w *world, r *rand.Rand) {
+		w.edit(func(h *metal3.BareMetalHost) { h.Spec.Online = r.IntN(3) > 0 })
+	},
+	"boot mode": func(w *world, r *rand.Rand) {
+		w.edit(func(h *metal3.BareMetalHost) {
+			h.Spec.BootMode = []metal3.BootMode{metal3.UEFI, metal3.Legacy}[r.IntN(2)]
+		})
+	},
+	"external": func(w *world, _ *rand.Rand) {
+		if h := w.host; h.Spec.ExternallyProvisioned || h.Status.Provisioning.State == metal3.StateAvailable { // as validation has it
+			w.edit(func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = !h.Spec.ExternallyProvisioned })
+			if w.host.Spec.ExternallyProvisioned && w.disk == "" {
+				w.disk = "foreign"
+			}
+			if state := w.host.Status.Provisioning.State; state != metal3.StateExternallyProvisioned && state != metal3.StateProvisioned {
+				w.mayWipe = !w.host.Spec.ExternallyProvisioned
+			}
+		}
+	},
+	"reboot":       toggle(metal3.RebootAnnotation, `{"mode":"hard"}`),
+	"force reboot": toggle(metal3.RebootAnnotation, `{"force":true}`),
+	"hold":         toggle(metal3.RebootAnnotationPrefix+"test", ""),
+	"force hold":   toggle(metal3.RebootAnnotationPrefix+"force", `{"force":true}`),
+	"inspect":      toggle(metal3.InspectAnnotation, ""),
+	"inspect now": func(w *world, _ *rand.Rand) { // as /inspect does
+		node := w.nodes[w.host.Status.Provisioning.ID]
+		if node == nil || node.Reservation != "" || w.host.Spec.ExternallyProvisioned || w.host.InspectionDisabled() {
+			return
+		}
+		if node.ProvisionState == ironic.Available {
+			w.event(node, string(ironic.TargetManage))
+		}
+		if node.ProvisionState == ironic.Manageable {
+			w.event(node, string(ironic.TargetInspect))
+		}
+	},
+	"retry": func(w *world, _ *rand.Rand) { // as /retry does
+		w.change(func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0 })
+	},
+	"deletion": func(w *world, r *rand.Rand) {
+		switch {
+		case r.IntN(3) > 0 || !w.host.DeletionTimestamp.IsZero():
+		case len(w.host.Finalizers) == 0:
+			w.createAgain()
+		default:
+			w.change(func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &created })
+		}
+	},
+	"detach":       toggle(metal3.DetachedAnnotation, ""),
+	"force detach": toggle(metal3.DetachedAnnotation, `{"force":true}`),
+	"pause":        toggle(metal3.PausedAnnotation, "test"),
+	"secret":       func(w *world, _ *rand.Rand) { w.noSecret = !w.noSecret },
+	"failure":      func(w *world, _ *rand.Rand) { w.failures++ },
+	"power": func(w *world, _ *rand.Rand) {
+		w.onNode(func(n *ironic.Node) {
+			if n.PowerState == ironic.PowerOn {
+				n.PowerState = ironic.PowerOff
+			} else {
+				n.PowerState = ironic.PowerOn
+			}
+		})
+	},
+	"silent BMC": func(w *world, _ *rand.Rand) {
+		w.onNode(func(n *ironic.Node) {
+			if n.Fault == ironic.FaultPowerFailure {
+				n.Maintenance, n.Fault = false, ""
+			} else if !n.Maintenance {
+				n.Maintenance, n.Fault = true, ironic.FaultPowerFailure
+			}
+		})
+	},
+	"database wiped": func(w *world, r *rand.Rand) {
+		if r.IntN(4) == 0 {
+			w.nodes = map[string]*ironic.Node{}
+		}
+	},
+	"killed": func(w *world, r *rand.Rand) {
+		step := w.plan()
+		switch {
+		case step.Do == Wait || w.illegal != "":
+		case step.Do == DeleteNode && r.IntN(2) == 0: // which takes two requests
+			node := w.nodes[w.host.Status.Provisioning.ID]
+			node.Maintenance, node.MaintenanceReason = true, LeavingReason(w.host)
+		default:
+			w.do(step, false)
+			w.illegal = ""
+		}
+	},
+}
+
+func toggle(key, value string) func(*world, *rand.Rand) {
+	return func(w *world, _ *rand.Rand) {
+		w.change(func(h *metal3.BareMetalHost) {
+			switch {
+			case hasAnnotation(h, key):
+				delete(h.Annotations, key)
+			case h.Annotations == nil:
+				h.Annotations = map[string]string{key: value}
+			default:
+				h.Annotations[key] = value
+			}
+		})
+	}
+}
+
+// change is a write to the host's metadata, edit one to its spec.
+func (w *world) change(f func(*metal3.BareMetalHost)) {
+	w.host = w.host.DeepCopy()
+	f(w.host)
+}
+
+func (w *world) edit(f func(*metal3.BareMetalHost)) {
+	w.change(func(h *metal3.BareMetalHost) { f(h); h.Generation++ })
+}
+
+func (w *world) onNode(f func(*ironic.Node)) {
+	for _, n := range w.nodes {
+		f(n)
+	}
+}
+
+// advance takes one step, or lets Ironic move on; false: there is nothing to do.
+func (w *world) advance() bool {
+	step := w.plan()
+	if step.Do == Wait {
+		return w.tick()
+	}
+	w.log = append(w.log, step.String())
+	w.do(step, true)
+	if w.released {
+		w.createAgain()
+	}
+	return true
+}
+
+// createAgain creates a host of the same name and spec when the last one is gone.
+// Nothing keeps its first cleaning from wiping what is on the machine, except for the
+// flag that says that it runs something.
+func (w *world) createAgain() {
+	w.log = append(w.log, "<created>")
+	w.released = false
+	w.host = &metal3.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.host.Namespace, Name: w.host.Name, UID: w.host.UID, Generation: 1},
+		Spec:       w.host.Spec,
+	}
+	w.state, w.mayWipe = "", !w.host.Spec.ExternallyProvisioned
+	if w.host.Spec.ExternallyProvisioned && w.disk == "" {
+		w.disk = "foreign"
+	}
+}
+
+// A random walk: whatever happens in whatever order, the host comes to where its
+// spec wants it once all is quiet, and never is a machine wiped that runs what it
+// is to run.
+func TestRandomWalk(t *testing.T) {
+	seed := *walkSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("to repeat: -walk-seed=%d", seed)
+	names := make([]string, 0, len(disturbances))
+	for name := range disturbances {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	deployments := 0
+	for walk := range 3000 {
+		r := rand.New(rand.NewPCG(seed, uint64(walk)))
+		w := newWorld(t, releases[r.IntN(len(releases))])
+		check := func(when string) {
+			t.Helper()
+			w.permit()
+			if w.illegal != "" || w.harm != "" {
+				t.Fatalf("walk %d, %s: Ironic refuses %q; harm: %q; state %q, node %+v; after %v", walk, when, w.illegal, w.harm, w.host.Status.Provisioning.State, w.nodes[w.host.Status.Provisioning.ID], w.log)
+			}
+		}
+		for range 60 {
+			if r.IntN(3) == 0 {
+				name := names[r.IntN(len(names))]
+				w.log = append(w.log, "<"+name+">")
+				disturbances[name](w, r)
+			} else {
+				w.advance()
+			}
+			check("on the way")
+		}
+		// Quiet.
+		w.log = append(w.log, "<quiet>")
+		w.failures, w.noSecret = 0, false
+		w.onNode(func(n *ironic.Node) {
+			if n.Fault == ironic.FaultPowerFailure {
+				n.Maintenance, n.Fault = false, ""
+			}
+		})
+		w.edit(func(h *metal3.BareMetalHost) {
+			h.Annotations = nil
+			h.Status.ProvisioningFailCount = min(h.Status.ProvisioningFailCount, 1) // as /retry does
+		})
+		for n := 0; w.advance(); n++ {
+			check("when quiet")
+			if n > 300 {
+				t.Fatalf("walk %d: no end: %v", walk, w.log)
+			}
+		}
+		if wrong := w.wanted(); wrong != "" {
+			t.Fatalf("walk %d: %s; state %q, node %+v; after %v", walk, wrong, w.host.Status.Provisioning.State, w.nodes[w.host.Status.Provisioning.ID], w.log)
+		}
+		deployments += w.deployments
+	}
+	t.Logf("%d deployments", deployments)
+	if deployments < 300 {
+		t.Errorf("only %d deployments: the walk does not go far", deployments)
+	}
+}

@@ -1,0 +1,51 @@
+package live
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+)
+
+// Strike takes the password of the host's BMC out of what Ironic says of its node
+// (last_error, maintenance_reason), wherever in a sentence a driver has put it. Words
+// that are recorded already are shown to everybody, and are left as they are: so the
+// Secret is read once for new words, and again only while the password is in them.
+//
+// The error is that of reading the Secret, and nothing may be shown then. That there
+// is no such Secret is none: nobody knows the password.
+func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+	if r.Secrets == nil || node == nil || !hasNewWords(host, node) {
+		return nil
+	}
+	name := host.Spec.BMC.CredentialsName
+	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
+		return nil // nor is there a Secret of no name
+	}
+	secret, err := r.Secrets.Secrets(host.Namespace).Get(secrets.Quiet(ctx), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("what it says may hold the password in Secret %q, which cannot be read: %w", name, err)
+	}
+	if _, password, _ := secrets.CredentialsIn(secret); password != "" {
+		node.RedactPassword(password)
+	}
+	return nil
+}
+
+func hasNewWords(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	recorded := host.Status.Ironic
+	if recorded == nil {
+		recorded = &metal3.IronicStatus{}
+	}
+	return node.LastError != "" && node.LastError != recorded.LastError ||
+		node.MaintenanceReason != "" && node.MaintenanceReason != recorded.MaintenanceReason
+}

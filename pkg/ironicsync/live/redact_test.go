@@ -1,0 +1,70 @@
+package live_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clientgotesting "k8s.io/client-go/testing"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// TestNoPasswordInWords: a driver may put the BMC's password anywhere into a
+// sentence. It is struck out before anybody sees it, at the price of one look at the
+// Secret for new words.
+func TestNoPasswordInWords(t *testing.T) {
+	const password = "tr0ub4dor&3"
+	for _, read := range reads {
+		t.Run(read.name, func(t *testing.T) {
+			b := newBench(t, 1, enginetest.ReaderWait)
+			defer b.Wait()
+			defer b.stop()
+			host := b.hosts.Host(t, enginetest.HostName(0))
+			host.Spec.BMC.CredentialsName = "bmc"
+			b.hosts.Add(host)
+			client := fake.NewClientset(&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"},
+				Data:       map[string][]byte{"username": []byte("root"), "password": []byte(password + "\n")},
+			})
+			var refused error
+			client.PrependReactor("get", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) { return refused != nil, nil, refused })
+			b.Secrets = client.CoreV1()
+			step := func(says, shown string, looks int) {
+				t.Helper()
+				client.ClearActions()
+				b.nodes.Say(enginetest.NodeID(0), says)
+				if err := read.do(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+				if got := b.shown(t, 0); got != shown {
+					t.Errorf("the host shows %q, want %q", got, shown)
+				}
+				if got := len(client.Actions()); got != looks {
+					t.Errorf("%d requests for Secrets, want %d", got, looks)
+				}
+			}
+			step("login of root with "+password+" failed", "login of root with ****** failed", 1)
+			step("login of root with "+password+" failed", "login of root with ****** failed", 1)
+			step("no answer", "no answer", 1)
+			step("no answer", "no answer", 0) // everybody has seen that
+			step("", "", 0)
+
+			refused = errors.New("etcdserver: request timed out")
+			b.nodes.Say(enginetest.NodeID(0), "once more: "+password)
+			if err := read.do(t.Context(), b); err == nil || !strings.Contains(err.Error(), `Secret "bmc"`) {
+				t.Errorf("with a Secret that cannot be read: %v", err)
+			}
+			if got := b.shown(t, 0); got != "" {
+				t.Errorf("the host shows %q then", got)
+			}
+			refused = apierrors.NewNotFound(corev1.Resource("secrets"), "bmc")
+			step("nobody's password", "nobody's password", 1)
+		})
+	}
+}

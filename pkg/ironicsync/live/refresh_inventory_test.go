@@ -1,0 +1,201 @@
+package live_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// inspected ends an inspection of host i, as Ironic tells it.
+func (b *bench) inspected(i int, finished time.Time) {
+	b.nodes.Change(func() {
+		node := b.nodes.ByID[enginetest.NodeID(i)]
+		node.InspectionFinishedAt = &finished
+		b.nodes.ByID[node.UUID] = node
+	})
+}
+
+func (b *bench) inventory(json string) {
+	b.nodes.Change(func() { b.nodes.Inventory = &ironic.Inventory{Inventory: []byte(json)} })
+}
+
+func (b *bench) inventories() int {
+	b.nodes.Mu.Lock()
+	defer b.nodes.Mu.Unlock()
+	return b.nodes.Inventories
+}
+
+func (b *bench) hardware(t *testing.T) *metal3.HardwareDetails {
+	t.Helper()
+	return b.hosts.Host(t, enginetest.HostName(0)).Status.HardwareDetails
+}
+
+const fourGigabytes = `{"memory": {"physical_mb": 4096}}`
+
+func TestInventoryIsReadOncePerInspection(t *testing.T) {
+	for _, read := range reads {
+		t.Run(read.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, b *bench) {
+				b.inspected(0, time.Now())
+				b.inventory(fourGigabytes)
+				for range 3 {
+					if err := read.do(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if hw := b.hardware(t); hw == nil || hw.RAMMebibytes != 4096 {
+					t.Errorf("hardware is %+v", hw)
+				}
+				if n := b.inventories(); n != 1 {
+					t.Errorf("the inventory was read %d times", n)
+				}
+				time.Sleep(time.Hour)
+				b.inspected(0, time.Now())
+				b.inventory(`{"memory": {"physical_mb": 8192}}`)
+				for range 3 {
+					if err := read.do(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if hw := b.hardware(t); hw.RAMMebibytes != 8192 || b.inventories() != 2 {
+					t.Errorf("after another inspection: %d MiB, the inventory was read %d times", hw.RAMMebibytes, b.inventories())
+				}
+			})
+		})
+	}
+}
+
+// TestInventoryComesLate: Ironic ends an inspection before it stores the
+// inventory, and some drivers store none.
+func TestInventoryComesLate(t *testing.T) {
+	tests := []struct {
+		name  string
+		comes time.Duration // after the end of the inspection; 0 is never
+	}{{"after a while", 10 * time.Second}, {"never", 0}}
+	for _, read := range reads {
+		for _, test := range tests {
+			t.Run(read.name+", "+test.name, func(t *testing.T) {
+				inBubble(t, 1, func(t *testing.T, b *bench) {
+					finished := time.Now()
+					b.inspected(0, finished)
+					for range 60 {
+						if test.comes > 0 && time.Since(finished) >= test.comes {
+							b.inventory(fourGigabytes)
+						}
+						if err := read.do(t.Context(), b); err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(time.Second)
+					}
+					if has := b.hardware(t) != nil; has != (test.comes > 0) {
+						t.Errorf("has hardware: %t", has)
+					}
+					host := b.hosts.Host(t, enginetest.HostName(0))
+					if end := host.Status.Ironic.InspectionFinishedAt; end == nil || !end.Time.Equal(finished) {
+						t.Errorf("the inspection ended %s, recorded is %s", finished, end)
+					}
+					if n := b.inventories(); n < 10 || n > 33 {
+						t.Errorf("the inventory was asked for %d times in 60 s", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestInventoryOfMany: when many inspections end at once, one bulk observation
+// does not ask for all inventories, and the following ones do the rest.
+func TestInventoryOfMany(t *testing.T) {
+	const hosts = 40
+	inBubble(t, hosts, func(t *testing.T, b *bench) {
+		for i := range hosts {
+			b.inspected(i, time.Now())
+		}
+		b.inventory(fourGigabytes)
+		for _, want := range []int{16, 32, 40, 40} {
+			if err := b.RefreshAll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := b.inventories(); n != want {
+				t.Errorf("%d inventories were read, want %d", n, want)
+			}
+		}
+	})
+}
+
+// TestBadInventory: one host whose inventory cannot be had blinds nobody, not even
+// itself.
+func TestBadInventory(t *testing.T) {
+	for _, read := range reads {
+		for _, bad := range []string{"not JSON", "HTTP 500"} {
+			t.Run(read.name+", "+bad, func(t *testing.T) {
+				inBubble(t, 2, func(t *testing.T, b *bench) {
+					b.inspected(0, time.Now())
+					if bad == "not JSON" {
+						b.inventory("not JSON")
+					} else {
+						b.nodes.Change(func() { b.nodes.InventoryErr = &ironic.APIError{Status: 500, Op: "get inventory", Message: "oops"} })
+					}
+					b.nodes.Say(enginetest.NodeID(0), "changed")
+					b.nodes.Say(enginetest.NodeID(1), "changed too")
+					if err := read.do(t.Context(), b); err != nil {
+						t.Errorf("the read failed: %v", err)
+					}
+					if got := b.shown(t, 0); got != "changed" {
+						t.Errorf("host 0 shows %q", got)
+					}
+					if got := b.shown(t, 1); read.name == "bulk" && got != "changed too" {
+						t.Errorf("host 1 shows %q", got)
+					}
+					b.nodes.Change(func() { b.nodes.InventoryErr = nil })
+					b.inventory(fourGigabytes)
+					if bad == "not JSON" {
+						b.inspected(0, time.Now().Add(time.Minute)) // only the next inspection mends it
+					}
+					if err := read.do(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+					if hw := b.hardware(t); hw == nil || hw.RAMMebibytes != 4096 {
+						t.Errorf("hardware is %+v once the inventory is there", hw)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestNodeGone: a node that Ironic no longer has is an answer like any other.
+func TestNodeGone(t *testing.T) {
+	for _, read := range reads {
+		t.Run(read.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, b *bench) {
+				if err := read.do(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+				b.nodes.Change(func() { delete(b.nodes.ByID, enginetest.NodeID(0)) })
+				if err := read.do(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+				if s := b.hosts.Host(t, enginetest.HostName(0)).Status.Ironic; s != nil {
+					t.Errorf("the host still shows node %s", s.NodeUUID)
+				}
+				// Anything but Ironic's own 404 says nothing about the node.
+				b.nodes.Say(enginetest.NodeID(0), "there again")
+				if err := read.do(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+				b.nodes.Change(func() { b.nodes.Err = errors.New("not Ironic") })
+				if err := read.do(t.Context(), b); err == nil {
+					t.Error("an error was taken for an answer")
+				}
+				if got := b.shown(t, 0); got != "there again" {
+					t.Errorf("shown is %q", got)
+				}
+			})
+		})
+	}
+}
