@@ -1,45 +1,61 @@
 #!/usr/bin/env bash
+# Generates the zz_generated files of pkg/apis and everything in pkg/generated. The
+# generators are tools of go.mod: their versions and hashes are pinned as those of
+# the libraries are. (kube_codegen.sh of k8s.io/code-generator calls the same
+# generators, but installs them by the go.sum of its own module.)
+set -euo pipefail
+cd "$(dirname "$0")/.."
 
-# Generates the zz_generated files of pkg/apis and everything in pkg/generated.
+module=$(go list -m)
+types=$module/pkg/apis/metal3/v1alpha1
+# The kinds whose plural is the singular.
+plurals=HardwareData:HardwareData,HostFirmwareComponents:HostFirmwareComponents,HostFirmwareSettings:HostFirmwareSettings
 
-set -o errexit -o nounset -o pipefail
+# generate TOOL [FLAG...] PACKAGE...
+generate() {
+	echo "$1"
+	go tool "$1" --go-header-file hack/boilerplate.go.txt "${@:2}"
+}
 
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# What a generator no longer makes has to go.
+find pkg/apis -name 'zz_generated.*.go' -delete
+rm -rf pkg/generated
 
-MODULE=$(go list -m)
-BOILERPLATE=$PWD/hack/boilerplate.go.txt
+generate deepcopy-gen --output-file zz_generated.deepcopy.go "$types"
+generate defaulter-gen --output-file zz_generated.defaults.go "$types"
 
-# The generators are of the same release as the libraries. They are built from
-# their own module, so go.mod does not need them.
-VERSION=$(go list -m -f '{{.Version}}' k8s.io/apiserver)
-CODEGEN=$(go mod download -json "k8s.io/code-generator@$VERSION" | sed -n 's/^[[:space:]]*"Dir": "\(.*\)",$/\1/p')
+# The types of apimachinery are part of ours. The module cache, where they are, is read-only.
+libraries=(
+	k8s.io/apimachinery/pkg/api/resource
+	k8s.io/apimachinery/pkg/apis/meta/v1
+	k8s.io/apimachinery/pkg/runtime
+	k8s.io/apimachinery/pkg/util/intstr
+	k8s.io/apimachinery/pkg/version
+)
+generate openapi-gen \
+	--output-file zz_generated.openapi.go \
+	--output-dir pkg/generated/openapi \
+	--output-pkg "$module/pkg/generated/openapi" \
+	--output-model-name-file zz_generated.model_name.go \
+	--report-filename hack/api-violations.list \
+	"${libraries[@]/#/--readonly-pkg=}" "${libraries[@]}" "$types"
 
-# kube_codegen.sh installs the generators into GOBIN. They are kept between
-# runs, apart from the user's own programs.
-export GOBIN=${CODEGEN_BIN:-$PWD/bin/codegen}
-mkdir -p "$GOBIN"
-# shellcheck disable=SC1091
-source "$CODEGEN/kube_codegen.sh"
-
-kube::codegen::gen_helpers --boilerplate "$BOILERPLATE" pkg/apis
-
-kube::codegen::gen_openapi \
-  --boilerplate "$BOILERPLATE" \
-  --extra-pkgs k8s.io/apimachinery/pkg/util/intstr \
-  --output-dir pkg/generated/openapi \
-  --output-pkg "$MODULE/pkg/generated/openapi" \
-  --output-model-name-file zz_generated.model_name.go \
-  --report-filename hack/api-violations.list \
-  --update-report \
-  pkg/apis
-
-# Kinds whose plural is the singular.
-PLURALS=HardwareData:HardwareData,HostFirmwareComponents:HostFirmwareComponents,HostFirmwareSettings:HostFirmwareSettings
-
-kube::codegen::gen_client \
-  --boilerplate "$BOILERPLATE" \
-  --plural-exceptions "$PLURALS" \
-  --with-watch \
-  --output-dir pkg/generated \
-  --output-pkg "$MODULE/pkg/generated" \
-  pkg/apis
+generate client-gen \
+	--output-dir pkg/generated/clientset \
+	--output-pkg "$module/pkg/generated/clientset" \
+	--clientset-name versioned \
+	--input-base "" \
+	--input "$types" \
+	--plural-exceptions "$plurals"
+generate lister-gen \
+	--output-dir pkg/generated/listers \
+	--output-pkg "$module/pkg/generated/listers" \
+	--plural-exceptions "$plurals" \
+	"$types"
+generate informer-gen \
+	--output-dir pkg/generated/informers \
+	--output-pkg "$module/pkg/generated/informers" \
+	--versioned-clientset-package "$module/pkg/generated/clientset/versioned" \
+	--listers-package "$module/pkg/generated/listers" \
+	--plural-exceptions "$plurals" \
+	"$types"

@@ -1,12 +1,8 @@
 #!/usr/bin/env bash
-
 # Fails when the generated code is not what hack/update-codegen.sh makes. Works
 # on a copy: the tree stays as it is.
-
-set -o errexit -o nounset -o pipefail
-
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
-root=$PWD
+set -euo pipefail
+cd "$(dirname "$0")/.."
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
@@ -15,16 +11,16 @@ cp go.mod go.sum "$copy"
 cp hack/update-codegen.sh hack/boilerplate.go.txt "$copy/hack"
 cp -R pkg/apis "$copy/pkg"
 
-CODEGEN_BIN=$root/bin/codegen "$copy/hack/update-codegen.sh" >"$copy/log" 2>&1 || {
-  cat "$copy/log" >&2
-  exit 1
+"$copy/hack/update-codegen.sh" >"$copy/log" 2>&1 || {
+	cat "$copy/log" >&2
+	exit 1
 }
 
 status=0
 for path in pkg/apis pkg/generated hack/api-violations.list; do
-  diff --recursive --unified "$path" "$copy/$path" || status=1
+	diff --recursive --unified "$path" "$copy/$path" || status=1
 done
-if [[ $status -ne 0 ]]; then
-  echo "The generated code is out of date: run hack/update-codegen.sh and commit what it changes." >&2
+if [ $status -ne 0 ]; then
+	echo "The generated code is out of date: run hack/update-codegen.sh and commit what it changes." >&2
 fi
 exit $status
