@@ -42,15 +42,15 @@ generate: need-go ## Generate pkg/generated and the zz_generated files anew
 ##@ To test
 
 .PHONY: test
-test: need-go ## All of it: verify, unit tests, fuzz targets, end-to-end tests on the simulated and on the real Ironic of Debian trixie
-	@hack/test.sh unit fuzz e2e ironic-trixie+verify
+test: need-go ## All of it: verify, unit tests, end-to-end tests on the simulated and on the real Ironic of Debian trixie
+	@hack/test.sh unit e2e ironic-trixie+verify
 
 .PHONY: test-unit
-test-unit: need-go ## Tests of the packages, with the race detector
+test-unit: need-go ## Tests of the packages, with the race detector; fuzz targets with the inputs that are known
 	@hack/test.sh unit
 
 .PHONY: fuzz
-fuzz: need-go ## Give each parser of user input random text for FUZZTIME (30s)
+fuzz: need-go ## Search at random for what breaks the parsers of user input, FUZZTIME (30s) for each fuzz target
 	@hack/fuzz.sh
 
 .PHONY: test-e2e

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for a while (FUZZTIME, 30s), four at a time, and prints a line
-# for each. One that fails leaves its input in testdata/fuzz beside its package, where
-# go test takes it from then on; it is printed too.
+# Runs each fuzz target with random input for a while (FUZZTIME, 30s), four at a time,
+# and prints a line for each. A target that fails leaves the input in testdata/fuzz of
+# its package, and prints it. Commit it with the fix: go test, and so make test, runs
+# each target with all of these inputs and with nothing random.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin

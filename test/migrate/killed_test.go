@@ -60,6 +60,7 @@ func TestKilledAnywhere(t *testing.T) {
 // ends by itself.
 func (i *installation) runKilled(t *testing.T, args ...string) {
 	t.Helper()
+	random := rand.New(rand.NewPCG(1, 0)) // each run kills after the same delays
 	for lines := 1; ; lines++ {
 		if lines > 60 {
 			t.Fatalf("%v does not come to an end", args)
@@ -87,7 +88,7 @@ func (i *installation) runKilled(t *testing.T, args ...string) {
 			return
 		}
 		// Somewhere in what comes after that line, not always at its beginning.
-		killer := time.AfterFunc(rand.N(200*time.Millisecond), func() { _ = cmd.Process.Kill() })
+		killer := time.AfterFunc(time.Duration(random.Int64N(int64(200*time.Millisecond))), func() { _ = cmd.Process.Kill() })
 		_, _ = io.Copy(io.Discard, out)
 		killer.Stop()
 		if cmd.Wait() == nil {
