@@ -71,7 +71,10 @@ verify: need-go ## lint, and that go.mod and the generated code are up to date
 	hack/lint.sh || status=1; \
 	echo "go mod tidy"; \
 	go mod tidy -diff || status=1; \
+	go -C hack/tools mod tidy -diff || status=1; \
 	go -C hack/tools/lint mod tidy -diff || status=1; \
+	echo "versions of hack/tools"; \
+	hack/tools/verify-versions.sh || status=1; \
 	echo "generated code"; \
 	hack/verify-codegen.sh || status=1; \
 	exit $$status

@@ -12,7 +12,7 @@ mkdir -p "$bin"
 bin=$(cd "$bin" && pwd)
 cd "$here"
 
-# The version that go.mod asks for, such as v1.36.3. Read, not asked of `go list`: that would use the network.
+# The version that go.mod asks for, such as v1.37.1. Read, not asked of `go list`: that would use the network.
 version_of() { awk -v module="$1" '$1 == "require" { $0 = $2 " " $3 } $1 == module && $2 ~ /^v/ { print $2; exit }' go.mod; }
 
 build() {
