@@ -153,11 +153,14 @@ func (s configSecret) text(key string, required bool) (text, foundIn string, err
 	return string(data), foundIn, nil
 }
 
-// values returns the map, in YAML or JSON, that the Secret has; nil if it is empty.
+// values returns the map, in JSON or YAML, that the Secret has; nil if it is empty.
 func (s configSecret) values(key string, required bool) (map[string]any, error) {
 	text, key, err := s.text(key, required)
 	if err != nil || text == "" {
 		return nil, err
+	}
+	if values, ok := jsonMap(text); ok {
+		return values, nil
 	}
 	if expandsBeyond(text, maxExpanded) {
 		return nil, s.fail("key %s has YAML aliases that expand to more than %d MiB", key, maxExpanded>>20)
@@ -167,6 +170,20 @@ func (s configSecret) values(key string, required bool) (map[string]any, error) 
 		return nil, s.fail("key %s is not a YAML or JSON map%s", key, lineOf(err))
 	}
 	return values, nil
+}
+
+// jsonMap returns the map, or nil for null, that a JSON text holds, and whether it
+// holds one. JSON is not left to the YAML parser, which refuses keys of more than
+// 1,024 bytes, surrogate pairs (\ud83d\ude00) and some tabs, and rounds large numbers.
+func jsonMap(text string) (values map[string]any, ok bool) {
+	// Without UseNumber it is an error when a number is too large for a float64. It
+	// would be infinite to Ironic, whose next answer would then not be JSON.
+	if json.Unmarshal([]byte(text), &values) != nil {
+		return nil, false
+	}
+	values = nil
+	err := useNumber(json.NewDecoder(strings.NewReader(text))).Decode(&values)
+	return values, err == nil
 }
 
 // maxExpanded is how long a YAML text may be with its aliases written out. A Secret

@@ -70,6 +70,7 @@ func TestConfigDrive(t *testing.T) {
 		}
 		return meta
 	}
+	longKey := strings.Repeat("k", 1025)
 	good := ConfigSources{
 		UserData:    data("userData", "#cloud-config\n"),
 		MetaData:    data("metaData", "name: other\nrole: worker\n"),
@@ -137,6 +138,41 @@ func TestConfigDrive(t *testing.T) {
 			want: m{"user_data": "#cloud-config\n", "meta_data": defaults(m{
 				"id": json.Number("9007199254740993"), "list": []any{json.Number("1"), json.Number("2.5"), true, nil}, "1": "one",
 			})},
+		},
+		"JSON that is not YAML": {
+			options: []hostOption{withConfig},
+			sources: ConfigSources{
+				UserData:    good.UserData,
+				MetaData:    data("value", `{"`+longKey+`": 1, "face": "\ud83d\ude00",`+"\n\t\"a\"\t:\ttrue}\n"),
+				NetworkData: data("value", `{"links": [{"`+longKey+`": null}]}`),
+			},
+			want: m{
+				"user_data":    "#cloud-config\n",
+				"meta_data":    defaults(m{longKey: json.Number("1"), "face": "\U0001F600", "a": true}),
+				"network_data": m{"links": []any{m{longKey: nil}}},
+			},
+		},
+		"numbers of JSON, as they are written": {
+			options: []hostOption{withConfig},
+			sources: ConfigSources{UserData: good.UserData, MetaData: data("value", `{"id": 123456789012345678901234567890, "half": 0.50, "many": 1e3}`), NetworkData: data()},
+			want: m{"user_data": "#cloud-config\n", "meta_data": defaults(m{
+				"id": json.Number("123456789012345678901234567890"), "half": json.Number("0.50"), "many": json.Number("1e3"),
+			})},
+		},
+		"a number that would be infinite": {
+			options: []hostOption{withConfig},
+			sources: ConfigSources{UserData: good.UserData, MetaData: data("value", `{"a": 1e400}`), NetworkData: data("value", "a: 1e400")},
+			want:    m{"user_data": "#cloud-config\n", "meta_data": defaults(m{"a": "1e400"}), "network_data": m{"a": "1e400"}},
+		},
+		"a key that is there twice": {
+			options: []hostOption{withConfig},
+			sources: ConfigSources{UserData: good.UserData, MetaData: data("value", `{"a": {"b": 1}, "a": {"c": 2}}`), NetworkData: data("value", "a: {b: 1}\na: {c: 2}")},
+			want:    m{"user_data": "#cloud-config\n", "meta_data": defaults(m{"a": m{"c": json.Number("2")}}), "network_data": m{"a": m{"c": json.Number("2")}}},
+		},
+		"the first document": {
+			options: []hostOption{withConfig},
+			sources: ConfigSources{UserData: good.UserData, MetaData: data("value", "{\"a\": \"b\"}\n---\n{\"a\": \"c\"}\n"), NetworkData: data("value", "a: b\n---\na: c\n")},
+			want:    m{"user_data": "#cloud-config\n", "meta_data": defaults(m{"a": "b"}), "network_data": m{"a": "b"}},
 		},
 		"sources nobody named": {
 			sources: ConfigSources{UserData: data("userData", "u"), PreprovisioningNetworkData: data("networkData", "- broken")},
