@@ -88,6 +88,10 @@ func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
 
 // Complete fills in what is derived.
 func (c *Config) Complete() CompletedConfig {
+	buildHandlers := c.Generic.BuildHandlerChainFunc
+	c.Generic.BuildHandlerChainFunc = func(api http.Handler, config *genericapiserver.Config) http.Handler {
+		return finishDiscovery(buildHandlers(api, config))
+	}
 	return CompletedConfig{&completedConfig{c.Generic.Complete(), &c.Extra}}
 }
 
