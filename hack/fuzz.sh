@@ -12,19 +12,23 @@ trap 'rm -rf "$work"' EXIT
 cache=$(go env GOCACHE)/fuzz/metal3-apiserver
 export work cache
 
+# Before Go 1.27 the end of FUZZTIME sometimes counts as a failure, with this line and
+# no input: https://go.dev/issue/75804.
+time_ran_out() { grep -q '^    context deadline exceeded$' "$1" && ! grep -q '^    Failing input' "$1"; }
+
 # fuzz PACKAGE TARGET
 fuzz() {
 	local log=$work/$2.log runs
 	# Making what is found smaller would take most of the time.
 	if ! (cd "$1" && "$work/$1/test" -test.run '^$' -test.fuzz "^$2\$" -test.fuzzcachedir "$cache/$1" \
-		-test.fuzztime "$FUZZTIME" -test.fuzzminimizetime 20x -test.parallel 1) >"$log" 2>&1; then
+		-test.fuzztime "$FUZZTIME" -test.fuzzminimizetime 20x -test.parallel 1) >"$log" 2>&1 && ! time_ran_out "$log"; then
 		printf 'FAIL  %s in %s\n%s\n' "$2" "$1" "$(cut -c 1-1000 "$log")"
 		return 1
 	fi
 	runs=$(sed -nE 's/.*execs: ([0-9]+).*/\1/p' "$log" | tail -1)
 	printf 'ok    %s in %s, %s runs\n' "$2" "$1" "${runs:-0}"
 }
-export -f fuzz
+export -f fuzz time_ran_out
 
 # Built one after the other: what they share is compiled anew for fuzzing, once.
 grep -rl --include='*_test.go' '^func Fuzz' pkg cmd | xargs -n 1 dirname | sort -u | while read -r package; do
