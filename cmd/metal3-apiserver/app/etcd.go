@@ -32,8 +32,8 @@ type embeddedEtcd struct {
 	Endpoint string
 }
 
-// startEmbeddedEtcd starts etcd on dir and returns once it serves.
-func startEmbeddedEtcd(ctx context.Context, dir string) (_ *embeddedEtcd, err error) {
+// startEmbeddedEtcd starts etcd on dir and returns once it serves. It logs from level on.
+func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ *embeddedEtcd, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
@@ -68,8 +68,7 @@ func startEmbeddedEtcd(ctx context.Context, dir string) (_ *embeddedEtcd, err er
 	// read-only, it would hang.)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, []url.URL{*peer}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	// etcd's warnings and errors are of interest; the rest is much.
-	logLevel := zap.NewAtomicLevelAt(zapcore.WarnLevel)
+	logLevel := zap.NewAtomicLevelAt(level)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(logLevel))
 
 	etcd, err := embed.StartEtcd(cfg)

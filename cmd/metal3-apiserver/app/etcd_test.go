@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap/zapcore"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 )
 
 func startEtcd(t *testing.T, dir string) *embeddedEtcd {
 	t.Helper()
-	etcd, err := startEmbeddedEtcd(t.Context(), dir)
+	etcd, err := startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestEmbeddedEtcd(t *testing.T) {
 
 	// While it runs, nobody else gets the directory, and is told so at once.
 	began := time.Now()
-	_, err = startEmbeddedEtcd(t.Context(), dir)
+	_, err = startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
 	if want := fmt.Sprintf("is in use by another process (pid %d)", os.Getpid()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a second etcd on the same directory: %v", err)
 	}
@@ -115,7 +116,7 @@ func TestKilledEtcd(t *testing.T) {
 			t.Fatalf("the other process ended: %v", lines.Err())
 		}
 	}
-	_, err = startEmbeddedEtcd(t.Context(), dir)
+	_, err = startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
 	if err == nil || !strings.Contains(err.Error(), "(pid "+strconv.Itoa(process.Process.Pid)+")") {
 		t.Errorf("while another process has the directory: %v", err)
 	}
@@ -141,7 +142,7 @@ func TestBadDataDir(t *testing.T) {
 		"a file":   {file, "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := startEmbeddedEtcd(t.Context(), test.dir)
+			_, err := startEmbeddedEtcd(t.Context(), test.dir, zapcore.WarnLevel)
 			if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "--data-dir") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v", err)
 			}
@@ -154,7 +155,7 @@ func TestEtcdNotWanted(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if etcd, err := startEmbeddedEtcd(ctx, dir); err == nil {
+	if etcd, err := startEmbeddedEtcd(ctx, dir, zapcore.WarnLevel); err == nil {
 		etcd.Close() // it was quicker
 	}
 	startEtcd(t, dir).Close()

@@ -3,17 +3,20 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/types"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cliflag "k8s.io/component-base/cli/flag"
 	componentoptions "k8s.io/component-base/config/options"
 	"k8s.io/component-base/term"
+	"k8s.io/klog/v2"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
@@ -34,6 +37,7 @@ func newMigration() *migration {
 
 // addFlags adds those that both commands have; own are the command's.
 func (m *migration) addFlags(cmd *cobra.Command, own func(*pflag.FlagSet)) {
+	cmd.PreRun = func(*cobra.Command, []string) { quietLibraries() }
 	var fss cliflag.NamedFlagSets
 	fs := fss.FlagSet("Migration")
 	own(fs)
@@ -48,6 +52,18 @@ func (m *migration) addFlags(cmd *cobra.Command, own func(*pflag.FlagSet)) {
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, fss, columns)
 }
+
+// quietLibraries drops what the libraries log, unless -v is 1 or more: the command prints
+// what it does, and why it cannot go on is in the error that it ends with.
+func quietLibraries() {
+	if verbose() {
+		return
+	}
+	klog.StopFlushDaemon() // it uses what is set here
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+}
+
+func verbose() bool { return klog.V(1).Enabled() }
 
 func (m *migration) validate() error {
 	var errs []error
@@ -91,12 +107,18 @@ func (m *migration) openStore(ctx context.Context) (*migrate.Store, error) {
 	etcdOptions := *m.options.Recommended.Etcd
 	stopEtcd := func() {}
 	if len(etcdOptions.StorageConfig.Transport.ServerList) == 0 {
-		etcd, err := startEmbeddedEtcd(ctx, m.options.DataDir)
+		level := zapcore.ErrorLevel
+		if verbose() {
+			level = zapcore.WarnLevel
+		}
+		etcd, err := startEmbeddedEtcd(ctx, m.options.DataDir, level)
 		if err != nil {
 			return nil, err
 		}
 		etcdOptions.StorageConfig.Transport.ServerList = []string{etcd.Endpoint}
 		stopEtcd = etcd.Close
+	} else if err := reachEtcd(ctx, etcdOptions.StorageConfig); err != nil {
+		return nil, err
 	}
 	// A watch cache would be behind our own writes.
 	etcdOptions.EnableWatchCache, etcdOptions.SkipHealthEndpoints = false, true

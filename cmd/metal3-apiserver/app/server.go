@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap/zapcore"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -109,7 +110,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	defer client.Close()
 
 	if len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) == 0 {
-		etcd, err := startEmbeddedEtcd(ctx, o.DataDir)
+		etcd, err := startEmbeddedEtcd(ctx, o.DataDir, zapcore.WarnLevel)
 		if err != nil {
 			return err
 		}

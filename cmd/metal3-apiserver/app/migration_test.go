@@ -1,0 +1,94 @@
+package app
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// nobody is an address where nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// kubeconfigOf writes a kubeconfig for a cluster at address.
+func kubeconfigOf(t *testing.T, address string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{"apiVersion": "v1", "kind": "Config", "current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+		"clusters": [{"name": "c", "cluster": {"server": "http://` + address + `"}}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestNobodyThere: when the cluster or etcd is out of reach, import and export say so
+// in one line, with the address and the reason, and show no log of the libraries.
+func TestNobodyThere(t *testing.T) {
+	address := nobody(t)
+	kubeconfig, empty := kubeconfigOf(t, address), t.TempDir()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() }) // after the subtests
+	for name, test := range map[string]struct {
+		args []string
+		says []string
+	}{
+		"import without the cluster": {
+			args: []string{"import", "--kubeconfig=" + kubeconfig, "--data-dir=" + empty},
+			says: []string{"APIService v1alpha1.metal3.io", address, "connection refused"},
+		},
+		"export without the cluster": {
+			args: []string{"export", "--kubeconfig=" + kubeconfig, "--data-dir=" + empty},
+			says: []string{"APIService v1alpha1.metal3.io", address, "connection refused"},
+		},
+		"backup without etcd": {
+			args: []string{"export", "--to=-", "--etcd-servers=http://" + address},
+			says: []string{"etcd at http://" + address, "connection refused"},
+		},
+		"backup from one that is no etcd": {
+			args: []string{"export", "--to=-", "--etcd-servers=http://" + silent.Addr().String()},
+			says: []string{"etcd at http://" + silent.Addr().String(), "deadline exceeded"},
+		},
+		"backup without the certificate": {
+			args: []string{"export", "--to=-", "--etcd-servers=https://" + address, "--etcd-cafile=" + filepath.Join(empty, "ca.crt")},
+			says: []string{"etcd at https://" + address, "ca.crt: no such file"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, errs, code := command(t, test.args...)
+			if code != 1 || strings.Count(errs, "\n") != 1 {
+				t.Errorf("exit code %d, standard error %q", code, errs)
+			}
+			for _, part := range test.says {
+				if !strings.Contains(errs, part) {
+					t.Errorf("standard error %q does not tell %q", errs, part)
+				}
+			}
+		})
+	}
+}
+
+// TestBackupIsQuiet: what the embedded etcd logs when all is well is not shown either.
+func TestBackupIsQuiet(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "backup.yaml")
+	out, errs, code := command(t, "export", "--to="+to, "--data-dir="+t.TempDir())
+	if want := "0 objects are in " + to + "\n"; code != 0 || errs != "" || out != want {
+		t.Errorf("exit code %d, standard output %q, want %q, standard error %q", code, out, want, errs)
+	}
+	if _, errs, code = command(t, "export", "--to=-", "--data-dir="+t.TempDir(), "-v=1"); code != 0 || !strings.Contains(errs, `"logger":"etcd"`) {
+		t.Errorf("with -v=1: exit code %d, standard error %q", code, errs)
+	}
+}
