@@ -127,6 +127,41 @@ type Node struct {
 	// UpdatedAt is set only where the detailed form was read (ChangedSince):
 	// Ironic cannot return it in a field list.
 	UpdatedAt *time.Time `json:"updated_at"`
+	// AnsweredAt is what Ironic's clock said when it answered, in whole seconds
+	// (the Date header); zero when it did not say. The times above are compared
+	// with this one and never with our clock.
+	AnsweredAt time.Time `json:"-"`
+}
+
+// SameContent tells whether two reads of a node say the same. What only one kind of
+// read has, UpdatedAt and AnsweredAt, does not count.
+func (n *Node) SameContent(other *Node) bool {
+	a, b := *n, *other
+	for _, times := range [][2]*time.Time{
+		{a.ProvisionUpdatedAt, b.ProvisionUpdatedAt},
+		{a.InspectionStartedAt, b.InspectionStartedAt},
+		{a.InspectionFinishedAt, b.InspectionFinishedAt},
+	} {
+		if (times[0] == nil) != (times[1] == nil) || times[0] != nil && !times[0].Equal(*times[1]) {
+			return false
+		}
+	}
+	for _, node := range []*Node{&a, &b} {
+		node.ProvisionUpdatedAt, node.InspectionStartedAt, node.InspectionFinishedAt, node.UpdatedAt = nil, nil, nil, nil
+		node.AnsweredAt = time.Time{}
+	}
+	return a == b
+}
+
+// Changes are the nodes that changed last, newest first.
+type Changes struct {
+	Nodes []Node
+	// Newest is the latest updated_at that any node has; zero when none has ever changed.
+	Newest time.Time
+	// Truncated is set when more nodes have changed than are read at once.
+	Truncated bool
+	// AnsweredAt is what Ironic's clock said when it answered; zero when it did not say.
+	AnsweredAt time.Time
 }
 
 // IsOwnParent tells whether Ironic has made the node its own parent.

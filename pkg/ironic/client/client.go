@@ -213,6 +213,11 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 	if words, ok := r.into.(masked); ok {
 		words.MaskPasswords()
 	}
+	if answer, ok := r.into.(dated); ok {
+		if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+			answer.setAnsweredAt(date)
+		}
+	}
 	return sc, nil
 }
 
@@ -277,6 +282,9 @@ func classOf(err error) string {
 	}
 	return "http_" + codeOf(err)
 }
+
+// dated is an answer that keeps what Ironic's clock said.
+type dated interface{ setAnsweredAt(time.Time) }
 
 // masked is an answer with texts of Ironic's that may quote a password.
 type masked interface{ MaskPasswords() }

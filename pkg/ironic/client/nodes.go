@@ -41,9 +41,12 @@ const (
 	// listRestarts is how often a LIST begins anew because the node at the end
 	// of a page was deleted meanwhile.
 	listRestarts = 3
-	// changedPage is the first page of ChangedSince; each further one is five
+	// changedPage is the least first page of ChangedSince; each further one is five
 	// times as large. Most polls find nothing new, and then its size is the cost.
 	changedPage = 10
+	// changedPages bounds the pages that ChangedSince reads: where more has changed, all
+	// nodes are read at a lower price each.
+	changedPages = 4
 )
 
 var errEmptyID = errors.New("ironic: the name or UUID of a node is empty")
@@ -58,7 +61,7 @@ func (c *Client) GetNode(ctx context.Context, idOrName string) (*ironic.Node, er
 	if idOrName == "" {
 		return nil, errEmptyID // The URL would be that of the list.
 	}
-	node := &ironic.Node{}
+	node := &nodeAnswer{}
 	err := c.do(ctx, request{
 		op: "GetNode", text: "get node " + idOrName, method: http.MethodGet, path: nodePath(idOrName),
 		build: func(v Version) (url.Values, any, error) {
@@ -69,7 +72,7 @@ func (c *Client) GetNode(ctx context.Context, idOrName string) (*ironic.Node, er
 	if err != nil {
 		return nil, err
 	}
-	return node, nil
+	return &node.Node, nil
 }
 
 // GetRegistration reads what Ironic was told of a node.
@@ -101,7 +104,21 @@ type nodePage struct {
 	// Next is set when there may be more. Only that it is there counts: the
 	// host in it is the one that Ironic believes to have.
 	Next string `json:"next"`
+
+	answeredAt time.Time
 }
+
+func (p *nodePage) setAnsweredAt(t time.Time) {
+	p.answeredAt = t
+	for i := range p.Nodes {
+		p.Nodes[i].AnsweredAt = t
+	}
+}
+
+// nodeAnswer is the answer to a read or a write of one node.
+type nodeAnswer struct{ ironic.Node }
+
+func (a *nodeAnswer) setAnsweredAt(t time.Time) { a.AnsweredAt = t }
 
 // more tells whether another page has to be asked for.
 func more(got, limit int, next string) bool { return got > 0 && (next != "" || got >= limit) }
@@ -142,16 +159,18 @@ func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 }
 
 // ChangedSince reads the nodes whose record changed at or after the given time,
-// newest first, with UpdatedAt set. It costs Ironic little when there are few.
-// It cannot see deleted nodes, nor new ones that nothing has happened to yet:
-// those need a ListNodes from time to time. A lock taken or released is a
+// newest first, with UpdatedAt set. It costs Ironic little when there are few, and
+// the price of a request goes with the size of its page: expected is how many nodes the
+// caller expects. It cannot see deleted nodes, nor new ones that nothing has happened
+// to yet: those need a ListNodes from time to time. A lock taken or released is a
 // change too, so equal contents are normal.
-func (c *Client) ChangedSince(ctx context.Context, since time.Time) ([]ironic.Node, error) {
-	var nodes []ironic.Node
+func (c *Client) ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error) {
+	changes := &ironic.Changes{}
 	seen := map[string]bool{}
 	marker := ""
 	restarts := 0
-	for limit := changedPage; ; limit = min(5*limit, listPage) {
+	limit := min(max(expected, changedPage), listPage)
+	for pages := 1; ; pages++ {
 		var page nodePage
 		err := c.do(ctx, request{
 			op: "ChangedSince", text: "list changed nodes", method: http.MethodGet, path: "nodes",
@@ -171,21 +190,32 @@ func (c *Client) ChangedSince(ctx context.Context, since time.Time) ([]ironic.No
 		if err != nil {
 			return nil, err
 		}
+		if changes.AnsweredAt.IsZero() {
+			changes.AnsweredAt = page.answeredAt
+		}
 		for _, node := range page.Nodes {
+			if node.UpdatedAt != nil && node.UpdatedAt.After(changes.Newest) {
+				changes.Newest = *node.UpdatedAt
+			}
 			if node.UpdatedAt == nil || node.UpdatedAt.Before(since) {
-				return nodes, nil // Nodes that never changed come last.
+				return changes, nil // Nodes that never changed come last.
 			}
 			marker = node.UUID
 			// A node that changes between two pages moves to the front, and
 			// the others may then come twice.
 			if !seen[node.UUID] {
 				seen[node.UUID] = true
-				nodes = append(nodes, node)
+				changes.Nodes = append(changes.Nodes, node)
 			}
 		}
 		if !more(len(page.Nodes), limit, page.Next) {
-			return nodes, nil
+			return changes, nil
 		}
+		if pages >= changedPages {
+			changes.Truncated = true
+			return changes, nil
+		}
+		limit = min(5*limit, listPage)
 	}
 }
 

@@ -152,19 +152,44 @@ func TestChangedSince(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			served.pages = 0
-			got, err := newFake(t, newestMinor, served.ServeHTTP).client().ChangedSince(t.Context(), test.since)
+			got, err := newFake(t, newestMinor, served.ServeHTTP).client().ChangedSince(t.Context(), test.since, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(got) != test.nodes || served.pages != test.pages {
-				t.Errorf("got %d nodes in %d pages, want %d in %d", len(got), served.pages, test.nodes, test.pages)
+			if len(got.Nodes) != test.nodes || served.pages != test.pages || got.Truncated {
+				t.Errorf("got %d nodes in %d pages (truncated: %t), want %d in %d", len(got.Nodes), served.pages, got.Truncated, test.nodes, test.pages)
 			}
-			for i, n := range got {
+			if newest := start.Add(399 * time.Second); !got.Newest.Equal(newest) || got.AnsweredAt.IsZero() {
+				t.Errorf("the newest is of %s, want %s; answered at %s", got.Newest, newest, got.AnsweredAt)
+			}
+			for i, n := range got.Nodes {
 				if want := nodeNamed(399 - i).UUID; n.UUID != want {
 					t.Fatalf("node %d is %s, want %s", i, n.UUID, want)
 				}
 			}
 		})
+	}
+}
+
+// The pages are bounded: a fleet that has changed as a whole is read at a lower price.
+func TestChangedSinceIsBounded(t *testing.T) {
+	served := &fleet{maxLimit: 1000}
+	changed := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	for i := range 3000 {
+		n := nodeNamed(i)
+		n.UpdatedAt = &changed
+		served.nodes = append(served.nodes, n)
+	}
+	client := newFake(t, newestMinor, served.ServeHTTP).client()
+	for expected, want := range map[int]struct{ nodes, pages int }{0: {10 + 50 + 250 + 1000, 4}, 100: {100 + 500 + 1000 + 1000, 4}} {
+		served.pages = 0
+		got, err := client.ChangedSince(t.Context(), time.Time{}, expected)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Truncated || len(got.Nodes) != want.nodes || served.pages != want.pages {
+			t.Errorf("with %d expected: %d nodes in %d pages (truncated: %t), want %d in %d", expected, len(got.Nodes), served.pages, got.Truncated, want.nodes, want.pages)
+		}
 	}
 }
 
@@ -187,12 +212,12 @@ func TestChangedSinceWhileChanging(t *testing.T) {
 			served.nodes = served.nodes[1:]
 		}
 	}
-	got, err := newFake(t, newestMinor, served.ServeHTTP).client().ChangedSince(t.Context(), start)
+	got, err := newFake(t, newestMinor, served.ServeHTTP).client().ChangedSince(t.Context(), start, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
-	for _, n := range got {
+	for _, n := range got.Nodes {
 		seen[n.UUID]++
 	}
 	for i := 1; i < 40; i++ {
@@ -211,7 +236,7 @@ func TestListsIncludeChildren(t *testing.T) {
 		if _, err := c.ListNodes(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, err := c.ChangedSince(t.Context(), time.Now()); err != nil {
+		if _, err := c.ChangedSince(t.Context(), time.Now(), 0); err != nil {
 			t.Error(err)
 		}
 		for _, r := range f.requests() {

@@ -29,7 +29,6 @@ import (
 // Ironic is all of Ironic that the controller uses.
 type Ironic interface {
 	live.Nodes
-	ChangedSince(ctx context.Context, since time.Time) ([]ironic.Node, error)
 	Supports(ctx context.Context, minor int) (bool, error)
 	GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error)
 	Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -171,17 +170,14 @@ func (f *fakeIronic) GetNode(ctx context.Context, idOrName string) (*ironic.Node
 	return f.Nodes.GetNode(ctx, id)
 }
 
-func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time) (nodes []ironic.Node, err error) {
-	err = f.do(ctx, "ChangedSince", func() error {
-		for _, node := range f.ByID {
-			if node.UpdatedAt != nil && !node.UpdatedAt.Before(since) {
-				nodes = append(nodes, node)
-			}
-		}
-		slices.SortFunc(nodes, func(a, b ironic.Node) int { return b.UpdatedAt.Compare(*a.UpdatedAt) })
-		return nil
-	})
-	return nodes, err
+func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error) {
+	f.Mu.Lock()
+	err := f.called("ChangedSince")
+	f.Mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return f.Nodes.ChangedSince(ctx, since, expected)
 }
 
 func (f *fakeIronic) Supports(context.Context, int) (bool, error) { return true, nil }

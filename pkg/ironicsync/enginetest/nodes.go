@@ -16,13 +16,18 @@ type Nodes struct {
 	Mu   sync.Mutex
 	ByID map[string]ironic.Node
 	// what was asked
-	gets, lists, Inventories, InFlight, Most int
-	// single and bulk are how long requests take.
+	gets, lists, feeds, Inventories, InFlight, Most int
+	// Single and Bulk are how long requests take; one for the nodes that have changed
+	// takes as long as one for a single node.
 	Single, Bulk func() time.Duration
-	// held, when not nil, holds back the requests that arrive from now on.
+	// Clock is how far Ironic's clock is ahead of ours, Lag by how much that of the
+	// conductor of a node lags behind it.
+	Clock time.Duration
+	Lag   map[string]time.Duration
+	// Held, when not nil, holds back the requests that arrive from now on.
 	Held chan struct{}
 	Err  error
-	// inventory is what GetInventory answers; nil is a 404.
+	// Inventory is what GetInventory answers; nil is a 404.
 	Inventory    *ironic.Inventory
 	InventoryErr error
 }
@@ -46,8 +51,15 @@ func (f *Nodes) Say(id, text string) {
 		if node.ProvisionState == "" {
 			node.ProvisionState, node.PowerState = ironic.Manageable, ironic.PowerOn
 		}
+		f.Stamp(&node)
 		f.ByID[id] = node
 	})
+}
+
+// Stamp gives a node that is being changed its updated_at. f.Mu is held.
+func (f *Nodes) Stamp(node *ironic.Node) {
+	now := time.Now().Add(f.Clock - f.Lag[node.UUID])
+	node.UpdatedAt = &now
 }
 
 // Hold keeps back the requests that arrive from now on, for ever or until the
@@ -64,6 +76,13 @@ func (f *Nodes) Asked() (gets, lists int) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	return f.gets, f.lists
+}
+
+// Feeds is how often the nodes that have changed were asked for.
+func (f *Nodes) Feeds() int {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return f.feeds
 }
 
 // Wait takes the time of a request.
@@ -111,11 +130,39 @@ func (f *Nodes) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 	f.Mu.Lock()
 	f.lists++
 	nodes := slices.Collect(maps.Values(f.ByID))
+	for i := range nodes {
+		nodes[i].UpdatedAt = nil // Ironic has no such field in a field list
+	}
 	f.Mu.Unlock()
 	if err := f.Wait(ctx, f.Bulk); err != nil {
 		return nil, err
 	}
 	return nodes, nil
+}
+
+// ChangedSince answers as Ironic does, in pages that are large enough.
+func (f *Nodes) ChangedSince(ctx context.Context, since time.Time, _ int) (*ironic.Changes, error) {
+	f.Mu.Lock()
+	f.feeds++
+	changes := &ironic.Changes{AnsweredAt: time.Now().Add(f.Clock).Truncate(time.Second)}
+	for _, node := range f.ByID {
+		if node.UpdatedAt == nil {
+			continue
+		}
+		if node.UpdatedAt.After(changes.Newest) {
+			changes.Newest = *node.UpdatedAt
+		}
+		if !node.UpdatedAt.Before(since) {
+			node.AnsweredAt = changes.AnsweredAt
+			changes.Nodes = append(changes.Nodes, node)
+		}
+	}
+	slices.SortFunc(changes.Nodes, func(a, b ironic.Node) int { return b.UpdatedAt.Compare(*a.UpdatedAt) })
+	f.Mu.Unlock()
+	if err := f.Wait(ctx, f.Single); err != nil {
+		return nil, err
+	}
+	return changes, nil
 }
 
 func (f *Nodes) GetInventory(ctx context.Context, id string) (*ironic.Inventory, error) {

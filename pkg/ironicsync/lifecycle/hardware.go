@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"sort"
 	"strconv"
 	"strings"
@@ -95,7 +96,7 @@ type number float64
 
 func (n *number) UnmarshalJSON(b []byte) error {
 	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
-	if err != nil {
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) { // which JSON has no form for
 		f = 0
 	}
 	*n = number(f)
@@ -143,8 +144,23 @@ func HardwareFrom(raw *ironic.Inventory) (*metal3.HardwareDetails, error) {
 	for _, disk := range inv.Disks {
 		hw.Storage = append(hw.Storage, storage(disk))
 	}
+	encoded, err := json.Marshal(hw)
+	if err != nil {
+		return nil, fmt.Errorf("inventory from Ironic: %w", err)
+	}
+	if len(encoded) > maxHardware {
+		return nil, fmt.Errorf("inventory from Ironic: it is larger (%d bytes) than a host has room for (%d bytes)", len(encoded), maxHardware)
+	}
 	return hw, nil
 }
+
+// maxHardware bounds status.hardware, in bytes of JSON. etcd takes objects of up to
+// 1.5 MiB; the inventory of a large server has some 100 KiB.
+const maxHardware = 512 << 10
+
+// isVLAN tells whether a number is that of a VLAN. LLDP leaves switches free to send
+// others, such as 4095, which the API does not accept.
+func isVLAN(id int) bool { return id >= 0 && id <= 4094 }
 
 // nics gives one entry for each address family of the interface; an interface
 // without address has one too.
@@ -167,9 +183,13 @@ func nics(iface inventoryInterface, pxeMAC string, plugins pluginData) []metal3.
 		l = plugin.LLDPProcessed
 	}
 	for _, vlan := range l.VLANs {
-		nic.VLANs = append(nic.VLANs, metal3.VLAN{ID: metal3.VLANID(vlan.ID), Name: vlan.Name})
+		if isVLAN(vlan.ID) {
+			nic.VLANs = append(nic.VLANs, metal3.VLAN{ID: metal3.VLANID(vlan.ID), Name: vlan.Name})
+		}
 	}
-	nic.VLANID = metal3.VLANID(l.UntaggedVLANID)
+	if isVLAN(l.UntaggedVLANID) {
+		nic.VLANID = metal3.VLANID(l.UntaggedVLANID)
+	}
 	if l.ChassisID != "" || l.PortID != "" || l.SystemName != "" {
 		nic.LLDP = &metal3.LLDP{SwitchID: l.ChassisID, PortID: l.PortID, SwitchSystemName: l.SystemName}
 	}

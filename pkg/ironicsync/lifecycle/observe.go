@@ -29,6 +29,9 @@ type Inspected struct {
 	// Hardware is nil when the inspection left no inventory, as that of
 	// fake-hardware does.
 	Hardware *metal3.HardwareDetails
+	// Problem says why the inventory cannot be used; empty when it can, or when
+	// there is none.
+	Problem string
 }
 
 // NeedsInventory tells whether the node was inspected since its inventory was
@@ -186,6 +189,15 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	if seen.Inspected.Hardware != nil {
 		status.HardwareDetails = seen.Inspected.Hardware
 	}
+	if seen.Inspected.Problem == "" {
+		meta.RemoveStatusCondition(&status.Conditions, metal3.InventoryReadCondition)
+		return
+	}
+	SetCondition(status, host, metav1.Condition{
+		Type: metal3.InventoryReadCondition, Status: metav1.ConditionFalse, Reason: metal3.InventoryUnusableReason,
+		Message: fmt.Sprintf("The inventory of the inspection that ended at %s cannot be used, so status.hardware is not what it found: %s",
+			finished.UTC().Format(time.RFC3339), seen.Inspected.Problem),
+	}, now)
 }
 
 // observeSilence times a ramdisk out that Ironic has forgotten to wait for: a node
@@ -199,7 +211,11 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 func observeSilence(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	node := seen.Node
 	since := node.ProvisionUpdatedAt
-	late := seen.CallbackTimeout > 0 && node.IsOwnParent() && since != nil && now.Sub(*since) > seen.CallbackTimeout
+	ironicNow := node.AnsweredAt // our clock may differ from Ironic's
+	if ironicNow.IsZero() {
+		ironicNow = now
+	}
+	late := seen.CallbackTimeout > 0 && node.IsOwnParent() && since != nil && ironicNow.Sub(*since) > seen.CallbackTimeout
 	switch {
 	case IsInTransit(node.ProvisionState) && node.Reservation == "" && late:
 		SetCondition(status, host, metav1.Condition{

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -13,7 +14,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
-// Strike takes the password of the host's BMC out of what Ironic says of its node
+// RedactPassword takes the password of the host's BMC out of what Ironic says of its node
 // (last_error, maintenance_reason), wherever in a sentence a driver has put it. Words
 // that are recorded already are shown to everybody, and are left as they are: so the
 // Secret is read once for new words, and again only while the password is in them.
@@ -48,4 +49,26 @@ func hasNewWords(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	}
 	return node.LastError != "" && node.LastError != recorded.LastError ||
 		node.MaintenanceReason != "" && node.MaintenanceReason != recorded.MaintenanceReason
+}
+
+// withheld stands for what may quote a password that is not known, as the Secret cannot
+// be read. It ends with the reason.
+const withheld = "withheld, as it may quote the password of the BMC: "
+
+// withhold hides the texts of Ironic's that are new.
+func withhold(host *metal3.BareMetalHost, node *ironic.Node, reason error) {
+	recorded := host.Status.Ironic
+	if recorded == nil {
+		recorded = &metal3.IronicStatus{}
+	}
+	if node.LastError != recorded.LastError && node.LastError != "" {
+		node.LastError = withheld + reason.Error()
+	}
+	if node.MaintenanceReason != recorded.MaintenanceReason && node.MaintenanceReason != "" {
+		node.MaintenanceReason = withheld + reason.Error()
+	}
+}
+
+func isWithheld(node *ironic.Node) bool {
+	return strings.HasPrefix(node.LastError, withheld) || strings.HasPrefix(node.MaintenanceReason, withheld)
 }

@@ -49,20 +49,26 @@ func TestNoPasswordInWords(t *testing.T) {
 					t.Errorf("%d requests for Secrets, want %d", got, looks)
 				}
 			}
+			again := 1
+			if read.name == "bulk" {
+				again = 0 // what says the same as before is not looked at
+			}
 			step("login of root with "+password+" failed", "login of root with ****** failed", 1)
-			step("login of root with "+password+" failed", "login of root with ****** failed", 1)
+			step("login of root with "+password+" failed", "login of root with ****** failed", again)
 			step("no answer", "no answer", 1)
 			step("no answer", "no answer", 0) // everybody has seen that
 			step("", "", 0)
 
 			refused = errors.New("etcdserver: request timed out")
 			b.nodes.Say(enginetest.NodeID(0), "once more: "+password)
-			if err := read.do(t.Context(), b); err == nil || !strings.Contains(err.Error(), `Secret "bmc"`) {
+			if err := read.do(t.Context(), b); err != nil {
 				t.Errorf("with a Secret that cannot be read: %v", err)
 			}
-			if got := b.shown(t, 0); got != "" {
+			if got := b.shown(t, 0); !strings.HasPrefix(got, "withheld") || !strings.Contains(got, `Secret "bmc"`) || strings.Contains(got, password) {
 				t.Errorf("the host shows %q then", got)
 			}
+			refused = nil
+			step("once more: "+password, "once more: ******", 1)
 			refused = apierrors.NewNotFound(corev1.Resource("secrets"), "bmc")
 			step("nobody's password", "nobody's password", 1)
 		})

@@ -6,23 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // Hosts is the recorded side: the BareMetalHosts in etcd, without the refresh
@@ -45,15 +41,22 @@ type Hosts interface {
 type Nodes interface {
 	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
 	ListNodes(ctx context.Context) ([]ironic.Node, error)
+	// ChangedSince returns the nodes that changed at or after a moment of Ironic's time.
+	ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error)
 	GetInventory(ctx context.Context, uuid string) (*ironic.Inventory, error)
 }
 
 const (
 	// maxSingles bounds the requests for single nodes under way at a time.
 	maxSingles = 4
-	// singleTimeout and bulkTimeout bound one observation of Ironic.
+	// singleTimeout and sweepTimeout bound one observation of Ironic. A sweep takes
+	// several requests where there are thousands of nodes, and the client bounds each.
 	singleTimeout = 2 * time.Second
-	BulkTimeout   = 30 * time.Second
+	sweepTimeout  = 2 * time.Minute
+	// maxBulks bounds the bulk observations under way at a time. Another one begins
+	// beside one that may hang; none is given up for a younger one, as one that is only
+	// slow would never be finished.
+	maxBulks = 3
 	// maxRaces bounds how often one observation is made again because somebody
 	// else wrote the host meanwhile. Whoever wins has recorded an observation
 	// too, so that even giving up serves a state of Ironic's, only an older one.
@@ -75,8 +78,9 @@ const (
 //
 // A reader joins the next observation, never one already under way: what it is
 // shown was true in Ironic after its request arrived. Readers of one host cause
-// a request for that node; when more hosts wait than a bulk request would cost,
-// or somebody wants all, one bulk request serves everybody who is waiting.
+// a request for that node. Readers of all hosts cause one for the nodes that have
+// changed (feed.go); when more readers of single hosts wait than all nodes would cost,
+// all nodes are read for them.
 type Refresher struct {
 	hosts Hosts
 	nodes Nodes
@@ -103,6 +107,10 @@ type Refresher struct {
 	storm   bool
 	seen    map[types.NamespacedName]time.Time
 	seenAll time.Time
+	// sweeping is set while a sweep that nobody waits for is under way.
+	sweeping bool
+
+	view *view // what this replica knows of Ironic's nodes
 }
 
 // flight is one observation. A reader waits for done.
@@ -111,18 +119,19 @@ type flight struct {
 	err  error
 	// slow is set when the flight has lasted as long as anybody may be held up by
 	// it: those who wait need not wait for its end before theirs begins.
-	slow   bool
-	cancel context.CancelFunc
+	slow bool
 }
 
 // NewRefresher returns a Refresher whose observations end when ctx does. A
 // reader waits for an observation as long as wait.
 func NewRefresher(ctx context.Context, hosts Hosts, nodes Nodes, clock clock.PassiveClock, wait time.Duration) *Refresher {
+	registerMetrics()
 	return &Refresher{
 		hosts: hosts, nodes: nodes, clock: clock, wait: wait, ctx: ctx,
 		waiting: map[types.NamespacedName]*flight{},
 		singles: map[types.NamespacedName]bool{},
 		seen:    map[types.NamespacedName]time.Time{},
+		view:    newView(),
 	}
 }
 
@@ -146,17 +155,35 @@ func (r *Refresher) RefreshHost(ctx context.Context, namespace, name string) err
 	return r.await(ctx, f, key)
 }
 
-// RefreshAll is RefreshHost for all hosts.
+// RefreshAll is RefreshHost for all hosts. Where the status of some could not be
+// recorded, the error is a *PartialError.
 func (r *Refresher) RefreshAll(ctx context.Context) error {
+	return r.await(ctx, r.joinAll(), types.NamespacedName{})
+}
+
+// Poll is RefreshAll for somebody who has the time that it takes. The error is why
+// Ironic could not be observed.
+func (r *Refresher) Poll(ctx context.Context) error {
+	f := r.joinAll()
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// joinAll returns the next bulk observation.
+func (r *Refresher) joinAll() *flight {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	f := r.all
 	if f == nil {
 		f = &flight{done: make(chan struct{})}
 		r.all = f
 		r.dispatch()
 	}
-	r.mu.Unlock()
-	return r.await(ctx, f, types.NamespacedName{})
+	return f
 }
 
 func (r *Refresher) await(ctx context.Context, f *flight, key types.NamespacedName) error {
@@ -171,8 +198,8 @@ func (r *Refresher) await(ctx context.Context, f *flight, key types.NamespacedNa
 	case <-timer.C:
 		err = fmt.Errorf("no answer within %s", r.wait)
 	}
-	if err == nil {
-		return nil
+	if partial := new(PartialError); err == nil || errors.As(err, &partial) {
+		return err
 	}
 	return &StaleError{Cause: err, Observed: r.lastSeen(key)}
 }
@@ -203,11 +230,14 @@ func (r *Refresher) bulkIsCheaper(n int) bool { return n > maxSingles+r.known/60
 
 // dispatch begins the observations that may begin now. r.mu is held.
 func (r *Refresher) dispatch() {
-	if r.all == nil && r.storm {
+	if r.all != nil {
+		r.dispatchBulk(false)
+	}
+	if r.storm {
 		return // gathering; the end of the lull dispatches
 	}
-	if r.all != nil || r.bulkIsCheaper(len(r.waiting)) {
-		r.dispatchBulk()
+	if r.bulkIsCheaper(len(r.waiting)) {
+		r.dispatchBulk(true)
 		return
 	}
 	for key, f := range r.waiting {
@@ -220,20 +250,18 @@ func (r *Refresher) dispatch() {
 	}
 }
 
-// dispatchBulk begins a bulk observation when none is under way, or beside one
-// that hangs; when two hang, the older one is given up, so that the first reader
-// after Ironic came back is never held up by requests from before.
-func (r *Refresher) dispatchBulk() {
+// dispatchBulk begins a bulk observation when none is under way, or beside those that
+// may hang, so that the first reader after Ironic came back is not held up by requests
+// from before.
+func (r *Refresher) dispatchBulk(storm bool) {
 	for _, f := range r.bulks {
 		if !f.slow {
 			return
 		}
 	}
-	if len(r.bulks) == 2 {
-		r.bulks[0].cancel()
-		return // its end dispatches again
+	if len(r.bulks) < maxBulks {
+		r.startBulk(storm)
 	}
-	r.startBulk()
 }
 
 func (r *Refresher) startSingle(key types.NamespacedName, f *flight) {
@@ -245,43 +273,52 @@ func (r *Refresher) startSingle(key types.NamespacedName, f *flight) {
 		ctx, cancel := context.WithTimeout(r.ctx, min(singleTimeout, r.patience()))
 		defer cancel()
 		began := r.clock.Now()
-		f.err = r.ObserveHost(ctx, key.Namespace, key.Name)
+		host, _, err := r.ObserveAndGet(ctx, key.Namespace, key.Name)
+		exists := host != nil && err == nil
+		f.err = IgnoreNotFound(err)
 		close(f.done)
 
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.singles, key)
-		if f.err == nil {
+		if f.err == nil && exists {
 			r.seen[key] = began
 		}
 		r.dispatch()
 	}()
 }
 
-func (r *Refresher) startBulk() {
+// startBulk begins a bulk observation for those who wait for all hosts. In a storm it
+// is for those who wait for single hosts, too: they see at once that a node was deleted,
+// which only a read of all nodes shows.
+func (r *Refresher) startBulk(storm bool) {
 	f := r.all
-	storm := f == nil
+	r.all = nil
+	var joined map[types.NamespacedName]*flight
 	if storm {
-		f = &flight{done: make(chan struct{})}
+		joined, r.waiting = r.waiting, map[types.NamespacedName]*flight{}
 		r.storm = true
 	}
-	joined := r.waiting // a bulk observation serves those who wait for one host, too
-	r.all, r.waiting = nil, map[types.NamespacedName]*flight{}
-	var ctx context.Context
-	ctx, f.cancel = context.WithTimeout(r.ctx, BulkTimeout)
+	if f == nil {
+		f = &flight{done: make(chan struct{})}
+	}
 	r.bulks = append(r.bulks, f)
 	r.flying.Add(1)
 	go func() {
 		defer r.flying.Done()
-		defer f.cancel()
 		tooLong := time.AfterFunc(r.patience(), func() { r.letNextBegin(f) })
 		defer tooLong.Stop()
 		began := r.clock.Now()
-		err := r.ObserveAll(ctx)
+		var err error
+		if storm {
+			err = r.sweep()
+		} else {
+			err = r.observeAll()
+		}
 		f.err = err
 		close(f.done)
-		for _, j := range joined {
-			j.err = err
+		for key, j := range joined {
+			j.err = errorFor(key, err)
 			close(j.done)
 		}
 
@@ -292,13 +329,26 @@ func (r *Refresher) startBulk() {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		for i := range r.bulks {
-			if r.bulks[i] == f {
-				r.bulks = append(r.bulks[:i], r.bulks[i+1:]...)
-				break
-			}
+		r.bulks = slices.DeleteFunc(r.bulks, func(b *flight) bool { return b == f })
+		if err == nil && !r.sweeping && r.view.isSweepDue(r.clock.Now()) {
+			r.sweepInBackground()
 		}
 		r.dispatch()
+	}()
+}
+
+// sweepInBackground sweeps before a reader would have to wait for it. r.mu is held.
+func (r *Refresher) sweepInBackground() {
+	r.sweeping = true
+	r.flying.Add(1)
+	go func() {
+		defer r.flying.Done()
+		if err := r.sweep(); err != nil && r.ctx.Err() == nil {
+			klog.FromContext(r.ctx).V(2).Info("Reading all nodes failed; lists go by the feed of changes for as long as they may", "err", err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.sweeping = false
 	}()
 }
 
@@ -325,200 +375,3 @@ func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
 	}
 	return r.seenAll
 }
-
-// ObserveHost asks Ironic about one host and records what it says. The
-// compare-and-swap is on the revision that was read before Ironic was asked: when
-// it fails, somebody else wrote meanwhile, and Ironic is asked again. So an older
-// observation never replaces a newer one, with any number of replicas.
-func (r *Refresher) ObserveHost(ctx context.Context, namespace, name string) error {
-	_, _, err := r.ObserveAndGet(ctx, namespace, name)
-	return IgnoreNotFound(err)
-}
-
-// Look is ObserveHost, and returns the host as it is recorded now and the node
-// that was observed; nil when there is none.
-func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
-	for race := 0; ; race++ {
-		host, err := r.hosts.Get(ctx, namespace, name)
-		if err != nil || host.Status.Provisioning.ID == "" {
-			return host, nil, err // not in Ironic: all there is to know is recorded
-		}
-		observation, err := r.ask(ctx, host)
-		if err != nil {
-			return nil, nil, err
-		}
-		recorded, err := r.record(ctx, host, observation)
-		if err == nil || !apierrors.IsConflict(err) || race == MaxRaces {
-			return recorded, observation.Node, err
-		}
-	}
-}
-
-func (r *Refresher) ask(ctx context.Context, host *metal3.BareMetalHost) (lifecycle.Observation, error) {
-	node, err := r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
-	if ironic.IsNotFound(err) {
-		return lifecycle.Observation{}, nil
-	}
-	if err != nil {
-		return lifecycle.Observation{}, err
-	}
-	if node.IsAnothers(host.Namespace, host.Name) {
-		return lifecycle.Observation{}, nil
-	}
-	if err := r.RedactPassword(ctx, host, node); err != nil {
-		return lifecycle.Observation{}, err
-	}
-	return r.withInventory(ctx, host, node), nil
-}
-
-// inventoryGrace is how long an inspected node may be without inventory: Ironic
-// sets it manageable a moment before it stores the inventory.
-const inventoryGrace = 30 * time.Second
-
-// fakeDriver inspects nothing, and leaves no inventory.
-const fakeDriver = "fake-hardware"
-
-// withInventory reads the inventory too where that is due. One that cannot be had
-// takes nothing from what the node says: the next observation asks again.
-func (r *Refresher) withInventory(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) lifecycle.Observation {
-	observation := lifecycle.Observation{Node: node, CallbackTimeout: r.CallbackTimeout}
-	if !lifecycle.NeedsInventory(host, node) {
-		return observation
-	}
-	raw, err := r.nodes.GetInventory(ctx, node.UUID)
-	switch {
-	case ironic.IsNotFound(err):
-		if node.Driver == fakeDriver || r.clock.Since(*node.InspectionFinishedAt) > inventoryGrace {
-			observation.Inspected = &lifecycle.Inspected{} // there will be none
-		}
-		return observation
-	case err != nil:
-		klog.FromContext(ctx).Error(err, "The inventory of a host cannot be read", "host", klog.KObj(host), "node", node.UUID)
-		return observation
-	}
-	hardware, err := lifecycle.HardwareFrom(raw)
-	if err != nil {
-		// It will not get better by itself: until the next inspection there is none.
-		klog.FromContext(ctx).Error(err, "The inventory of a host cannot be understood", "host", klog.KObj(host), "node", node.UUID)
-	}
-	observation.Inspected = &lifecycle.Inspected{Hardware: hardware}
-	return observation
-}
-
-// record writes the host's status if the observation changes it, and returns the
-// host as it is then.
-func (r *Refresher) record(ctx context.Context, host *metal3.BareMetalHost, observation lifecycle.Observation) (*metal3.BareMetalHost, error) {
-	status, changed := lifecycle.Observe(host, observation, r.clock.Now())
-	if !changed {
-		return host, nil
-	}
-	updated := host.DeepCopy()
-	updated.Status = status
-	return r.hosts.Record(ctx, updated)
-}
-
-// ObserveAll asks Ironic about all nodes at once and records what it says of
-// each host.
-func (r *Refresher) ObserveAll(ctx context.Context) error {
-	began := r.clock.Now()
-	// Read before Ironic is asked, as in ObserveHost.
-	list, err := r.hosts.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	// Where nothing of ours is in Ironic, there is nothing to ask.
-	if slices.ContainsFunc(list.Items, func(h metal3.BareMetalHost) bool { return h.Status.Provisioning.ID != "" }) {
-		nodes, err := r.nodes.ListNodes(ctx)
-		if err != nil {
-			return err
-		}
-		byID := make(map[string]*ironic.Node, len(nodes))
-		for i := range nodes {
-			byID[nodes[i].UUID] = &nodes[i]
-		}
-		err = r.RecordMany(ctx, list.Items, func(h *metal3.BareMetalHost) *ironic.Node {
-			return byID[h.Status.Provisioning.ID]
-		})
-		if err != nil {
-			return err
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known = len(list.Items)
-	if began.After(r.seenAll) {
-		r.seenAll = began
-		maps.DeleteFunc(r.seen, func(_ types.NamespacedName, t time.Time) bool { return t.Before(began) })
-	}
-	return nil
-}
-
-// RecordMany records observations of several hosts, which were read before their
-// nodes were.
-func (r *Refresher) RecordMany(ctx context.Context, hosts []metal3.BareMetalHost, nodeOf func(*metal3.BareMetalHost) *ironic.Node) error {
-	type change struct {
-		host      *metal3.BareMetalHost
-		seen      lifecycle.Observation
-		inspected bool
-	}
-	var changes []change
-	inventories := 0
-	now := r.clock.Now()
-	for i := range hosts {
-		c := change{host: &hosts[i], seen: lifecycle.Observation{Node: nodeOf(&hosts[i]), CallbackTimeout: r.CallbackTimeout}}
-		if c.host.Status.Provisioning.ID == "" {
-			continue
-		}
-		if node := c.seen.Node; node != nil && node.IsAnothers(c.host.Namespace, c.host.Name) {
-			c.seen.Node = nil
-		}
-		if c.seen.Node != nil && inventories < inventoriesPerBulk && lifecycle.NeedsInventory(c.host, c.seen.Node) {
-			c.inspected = true
-			inventories++
-		}
-		if _, changed := lifecycle.Observe(c.host, c.seen, now); changed || c.inspected {
-			changes = append(changes, c)
-		}
-	}
-	errs := make([]error, len(changes))
-	workqueue.ParallelizeUntil(ctx, recorders, len(changes), func(n int) {
-		c := changes[n]
-		if errs[n] = r.RedactPassword(ctx, c.host, c.seen.Node); errs[n] != nil {
-			return
-		}
-		if c.inspected {
-			c.seen = r.withInventory(ctx, c.host, c.seen.Node)
-		}
-		_, err := r.record(ctx, c.host, c.seen)
-		if apierrors.IsConflict(err) {
-			err = r.ObserveHost(ctx, c.host.Namespace, c.host.Name)
-		}
-		errs[n] = IgnoreNotFound(err)
-	})
-	return errors.Join(append(errs, ctx.Err())...)
-}
-
-func IgnoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil // deleted meanwhile
-	}
-	return err
-}
-
-// StaleError tells why a reader is shown what was recorded earlier.
-type StaleError struct {
-	// Cause is why Ironic was not observed.
-	Cause error
-	// Observed is when the last observation began; zero when this process made none.
-	Observed time.Time
-}
-
-func (e *StaleError) Error() string {
-	since := "as recorded before this server started"
-	if !e.Observed.IsZero() {
-		since = "as of " + e.Observed.UTC().Format(time.RFC3339)
-	}
-	return fmt.Sprintf("live status is not available, Ironic: %s; status is %s", ironic.ReasonOf(e.Cause), since)
-}
-
-func (e *StaleError) Unwrap() error { return e.Cause }

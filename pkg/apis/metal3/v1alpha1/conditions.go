@@ -5,6 +5,9 @@ const (
 	// RegisteredCondition is True when node, port and driver_info in Ironic are
 	// in step with observedGeneration.
 	RegisteredCondition = "Registered"
+	// InventoryReadCondition is False when what the last inspection found cannot be
+	// used. Otherwise the host does not have it.
+	InventoryReadCondition = "InventoryRead"
 	// IronicReachableCondition is False when Ironic has not answered for a grace
 	// period: the status is then the last that is known.
 	IronicReachableCondition = "IronicReachable"
@@ -46,6 +49,9 @@ const (
 	// NodeLostReason is a node that is gone from Ironic.
 	NodeLostReason = "NodeLost"
 )
+
+// InventoryUnusableReason is the reason of InventoryReadCondition.
+const InventoryUnusableReason = "InventoryUnusable"
 
 // Reasons of IronicReachableCondition.
 const (

@@ -1,0 +1,322 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+)
+
+func (b *bench) list(t *testing.T) {
+	t.Helper()
+	if err := b.RefreshAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestListGoesByTheFeed: after the first list, each shows what has changed in Ironic
+// before it at the price of asking for what has changed, whatever the clocks say.
+func TestListGoesByTheFeed(t *testing.T) {
+	const hosts, rounds = 20, 200
+	for name, test := range map[string]struct {
+		clock time.Duration
+		lag   time.Duration // of the conductor of every other node
+	}{
+		"one clock":                           {},
+		"Ironic ten minutes ahead":            {clock: 10 * time.Minute},
+		"Ironic ten minutes behind":           {clock: -10 * time.Minute},
+		"one conductor a second behind":       {lag: time.Second},
+		"one conductor a second ahead":        {lag: -time.Second},
+		"one conductor some minutes ahead":    {lag: -5 * time.Minute},
+		"behind, and a conductor behind that": {clock: -10 * time.Minute, lag: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, hosts, func(t *testing.T, b *bench) {
+				b.nodes.Change(func() {
+					b.nodes.Clock, b.nodes.Lag = test.clock, map[string]time.Duration{}
+					for i := 0; i < hosts; i += 2 {
+						b.nodes.Lag[enginetest.NodeID(i)] = test.lag
+					}
+				})
+				for i := range hosts {
+					b.nodes.Say(enginetest.NodeID(i), "begin")
+				}
+				b.list(t)
+				for round := range rounds {
+					first, second := round%hosts, (round*7+3)%hosts
+					text := fmt.Sprintf("round %d", round)
+					b.nodes.Say(enginetest.NodeID(first), text)
+					b.nodes.Say(enginetest.NodeID(second), text)
+					b.list(t)
+					for _, i := range []int{first, second} {
+						if got := b.shown(t, i); got != text {
+							t.Fatalf("in %s, host %d shows %q", text, i, got)
+						}
+					}
+					time.Sleep(time.Duration(round%7) * 300 * time.Millisecond)
+				}
+				gets, lists := b.nodes.Asked()
+				t.Logf("%d lists: all nodes were read %d times, single ones %d times, the feed %d times", rounds+1, lists, gets, b.nodes.Feeds())
+				if gets > 2*lists || lists > 9 { // single ones where a sweep records the same two hosts at the same time
+					t.Errorf("%d lists within 3 minutes read all nodes %d times and single ones %d times", rounds+1, lists, gets)
+				}
+			})
+		})
+	}
+}
+
+// TestNodeFromTheFuture: one node whose updated_at is an hour ahead hides no change of
+// another one.
+func TestNodeFromTheFuture(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, b *bench) {
+		b.nodes.Change(func() { b.nodes.Lag = map[string]time.Duration{enginetest.NodeID(0): -time.Hour} })
+		b.list(t)
+		b.nodes.Say(enginetest.NodeID(0), "from the future")
+		for round := range 20 {
+			b.list(t)
+			text := fmt.Sprintf("round %d", round)
+			b.nodes.Say(enginetest.NodeID(1), text)
+			b.list(t)
+			if got := b.shown(t, 1); got != text {
+				t.Fatalf("in %s, host 1 shows %q", text, got)
+			}
+			time.Sleep(time.Second)
+		}
+		if got := b.shown(t, 0); got != "from the future" {
+			t.Errorf("host 0 shows %q", got)
+		}
+	})
+}
+
+// TestFeedIsChecked: what a conductor does whose clock lags by five seconds is not in
+// the part of the feed that is read. The next sweep finds it, and the feed is read
+// further back from then on.
+func TestFeedIsChecked(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, b *bench) {
+		b.nodes.Change(func() { b.nodes.Lag = map[string]time.Duration{enginetest.NodeID(0): 5 * time.Second} })
+		b.list(t)
+		change := func(text string) {
+			b.nodes.Say(enginetest.NodeID(1), text) // by the other conductor
+			b.list(t)
+			b.nodes.Say(enginetest.NodeID(0), text)
+			b.list(t)
+		}
+		change("first")
+		if got := b.shown(t, 0); got == "first" {
+			t.Fatal("the feed has shown what it should not have, so the test tells nothing")
+		}
+		time.Sleep(30 * time.Second)
+		b.list(t)
+		if got := b.shown(t, 0); got != "first" {
+			t.Errorf("after a sweep the host shows %q", got)
+		}
+		for _, text := range []string{"second", "third"} {
+			change(text)
+			if got := b.shown(t, 0); got != text {
+				t.Errorf("the host shows %q, want %q", got, text)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// TestDeletedNodeInAList shows within 30 s, without a list that waits for all nodes.
+func TestDeletedNodeInAList(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, b *bench) {
+		b.nodes.Bulk = func() time.Duration { return time.Second }
+		b.list(t)
+		b.nodes.Change(func() { delete(b.nodes.ByID, enginetest.NodeID(1)) })
+		began := time.Now()
+		for b.hosts.Host(t, enginetest.HostName(1)).Status.Ironic != nil {
+			if time.Since(began) > 30*time.Second {
+				t.Fatal("the host still shows its node")
+			}
+			asked := time.Now()
+			b.list(t)
+			if took := time.Since(asked); took > 100*time.Millisecond {
+				t.Errorf("a list took %s", took)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestSlowSweep: all nodes take longer to read than a reader waits, and somebody lists
+// every two seconds. The read of all nodes is finished, and lists are live from then on.
+func TestSlowSweep(t *testing.T) {
+	for _, takes := range []time.Duration{5 * time.Second, 20 * time.Second} {
+		t.Run(takes.String(), func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, b *bench) {
+				b.nodes.Bulk = func() time.Duration { return takes }
+				stale, began := 0, time.Now()
+				for n := 0; time.Since(began) < 5*time.Minute; n++ {
+					text := fmt.Sprint(n)
+					b.nodes.Say(enginetest.NodeID(n%3), text)
+					switch err := b.RefreshAll(t.Context()); {
+					case err == nil && b.shown(t, n%3) != text:
+						t.Fatalf("a list shows %q, want %q", b.shown(t, n%3), text)
+					case err != nil && time.Since(began) > takes+5*time.Second:
+						t.Fatalf("after %s: %v", time.Since(began), err)
+					case err != nil:
+						stale++
+					}
+					time.Sleep(2 * time.Second)
+				}
+				if stale == 0 {
+					t.Error("no list was stale, so the test tells nothing")
+				}
+			})
+		})
+	}
+}
+
+// TestManyChanges: more has changed than the feed shows at once.
+func TestManyChanges(t *testing.T) {
+	const hosts = 50
+	inBubble(t, hosts, func(t *testing.T, b *bench) {
+		truncating := truncatingNodes{b.nodes, 20}
+		b.Refresher = live.NewRefresher(t.Context(), b.hosts, truncating, clock.RealClock{}, enginetest.ReaderWait)
+		b.list(t)
+		for round := range 20 {
+			text := fmt.Sprintf("round %d", round)
+			for i := range hosts {
+				b.nodes.Say(enginetest.NodeID(i), text)
+			}
+			b.list(t)
+			for i := range hosts {
+				if got := b.shown(t, i); got != text {
+					t.Fatalf("in %s, host %d shows %q", text, i, got)
+				}
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+}
+
+type truncatingNodes struct {
+	*enginetest.Nodes
+	limit int
+}
+
+func (n truncatingNodes) ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error) {
+	changes, err := n.Nodes.ChangedSince(ctx, since, expected)
+	if err == nil && len(changes.Nodes) > n.limit {
+		changes.Nodes, changes.Truncated = changes.Nodes[:n.limit], true
+	}
+	return changes, err
+}
+
+// unrecordable are hosts of which etcd does not take some.
+type unrecordable struct {
+	*enginetest.Hosts
+	refuses func(*metal3.BareMetalHost) error
+}
+
+func (u unrecordable) Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
+	if err := u.refuses(host); err != nil {
+		return nil, err
+	}
+	return u.Hosts.Record(ctx, host)
+}
+
+// TestOneBadHost: nothing about one host makes the read of another one stale.
+func TestOneBadHost(t *testing.T) {
+	tooLarge := errors.New("etcdserver: request is too large")
+	for name, test := range map[string]struct {
+		inventory string
+		refuses   func(*metal3.BareMetalHost) error
+		// partial is set when the status of the bad host cannot be live.
+		partial bool
+		// problem is what the bad host says in its condition.
+		problem string
+	}{
+		"frequency NaN":         {inventory: `{"cpu": {"frequency": "NaN"}, "memory": {"physical_mb": 4096}}`},
+		"frequency Infinity":    {inventory: `{"cpu": {"frequency": "Infinity"}}`},
+		"an inventory of 2 MiB": {inventory: `{"hostname": "` + strings.Repeat("x", 2<<20) + `"}`, problem: "larger"},
+		"not what Ironic sends": {inventory: `{"memory": "much"}`, problem: "cannot unmarshal"},
+		"etcd does not take it": {inventory: fourGigabytes, refuses: func(h *metal3.BareMetalHost) error { return refuseIf(h.Status.HardwareDetails != nil, tooLarge) }, problem: "too large"},
+		"etcd takes none of it": {refuses: func(h *metal3.BareMetalHost) error { return refuseIf(h.Name == enginetest.HostName(0), tooLarge) }, partial: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, b *bench) {
+				if test.refuses != nil {
+					b.Refresher = live.NewRefresher(t.Context(), unrecordable{b.hosts, test.refuses}, b.nodes, clock.RealClock{}, enginetest.ReaderWait)
+				}
+				if test.inventory != "" {
+					b.inspected(0, time.Now())
+					b.inventory(test.inventory)
+				}
+				for round := range 40 {
+					text := fmt.Sprintf("round %d", round)
+					for i := range 3 {
+						b.nodes.Say(enginetest.NodeID(i), text)
+					}
+					err := b.RefreshAll(t.Context())
+					partial := new(live.PartialError)
+					switch {
+					case err == nil && !test.partial:
+					case test.partial && errors.As(err, &partial) && len(partial.Hosts) == 1 && partial.Hosts[types.NamespacedName{Namespace: enginetest.Namespace, Name: enginetest.HostName(0)}] != nil:
+					default:
+						t.Fatalf("in %s: %v", text, err)
+					}
+					for i := range 3 {
+						if got := b.shown(t, i); got != text && !(test.partial && i == 0) {
+							t.Fatalf("in %s, host %d shows %q", text, i, got)
+						}
+						if err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i)); (err != nil) != (test.partial && i == 0) {
+							t.Fatalf("host %d read alone: %v", i, err)
+						}
+					}
+					time.Sleep(time.Second)
+				}
+				_, lists := b.nodes.Asked()
+				if lists > 3 {
+					t.Errorf("all nodes were read %d times in 40 s", lists)
+				}
+				said := ""
+				for _, c := range b.hosts.Host(t, enginetest.HostName(0)).Status.Conditions {
+					if c.Type == metal3.InventoryReadCondition {
+						said = c.Message
+					}
+				}
+				if (said != "") != (test.problem != "") || !strings.Contains(said, test.problem) {
+					t.Errorf("the host says %q of its inventory, want %q", said, test.problem)
+				}
+			})
+		})
+	}
+}
+
+func refuseIf(refuse bool, err error) error {
+	if refuse {
+		return err
+	}
+	return nil
+}
+
+// TestPollShares: who polls waits as long as it takes, and costs no more than a reader.
+func TestPollShares(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, b *bench) {
+		b.nodes.Bulk = func() time.Duration { return 10 * time.Second }
+		polled := make(chan error, 1)
+		go func() { polled <- b.Poll(t.Context()) }()
+		synctest.Wait()
+		if err := b.RefreshAll(t.Context()); err == nil {
+			t.Error("a reader was answered before Ironic was")
+		}
+		if err := <-polled; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,249 @@
+package live
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+const (
+	// sweepInterval is how old the last sweep may be before the next one begins, in the
+	// background. After feedTrust a read of all hosts waits for a sweep, so that a node
+	// that was deleted shows within that time; but while one is under way, as that of a
+	// slow Ironic is for long, reads go by the feed for slowTrust.
+	sweepInterval = 25 * time.Second
+	feedTrust     = 30 * time.Second
+	slowTrust     = 2 * time.Minute
+	// leastOverlap is how far the feed is read back: updated_at counts whole seconds on
+	// MySQL, and so does the clock by which times ahead are told; what is left is for
+	// conductors whose clocks differ. mostOverlap is how far it grows when that is not
+	// enough.
+	leastOverlap = 3 * time.Second
+	mostOverlap  = time.Minute
+)
+
+// view is what a replica has seen of Ironic's nodes.
+type view struct {
+	mu    sync.Mutex
+	nodes map[string]*seenNode // by UUID
+	// observed has the resourceVersion of each host, by UID, whose status is known to be
+	// what its node says, and the generation of the node's entry then.
+	observed map[types.UID]observedHost
+	// generation counts the changes of entries.
+	generation uint64
+
+	// newest is the latest updated_at in the feed that is not ahead of Ironic's clock,
+	// newestSince when it was first seen by our clock, of which only durations are used.
+	newest      time.Time
+	newestSince time.Time
+	overlap     time.Duration
+	lastChanges int // nodes that the feed brought last
+
+	sweeps     uint64    // sweeps begun
+	sweepEnded uint64    // the latest of them that has ended
+	swept      time.Time // when that one began; zero: never
+
+	// inventoryMissing is when the inventory of a finished inspection was first missed,
+	// by node.
+	inventoryMissing map[string]missingInventory
+}
+
+type seenNode struct {
+	node       ironic.Node
+	generation uint64
+	// updatedAt is the latest that the feed has shown of the node.
+	updatedAt time.Time
+	// sweeps is the number of sweeps that had begun when the feed last brought the node.
+	sweeps uint64
+}
+
+type observedHost struct {
+	resourceVersion string
+	generation      uint64
+}
+
+type missingInventory struct {
+	finished time.Time // Ironic's
+	since    time.Time // ours
+}
+
+func newView() *view {
+	return &view{
+		nodes: map[string]*seenNode{}, observed: map[types.UID]observedHost{},
+		inventoryMissing: map[string]missingInventory{}, overlap: leastOverlap,
+	}
+}
+
+// isFeedTrusted tells whether a read of all hosts may go by the feed.
+func (v *view) isFeedTrusted(now time.Time, sweeping bool) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	age := now.Sub(v.swept)
+	return !v.swept.IsZero() && (age < feedTrust || sweeping && age < slowTrust)
+}
+
+func (v *view) isSweepDue(now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return now.Sub(v.swept) >= sweepInterval
+}
+
+func (v *view) currentOverlap() time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.overlap
+}
+
+// readFrom returns the moment, of Ironic's time, from which on the feed has to be read,
+// and how many nodes to expect. A change can become visible after one with a later
+// updated_at, by as much as the overlap; so when the newest one has been known for that
+// long, nothing older can come any more.
+func (v *view) readFrom(now time.Time) (since time.Time, expected int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	back := max(v.overlap-now.Sub(v.newestSince), 0)
+	return v.newest.Add(-back), v.lastChanges + 1
+}
+
+// applyChanges takes over what the feed shows. It returns the nodes in it.
+func (v *view) applyChanges(changes *ironic.Changes, now time.Time) (delivered map[string]bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delivered = make(map[string]bool, len(changes.Nodes))
+	newest := changes.Newest
+	for i := range changes.Nodes {
+		node := &changes.Nodes[i]
+		delivered[node.UUID] = true
+		seen := v.nodes[node.UUID]
+		if seen != nil && seen.updatedAt.After(*node.UpdatedAt) {
+			seen.sweeps = v.sweeps
+			continue // an answer that was overtaken
+		}
+		v.set(node, *node.UpdatedAt, v.sweeps)
+	}
+	// One conductor's clock, or one mistaken entry, may be ahead: what the others do
+	// comes later in the feed, and is not to be missed.
+	if ahead := changes.AnsweredAt.Add(time.Second); !changes.AnsweredAt.IsZero() && newest.After(ahead) {
+		newest = ahead
+	}
+	if newest.After(v.newest) {
+		v.newest, v.newestSince = newest, now
+	}
+	v.lastChanges = len(changes.Nodes)
+	return delivered
+}
+
+// set makes node the entry of its UUID. v.mu is held.
+func (v *view) set(node *ironic.Node, updatedAt time.Time, sweeps uint64) {
+	seen := v.nodes[node.UUID]
+	if seen == nil {
+		seen = &seenNode{}
+		v.nodes[node.UUID] = seen
+	}
+	if seen.generation == 0 || !seen.node.SameContent(node) {
+		v.generation++
+		seen.generation = v.generation
+	}
+	seen.node = *node
+	if !updatedAt.IsZero() {
+		seen.updatedAt, seen.sweeps = updatedAt, sweeps
+	}
+}
+
+// sweepMark is the beginning of a sweep.
+type sweepMark struct {
+	number uint64
+	// first is set when nothing is known yet.
+	first bool
+	// unchecked is set when the feed could not be read to its end, so that what it does
+	// not show tells nothing.
+	unchecked bool
+}
+
+func (v *view) beginSweep() sweepMark {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.sweeps++
+	return sweepMark{number: v.sweeps, first: v.swept.IsZero()}
+}
+
+// applySweep takes over the nodes that a sweep has read, but for what the feed has shown
+// since the sweep began, and forgets what is gone. It returns how many changes the feed
+// should have shown, and did not: then it is read further back from now on. A sweep is
+// superseded when another one that began later has ended.
+func (v *view) applySweep(mark sweepMark, nodes []ironic.Node, hosts []metal3.BareMetalHost, began time.Time) (missed int, superseded bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.sweepEnded > mark.number {
+		return 0, true
+	}
+	v.sweepEnded, v.swept = mark.number, began
+	there := make(map[string]bool, len(nodes))
+	for i := range nodes {
+		node := &nodes[i]
+		there[node.UUID] = true
+		seen := v.nodes[node.UUID]
+		if seen != nil && seen.sweeps >= mark.number {
+			continue // the feed has shown it since
+		}
+		if seen != nil && !mark.first && !mark.unchecked && !seen.node.SameContent(node) {
+			missed++
+		}
+		v.set(node, time.Time{}, 0)
+	}
+	maps.DeleteFunc(v.nodes, func(id string, seen *seenNode) bool { return !there[id] && seen.sweeps < mark.number })
+	maps.DeleteFunc(v.inventoryMissing, func(id string, _ missingInventory) bool { return v.nodes[id] == nil })
+	if missed > 0 {
+		v.overlap = min(2*v.overlap, mostOverlap)
+	}
+	live := make(map[types.UID]bool, len(hosts))
+	for i := range hosts {
+		live[hosts[i].UID] = true
+	}
+	maps.DeleteFunc(v.observed, func(uid types.UID, _ observedHost) bool { return !live[uid] })
+	return missed, false
+}
+
+// lookUp returns what is known of a host's node, nil where none is, and the generation
+// of that knowledge. The node must not be changed.
+func (v *view) lookUp(host *metal3.BareMetalHost) (*ironic.Node, uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	seen := v.nodes[host.Status.Provisioning.ID]
+	if seen == nil {
+		return nil, 0
+	}
+	node := seen.node
+	return &node, seen.generation
+}
+
+// isObserved tells whether the host, at its resourceVersion, shows what is known of its node.
+func (v *view) isObserved(host *metal3.BareMetalHost, generation uint64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.observed[host.UID] == observedHost{host.ResourceVersion, generation}
+}
+
+func (v *view) setObserved(host *metal3.BareMetalHost, generation uint64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.observed[host.UID] = observedHost{host.ResourceVersion, generation}
+}
+
+// inventoryMissingFor tells for how long the inventory of the node's last inspection has
+// been missed. That is not asked of Ironic's clock: it may differ from ours.
+func (v *view) inventoryMissingFor(node *ironic.Node, now time.Time) time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	missing, known := v.inventoryMissing[node.UUID]
+	if !known || !missing.finished.Equal(*node.InspectionFinishedAt) {
+		missing = missingInventory{finished: *node.InspectionFinishedAt, since: now}
+		v.inventoryMissing[node.UUID] = missing
+	}
+	return now.Sub(missing.since)
+}
