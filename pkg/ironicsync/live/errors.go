@@ -24,7 +24,18 @@ func (e *StaleError) Error() string {
 	if !e.Observed.IsZero() {
 		since = "as of " + e.Observed.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("live status is not available, Ironic: %s; status is %s", ironic.ReasonOf(e.Cause), since)
+	reason := e.Cause.Error()
+	if isIronics(e.Cause) {
+		reason = "Ironic: " + ironic.ReasonOf(e.Cause)
+	}
+	return fmt.Sprintf("live status is not available, %s; status is %s", reason, since)
+}
+
+// isIronics tells whether it is Ironic that did not answer, and not etcd that did not
+// take what it said.
+func isIronics(err error) bool {
+	var answer *ironic.APIError
+	return ironic.IsUnavailable(err) || errors.As(err, &answer)
 }
 
 // Unwrap returns the cause.

@@ -196,7 +196,7 @@ func (r *Refresher) await(ctx context.Context, f *flight, key types.NamespacedNa
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
-		err = fmt.Errorf("no answer within %s", r.wait)
+		err = &ironic.UnavailableError{Op: "observe", Reason: fmt.Sprintf("no answer within %s", r.wait)}
 	}
 	if partial := new(PartialError); err == nil || errors.As(err, &partial) {
 		return err
