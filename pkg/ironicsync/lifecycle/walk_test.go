@@ -15,7 +15,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-var walkSeed = flag.Uint64("walk-seed", 0, "seed of the random walk; 0 takes another one each time")
+var walkSeed = flag.Uint64("walk-seed", 1, "seed of the random walk; 0 takes another one each time")
 
 // disturbances are what can happen to a host at any moment: its user changes the
 // spec, an operator or a machine does something behind our back, something fails,
