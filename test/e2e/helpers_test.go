@@ -22,7 +22,13 @@ import (
 // begin gives a test a namespace and a time limit.
 func begin(t *testing.T) (context.Context, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	return beginFor(t, 3*time.Minute)
+}
+
+// beginFor is begin for a test that takes longer.
+func beginFor(t *testing.T, limit time.Duration) (context.Context, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	return ctx, testbed.NewNamespace(t, ctx, s.core)
 }

@@ -93,7 +93,11 @@ func changeNode(t *testing.T, ctx context.Context, id string, round int) metal3.
 		must(o.Provision(ctx, id, target))
 		done = func(n testbed.Node) bool { return n.ProvisionState == state && n.TargetProvisionState == "" }
 	}
-	n := waitNode(t, ctx, id, func(n testbed.Node) bool { return n.Reservation == "" && done(n) })
+	return shownOf(waitNode(t, ctx, id, func(n testbed.Node) bool { return n.Reservation == "" && done(n) }))
+}
+
+// shownOf is what a host shows of its node.
+func shownOf(n testbed.Node) metal3.IronicStatus {
 	var inspected *metav1.MicroTime
 	if n.InspectionFinishedAt != nil {
 		inspected = &metav1.MicroTime{Time: *n.InspectionFinishedAt}
@@ -417,7 +421,7 @@ func readsInFlight(t *testing.T, ctx context.Context) int {
 }
 
 // observedHost makes a host that is read from Ironic and otherwise left alone.
-func observedHost(t *testing.T, ctx context.Context, ns, name string) {
+func observedHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
 	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"})
 	if err != nil {
@@ -431,9 +435,10 @@ func observedHost(t *testing.T, ctx context.Context, ns, name string) {
 		t.Fatal(err)
 	}
 	host.Status.Provisioning.ID = node.UUID
-	if _, err := hosts.UpdateStatus(ctx, host, metav1.UpdateOptions{}); err != nil {
+	if host, err = hosts.UpdateStatus(ctx, host, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	return host
 }
 
 func requestsSince(t *testing.T, ctx context.Context, before map[string]int) map[string]int {
