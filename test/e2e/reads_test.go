@@ -86,8 +86,10 @@ func changeNode(t *testing.T, ctx context.Context, id string, round int) metal3.
 		must(o.SetMaintenance(ctx, id, false, ""))
 		done = func(n testbed.Node) bool { return !n.Maintenance }
 	case 3:
+		n, err := o.Node(ctx, id)
+		must(err)
 		target, state := "manage", "manageable"
-		if round%8 == 7 {
+		if n.ProvisionState == state {
 			target, state = "provide", "available"
 		}
 		must(o.Provision(ctx, id, target))
