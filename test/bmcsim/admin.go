@@ -87,6 +87,6 @@ func (m *Machine) view() object {
 	return object{
 		"name": m.name, "address": m.Address(), "virtualMediaAddress": m.VirtualMediaAddress(), "bootMACAddress": m.MAC(),
 		"power": m.Power(), "running": m.Running(), "boots": len(m.Boots()), "inspections": m.Inspections(),
-		"writes": m.Writes(), "image": image.URL, "virtualMedia": m.VirtualMedia(), "steps": m.Steps(), "faults": m.Faults(),
+		"writes": m.Writes(), "diskWrites": m.DiskWrites(), "image": image.URL, "virtualMedia": m.VirtualMedia(), "steps": m.Steps(), "faults": m.Faults(),
 	}
 }

@@ -137,6 +137,7 @@ func (a *agent) runStep(ctx context.Context, kind, name string, args, instance m
 	case kind == "deploy" && slices.Contains(m.sim.options.DeploySteps, name):
 		return m.writeCustom(ctx, name, instance)
 	}
+	m.eraseDisks(kind, name)
 	return nil, nil
 }
 

@@ -67,26 +67,29 @@ func (m *Machine) writeImage(ctx context.Context, args map[string]any) (any, err
 	} else {
 		image.Authorization = string(header)
 	}
-	if image.Bytes, err = image.fetch(ctx); err != nil {
+	beginning, size, err := image.fetch(ctx)
+	if err != nil {
 		return nil, err
 	}
+	image.Bytes = size
 	drive := args["configdrive"]
 	if drive == nil {
 		drive = info.ConfigDrive
 	}
-	if err := m.wrote(ctx, image, drive); err != nil {
+	if err := m.wrote(ctx, image, beginning, drive); err != nil {
 		return nil, err
 	}
-	return "image written to " + m.hardware.disks[len(m.hardware.disks)-1].name, nil
+	return "image written to " + m.rootDisk(), nil
 }
 
 // writeCustom does a step of deploy interface custom-agent, which takes the
 // config drive from the node.
 func (m *Machine) writeCustom(ctx context.Context, step string, instance map[string]any) (any, error) {
-	return nil, m.wrote(ctx, Image{Step: step}, instance["configdrive"])
+	return nil, m.wrote(ctx, Image{Step: step}, []byte("installed by "+step+"\n"), instance["configdrive"])
 }
 
-func (m *Machine) wrote(ctx context.Context, image Image, configDrive any) error {
+// wrote puts on disk what was deployed. beginning is as much of it as a disk takes.
+func (m *Machine) wrote(ctx context.Context, image Image, beginning []byte, configDrive any) error {
 	drive, err := readConfigDrive(ctx, configDrive)
 	if err != nil {
 		return fmt.Errorf("config drive: %w", err)
@@ -96,40 +99,44 @@ func (m *Machine) wrote(ctx context.Context, image Image, configDrive any) error
 	if ctx.Err() != nil { // switched off meanwhile
 		return ctx.Err()
 	}
+	m.writeDisk(image.Step, beginning, drive)
 	m.writes = append(m.writes, image)
 	m.drive = drive
 	return nil
 }
 
-// fetch downloads the image and compares its checksum, and tells its size.
-func (i Image) fetch(ctx context.Context) (int64, error) {
+// fetch downloads the image and compares its checksum. It tells its size, and as much
+// of its beginning as a disk takes.
+func (i Image) fetch(ctx context.Context) (beginning []byte, size int64, err error) {
 	algorithm, want := i.HashAlgorithm, i.HashValue
 	if want == "" {
 		algorithm, want = "", i.Checksum
 	}
-	var err error
 	if strings.HasPrefix(want, "http://") || strings.HasPrefix(want, "https://") {
 		if want, err = checksumFrom(ctx, want, path.Base(i.URL)); err != nil {
-			return 0, err
+			return nil, 0, err
 		}
 	}
 	sum, err := newHash(algorithm, want)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	content, err := get(ctx, i.URL, i.Authorization)
 	if err != nil {
-		return 0, fmt.Errorf("download of image %s failed: %w", i.URL, err)
+		return nil, 0, fmt.Errorf("download of image %s failed: %w", i.URL, err)
 	}
 	defer content.Close()
-	n, err := io.Copy(sum, content)
+	body := io.TeeReader(content, sum)
+	if beginning, err = io.ReadAll(io.LimitReader(body, diskSize)); err == nil {
+		size, err = io.Copy(io.Discard, body)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("download of image %s failed: %w", i.URL, err)
+		return nil, 0, fmt.Errorf("download of image %s failed: %w", i.URL, err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, want) {
-		return 0, fmt.Errorf("image %s failed to verify against checksum: expected %s, actual %s", i.URL, want, got)
+		return nil, 0, fmt.Errorf("image %s failed to verify against checksum: expected %s, actual %s", i.URL, want, got)
 	}
-	return n, nil
+	return beginning, size + int64(len(beginning)), nil
 }
 
 // get begins a download. The caller closes it.

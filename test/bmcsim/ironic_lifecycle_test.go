@@ -16,6 +16,7 @@ import (
 // lifecycle is the main road: enrol, inspect, clean, deploy, undeploy, delete.
 func lifecycle(b *bed, m *bmcsim.Machine, boot string) {
 	t := b.t
+	disks := m.Disks()
 	b.enrol(m, boot, nil)
 	b.provision(m, "manageable", verb("manage"))
 
@@ -23,7 +24,13 @@ func lifecycle(b *bed, m *bmcsim.Machine, boot string) {
 	if b.release != "bookworm" {
 		inventoryOfRamdisk(b, m)
 	}
+	if diff := cmp.Diff(disks, m.Disks()); diff != "" || len(m.DiskWrites()) != 0 {
+		t.Errorf("disks were written to before anything was asked for: %v", m.DiskWrites())
+	}
 	b.provision(m, "available", verb("provide"))
+	if cmp.Equal(disks, m.Disks()) {
+		t.Error("the disks were cleaned and are as they were")
+	}
 	if steps := m.Steps(); !slices.Contains(steps, "clean erase_devices_metadata") {
 		t.Errorf("cleaned without erase_devices_metadata: %v", steps)
 	}

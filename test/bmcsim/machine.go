@@ -42,6 +42,8 @@ type Machine struct {
 	steps       []string
 	writes      []Image
 	drive       ConfigDrive
+	disks       map[string][]byte
+	diskWrites  []DiskWrite
 }
 
 func newMachine(s *Sim, index int) (*Machine, error) {
@@ -53,6 +55,7 @@ func newMachine(s *Sim, index int) (*Machine, error) {
 		media: map[string]*media{"Cd": {}, "USBStick": {}},
 		bios:  defaultBIOS(),
 	}
+	m.disks = disksInUse(m.hardware)
 	port := 0
 	if s.options.FirstBMCPort != 0 {
 		port = s.options.FirstBMCPort + index

@@ -3,6 +3,7 @@ package bmcsim_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -380,7 +381,9 @@ func TestRamdisk(t *testing.T) {
 		}
 	}))
 	defer ironic.Close()
-	m := start(t, bmcsim.Options{Machines: 1, IronicURL: ironic.URL, Heartbeat: 20 * time.Millisecond}).Machine(0)
+	sim := start(t, bmcsim.Options{Machines: 1, IronicURL: ironic.URL, Heartbeat: 20 * time.Millisecond})
+	image := fmt.Sprintf(`{"urls":[%q],"os_hash_algo":"sha256","os_hash_value":%q}`, sim.FileURL(bmcsim.ImageFile), sim.FileChecksum(bmcsim.ImageFile))
+	m := sim.Machine(0)
 	call(t, m, http.MethodPatch, m.SystemID(), `{"Boot":{"BootSourceOverrideTarget":"Pxe","BootSourceOverrideEnabled":"Once"}}`, nil)
 	reset(t, m, "On")
 	var beat map[string]string
@@ -401,21 +404,53 @@ func TestRamdisk(t *testing.T) {
 		content, _ := io.ReadAll(response.Body)
 		return response.StatusCode, string(content), nil
 	}
+	before := m.Disks()
+	if !bytes.Contains(before["/dev/sda"], []byte("EFI PART")) || !bytes.Contains(before["/dev/sda"], []byte("data on")) {
+		t.Errorf("a disk in use has %q", before["/dev/sda"])
+	}
+	same := func() string { return cmp.Diff(before, m.Disks()) }
+	changed := func() string {
+		if same() == "" {
+			return "nothing changed"
+		}
+		before = m.Disks()
+		return ""
+	}
 	for _, step := range []struct {
 		token, body string
 		code        int
 		text        string
+		disks       func() (complaint string)
 	}{
-		{"wrong", `{"name":"standby.sync","params":{}}`, 401, "agent_token"},
-		{token, `{"name":"standby.dance","params":{}}`, 404, "standby.dance"},
-		{token, `{"name":"clean.get_clean_steps","params":{}}`, 200, "erase_devices_metadata"},
-		{token, `{"name":"clean.execute_clean_step","params":{"step":{"interface":"deploy","step":"erase_devices"}}}`, 200, "SUCCEEDED"},
-		{token, `{"name":"deploy.execute_deploy_step","params":{"step":{"interface":"deploy","step":"write_image","args":{}}}}`, 200, "no URL"},
-		{token, `{"name":"standby.power_off","params":{}}`, 200, "SUCCEEDED"},
+		{"wrong", `{"name":"standby.sync","params":{}}`, 401, "agent_token", same},
+		{token, `{"name":"standby.dance","params":{}}`, 404, "standby.dance", same},
+		{token, `{"name":"clean.get_clean_steps","params":{}}`, 200, "erase_devices_metadata", same},
+		{token, `{"name":"clean.execute_clean_step","params":{"step":{"interface":"deploy","step":"burnin_cpu"}}}`, 200, "SUCCEEDED", same},
+		{token, `{"name":"clean.execute_clean_step","params":{"step":{"interface":"deploy","step":"erase_devices_metadata"}}}`, 200, "SUCCEEDED", changed},
+		{token, `{"name":"clean.execute_clean_step","params":{"step":{"interface":"deploy","step":"erase_devices"}}}`, 200, "SUCCEEDED", changed},
+		{token, `{"name":"deploy.execute_deploy_step","params":{"step":{"interface":"deploy","step":"write_image","args":{}}}}`, 200, "no URL", same},
+		{token, `{"name":"deploy.execute_deploy_step","params":{"step":{"interface":"deploy","step":"write_image","args":{"image_info":` + image + `}}}}`, 200, "SUCCEEDED", changed},
+		{token, `{"name":"standby.power_off","params":{}}`, 200, "SUCCEEDED", same},
 	} {
 		if code, text, err := command(step.token, step.body); err != nil || code != step.code || !strings.Contains(text, step.text) {
 			t.Errorf("%s: %d %s %v", step.body, code, text, err)
 		}
+		if complaint := step.disks(); complaint != "" {
+			t.Errorf("after %s the disks: %s", step.body, complaint)
+		}
+	}
+	var writes []string
+	for _, w := range m.DiskWrites() {
+		writes = append(writes, w.Step+" on "+w.Disk)
+	}
+	if diff := cmp.Diff([]string{
+		"clean erase_devices_metadata on /dev/nvme0n1", "clean erase_devices_metadata on /dev/sda",
+		"clean erase_devices on /dev/nvme0n1", "clean erase_devices on /dev/sda", "deploy write_image on /dev/nvme0n1",
+	}, writes); diff != "" {
+		t.Errorf("written to disks (-want +got):\n%s", diff)
+	}
+	if got := m.Disks()["/dev/nvme0n1"]; !bytes.HasPrefix(got, []byte("bmcsim "+bmcsim.ImageFile)) {
+		t.Errorf("the disk with the image begins with %q", got[:32])
 	}
 	if m.Power() != bmcsim.Off {
 		t.Errorf("%s after the ramdisk was told to power off", m.Power())

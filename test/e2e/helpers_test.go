@@ -22,7 +22,13 @@ import (
 // begin gives a test a namespace and a time limit.
 func begin(t *testing.T) (context.Context, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	return beginFor(t, 3*time.Minute)
+}
+
+// beginFor is begin for a test that takes longer.
+func beginFor(t *testing.T, limit time.Duration) (context.Context, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	return ctx, testbed.NewNamespace(t, ctx, s.core)
 }
@@ -145,14 +151,20 @@ func isVerified(h *metal3.BareMetalHost) bool {
 		(h.Status.Ironic.ProvisionState == "manageable" || h.Status.Ironic.ProvisionState == "available")
 }
 
-// isAtRest tells whether a host is where its way through Ironic ends for a while,
-// all is well with it and nothing is under way. The
-// power of a fake-hardware node is not known until it has been switched.
+// isAtRest tells whether a host is where its way through Ironic ends for a while, all is
+// well with it and nothing is under way. The power of a fake-hardware node is not known
+// until it has been switched.
 func isAtRest(h *metal3.BareMetalHost) bool {
 	i := h.Status.Ironic
-	return i != nil && (i.ProvisionState == "available" || i.ProvisionState == "active") && i.TargetPowerState == "" && i.Reservation == "" &&
+	return i != nil && isResting(h.Status.Provisioning.State, i.ProvisionState) && i.TargetPowerState == "" && i.Reservation == "" &&
 		h.Status.OperationalStatus == metal3.OperationalStatusOK && h.Status.ErrorMessage == "" &&
 		(i.PowerState == "" || h.Status.PoweredOn == h.Spec.Online)
+}
+
+// isResting tells whether a node is where that of a host in a state rests. The node of
+// an available host is available once it was cleaned, and manageable before.
+func isResting(host metal3.ProvisioningState, node string) bool {
+	return node == "available" || node == "active" || host == metal3.StateAvailable && node == "manageable"
 }
 
 func createSecretOnce(t *testing.T, ctx context.Context, ns, name string) {

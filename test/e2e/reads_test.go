@@ -86,14 +86,20 @@ func changeNode(t *testing.T, ctx context.Context, id string, round int) metal3.
 		must(o.SetMaintenance(ctx, id, false, ""))
 		done = func(n testbed.Node) bool { return !n.Maintenance }
 	case 3:
+		n, err := o.Node(ctx, id)
+		must(err)
 		target, state := "manage", "manageable"
-		if round%8 == 7 {
+		if n.ProvisionState == state {
 			target, state = "provide", "available"
 		}
 		must(o.Provision(ctx, id, target))
 		done = func(n testbed.Node) bool { return n.ProvisionState == state && n.TargetProvisionState == "" }
 	}
-	n := waitNode(t, ctx, id, func(n testbed.Node) bool { return n.Reservation == "" && done(n) })
+	return shownOf(waitNode(t, ctx, id, func(n testbed.Node) bool { return n.Reservation == "" && done(n) }))
+}
+
+// shownOf is what a host shows of its node.
+func shownOf(n testbed.Node) metal3.IronicStatus {
 	var inspected *metav1.MicroTime
 	if n.InspectionFinishedAt != nil {
 		inspected = &metav1.MicroTime{Time: *n.InspectionFinishedAt}
@@ -417,7 +423,7 @@ func readsInFlight(t *testing.T, ctx context.Context) int {
 }
 
 // observedHost makes a host that is read from Ironic and otherwise left alone.
-func observedHost(t *testing.T, ctx context.Context, ns, name string) {
+func observedHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
 	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"})
 	if err != nil {
@@ -431,9 +437,10 @@ func observedHost(t *testing.T, ctx context.Context, ns, name string) {
 		t.Fatal(err)
 	}
 	host.Status.Provisioning.ID = node.UUID
-	if _, err := hosts.UpdateStatus(ctx, host, metav1.UpdateOptions{}); err != nil {
+	if host, err = hosts.UpdateStatus(ctx, host, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	return host
 }
 
 func requestsSince(t *testing.T, ctx context.Context, before map[string]int) map[string]int {

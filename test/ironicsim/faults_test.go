@@ -23,6 +23,30 @@ func TestFail500(t *testing.T) {
 	a.must(200, "GET", "/v1/nodes", nil)
 }
 
+// Reads go on while writes are refused, each in the form that Ironic gives it.
+func TestFailWrites(t *testing.T) {
+	a := start(t, quick())
+	path := a.node(nil)
+	for code, text := range map[int]string{401: `"error"`, 403: "Access was denied", 500: "Unexpected error"} {
+		a.sim.SetFaults(Faults{FailWrites: code})
+		for _, r := range []*answer{
+			a.must(code, "PUT", path+"/states/provision", doc{"target": "manage"}), a.must(code, "POST", "/v1/nodes", doc{"driver": "fake-hardware"}),
+			a.must(code, "PATCH", path, []doc{}), a.must(code, "DELETE", path, nil),
+		} {
+			if !strings.Contains(string(r.raw), text) {
+				t.Errorf("%d says %s", code, r.raw)
+			}
+		}
+		a.must(200, "GET", "/v1/nodes", nil)
+		a.get(path)
+	}
+	if s := a.sim.Stats(); s.Writes() != 13 || s.Count("GET /v1/nodes/{node}") != 3 || s.Total != 19 {
+		t.Errorf("%+v, of which %d writes", s, s.Writes())
+	}
+	a.sim.SetFaults(Faults{})
+	a.provision(path, "manage", "manageable")
+}
+
 func TestHang(t *testing.T) {
 	a := start(t, quick())
 	a.sim.SetFaults(Faults{Hang: true})
@@ -55,6 +79,32 @@ func TestLatency(t *testing.T) {
 	a.must(200, "GET", "/v1/nodes", nil)
 	if took := time.Since(begin); took < 50*time.Millisecond {
 		t.Errorf("took %v", took)
+	}
+}
+
+// A list takes its time for each node that it returns, whatever form it has.
+func TestLatencyPerNode(t *testing.T) {
+	a := start(t, noSync())
+	var last string
+	for range 6 {
+		last = a.node(nil)
+	}
+	const perNode = 50 * time.Millisecond
+	a.sim.SetFaults(Faults{LatencyPerNode: perNode})
+	for query, nodes := range map[string]int{
+		"fields=uuid,name": 6, "limit=2": 2, "detail=True&sort_key=updated_at&sort_dir=desc&limit=4": 4, "maintenance=true": 0,
+	} {
+		begin := time.Now()
+		got, _ := a.page(query)
+		took := time.Since(begin)
+		if want := time.Duration(nodes) * perNode; len(got) != nodes || took < want {
+			t.Errorf("%s: %d nodes after %v, want %d after %v", query, len(got), took, nodes, want)
+		}
+	}
+	begin := time.Now()
+	a.get(last)
+	if took := time.Since(begin); took >= perNode {
+		t.Errorf("a GET, which is no list, took %v", took)
 	}
 }
 
@@ -232,11 +282,23 @@ func TestAdmin(t *testing.T) {
 		{"POST", "/_sim/nodes/" + id + "/ramdisk", nil, 409},
 		{"POST", "/_sim/conductor/kill", nil, 204},
 		{"POST", "/_sim/conductor/restart", nil, 204},
-		{"PUT", "/_sim/faults", doc{"fail500": true, "latency": "1ms"}, 204},
+		{"PUT", "/_sim/faults", doc{"fail500": true, "latency": "1ms", "latencyPerNode": "1us"}, 204},
 		{"GET", "/_sim/faults", nil, 200},
 		{"GET", "/v1/nodes", nil, 500},
 		{"PUT", "/_sim/faults", doc{}, 204},
 		{"PUT", "/_sim/faults", doc{"latency": "soon"}, 400},
+		{"PUT", "/_sim/faults", doc{"failWrites": 403}, 204},
+		{"DELETE", "/v1/nodes/" + id, nil, 403},
+		{"PUT", "/_sim/faults", doc{"failWrites": 404}, 400},
+		{"PUT", "/_sim/faults", doc{}, 204},
+		{"PUT", "/_sim/clock", doc{"offset": "-10m", "wholeSeconds": true}, 204},
+		{"PUT", "/_sim/clock", doc{"offset": "late"}, 400},
+		{"GET", "/_sim/clock", nil, 200},
+		{"PUT", "/_sim/nodes/" + id + "/clock", doc{"offset": "5s"}, 204},
+		{"PUT", "/_sim/nodes/" + id + "/inventory", []byte("{NaN}"), 204},
+		{"GET", "/v1/nodes/" + id + "/inventory", nil, 200},
+		{"PUT", "/_sim/nodes/" + id + "/inventory", nil, 204},
+		{"GET", "/_sim/diskwrites", nil, 200},
 		{"GET", "/_sim/stats", nil, 200},
 		{"DELETE", "/_sim/stats", nil, 204},
 		{"POST", "/_sim/refuse", doc{}, 400},

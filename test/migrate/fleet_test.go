@@ -25,15 +25,24 @@ type member struct {
 // what becomes of the member with a number.
 const (
 	provisionedShare = 3 // of 4 are provisioned, one is available
-	pausedOne        = 5
-	detachedOne      = 6
-	deletedPaused    = 7
-	deletedOne       = 8
-	specials         = 10
+	// Every second one of the available was never used: the operator then leaves its
+	// node manageable. The others were deprovisioned, which ends in available.
+	unusedShare   = 2
+	pausedOne     = 5
+	detachedOne   = 6
+	deletedPaused = 7
+	deletedOne    = 8
+	specials      = 10
 )
 
 // newFleet makes n hosts in a namespace of their own, many at a time.
 func newFleet(t *testing.T, n int) []*member {
+	t.Helper()
+	return newFleetFrom(t, 0, n)
+}
+
+// newFleetFrom makes the members with the numbers from first on.
+func newFleetFrom(t *testing.T, first, n int) []*member {
 	t.Helper()
 	began := time.Now()
 	ns := newNamespace(t)
@@ -41,8 +50,8 @@ func newFleet(t *testing.T, n int) []*member {
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(16)
 	for i := range members {
-		members[i] = &member{ns: ns, name: fmt.Sprintf("host-%03d", i)}
-		group.Go(func() error { return members[i].make(ctx, i) })
+		members[i] = &member{ns: ns, name: fmt.Sprintf("host-%03d", first+i)}
+		group.Go(func() error { return members[i].make(ctx, first+i) })
 	}
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
@@ -116,7 +125,14 @@ func (m *member) make(ctx context.Context, i int) error {
 	}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if m.node, err = newNode(created, provisioned, i != detachedOne); err != nil {
+	state := "active"
+	switch {
+	case !provisioned && i%(unusedShare*(provisionedShare+1)) == 0:
+		state = "manageable"
+	case !provisioned:
+		state = "available"
+	}
+	if m.node, err = newNode(created, state, i != detachedOne); err != nil {
 		return err
 	}
 	now := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
@@ -150,8 +166,9 @@ func (m *member) make(ctx context.Context, i int) error {
 	return nil
 }
 
-// newNode makes the node that the operator would have made for the host.
-func newNode(host *metal3.BareMetalHost, provisioned, inIronic bool) (uuid string, err error) {
+// newNode makes the node that the operator would have made for the host, in a
+// provision state.
+func newNode(host *metal3.BareMetalHost, state string, inIronic bool) (uuid string, err error) {
 	access, err := bmc.Parse(host.Spec.BMC.Address, false)
 	if err != nil {
 		return "", err
@@ -173,9 +190,9 @@ func newNode(host *metal3.BareMetalHost, provisioned, inIronic bool) (uuid strin
 	if err := s.ironic.CreatePort(uuid, host.Spec.BootMACAddress); err != nil {
 		return "", err
 	}
-	fields := object{"provision_state": "available", "power_state": "power on"}
-	if provisioned {
-		fields["provision_state"], fields["instance_uuid"] = "active", string(host.UID)
+	fields := object{"provision_state": state, "power_state": "power on"}
+	if state == "active" {
+		fields["instance_uuid"] = string(host.UID)
 	}
 	return uuid, s.ironic.SetNode(uuid, fields)
 }
