@@ -1,17 +1,17 @@
-# The image of metal3-apiserver: one static program, the certificates of the
-# public authorities and a user who is not root. There is no shell and nothing
-# else, and nothing that it writes to: the root file system can be read-only.
+# The image of metal3-apiserver: one statically linked program, the certificates of the
+# public certificate authorities, and a user that is not root. It contains no shell and
+# nothing else. The program does not write to the root file system, which can be read-only.
 #
 #   docker build --build-arg VERSION=v0.1.0 -t metal3-apiserver:v0.1.0 .
 #
-# BASE_IMAGE may name a distroless "static" image, where images have to come from
-# a base that is scanned and kept up to date; the default is empty.
+# The default base image is empty. If your images must be based on one that is scanned and
+# kept up to date, set BASE_IMAGE, for example to a distroless "static" image.
 ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=scratch
 
 FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
 WORKDIR /src
-# Modules change less often than the rest.
+# Download the modules in a layer of their own, because they change less often than the code.
 COPY go.mod go.sum ./
 RUN go mod download
 COPY cmd cmd
@@ -26,7 +26,7 @@ RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} go build -trimpath -buil
 FROM ${BASE_IMAGE}
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /metal3-apiserver /metal3-apiserver
-# A number, by which the kubelet can tell that it is not root.
+# The user must be a number, so that the kubelet can verify that it is not root.
 USER 65532:65532
 EXPOSE 6443
 ENTRYPOINT ["/metal3-apiserver"]

@@ -1,4 +1,4 @@
-# `make` or `make help` lists what there is.
+# Run `make` or `make help` for a list of the targets.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -12,61 +12,61 @@ IMAGE ?= metal3-apiserver:$(VERSION)
 CONTAINER_TOOL ?= docker
 export PATH := $(PATH):/usr/local/go/bin
 
-##@ To try it
+##@ Try it
 
 .PHONY: demo
-demo: tools build ## Run all of it on this machine, with hosts to play with, until Ctrl-C. IRONIC=debian or IRONIC_ENDPOINT=URL for a real Ironic; FLAGS for metal3-apiserver
+demo: tools build ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; FLAGS are passed to metal3-apiserver
 	@go build -buildvcs=false -o bin/demo ./test/demo
 	@exec bin/demo $(FLAGS)
 
-##@ To build
+##@ Build
 
 .PHONY: build
-build: need-go ## Build bin/metal3-apiserver, static
-	@echo "building bin/metal3-apiserver $(VERSION) (some minutes the first time)" >&2
+build: need-go ## Build bin/metal3-apiserver, statically linked
+	@echo "building bin/metal3-apiserver $(VERSION) (takes a few minutes the first time)" >&2
 	@CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w $(VERSION_FLAG)' -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
 
 .PHONY: tools
-tools: need-go ## Build what tests and the demo run beside it: bin/etcd, kube-apiserver, kubectl, kube-controller-manager
+tools: need-go ## Build the other programs that the tests and the demo run: bin/etcd, kube-apiserver, kubectl, kube-controller-manager
 	@hack/tools/build.sh
 
 .PHONY: image
-image: ## Build a container image with CONTAINER_TOOL (docker), named IMAGE
-	@command -v $(CONTAINER_TOOL) >/dev/null || { echo "There is no $(CONTAINER_TOOL) here; CONTAINER_TOOL=podman, for instance, names another one." >&2; exit 1; }
+image: ## Build the container image IMAGE with CONTAINER_TOOL (docker)
+	@command -v $(CONTAINER_TOOL) >/dev/null || { echo "$(CONTAINER_TOOL) is not installed; to use another tool, set CONTAINER_TOOL (for example, to podman)." >&2; exit 1; }
 	$(CONTAINER_TOOL) build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
 
 .PHONY: generate
-generate: need-go ## Generate pkg/generated and the zz_generated files anew
+generate: need-go ## Regenerate pkg/generated and the zz_generated files
 	hack/update-codegen.sh
 
-##@ To test
+##@ Test
 
 .PHONY: test
-test: need-go ## All of it: verify, unit tests, end-to-end tests on the simulated and on the real Ironic of Debian trixie
+test: need-go ## Run everything: verify, unit tests, and end-to-end tests on the simulated Ironic and on the real one of Debian trixie
 	@hack/test.sh unit e2e ironic-trixie+verify
 
 .PHONY: test-unit
-test-unit: need-go ## Tests of the packages, with the race detector; fuzz targets with the inputs that are known
+test-unit: need-go ## Run the unit tests with the race detector, and the fuzz targets with the known inputs
 	@hack/test.sh unit
 
 .PHONY: fuzz
-fuzz: need-go ## Search at random for what breaks the parsers of user input, FUZZTIME (30s) for each fuzz target
+fuzz: need-go ## Search for inputs that break the parsers of user input, for FUZZTIME (30s) per fuzz target
 	@hack/fuzz.sh
 
 .PHONY: test-e2e
-test-e2e: need-go ## End-to-end tests on the simulated Ironic
+test-e2e: need-go ## Run the end-to-end tests on the simulated Ironic
 	@hack/test.sh e2e
 
 .PHONY: test-ironic
-test-ironic: need-go ## End-to-end tests on a real Ironic, RELEASE=trixie, bookworm or sid. As root, on Debian or Ubuntu
+test-ironic: need-go ## Run the end-to-end tests on a real Ironic, of RELEASE trixie, bookworm or sid. Needs root on Debian or Ubuntu
 	@REQUIRE_IRONIC=1 hack/test.sh ironic-$(RELEASE)
 
 .PHONY: bench
-bench: need-go tools build ## Measure: reads and watches at 1,000 and 10,000 hosts, and from create to provisioned beside a plain client of Ironic
+bench: need-go tools build ## Measure reads and watches with 1,000 and 10,000 hosts, and the time from create to provisioned compared with a plain client of Ironic
 	go test -run '^$$' -bench . -benchtime 4s -timeout 40m ./test/bench
 
 .PHONY: verify
-verify: need-go ## lint, and that go.mod and the generated code are up to date
+verify: need-go ## Run lint, and check that go.mod and the generated code are up to date
 	@status=0; \
 	hack/lint.sh || status=1; \
 	echo "go mod tidy"; \
@@ -80,23 +80,23 @@ verify: need-go ## lint, and that go.mod and the generated code are up to date
 	exit $$status
 
 .PHONY: lint
-lint: need-go ## gofmt, go vet, staticcheck, and what may import what (.depguard.yaml)
+lint: need-go ## Run gofmt, go vet, staticcheck, and check which packages may import which (.depguard.yaml)
 	@hack/lint.sh
 
 .PHONY: vulncheck
-vulncheck: need-go ## Look for known vulnerabilities in what we call
+vulncheck: need-go ## Look for known vulnerabilities in the code that this project calls
 	@hack/vulncheck.sh
 
-##@ Else
+##@ Other
 
 .PHONY: clean
-clean: ## Remove what was built. Debian folders with Ironic stay in ~/.cache/metal3-apiserver
+clean: ## Remove what was built. Debian root file systems with Ironic stay in ~/.cache/metal3-apiserver
 	rm -rf bin
 
 .PHONY: help
-help: ## This list
+help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: need-go
 need-go:
-	@command -v go >/dev/null || { echo "Go is needed, in the version that go.mod names or newer, and is neither in PATH nor in /usr/local/go: see https://go.dev/doc/install" >&2; exit 1; }
+	@command -v go >/dev/null || { echo "Go was found neither in PATH nor in /usr/local/go. The version in go.mod or a later one is required: see https://go.dev/doc/install" >&2; exit 1; }

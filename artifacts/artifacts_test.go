@@ -31,8 +31,8 @@ const (
 	host      = name + "." + namespace + ".svc"
 )
 
-// container returns the server's container, with the values that env gets from
-// ConfigMaps of the installation put in.
+// container returns the server's container. Environment variables that come from
+// ConfigMaps of the installation have their values filled in.
 func container(t *testing.T, objs objects) corev1.Container {
 	t.Helper()
 	containers := only[*appsv1.Deployment](t, objs).Spec.Template.Spec.Containers
@@ -57,7 +57,7 @@ func container(t *testing.T, objs objects) corev1.Container {
 	return c
 }
 
-// options returns what the server makes of its arguments and environment.
+// options returns the options that the server gets from its arguments and environment.
 func options(t *testing.T, c corev1.Container) *app.Options {
 	t.Helper()
 	var expand []string
@@ -97,9 +97,9 @@ func TestServerAcceptsItsArguments(t *testing.T) {
 		pod := only[*appsv1.Deployment](t, objs).Spec.Template.Spec
 		delay := o.Run.ShutdownDelayDuration + time.Minute
 		if grace := time.Duration(ptr.Deref(pod.TerminationGracePeriodSeconds, 30)) * time.Second; grace < delay+5*time.Second {
-			t.Errorf("the pod gets %s to end; its delay and the requests under way may take %s", grace, delay)
+			t.Errorf("the pod gets %s to terminate; the shutdown delay and requests in progress may take %s", grace, delay)
 		}
-		// Each file that is named must be on a volume.
+		// Each file that an argument names must be on a volume.
 		for _, arg := range c.Args {
 			flag, path, _ := strings.Cut(arg, "=")
 			if strings.HasPrefix(path, "/") && !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
@@ -116,8 +116,8 @@ func TestServerAcceptsItsArguments(t *testing.T) {
 	})
 }
 
-// A user sets these two values, an image and nothing else.
-func TestOwnValuesReachTheServer(t *testing.T) {
+// TestSiteValuesReachServer checks the two values and the image that every user sets.
+func TestSiteValuesReachServer(t *testing.T) {
 	forEach(t, func(t *testing.T, objs objects) {
 		if !strings.Contains(t.Name(), "/site-") {
 			return
@@ -157,7 +157,7 @@ func TestReplicasFitTheStorage(t *testing.T) {
 	})
 }
 
-func TestRequestsArriveAtThePods(t *testing.T) {
+func TestRequestsReachPods(t *testing.T) {
 	forEach(t, func(t *testing.T, objs objects) {
 		d := only[*appsv1.Deployment](t, objs)
 		pod := labels.Set(d.Spec.Template.Labels)
@@ -192,7 +192,7 @@ func TestRequestsArriveAtThePods(t *testing.T) {
 		}
 		policy := named[*networkingv1.NetworkPolicy](objs, name)
 		if in := policy.Spec.Ingress; len(in) != 1 || len(in[0].From) != 0 || in[0].Ports[0].Port.IntVal != port.ContainerPort {
-			t.Errorf("the NetworkPolicy lets in %v, want everybody to port %d", in, port.ContainerPort)
+			t.Errorf("the NetworkPolicy allows %v, want everybody to port %d", in, port.ContainerPort)
 		}
 		for _, obj := range objs {
 			if ns := obj.GetNamespace(); ns != "" && ns != namespace && obj.GetName() != name+"-auth-reader" {
@@ -211,7 +211,7 @@ func TestKubeAPIServerVerifiesTheServer(t *testing.T) {
 		if a.Spec.InsecureSkipTLSVerify {
 			t.Error("insecureSkipTLSVerify")
 		}
-		// With it, kube-apiserver takes the group back as soon as there is a CRD.
+		// With this label, kube-apiserver gives the group to the CRDs as soon as there is one.
 		if _, ok := a.Labels["kube-aggregator.kubernetes.io/automanaged"]; ok {
 			t.Error("the APIService has the label automanaged")
 		}
@@ -256,13 +256,13 @@ func verifyBundle(t *testing.T, bundle []byte, secret *corev1.Secret) {
 	if !roots.AppendCertsFromPEM(bundle) {
 		t.Fatal("caBundle holds no certificate")
 	}
-	// Verify wants server authentication unless told otherwise.
+	// By default, Verify requires a certificate for server authentication.
 	if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots}); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestPodIsConfined(t *testing.T) {
+func TestPodSecurity(t *testing.T) {
 	forEach(t, func(t *testing.T, objs objects) {
 		pod := only[*appsv1.Deployment](t, objs).Spec.Template.Spec
 		c := container(t, objs)
@@ -279,15 +279,15 @@ func TestPodIsConfined(t *testing.T) {
 		if pod.PriorityClassName != "system-cluster-critical" || pod.ServiceAccountName != name {
 			t.Errorf("priority class %q, service account %q", pod.PriorityClassName, pod.ServiceAccountName)
 		}
-		// A server without Ironic serves what is recorded, one without etcd may
-		// get it back: neither is helped by a restart.
+		// A restart helps neither a server without Ironic, which serves the recorded status,
+		// nor a server without etcd, which may come back.
 		if path := c.LivenessProbe.HTTPGet.Path; path != "/livez?exclude=etcd" {
 			t.Errorf("liveness probe %s", path)
 		}
 	})
 }
 
-func TestActionsAreTheOperatorsAlone(t *testing.T) {
+func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 	actions := []string{"baremetalhosts/power", "baremetalhosts/inspect", "baremetalhosts/retry"}
 	forEach(t, func(t *testing.T, objs objects) {
 		may := map[string][]string{}
@@ -295,7 +295,7 @@ func TestActionsAreTheOperatorsAlone(t *testing.T) {
 			for _, rule := range role.Rules {
 				for _, list := range [][]string{rule.Verbs, rule.Resources, rule.APIGroups} {
 					if slices.Contains(list, "*") {
-						t.Errorf("%s: a rule for everything: %v", role.Name, rule)
+						t.Errorf("%s has a wildcard rule: %v", role.Name, rule)
 					}
 				}
 				for _, resource := range rule.Resources {
@@ -308,7 +308,7 @@ func TestActionsAreTheOperatorsAlone(t *testing.T) {
 		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions}, may); diff != "" {
 			t.Error("who may create actions:", diff)
 		}
-		// kustomize renames what it takes for a reference to a ConfigMap.
+		// kustomize renames everything that it takes for a reference to a ConfigMap.
 		var leases []string
 		for _, rule := range named[*rbacv1.Role](objs, name+"-leader-election").Rules {
 			leases = append(leases, rule.ResourceNames...)
@@ -319,14 +319,15 @@ func TestActionsAreTheOperatorsAlone(t *testing.T) {
 	})
 }
 
-func TestRolesKnowEachKind(t *testing.T) {
+func TestRolesCoverAllKinds(t *testing.T) {
 	kinds := []string{
 		"baremetalhosts", "baremetalswitches", "bmceventsubscriptions", "dataimages", "firmwareschemas", "hardwaredata", "hostclaims",
 		"hostdeploypolicies", "hostfirmwarecomponents", "hostfirmwaresettings", "hostnetworkattachments", "hostupdatepolicies", "preprovisioningimages",
 	}
 	forEach(t, func(t *testing.T, objs objects) {
-		// what the roles that aggregate into one of the cluster's give it
-		given := func(to, verb string) (resources []string) {
+		// granted returns the resources on which the roles that aggregate into the role to
+		// grant it a verb.
+		granted := func(to, verb string) (resources []string) {
 			for _, role := range all[*rbacv1.ClusterRole](objs) {
 				for _, rule := range role.Rules {
 					if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+to] != "true" || !slices.Contains(rule.Verbs, verb) {
@@ -353,8 +354,8 @@ func TestRolesKnowEachKind(t *testing.T) {
 			{"edit", "create", slices.DeleteFunc(slices.Clone(kinds), policies)},
 			{"admin", "create", kinds},
 		} {
-			if diff := cmp.Diff(test.want, given(test.to, test.verb)); diff != "" {
-				t.Errorf("what %s may %s (- want, + got):\n%s", test.to, test.verb, diff)
+			if diff := cmp.Diff(test.want, granted(test.to, test.verb)); diff != "" {
+				t.Errorf("resources that %s may %s (- want, + got):\n%s", test.to, test.verb, diff)
 			}
 		}
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
-// certManager stands in for cert-manager: its kinds, without their schemas.
+// certManager defines a kind of cert-manager without its schema.
 const certManager = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -34,9 +34,10 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ---`
 
-// A real kube-apiserver takes all of it, admits the pods, and then gives users and
-// the server the rights that they need and no others.
-func TestClusterTakesTheManifests(t *testing.T) {
+// TestManifestsInCluster applies all manifests to a real kube-apiserver. It checks that the
+// pods are admitted, and that users and the server get the permissions that they need and
+// no others.
+func TestManifestsInCluster(t *testing.T) {
 	manifests := rendered(t)
 	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
 		if _, err := os.Stat("../bin/" + program); err != nil {
@@ -79,17 +80,17 @@ func TestClusterTakesTheManifests(t *testing.T) {
 			// The namespace enforces the restricted Pod Security Standard.
 			template := only[*appsv1.Deployment](t, parse(t, content)).Spec.Template
 			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-			pod.Name = "as-of-the-template"
+			pod.Name = "from-template"
 			dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
 			if _, err := client.CoreV1().Pods(namespace).Create(ctx, pod, dryRun); err != nil {
 				t.Errorf("the pod is refused: %v", err)
 			}
 		})
 	}
-	t.Run("rights", func(t *testing.T) { testRights(t, client) })
+	t.Run("permissions", func(t *testing.T) { testPermissions(t, client) })
 }
 
-func testRights(t *testing.T, client kubernetes.Interface) {
+func testPermissions(t *testing.T, client kubernetes.Interface) {
 	ctx := t.Context()
 	const team = "default"
 	for _, role := range []string{"view", "edit", "admin"} {
@@ -104,8 +105,8 @@ func testRights(t *testing.T, client kubernetes.Interface) {
 	}
 	const server = "system:serviceaccount:" + namespace + ":" + name
 	for _, test := range []struct {
-		users    string // separated by blanks
-		not      string
+		users    string // who may, separated by blanks
+		not      string // who may not, separated by blanks
 		verb     string
 		group    string
 		resource string // with subresource
@@ -178,14 +179,14 @@ func testRights(t *testing.T, client kubernetes.Interface) {
 	}
 }
 
-// eventually gives the controllers time: kube-controller-manager puts the rules of
-// our roles into view, edit and admin.
-func eventually(t *testing.T, holds func() bool, otherwise string) {
+// eventually waits until condition holds. It gives kube-controller-manager time to
+// aggregate roles into view, edit and admin.
+func eventually(t *testing.T, condition func() bool, failure string) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
-		return holds(), nil
+		return condition(), nil
 	})
 	if err != nil {
-		t.Errorf("%s (%v)", otherwise, err)
+		t.Errorf("%s (%v)", failure, err)
 	}
 }

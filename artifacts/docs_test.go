@@ -21,8 +21,8 @@ func readDoc(t *testing.T, path string) string {
 	return string(content)
 }
 
-// The tables of docs/configuration.md name our flags, all of them, with the
-// defaults that they have.
+// TestDocumentedFlags checks that the tables of docs/configuration.md list all flags about
+// Ironic, and that each documented flag exists and has the documented default.
 func TestDocumentedFlags(t *testing.T) {
 	t.Setenv("IRONIC_ENDPOINT", "")
 	flags := app.NewOptions().Flags()

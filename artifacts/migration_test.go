@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// For the time of a migration there is no APIService and no server that runs, and the
-// jobs have what the server would have.
+// TestMigration checks that the migration components leave out the APIService and start no
+// replicas, and that the Jobs have the same storage settings as the server.
 func TestMigration(t *testing.T) {
 	rendered(t) // skips where there is no kubectl
 	kubectl, err := filepath.Abs("../bin/kubectl")
@@ -48,7 +48,7 @@ func TestMigration(t *testing.T) {
 func checkMigration(t *testing.T, objs objects) {
 	t.Helper()
 	if len(all[*apiService](objs)) > 0 {
-		t.Error("there is an APIService: kube-apiserver would take it back for the CRDs, or lose their objects from sight")
+		t.Error("there is an APIService: kube-apiserver would reset it for the CRDs, or would no longer serve their objects")
 	}
 	server := only[*appsv1.Deployment](t, objs)
 	if *server.Spec.Replicas != 0 {
@@ -60,14 +60,14 @@ func checkMigration(t *testing.T, objs objects) {
 	}
 	for _, job := range jobs {
 		if !*job.Spec.Suspend {
-			t.Errorf("%s runs by itself", job.Name)
+			t.Errorf("%s is not suspended", job.Name)
 		}
 		pod := job.Spec.JobTemplate.Spec.Template.Spec
 		container := pod.Containers[0]
 		if command := container.Args[0]; command != "import" && command != "export" {
 			t.Errorf("%s is %v", job.Name, container.Args)
 		}
-		// What says where the objects are is the server's.
+		// The Jobs must use the same etcd as the server.
 		for _, arg := range server.Spec.Template.Spec.Containers[0].Args {
 			if (strings.HasPrefix(arg, "--etcd-") || strings.HasPrefix(arg, "--data-dir")) && !slices.Contains(container.Args, arg) {
 				t.Errorf("%s has no %s", job.Name, arg)

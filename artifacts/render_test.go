@@ -22,8 +22,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// The kinds whose Go types are in modules that nothing else here needs, as far as
-// the manifests use them.
+// These types have the fields that the manifests use. Their original Go types are in
+// modules that nothing else in this project needs.
 type (
 	apiService struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -77,7 +77,7 @@ type (
 	}
 )
 
-// objects are what one kustomization renders to.
+// objects are the objects of a rendered kustomization.
 type objects []metav1.Object
 
 // all returns the objects of one type.
@@ -91,7 +91,7 @@ func all[T metav1.Object](objs objects) []T {
 	return found
 }
 
-// only returns the one object of a type.
+// only returns the only object of a type.
 func only[T metav1.Object](t *testing.T, objs objects) T {
 	t.Helper()
 	found := all[T](objs)
@@ -101,7 +101,7 @@ func only[T metav1.Object](t *testing.T, objs objects) T {
 	return found[0]
 }
 
-// named returns the object of a type and a name, nil if there is none.
+// named returns the object with a type and a name, or nil if there is none.
 func named[T metav1.Object](objs objects, name string) (none T) {
 	for _, o := range all[T](objs) {
 		if o.GetName() == name {
@@ -111,7 +111,8 @@ func named[T metav1.Object](objs objects, name string) (none T) {
 	return none
 }
 
-// site is a user's kustomization on top of ours, with everything that may be added.
+// site is a user's kustomization that uses the default installation and adds all optional
+// components.
 const site = `
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
@@ -134,9 +135,9 @@ configMapGenerator:
   - ETCD_SERVERS=https://etcd-0.example.com:2379,https://etcd-1.example.com:2379
 `
 
-// installations renders, once, all kustomizations that make an installation: the
-// default, our overlays, and two of a user's. It works on a copy, where the files
-// of make-certs.sh are made. Without the programs that it needs, skip says why.
+// installations renders, once, all kustomizations that are complete installations: the
+// default, the overlays, and two variants of site. It works on a copy, in which it runs
+// make-certs.sh. If a program that it needs is missing, the error is a skip.
 var installations = sync.OnceValues(func() (manifests map[string][]byte, err error) {
 	kubectl, err := filepath.Abs("../bin/kubectl")
 	if err != nil {
@@ -163,7 +164,7 @@ var installations = sync.OnceValues(func() (manifests map[string][]byte, err err
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
-		if err != nil || stderr.Len() > 0 { // a warning is of something deprecated
+		if err != nil || stderr.Len() > 0 { // kubectl warns about deprecated fields
 			return nil, fmt.Errorf("kubectl kustomize %s: %w\n%s", name, err, &stderr)
 		}
 		manifests[name] = out
@@ -171,12 +172,12 @@ var installations = sync.OnceValues(func() (manifests map[string][]byte, err err
 	return manifests, nil
 })
 
-// skip is why tests cannot run here.
+// skip is the reason why the tests cannot run on this machine.
 type skip string
 
 func (s skip) Error() string { return string(s) }
 
-// folders makes the folders to render in dir.
+// folders creates the kustomizations to render in dir, and returns their paths by name.
 func folders(dir string) (map[string]string, error) {
 	base := filepath.Join(dir, "apiservice")
 	if err := os.CopyFS(base, os.DirFS("apiservice")); err != nil {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs each fuzz target with random input for a while (FUZZTIME, 30s), four at a time,
-# and prints a line for each. A target that fails leaves the input in testdata/fuzz of
-# its package, and prints it. Commit it with the fix: go test, and so make test, runs
-# each target with all of these inputs and with nothing random.
+# Runs each fuzz target with random input for FUZZTIME (30s), four at a time, and prints
+# one line for each. If a target fails, its input is printed and stored in testdata/fuzz of
+# its package. Commit it with the fix: go test, and therefore make test, runs each target
+# with all of these inputs and with no random ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin
@@ -12,14 +12,14 @@ trap 'rm -rf "$work"' EXIT
 cache=$(go env GOCACHE)/fuzz/metal3-apiserver
 export work cache
 
-# Before Go 1.27 the end of FUZZTIME sometimes counts as a failure, with this line and
-# no input: https://go.dev/issue/75804.
+# Before Go 1.27, the end of FUZZTIME is sometimes reported as a failure, with this line and
+# without an input: https://go.dev/issue/75804.
 time_ran_out() { grep -q '^    context deadline exceeded$' "$1" && ! grep -q '^    Failing input' "$1"; }
 
 # fuzz PACKAGE TARGET
 fuzz() {
 	local log=$work/$2.log runs
-	# Making what is found smaller would take most of the time.
+	# Minimizing the inputs that are found would otherwise take most of the time.
 	if ! (cd "$1" && "$work/$1/test" -test.run '^$' -test.fuzz "^$2\$" -test.fuzzcachedir "$cache/$1" \
 		-test.fuzztime "$FUZZTIME" -test.fuzzminimizetime 20x -test.parallel 1) >"$log" 2>&1 && ! time_ran_out "$log"; then
 		printf 'FAIL  %s in %s\n%s\n' "$2" "$1" "$(cut -c 1-1000 "$log")"
@@ -30,7 +30,8 @@ fuzz() {
 }
 export -f fuzz time_ran_out
 
-# Built one after the other: what they share is compiled anew for fuzzing, once.
+# The packages are built one after the other, so that what they share is compiled for
+# fuzzing only once.
 grep -rl --include='*_test.go' '^func Fuzz' pkg cmd | xargs -n 1 dirname | sort -u | while read -r package; do
 	mkdir -p "$work/$package"
 	go test -c -fuzz . -o "$work/$package/test" "./$package"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gofmt, go vet, staticcheck (staticcheck.conf) and the boundaries between the
-# packages (.depguard.yaml). Reports what all of them find.
+# Runs gofmt, go vet, staticcheck (staticcheck.conf) and depguard, which checks the
+# boundaries between the packages (.depguard.yaml). All of them run even if one fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +9,7 @@ mapfile -t packages < <(go list ./... | grep -v /pkg/generated/)
 mapfile -t files < <(find . -name '*.go' -not -path './pkg/generated/*' -not -path './bin/*')
 status=0
 
-# All of the linters need it compiled, and say nothing meanwhile.
+# All linters need the packages to be compiled, and would do so without showing progress.
 go build -v ./... 2>&1 | hack/progress.sh "all packages"
 
 echo "gofmt"

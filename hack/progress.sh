@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Shows that a build is alive: reads what `go build -v` prints, counts the packages
-# and passes messages on. NAME says what is built.
+# Shows the progress of a build: reads the output of `go build -v`, counts the packages
+# and prints all other messages. NAME is what is being built.
 #   go build -v ... 2>&1 | hack/progress.sh NAME
-# On a terminal it is one line; elsewhere a line every 30 s, as some CI systems
-# stop a job that is silent.
+# On a terminal, it updates a single line. Elsewhere, it prints a line every 30 s,
+# because some CI systems stop a job that prints nothing.
 set -euo pipefail
 name=${1:?"usage: progress.sh NAME"}
 n=0 started=$SECONDS said=$SECONDS
 while IFS= read -r line; do
 	if [[ $line == *[!a-zA-Z0-9._/~-]* && $line != "go: downloading "* ]]; then
-		# Neither the path of a package nor a download: a message.
+		# This is neither the path of a package nor a download, so it is a message.
 		[ -t 2 ] && [ "$n" -gt 0 ] && printf '\n' >&2
 		printf '%s\n' "$line" >&2
 		continue

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Runs tests and closes with what they said:
+# Runs tests and prints a summary at the end:
 #   hack/test.sh STEP...
-# where the steps are
+# The steps are:
 #   verify           make verify
-#   unit             the tests of the packages, with the race detector. Fuzz targets get
-#                    the inputs that are committed; hack/fuzz.sh looks for others
-#   e2e              the end-to-end tests on the simulated Ironic: the whole thing, the
-#                    contract with its clients, moving from CRDs and back, security
-#   ironic-RELEASE   the whole thing, and the lives of hosts, on the real Ironic of
-#                    Debian bookworm, trixie or sid
-# STEP+STEP... runs the later ones beside the first, at the lowest priority: those that
-# work beside those that mostly wait. What they say comes when the first has ended.
-# A step that fails does not keep the others from running. The real Ironic needs
-# root on Debian or Ubuntu; elsewhere it is left out, which the summary says, or,
-# with REQUIRE_IRONIC=1, fails.
+#   unit             the unit tests, with the race detector. Fuzz targets run only with the
+#                    inputs that are committed; hack/fuzz.sh searches for others
+#   e2e              the end-to-end tests on the simulated Ironic: test/e2e, test/contract,
+#                    test/migrate and test/security
+#   ironic-RELEASE   the end-to-end tests on the real Ironic of Debian bookworm, trixie or
+#                    sid: test/e2e and test/life
+# STEP+STEP... runs the later steps in parallel with the first one, at the lowest
+# priority. This is useful for steps that need CPU while the first one mostly waits. Their
+# output is printed when the first one has ended. If a step fails, the others run
+# nevertheless. The real Ironic needs root on Debian or Ubuntu. Elsewhere, its step is left
+# out, which the summary reports; with REQUIRE_IRONIC=1, the step fails instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin
@@ -25,8 +25,8 @@ passed_steps=() failed_steps=() left_out=()
 
 heading() { printf '\n=== %s (after %d min %02d s)\n' "$1" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)); }
 
-# go test through gotestsum, which keeps each result for the summary. Data races
-# in our server fail the end-to-end tests too: it is built to look for them.
+# Runs go test through gotestsum, which stores each result for the summary. Data races in
+# the server fail the end-to-end tests too, because it is built with the race detector.
 go_test() {
 	local format=$1
 	shift
@@ -35,21 +35,21 @@ go_test() {
 
 prepare() {
 	if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
-		echo "The race detector needs a C compiler: install gcc (Debian, Ubuntu: apt-get install gcc libc6-dev)." >&2
+		echo "The race detector needs a C compiler: install gcc (on Debian or Ubuntu: apt-get install gcc libc6-dev)." >&2
 		return 1
 	fi
-	hack/build-linters.sh # gotestsum is among them
+	hack/build-linters.sh # also builds gotestsum
 	hack/tools/build.sh
 	go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
 	export METAL3_APISERVER=$PWD/bin/race/metal3-apiserver
 }
 
-# What keeps a real Ironic from running here, if anything.
+# Prints the reason why a real Ironic cannot run here, if there is one.
 ironic_missing() {
 	if ! command -v apt-get >/dev/null; then
-		echo "a real Ironic comes from Debian packages, and there is no apt-get: needs Debian or Ubuntu"
+		echo "a real Ironic is installed from Debian packages, and there is no apt-get: Debian or Ubuntu is required"
 	elif [ "$(id -u)" != 0 ]; then
-		echo "a real Ironic runs in a Debian folder by chroot, for which one has to be root"
+		echo "a real Ironic runs in a chroot, which requires root"
 	fi
 }
 
@@ -63,7 +63,7 @@ unit() {
 e2e() {
 	local status=0
 	prepare
-	# They wait more than they work: two at a time.
+	# These tests mostly wait, so two packages run at a time.
 	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 20m ./test/e2e ./test/contract ./test/migrate ./test/security || status=1
 	go_test standard-verbose -count=1 -timeout 20m ./test/contract -watch-cache=false || status=1
 	return $status
@@ -75,13 +75,13 @@ ironic() {
 	root=$(test/ironic/root.sh "$release")
 	echo "Ironic $(cat "$root/ironic-version")"
 	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
-	# As above. Each has an Ironic of its own.
+	# As above. Each package starts its own Ironic.
 	IRONIC=$release go_test standard-verbose -count=1 -p 2 -timeout 40m ./test/e2e ./test/life || status=1
 	return $status
 }
 
-# Runs a step. It has to be called with +e, and not as a condition, in which even a
-# subshell ignores errors.
+# Runs a step. It must be called with `set +e` and not as a condition, because in a
+# condition even a subshell ignores errors.
 step() {
 	(
 		set -e
@@ -100,7 +100,7 @@ step() {
 
 ended() { if [ "$2" = 0 ]; then passed_steps+=("$1"); else failed_steps+=("$1"); fi; }
 
-# Runs the first step, and the others beside it.
+# Runs the first step, and the others in parallel with it.
 run() {
 	local first=$1 beside=() others missing status=0 name
 	shift
@@ -133,13 +133,13 @@ run() {
 	ended "$first" "$status"
 	[ ${#beside[@]} = 0 ] || wait "$others"
 	for name in "${beside[@]}"; do
-		heading "$name, beside $first"
+		heading "$name (in parallel with $first)"
 		cat "$results/$name.out"
 		ended "$name" "$(cat "$results/$name.status")"
 	done
 }
 
-# The lines of go test for packages, and how many tests there were.
+# Prints the result of each package and step, and how many tests there were.
 summary() {
 	heading "summary"
 	cat /dev/null "$results"/*.json 2>/dev/null >"$results/all" || true
@@ -150,7 +150,7 @@ summary() {
 	passed=$(grep -c '"Action":"pass","Package":"[^"]*","Test":' "$results/all" || true)
 	failed=$(grep -c '"Action":"fail","Package":"[^"]*","Test":' "$results/all" || true)
 	skipped=$(grep -c '"Action":"skip","Package":"[^"]*","Test":' "$results/all" || true)
-	# What does not build, and what is no test at all, fails as well.
+	# A step can fail without a failed test, for example because something does not build.
 	[ "$failed" -ge ${#failed_steps[@]} ] || failed=${#failed_steps[@]}
 	echo
 	for line in "${passed_steps[@]}"; do echo "passed: $line"; done

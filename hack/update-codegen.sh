@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Generates the zz_generated files of pkg/apis and everything in pkg/generated. The
-# generators are tools of go.mod: their versions and hashes are pinned as those of
-# the libraries are. (kube_codegen.sh of k8s.io/code-generator calls the same
-# generators, but installs them by the go.sum of its own module.)
+# generators are tools in go.mod, so their versions and hashes are pinned like those of
+# the libraries. (kube_codegen.sh of k8s.io/code-generator runs the same generators, but
+# installs them according to the go.sum of its own module.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 module=$(go list -m)
 types=$module/pkg/apis/metal3/v1alpha1
-# The kinds whose plural is the singular.
+# Kinds whose plural is the same as their singular.
 plurals=HardwareData:HardwareData,HostFirmwareComponents:HostFirmwareComponents,HostFirmwareSettings:HostFirmwareSettings
 
 # generate TOOL [FLAG...] PACKAGE...
@@ -17,14 +17,14 @@ generate() {
 	go tool "$1" --go-header-file hack/boilerplate.go.txt "${@:2}"
 }
 
-# What a generator no longer makes has to go.
+# Remove files that are no longer generated.
 find pkg/apis -name 'zz_generated.*.go' -delete
 rm -rf pkg/generated
 
 generate deepcopy-gen --output-file zz_generated.deepcopy.go "$types"
 generate defaulter-gen --output-file zz_generated.defaults.go "$types"
 
-# The types of apimachinery are part of ours. The module cache, where they are, is read-only.
+# The types of this API use types of apimachinery, which are in the read-only module cache.
 libraries=(
 	k8s.io/apimachinery/pkg/api/resource
 	k8s.io/apimachinery/pkg/apis/meta/v1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when the generated code is not what hack/update-codegen.sh makes. Works
-# on a copy: the tree stays as it is.
+# Fails if the generated code differs from what hack/update-codegen.sh generates. It works
+# on a copy and does not change the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,6 +21,6 @@ for path in pkg/apis pkg/generated hack/api-violations.list; do
 	diff --recursive --unified "$path" "$copy/$path" || status=1
 done
 if [ $status -ne 0 ]; then
-	echo "The generated code is out of date: run hack/update-codegen.sh and commit what it changes." >&2
+	echo "The generated code is out of date: run hack/update-codegen.sh and commit the changes." >&2
 fi
 exit $status

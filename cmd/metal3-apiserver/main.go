@@ -1,5 +1,5 @@
-// Command metal3-apiserver serves BareMetalHosts as an aggregated Kubernetes API,
-// their spec from etcd, their status from OpenStack Ironic.
+// Command metal3-apiserver serves BareMetalHosts as an aggregated Kubernetes API. Their spec
+// comes from etcd, and their status from OpenStack Ironic.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	// SIGTERM ends the context; a second one ends the process.
+	// The first SIGTERM cancels the context, a second one ends the process.
 	ctx := genericapiserver.SetupSignalContext()
 	if err := cli.RunNoErrOutput(app.NewCommand(ctx)); err != nil {
 		fmt.Fprintln(os.Stderr, "metal3-apiserver:", err)

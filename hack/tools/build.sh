@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the programs that tests and the demo run beside our own into bin/:
+# Builds the other programs that the tests and the demo run, into bin/:
 #   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager
-# Without names it builds all four. One that is there in the right version is
-# left alone. From nothing it takes some minutes and the network; after that
+# Without names, it builds all four. It skips programs that are already there in the
+# right version. The first time, this takes a few minutes and needs the network; later,
 # Go's build cache makes a rebuild a matter of seconds.
 set -euo pipefail
 
@@ -12,7 +12,7 @@ mkdir -p "$bin"
 bin=$(cd "$bin" && pwd)
 cd "$here"
 
-# The version that go.mod asks for, such as v1.37.1. Read, not asked of `go list`: that would use the network.
+# Prints the version that go.mod requires, such as v1.37.1. It does not use `go list`, which would need the network.
 version_of() { awk -v module="$1" '$1 == "require" { $0 = $2 " " $3 } $1 == module && $2 ~ /^v/ { print $2; exit }' go.mod; }
 
 build() {
@@ -25,7 +25,7 @@ build() {
 		pkg=k8s.io/kubernetes/cmd/$name module=k8s.io/kubernetes
 		;;
 	*)
-		echo "build.sh: unknown program \"$name\"; there are etcd, kube-apiserver, kube-controller-manager and kubectl" >&2
+		echo "build.sh: unknown program \"$name\"; it must be etcd, kube-apiserver, kube-controller-manager or kubectl" >&2
 		return 2
 		;;
 	esac
@@ -35,13 +35,13 @@ build() {
 		return 0
 	fi
 	if [ "$module" = k8s.io/kubernetes ]; then
-		# kube-apiserver derives its emulation version from gitVersion, so a build without it is refused at start.
+		# kube-apiserver derives its emulation version from gitVersion, and would not start without it.
 		local v minor=${version#v1.}
 		for v in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 			ldflags+=" -X $v.gitVersion=$version -X $v.gitMajor=1 -X $v.gitMinor=${minor%%.*} -X $v.gitTreeState=clean"
 		done
 	fi
-	echo "building $name $version into $bin (some minutes the first time)" >&2
+	echo "building $name $version into $bin (takes a few minutes the first time)" >&2
 	local started=$SECONDS
 	CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags "$ldflags" -o "$bin/.$name.new" "$pkg" 2>&1 | ../progress.sh "$name"
 	mv "$bin/.$name.new" "$bin/$name"

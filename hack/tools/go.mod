@@ -1,14 +1,14 @@
-// The programs that tests and the demo run beside our own: a kube-apiserver, its
-// clients and etcd. build.sh builds them.
+// The other programs that the tests and the demo run: a kube-apiserver, its clients, and
+// etcd. build.sh builds them.
 //
-// Every module that go.mod in the root of the repository requires too has the
-// version that it has there, which verify-versions.sh checks: then Go's build cache
-// holds the packages that our server has in common with these programs once, about
-// 1,100 of the 1,850 of kube-apiserver.
+// Every module that go.mod in the root of the repository also requires has the same version
+// as there; verify-versions.sh checks this. So Go's build cache needs the packages that
+// metal3-apiserver has in common with these programs only once: about 1,100 of the 1,850
+// packages of kube-apiserver.
 //
-// k8s.io/kubernetes names its own libraries as v0.0.0, replaced by folders of its
-// repository; from outside that repository each needs a replace with its release.
-// They may be of a later patch release than k8s.io/kubernetes itself.
+// k8s.io/kubernetes requires its own libraries as v0.0.0 and replaces them with folders of
+// its repository. Outside of that repository, each needs a replace with its release. That
+// can be a later patch release than the one of k8s.io/kubernetes itself.
 module github.com/metal3-io/metal3-apiserver/hack/tools
 
 go 1.26.0

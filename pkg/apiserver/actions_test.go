@@ -15,7 +15,7 @@ func TestActions(t *testing.T) {
 	t.Run("get power", func(t *testing.T) { testGetPower(t, s) })
 	t.Run("spec changed meanwhile", func(t *testing.T) { testConcurrentSpec(t, s) })
 	t.Run("admission", func(t *testing.T) { testAdmission(t, s) })
-	t.Run("host not there or going", func(t *testing.T) { testNoHost(t, s) })
+	t.Run("host missing or being deleted", func(t *testing.T) { testNoHost(t, s) })
 	t.Run("strict", func(t *testing.T) { testStrictActions(t, s) })
 	t.Run("client", func(t *testing.T) { testTypedActions(t, s) })
 }
@@ -32,7 +32,7 @@ func testGetPower(t *testing.T, s *server) {
 	if power.Kind != "HostPower" || power.Name != "power" || power.Status != want {
 		t.Errorf("got %+v", power)
 	}
-	// It is read from Ironic now, not from what is recorded.
+	// It is read live from Ironic, not from the recorded status.
 	s.nodes.edit("power", func(n *ironic.Node) { n.PowerState = ironic.PowerOn })
 	if read("power").into(t, 200, &power); power.Status.PowerState != "power on" {
 		t.Errorf("got %+v", power.Status)
@@ -47,8 +47,8 @@ func testGetPower(t *testing.T, s *server) {
 	}
 }
 
-// testConcurrentSpec: while an action is under way somebody else writes the host.
-// Nothing of that is lost, whatever Ironic answers.
+// testConcurrentSpec checks that what somebody else writes to the host during an action is not
+// lost, whatever Ironic answers.
 func testConcurrentSpec(t *testing.T, s *server) {
 	for name, answer := range map[string]error{"accepted": nil, "refused": wrongState, "unanswered": silence} {
 		t.Run(name, func(t *testing.T) {
@@ -64,14 +64,14 @@ func testConcurrentSpec(t *testing.T, s *server) {
 			s.do(t, "POST", hostsPath+"/"+name+"/power", `{"spec":{"action":"off","mode":"hard"}}`)
 			host := s.recorded(t, name)
 			if host.Spec.Online || host.Spec.Description != "mine" || host.Labels["rack"] != "1" {
-				t.Errorf("what somebody else wrote is lost: %+v %v", host.Spec, host.Labels)
+				t.Errorf("the write of somebody else is lost: %+v %v", host.Spec, host.Labels)
 			}
 		})
 	}
 }
 
-// testAdmission: who is refused by a policy has changed nothing, neither in the
-// spec nor in Ironic.
+// testAdmission checks that an action that admission refuses changes neither the spec nor
+// anything in Ironic.
 func testAdmission(t *testing.T, s *server) {
 	s.register(t, "policy", nil)
 	defer s.admit.set("")
@@ -83,11 +83,11 @@ func testAdmission(t *testing.T, s *server) {
 			t.Errorf("%s: HTTP %d: %s", path, got.code, got.body)
 		}
 		if calls := s.nodes.changes(); len(calls) > 0 || !s.recorded(t, "policy").Spec.Online {
-			t.Errorf("%s: refused, and yet Ironic was asked for %v", path, calls)
+			t.Errorf("%s: refused, but Ironic was asked for %v", path, calls)
 		}
 		s.admit.mu.Lock()
 		if seen := s.admit.seen; len(seen) != 1 || seen[0].GetName() != "policy" || seen[0].GetObject() == nil || seen[0].GetOperation() != "CREATE" {
-			t.Errorf("%s: admission has seen %+v", path, seen)
+			t.Errorf("%s: admission saw %+v", path, seen)
 		}
 		s.admit.mu.Unlock()
 	}

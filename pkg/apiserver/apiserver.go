@@ -1,5 +1,5 @@
-// Package apiserver puts the aggregated API server together: scheme, generic
-// server, API group.
+// Package apiserver assembles the aggregated API server from its scheme, the generic API
+// server, and the API group.
 package apiserver
 
 import (
@@ -25,24 +25,24 @@ import (
 )
 
 var (
-	// Scheme knows every kind that the server serves, twice: as v1alpha1, and the
-	// same Go types as the internal version.
+	// Scheme has every kind that the server serves twice: as v1alpha1, and with the same
+	// Go type as the internal version.
 	Scheme = runtime.NewScheme()
 	// Codecs are the codecs of Scheme.
 	Codecs = serializer.NewCodecFactory(Scheme)
 
-	// published has the external kinds alone: OpenAPI made from Scheme would tell
-	// clients of a version named __internal.
-	published = runtime.NewScheme()
+	// externalScheme has only the external kinds. It is used for OpenAPI, which would show
+	// clients a version named __internal if it were generated from Scheme.
+	externalScheme = runtime.NewScheme()
 )
 
 func init() {
 	install.Install(Scheme)
-	if err := v1alpha1.AddToScheme(published); err != nil {
-		panic(err) // a programming error, seen at every start
+	if err := v1alpha1.AddToScheme(externalScheme); err != nil {
+		panic(err) // a programming error, which would show at every start
 	}
-	for _, scheme := range []*runtime.Scheme{Scheme, published} {
-		// What the generic server itself answers with.
+	for _, scheme := range []*runtime.Scheme{Scheme, externalScheme} {
+		// The types with which the generic server itself answers.
 		unversioned := schema.GroupVersion{Version: "v1"}
 		metav1.AddToGroupVersion(scheme, unversioned)
 		scheme.AddUnversionedTypes(unversioned,
@@ -50,25 +50,27 @@ func init() {
 	}
 }
 
-// Live is what keeps recorded hosts in step with Ironic. It is made once the
-// store exists, and ends with ctx.
+// Live creates the Refresher that updates recorded hosts from Ironic. It is called when the
+// store of hosts exists. The Refresher must stop when ctx ends.
 type Live func(ctx context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher
 
-// ExtraConfig is what the generic server does not know.
+// ExtraConfig is the part of the configuration that is specific to this server.
 type ExtraConfig struct {
-	// Nodes is what the actions act on.
+	// Nodes are the nodes of Ironic, on which the actions act.
 	Nodes baremetalhost.Nodes
-	// Live makes the Refresher of the hosts.
+	// Live creates the Refresher of the hosts.
 	Live Live
 }
 
 // Config is the configuration of the server.
 type Config struct {
+	// Generic is the configuration of the generic API server.
 	Generic *genericapiserver.RecommendedConfig
-	Extra   ExtraConfig
+	// Extra is the part that is specific to this server.
+	Extra ExtraConfig
 }
 
-// CompletedConfig is a Config that Complete has made ready for New.
+// CompletedConfig is a complete Config, from which New creates a server.
 type CompletedConfig struct{ *completedConfig }
 
 type completedConfig struct {
@@ -76,17 +78,17 @@ type completedConfig struct {
 	extra   *ExtraConfig
 }
 
-// AddOpenAPI fills in what describes the API, v2 and v3. It must come before the
-// options are applied to the configuration.
+// AddOpenAPI configures OpenAPI v2 and v3. It must be called before the options are applied
+// to the configuration.
 func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
-	namer := openapinamer.NewDefinitionNamer(published)
+	namer := openapinamer.NewDefinitionNamer(externalScheme)
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
 	config.OpenAPIConfig.Info.Title, config.OpenAPIConfig.Info.Version = "metal3-apiserver", version
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
 	config.OpenAPIV3Config.Info.Title, config.OpenAPIV3Config.Info.Version = "metal3-apiserver", version
 }
 
-// Complete fills in what is derived.
+// Complete fills in the fields that are derived from others.
 func (c *Config) Complete() CompletedConfig {
 	buildHandlers := c.Generic.BuildHandlerChainFunc
 	c.Generic.BuildHandlerChainFunc = func(api http.Handler, config *genericapiserver.Config) http.Handler {
@@ -98,13 +100,14 @@ func (c *Config) Complete() CompletedConfig {
 // Server is the API server, ready to be prepared and run.
 type Server struct {
 	*genericapiserver.GenericAPIServer
-	// Hosts are the recorded hosts, for the controller.
+	// Hosts gives the controller access to the recorded hosts.
 	Hosts *baremetalhost.Hosts
-	// HardwareData is the recorded hardware of hosts, for the controller.
+	// HardwareData gives the controller access to the recorded hardware of hosts.
 	HardwareData *hardwaredata.Records
 }
 
-// New installs the API group. ctx bounds the life of what Live makes.
+// New returns a server with the API group installed. The Refresher that Live creates stops
+// when ctx ends.
 func (c completedConfig) New(ctx context.Context) (*Server, error) {
 	server, err := c.generic.New("metal3-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
@@ -134,9 +137,10 @@ func (c completedConfig) New(ctx context.Context) (*Server, error) {
 	return &Server{GenericAPIServer: server, Hosts: hosts, HardwareData: kinds.HardwareData()}, nil
 }
 
-// knowsFrontProxy is an error until the server can tell kube-apiserver's front proxy
-// from anybody else: what it goes by is read from a ConfigMap some time after the
-// start, and before that each request through the aggregation layer would be 401.
+// knowsFrontProxy returns an error until the server can authenticate kube-apiserver's front
+// proxy. The certificate authority and the header names are read from a ConfigMap some time
+// after the start. Until then, every request through the aggregation layer would be
+// answered 401.
 func knowsFrontProxy(proxy *authenticatorfactory.RequestHeaderConfig) error {
 	if len(proxy.CAContentProvider.CurrentCABundleContent()) == 0 || len(proxy.UsernameHeaders.Value()) == 0 {
 		return errors.New("the certificate authority and the headers of the front proxy (ConfigMap kube-system/extension-apiserver-authentication) are not known yet")
@@ -144,8 +148,8 @@ func knowsFrontProxy(proxy *authenticatorfactory.RequestHeaderConfig) error {
 	return nil
 }
 
-// jsonAndYAML offers no protobuf, which our types do not have: a client that
-// prefers it gets JSON, as from a CRD, and not a 406.
+// jsonAndYAML does not offer protobuf, because the types of this API do not support it. A
+// client that prefers protobuf gets JSON, as it does from a CRD, instead of a 406.
 type jsonAndYAML struct{ runtime.NegotiatedSerializer }
 
 func (s jsonAndYAML) SupportedMediaTypes() []runtime.SerializerInfo {

@@ -13,15 +13,15 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
-// fakeNodes is the Ironic that the actions act on. It notes what it is asked to
-// change, and does what the test says instead of doing it.
+// fakeNodes is the Ironic on which the actions act. It records the changes that are requested,
+// and does what the test specifies instead of making them.
 type fakeNodes struct {
 	mu    sync.Mutex
 	nodes map[string]*ironic.Node
 	calls []string
-	// getErr is the answer to every read, when set.
+	// getErr, if it is set, is returned by every read.
 	getErr error
-	// do is called, unlocked, for every change; nil is success.
+	// do is called without the lock for every change; nil means success.
 	do func(call string) error
 }
 
@@ -34,7 +34,7 @@ func (f *fakeNodes) set(node *ironic.Node) {
 	f.nodes[node.UUID] = node
 }
 
-// script starts a test: nothing has been asked, do answers.
+// script prepares for a test: it forgets earlier changes, and sets getErr and do.
 func (f *fakeNodes) script(getErr error, do func(call string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,14 +88,14 @@ func (f *fakeNodes) SetProvisionState(_ context.Context, id string, target ironi
 	return f.call(fmt.Sprintf("%s: %s", id, target))
 }
 
-// refusal is an answer of Ironic's other than success.
+// refusal is an error answer of Ironic.
 func refusal(code int, message string) error {
 	return &ironic.APIError{Status: code, Message: message, Op: "test"}
 }
 
 var silence = &ironic.UnavailableError{Op: "test", Reason: "no answer within 2s"}
 
-// record writes a status as the synchronisation does.
+// record writes a status to the store, as the synchronisation does.
 func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name string, change func(*metal3.BareMetalHostStatus)) error {
 	for {
 		host, err := hosts.Get(ctx, namespace, name)
@@ -109,7 +109,7 @@ func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name str
 	}
 }
 
-// always answers every change with err.
+// always returns err for every change.
 func always(err error) func(string) error { return func(string) error { return err } }
 
 var _ baremetalhost.Nodes = &fakeNodes{}

@@ -36,20 +36,20 @@ const (
 	namespace = "metal3"
 )
 
-// server is the whole API server on a real etcd, without a cluster around it:
-// anybody may do anything. Ironic is a fake.
+// server is the whole API server on a real etcd, but without a cluster. Everybody has all
+// permissions. Ironic is a fake.
 type server struct {
 	t      *testing.T
 	url    string
 	client *http.Client
-	hosts  *baremetalhost.Hosts  // what is recorded
-	data   *hardwaredata.Records // what is recorded of hardware
+	hosts  *baremetalhost.Hosts  // the recorded hosts
+	data   *hardwaredata.Records // the recorded hardware
 	live   *fakeLive
 	nodes  *fakeNodes
 	admit  *fakeAdmission
 }
 
-// startServer starts a server with the watch cache on, as it is by default, or off.
+// startServer starts a server with the watch cache on, which is the default, or off.
 func startServer(t *testing.T, watchCache bool) *server {
 	t.Helper()
 	s := &server{t: t, live: &fakeLive{}, nodes: &fakeNodes{}, admit: &fakeAdmission{}}
@@ -130,14 +130,14 @@ func (s *server) clientset() versioned.Interface {
 	return clients
 }
 
-// answer is what an HTTP request got.
+// answer is the answer to an HTTP request.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
 }
 
-// status reads an answer that is a Status, as every error must be.
+// status decodes an answer that must be a Status, like every error.
 func (a answer) status(t *testing.T) metav1.Status {
 	t.Helper()
 	var status metav1.Status
@@ -147,13 +147,13 @@ func (a answer) status(t *testing.T) metav1.Status {
 	return status
 }
 
-// into reads an answer that must have the given code.
+// into decodes an answer that must have the given code.
 func (a answer) into(t *testing.T, code int, object any) {
 	t.Helper()
 	if a.code != code {
 		t.Fatalf("got HTTP %d, want %d: %s", a.code, code, a.body)
 	}
-	reflect.ValueOf(object).Elem().SetZero() // what the answer leaves out is not there
+	reflect.ValueOf(object).Elem().SetZero() // fields that the answer omits must be empty
 	if err := json.Unmarshal(a.body, object); err != nil {
 		t.Fatalf("%v: %s", err, a.body)
 	}
@@ -188,7 +188,7 @@ func (s *server) do(t *testing.T, method, path, body string, headers ...string) 
 const hostJSON = `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"NAME"},
 	"spec":{"online":true,"bmc":{"address":"ipmi://192.168.111.1:6233","credentialsName":"NAME-bmc"}}}`
 
-// create makes a host that has not been registered.
+// create creates a host that is not registered.
 func (s *server) create(t *testing.T, name string) *metal3.BareMetalHost {
 	t.Helper()
 	host := &metal3.BareMetalHost{}
@@ -196,7 +196,7 @@ func (s *server) create(t *testing.T, name string) *metal3.BareMetalHost {
 	return host
 }
 
-// register makes a host with a node in Ironic. The node is named like the host.
+// register creates a host that has a node in Ironic. The ID of the node is the host's name.
 func (s *server) register(t *testing.T, name string, change func(*metal3.BareMetalHost, *ironic.Node)) *metal3.BareMetalHost {
 	t.Helper()
 	s.create(t, name)
@@ -219,7 +219,7 @@ func (s *server) register(t *testing.T, name string, change func(*metal3.BareMet
 	return host
 }
 
-// recorded is a host as it is in etcd.
+// recorded returns a host as it is in etcd.
 func (s *server) recorded(t *testing.T, name string) *metal3.BareMetalHost {
 	t.Helper()
 	host, err := s.hosts.Get(t.Context(), namespace, name)
@@ -234,12 +234,12 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, wait.ForeverTestTimeout, true,
 		func(context.Context) (bool, error) { return condition(), nil })
 	if err != nil {
-		t.Fatalf("never came true: %s", what)
+		t.Fatalf("timed out waiting for: %s", what)
 	}
 }
 
-// fakeLive is a Refresher that records the message that the test says Ironic has
-// for a host, or tells that Ironic is away.
+// fakeLive is a Refresher that records an error message for a host as if it came from Ironic, or
+// returns an error as if Ironic were away. The test sets either.
 type fakeLive struct {
 	hosts *baremetalhost.Hosts
 
@@ -257,7 +257,7 @@ func (l *fakeLive) say(name, message string) {
 	l.messages[name] = message
 }
 
-// leave makes each refresh fail; with no reason, Ironic is back.
+// leave makes each refresh fail with reason. An empty reason means that Ironic is back.
 func (l *fakeLive) leave(reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -296,7 +296,7 @@ func (l *fakeLive) RefreshAll(ctx context.Context) error {
 
 func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error { return nil }
 
-// fakeAdmission refuses what the test says.
+// fakeAdmission refuses requests for the resource that the test sets.
 type fakeAdmission struct {
 	mu     sync.Mutex
 	refuse string // a resource and subresource

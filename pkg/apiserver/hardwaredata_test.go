@@ -27,7 +27,7 @@ func (s *server) createData(t *testing.T, name string) *metal3.HardwareData {
 	return data
 }
 
-// TestHardwareData also stands for what every kind of the table of kinds does.
+// TestHardwareData is representative of all kinds that pkg/registry/metal3/kind serves.
 func TestHardwareData(t *testing.T) {
 	for name, cache := range map[string]bool{"watch cache off": false, "watch cache on": true} {
 		t.Run(name, func(t *testing.T) {
@@ -174,8 +174,7 @@ func testDataInformer(t *testing.T, s *server) {
 	}
 }
 
-// testDataRecords: what the controller records is what clients read, and the other
-// way round.
+// testDataRecords checks that clients read what the controller records, and vice versa.
 func testDataRecords(t *testing.T, s *server) {
 	created := s.createData(t, "both-ways")
 	recorded, err := s.data.Get(t.Context(), namespace, "both-ways")

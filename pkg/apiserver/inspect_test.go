@@ -24,13 +24,13 @@ func TestInspect(t *testing.T) {
 		body   string // by default {"spec":{}}
 		before func(*metal3.BareMetalHost, *ironic.Node)
 		getErr error
-		// answers to the changes, in order; the last one stays
+		// the answers to the changes, in order; the last one is repeated
 		answers []error
 		code    int
 		says    string
 		retry   string
 		calls   []string
-		// asked tells whether the annotation that asks for an inspection is there afterwards
+		// asked is whether the host has the annotation that requests an inspection afterwards
 		asked bool
 	}{
 		{name: "manageable", before: in(ironic.Manageable), code: 201, calls: []string{"inspect"}},
@@ -62,7 +62,7 @@ func TestInspect(t *testing.T) {
 
 		{name: "away", getErr: silence, code: 503, says: "nothing was done", retry: "1"},
 		{name: "no answer", before: in(ironic.Manageable), answers: []error{silence}, code: 503, retry: "1", calls: []string{"inspect"}},
-		// Perhaps it has begun: then the annotation has the controller go on.
+		// The inspection may have begun: with the annotation, the controller completes it.
 		{name: "available, no answer", answers: []error{silence}, code: 503, retry: "1", calls: []string{"manage"}, asked: true},
 		{name: "available, no answer to inspect", answers: []error{nil, silence}, code: 503, retry: "1", calls: []string{"manage", "inspect"}, asked: true},
 
@@ -86,7 +86,7 @@ func TestInspect(t *testing.T) {
 				}
 				if strings.HasSuffix(call, ": manage") {
 					if !asked() {
-						t.Error("nothing would go on if this process died now")
+						t.Error("if this process died now, the inspection would not be completed")
 					}
 					if answer == nil {
 						s.nodes.edit(name, func(n *ironic.Node) { n.ProvisionState = ironic.Manageable })
@@ -108,7 +108,7 @@ func TestInspect(t *testing.T) {
 				t.Errorf("calls to Ironic (- want, + got):\n%s", diff)
 			}
 			if asked() != test.asked {
-				t.Errorf("the annotation is there: %t, want %t", asked(), test.asked)
+				t.Errorf("the host has the annotation: %t, want %t", asked(), test.asked)
 			}
 			if got := got.header.Get("Retry-After"); got != test.retry {
 				t.Errorf("Retry-After is %q, want %q", got, test.retry)
@@ -131,8 +131,8 @@ func TestInspect(t *testing.T) {
 	t.Run("disabled by the annotation", func(t *testing.T) { testInspectDisabled(t, s) })
 }
 
-// testInspectDisabled: the older way to disable inspections, an annotation that is
-// also the one that asks for them, stays as it is.
+// testInspectDisabled checks that the annotation is left alone if it disables inspections. The
+// same annotation, with another value, requests them.
 func testInspectDisabled(t *testing.T, s *server) {
 	s.register(t, "disabled", func(h *metal3.BareMetalHost, _ *ironic.Node) {
 		h.Annotations = map[string]string{metal3.InspectAnnotation: metal3.InspectAnnotationValueDisabled}
@@ -159,10 +159,10 @@ func testGetInspect(t *testing.T, s *server) {
 		return inspection
 	}
 	if got := read().Status; got.State != "inspect wait" || !got.StartedAt.Time.Equal(begun) || got.FinishedAt != nil {
-		t.Errorf("under way: %+v", got)
+		t.Errorf("in progress: %+v", got)
 	}
-	// Ironic forgets the beginning as soon as the inspection has ended; the host
-	// remembers.
+	// Ironic no longer knows when an inspection began as soon as it has ended, but the host
+	// does.
 	if err := record(t.Context(), s.hosts, namespace, "get", func(status *metal3.BareMetalHostStatus) {
 		status.OperationHistory.Inspect.Start = metav1.NewTime(begun)
 	}); err != nil {

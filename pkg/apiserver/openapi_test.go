@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// schema is the part of an OpenAPI schema, v2 or v3, that describes.
+// schema is the part of an OpenAPI schema, v2 or v3, that the tests use.
 type schema struct {
 	Ref         string            `json:"$ref"`
 	Description string            `json:"description"`
@@ -37,7 +37,7 @@ func (d document) schemas() map[string]schema {
 	return d.Components.Schemas
 }
 
-// refers is the name of the schema that a property refers to, if it does.
+// refers returns the name of the schema to which a property refers, if it does.
 func (s schema) refers() string {
 	for _, one := range append([]schema{s}, s.AllOf...) {
 		if one.Ref != "" {
@@ -56,7 +56,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			got := s.do(t, "GET", path, "", "Accept: application/json")
 			if strings.Contains(string(got.body), "__internal") {
-				t.Error("clients are told of a version __internal")
+				t.Error("clients are shown a version __internal")
 			}
 			if strings.Contains(string(got.body), "vnd.kubernetes.protobuf") && version == "v3" {
 				t.Error("clients are offered protobuf")
@@ -64,7 +64,7 @@ func TestOpenAPI(t *testing.T) {
 			var doc document
 			got.into(t, 200, &doc)
 			if doc.Info.Title != "metal3-apiserver" || doc.Info.Version != "test" {
-				t.Errorf("it is the API of %+v", doc.Info)
+				t.Errorf("info is %+v", doc.Info)
 			}
 			testDescriptions(t, doc)
 			testPaths(t, doc)
@@ -72,8 +72,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// testDescriptions walks all that a user can write or read of each kind:
-// `kubectl explain` has something to say about every field.
+// testDescriptions checks that every field that a user can read or write has a description for
+// `kubectl explain`.
 func testDescriptions(t *testing.T, doc document) {
 	all := doc.schemas()
 	fields := 0
@@ -86,7 +86,7 @@ func testDescriptions(t *testing.T, doc document) {
 		seen[name] = true
 		s, ok := all[name]
 		if !ok {
-			t.Errorf("there is no schema %s", name)
+			t.Errorf("schema %s is missing", name)
 			return
 		}
 		if s.Description == "" {
@@ -112,7 +112,7 @@ func testDescriptions(t *testing.T, doc document) {
 	}
 	conditions := all["io.metal3.v1alpha1.BareMetalHostStatus"].Properties["conditions"]
 	if conditions.ListType != "map" || fmt.Sprint(conditions.ListMapKeys) != "[type]" {
-		t.Errorf("conditions are a list of type %q by %v: two managers of conditions could not apply theirs", conditions.ListType, conditions.ListMapKeys)
+		t.Errorf("conditions are a list of type %q with keys %v, so two managers could not apply different conditions", conditions.ListType, conditions.ListMapKeys)
 	}
 }
 

@@ -20,7 +20,7 @@ var (
 	noWorker     = refusal(503, "Requested action cannot be performed due to lack of free conductor workers.")
 )
 
-// onlySoft answers a change that is asked for softly with err.
+// onlySoft returns err for a change that is requested in soft mode.
 func onlySoft(err error) func(string) error {
 	return func(call string) error {
 		if strings.Contains(call, ": soft ") {
@@ -39,17 +39,17 @@ func TestPower(t *testing.T) {
 	tests := []struct {
 		name   string
 		body   string
-		before func(*metal3.BareMetalHost, *ironic.Node) // by default on, available, not locked
+		before func(*metal3.BareMetalHost, *ironic.Node) // by default, the host is on, available and not locked
 		getErr error
 		do     func(string) error
 		code   int
-		says   string   // in the error, or in status.message
+		says   string   // part of the error, or of status.message
 		retry  string   // Retry-After
 		calls  []string // to Ironic
-		online bool     // of the spec, afterwards
+		online bool     // spec.online afterwards
 		mode   metal3.PowerMode
 	}{
-		// What is done
+		// Actions that are done
 		{name: "off", body: `{"spec":{"action":"off"}}`, code: 201, calls: []string{"soft power off within 3m0s"}, mode: "soft"},
 		{name: "off hard", body: `{"spec":{"action":"off","mode":"hard"}}`, code: 201, calls: []string{"power off within 0s"}, mode: "hard"},
 		{name: "on", body: `{"spec":{"action":"on"}}`, before: off, code: 201, calls: []string{"power on within 0s"}, online: true},
@@ -67,7 +67,7 @@ func TestPower(t *testing.T) {
 		{name: "in a failed state", body: `{"spec":{"action":"off"}}`, code: 201, calls: []string{"soft power off within 3m0s"}, mode: "soft",
 			before: node(func(n *ironic.Node) { n.ProvisionState, n.TargetProvisionState = ironic.CleanFail, "available" })},
 
-		// What the host's state does not allow
+		// Actions that the host's state does not allow
 		{name: "locked", body: `{"spec":{"action":"off"}}`, before: node(func(n *ironic.Node) { n.Reservation = "conductor-0" }),
 			code: 429, says: "locked by conductor conductor-0", retry: "2", online: true},
 		{name: "in transit", body: `{"spec":{"action":"off"}}`, before: node(func(n *ironic.Node) { n.ProvisionState, n.TargetProvisionState = ironic.CleanWait, "available" }),
@@ -84,7 +84,7 @@ func TestPower(t *testing.T) {
 		{name: "off is disabled", body: `{"spec":{"action":"off"}}`, code: 422, says: "spec.action", online: true,
 			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.DisablePowerOff = true }},
 
-		// What Ironic refuses: the spec is as before
+		// Actions that Ironic refuses: the spec is restored
 		{name: "locked since", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(lockedNow), code: 429, says: "locked", retry: "2",
 			calls: []string{"power off within 0s"}, online: true},
 		{name: "refused", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(wrongState), code: 409, says: `while it is in state "deleting"`,
@@ -96,7 +96,7 @@ func TestPower(t *testing.T) {
 		{name: "gone since", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(refusal(404, "Node n could not be found.")), code: 409, says: "no node",
 			calls: []string{"power off within 0s"}, online: true},
 
-		// Ironic away
+		// Ironic is away
 		{name: "away", body: `{"spec":{"action":"off"}}`, getErr: silence, code: 503, says: "nothing was done", retry: "1", online: true},
 		{name: "no answer", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
 			calls: []string{"power off within 0s"}},
@@ -108,7 +108,8 @@ func TestPower(t *testing.T) {
 			calls: []string{"power on within 0s"}, online: true},
 		{name: "an error of no known kind", body: `{"spec":{"action":"on"}}`, do: always(errors.New("odd")), code: 503, says: "odd", retry: "1",
 			calls: []string{"power on within 0s"}, online: true},
-		// Clients repeat by themselves what has a Retry-After: not a reboot that may have begun.
+		// Clients repeat a request by themselves if the answer has a Retry-After, so a reboot that
+		// may have begun must not have one.
 		{name: "reboot without answer", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(silence), code: 504, says: "look before you try again",
 			calls: []string{"rebooting within 0s"}, online: true},
 
@@ -164,8 +165,8 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// checkError holds an error to what every client can use: a Status, with a
-// message that names the host and says what is the matter.
+// checkError checks that an error is a Status with a message that names the host and says what
+// is wrong.
 func checkError(t *testing.T, got answer, name, says string) {
 	t.Helper()
 	status := got.status(t)

@@ -34,10 +34,10 @@ func TestRetry(t *testing.T) {
 	ordered.ErrorCount, ordered.Message = 0, "the host was to be tried again now already"
 	tests := []struct {
 		name   string
-		body   string // by default {}
+		body   string // {} by default
 		before func(*metal3.BareMetalHost, *ironic.Node)
 		code   int
-		says   string // in the error
+		says   string // part of the error
 		status metal3.HostRetryStatus
 	}{
 		{name: "failed", before: failed, code: 201, status: was},
@@ -58,7 +58,7 @@ func TestRetry(t *testing.T) {
 		{name: "another name", body: `{"metadata":{"name":"another"}}`, before: failed, code: 400, says: "another"},
 		{name: "another kind", body: `{"apiVersion":"metal3.io/v1alpha1","kind":"HostPower"}`, before: failed, code: 400},
 	}
-	// Ironic has no say in it.
+	// A retry does not involve Ironic.
 	s.nodes.script(silence, always(silence))
 	s.live.leave("no answer within 2.5s")
 	for i, test := range tests {
@@ -93,7 +93,7 @@ func TestRetry(t *testing.T) {
 			if before.Status.ErrorCount+before.Status.ProvisioningFailCount > 0 {
 				want.ResourceVersion, want.Status.LastUpdated = after.ResourceVersion, after.Status.LastUpdated
 				if after.Status.LastUpdated.IsZero() {
-					t.Error("the status changed, and lastUpdated did not")
+					t.Error("the status changed, but lastUpdated did not")
 				}
 			}
 			if diff := cmp.Diff(want, after); diff != "" {
@@ -114,7 +114,7 @@ func TestRetry(t *testing.T) {
 			t.Errorf("the host is %+v", host)
 		}
 	})
-	t.Run("not understood", func(t *testing.T) {
+	t.Run("invalid requests", func(t *testing.T) {
 		if got := s.do(t, "POST", hostsPath+"/no-such/retry", "{}"); got.code != 404 {
 			t.Errorf("no host: HTTP %d", got.code)
 		}
@@ -135,8 +135,8 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestRetryRace has the host recorded while it is retried: neither write is lost,
-// and nobody is told of a conflict.
+// TestRetryRace records a status while the host is retried. Neither write is lost, and no
+// request fails with a conflict.
 func TestRetryRace(t *testing.T) {
 	const rounds = 50
 	s := startServer(t, true)
@@ -153,7 +153,7 @@ func TestRetryRace(t *testing.T) {
 			}
 		}
 	})
-	counted := 0 // by the answers: each error is told of once
+	counted := 0 // the errors in the answers; each is reported once
 	retry := func() {
 		got := s.do(t, "POST", hostsPath+"/raced/retry", "{}")
 		var answer metal3.HostRetry

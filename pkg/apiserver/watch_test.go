@@ -29,8 +29,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// testInformer runs a client-go informer, which begins with a WatchList, beside a
-// client that lists. What a list shows, the informer is told too, in order.
+// testInformer runs a client-go informer, which begins with a WatchList, together with a client
+// that lists. The informer receives everything that a list shows, in order.
 func testInformer(t *testing.T, s *server) {
 	const rounds, hosts = 200, 3
 	for i := range hosts {
@@ -40,8 +40,8 @@ func testInformer(t *testing.T, s *server) {
 	factory := externalversions.NewSharedInformerFactoryWithOptions(clients, 0, externalversions.WithNamespace(namespace))
 	informer := factory.Metal3().V1alpha1().BareMetalHosts().Informer()
 	var mu sync.Mutex
-	told := map[string]string{} // what the informer was told, by resourceVersion
-	last := map[string]string{} // the newest resourceVersion of each host
+	told := map[string]string{} // the messages that the informer received, by resourceVersion
+	last := map[string]string{} // the latest resourceVersion of each host
 	handle := func(obj any) {
 		host := obj.(*metal3.BareMetalHost)
 		mu.Lock()
@@ -70,7 +70,7 @@ func testInformer(t *testing.T, s *server) {
 		t.Errorf("the informer took %s to sync", synced)
 	}
 	if n := len(informer.GetStore().ListKeys()); n != hosts {
-		t.Errorf("the informer knows %d hosts", n)
+		t.Errorf("the informer has %d hosts", n)
 	}
 
 	shown := map[string]string{}
@@ -137,7 +137,7 @@ func (s *server) stream(t *testing.T, query string, headers map[string]string) (
 	}
 }
 
-// testWatchedRows: `kubectl get -w` prints rows, with one header.
+// testWatchedRows checks that `kubectl get -w` gets rows and a single header.
 func testWatchedRows(t *testing.T, s *server) {
 	s.create(t, "rows")
 	asTable := map[string]string{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
@@ -158,7 +158,7 @@ func testWatchedRows(t *testing.T, s *server) {
 	}
 }
 
-// testWarnings: what is not live says so, wherever it is read.
+// testWarnings checks that every kind of read warns if the status is not live.
 func testWarnings(t *testing.T, s *server) {
 	s.create(t, "stale")
 	const why = "live status is not available, Ironic: connection refused; status is as of 2026-11-21T07:00:00Z"

@@ -41,7 +41,7 @@ func testMediaTypes(t *testing.T, s *server) {
 		{protobuf, 406, ""},
 		{"application/json;as=Table;v=v1;g=meta.k8s.io,application/json", 200, "application/json"},
 		{"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", 200, "application/json"},
-		// What the garbage collector and the namespace controller send.
+		// The garbage collector and the namespace controller send this.
 		{protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json", 200, ""},
 	}
 	for _, test := range tests {
@@ -148,8 +148,8 @@ func testStrict(t *testing.T, s *server) {
 	}
 }
 
-// testSelectors: a field that cannot be selected by is refused, and the refusal
-// names those that can.
+// testSelectors checks that a field selector with an unsupported field is refused, and that the
+// error names the supported ones.
 func testSelectors(t *testing.T, s *server) {
 	for _, label := range metal3.BareMetalHostFieldLabels {
 		if got := s.do(t, "GET", hostsPath+"?fieldSelector="+label+"%3Dx", ""); got.code != 200 {
@@ -180,7 +180,7 @@ func testTable(t *testing.T, s *server) {
 	}
 }
 
-// testHealth: whether Ironic answers is nothing that restarts or isolates us.
+// testHealth checks that the health endpoints do not depend on Ironic.
 func testHealth(t *testing.T, s *server) {
 	s.live.leave("no answer within 2.5s")
 	s.nodes.script(silence, always(silence))

@@ -92,7 +92,8 @@ func testApply(t *testing.T, s *server) {
 	if !host.Spec.Online || host.Spec.ConsumerRef == nil {
 		t.Errorf("after two managers the spec is %+v", host.Spec)
 	}
-	// What it does manage is a conflict, that names field and manager, unless forced.
+	// Changing what the first manager manages is a conflict that names the field and the
+	// manager, unless it is forced.
 	got := s.apply(t, "applied", "capm3", `"spec":{"online":false,"consumerRef":{"kind":"Metal3Machine","name":"worker-0"}}`, "")
 	if message := got.status(t).Message; got.code != 409 || !strings.Contains(message, `"gitops"`) || !strings.Contains(message, ".spec.online") {
 		t.Errorf("a conflict: HTTP %d: %s", got.code, message)
@@ -101,12 +102,12 @@ func testApply(t *testing.T, s *server) {
 	if host.Spec.Online {
 		t.Error("a forced conflict changed nothing")
 	}
-	// A manager that no longer mentions its field gives it up.
+	// A manager that no longer applies a field gives it up.
 	s.apply(t, "applied", "capm3", `"spec":{"online":false}`, "").into(t, 200, &host)
 	if host.Spec.ConsumerRef != nil || host.Spec.BMC.Address == "" {
 		t.Errorf("the spec is %+v", host.Spec)
 	}
-	// Nobody owns the status through the main resource, or the spec through /status.
+	// No manager owns the status through the main resource, or the spec through /status.
 	s.apply(t, "applied", "rogue", `"status":{"errorMessage":"not so"}`, "").into(t, 200, &host)
 	s.apply(t, "applied/status", "rogue", `"spec":{"description":"not so"}`, "").into(t, 200, &host)
 	for _, entry := range host.ManagedFields {
@@ -116,8 +117,7 @@ func testApply(t *testing.T, s *server) {
 	}
 }
 
-// testApplyConditions: managers of different conditions do not get in each
-// other's way.
+// testApplyConditions checks that managers can apply different conditions without conflicts.
 func testApplyConditions(t *testing.T, s *server) {
 	s.create(t, "conditions")
 	for _, kind := range []string{"Rack", "Audit"} {
@@ -159,7 +159,7 @@ func testPut(t *testing.T, s *server) {
 			t.Errorf("%s: HTTP %d, want %d: %s", test.name, got.code, test.code, got.body)
 		}
 	}
-	// A name that Ironic would take for the identity of another node.
+	// Ironic would take this name for the UUID of another node.
 	got := s.do(t, "POST", hostsPath, strings.ReplaceAll(hostJSON, "NAME", "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"))
 	if details := got.status(t).Details; got.code != 422 || details == nil || details.Causes[0].Field != "metadata.name" {
 		t.Errorf("a UUID as name: HTTP %d: %s", got.code, got.body)
@@ -211,11 +211,11 @@ func testDryRun(t *testing.T, s *server) {
 		})
 	}
 	if got := s.do(t, "GET", hostsPath+"/never", ""); got.code != http.StatusNotFound {
-		t.Errorf("a dry run made a host: HTTP %d", got.code)
+		t.Errorf("a dry run created a host: HTTP %d", got.code)
 	}
 }
 
-// testWritesWithoutIronic: the spec is the user's, whether or not Ironic answers.
+// testWritesWithoutIronic checks that the spec can be written whether or not Ironic answers.
 func testWritesWithoutIronic(t *testing.T, s *server) {
 	s.live.leave("no answer within 2.5s")
 	s.nodes.script(silence, always(silence))

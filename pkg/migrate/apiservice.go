@@ -20,37 +20,40 @@ import (
 var apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
 const (
-	// automanaged has kube-apiserver keep an APIService as the CRDs want it.
-	automanaged = "kube-aggregator.kubernetes.io/automanaged"
-	// Those of a CRD's APIService, so that short names resolve as before.
+	// automanagedLabel marks an APIService that kube-apiserver manages for the CRDs.
+	automanagedLabel = "kube-aggregator.kubernetes.io/automanaged"
+	// The priorities of a CRD's APIService, so that short names resolve as before.
 	groupPriority, versionPriority = 1000, 100
 )
 
 var apiServiceName = v1alpha1.SchemeGroupVersion.Version + "." + v1alpha1.GroupName
 
-// Target is where kube-apiserver finds our server.
+// Target is where kube-apiserver finds metal3-apiserver.
 type Target struct {
 	// Namespace and Name are those of its Service.
 	Namespace, Name string
-	Port            int32
-	// CA is the certificate of the authority that has signed our server's.
+	// Port is the port of the Service.
+	Port int32
+	// CA is the PEM-encoded certificate of the authority that signed metal3-apiserver's
+	// serving certificate.
 	CA []byte
 }
 
-// handler is who answers for metal3.io/v1alpha1.
+// handler is what serves metal3.io/v1alpha1.
 type handler string
 
 const (
-	byCRDs   handler = "the CRDs"
-	byOurs   handler = "metal3-apiserver"
-	byOthers handler = "somebody else"
+	servedByCRDs   handler = "the CRDs"
+	servedByServer handler = "metal3-apiserver"
+	servedByOther  handler = "another server"
 )
 
-// servedBy reads the APIService. service is what it names, if anything.
+// servedBy reads the APIService. If it names a Service that is not metal3-apiserver's,
+// service is the namespace and name of that Service.
 func (c *Cluster) servedBy(ctx context.Context, target Target) (by handler, service string, err error) {
 	apiService, err := c.dynamic.Resource(apiServiceResource).Get(ctx, apiServiceName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return byCRDs, "", nil // kube-apiserver then asks its own, which are the CRDs
+		return servedByCRDs, "", nil // kube-apiserver then serves the group itself, from the CRDs
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("APIService %s: %w", apiServiceName, err)
@@ -58,19 +61,19 @@ func (c *Cluster) servedBy(ctx context.Context, target Target) (by handler, serv
 	named, has, _ := unstructured.NestedMap(apiService.Object, "spec", "service")
 	switch {
 	case !has || named == nil:
-		return byCRDs, "", nil
+		return servedByCRDs, "", nil
 	case named["namespace"] == target.Namespace && named["name"] == target.Name:
-		return byOurs, "", nil
+		return servedByServer, "", nil
 	}
-	return byOthers, fmt.Sprintf("%s/%s", named["namespace"], named["name"]), nil
+	return servedByOther, fmt.Sprintf("%s/%s", named["namespace"], named["name"]), nil
 }
 
-// pointTo has kube-apiserver pass the group on to our server, and waits until it
-// does so. The APIService is changed in place: without one there would be a moment
-// when nobody answers.
-func (c *Cluster) pointTo(ctx context.Context, target Target) error {
+// routeToServer makes kube-apiserver forward requests for the group to metal3-apiserver,
+// and waits until it does so. The APIService is changed in place: if it were deleted and
+// created again, requests would fail in between.
+func (c *Cluster) routeToServer(ctx context.Context, target Target) error {
 	spec := map[string]any{
-		"group": v1alpha1.GroupName, "version": ours,
+		"group": v1alpha1.GroupName, "version": storedVersion,
 		"groupPriorityMinimum": int64(groupPriority), "versionPriority": int64(versionPriority),
 		"service": map[string]any{"namespace": target.Namespace, "name": target.Name, "port": int64(target.Port)},
 	}
@@ -83,21 +86,22 @@ func (c *Cluster) pointTo(ctx context.Context, target Target) error {
 	return c.waitRouted(ctx, true)
 }
 
-// pointBack gives the group back to the CRDs, and waits until they answer and
-// kube-apiserver keeps their APIService. They must be served by then: without an
-// APIService, kube-apiserver asks them, and finds nothing missing. Changed in place, it
-// would go on telling clients, in the list of all kinds, what our server told it last:
-// the garbage collector would not find our kinds any more.
-func (c *Cluster) pointBack(ctx context.Context, target Target) error {
+// routeToCRDs gives the group back to the CRDs, and waits until they answer and
+// kube-apiserver manages their APIService. The CRDs must already be served: as soon as
+// there is no APIService, kube-apiserver serves the group from them. The APIService is
+// deleted rather than changed in place, because kube-apiserver would otherwise continue
+// to show clients, in aggregated discovery, what metal3-apiserver last reported, and the
+// garbage collector would no longer find the kinds of the group.
+func (c *Cluster) routeToCRDs(ctx context.Context, target Target) error {
 	resource := c.dynamic.Resource(apiServiceResource)
 	by, service, err := c.servedBy(ctx, target)
 	if err != nil {
 		return err
 	}
 	switch by {
-	case byOthers:
+	case servedByOther:
 		return fmt.Errorf("APIService %s names the Service %s", apiServiceName, service)
-	case byOurs:
+	case servedByServer:
 		if err := resource.Delete(ctx, apiServiceName, metav1.DeleteOptions{}); ignoreNotFound(err) != nil {
 			return fmt.Errorf("APIService %s: %w", apiServiceName, err)
 		}
@@ -107,13 +111,13 @@ func (c *Cluster) pointBack(ctx context.Context, target Target) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("kube-apiserver has not made the APIService of the CRDs: %w", err)
+		return fmt.Errorf("kube-apiserver has not created the APIService for the CRDs: %w", err)
 	}
 	return c.waitRouted(ctx, false)
 }
 
-// setAPIService makes spec that of the APIService, and takes the label off with
-// which kube-apiserver would make it that of the CRDs again.
+// setAPIService replaces the spec of the APIService. It also removes the label that
+// makes kube-apiserver reset the APIService to the one of the CRDs.
 func (c *Cluster) setAPIService(ctx context.Context, spec map[string]any) error {
 	resource := c.dynamic.Resource(apiServiceResource)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -128,7 +132,7 @@ func (c *Cluster) setAPIService(ctx context.Context, spec map[string]any) error 
 			return err
 		}
 		labels := apiService.GetLabels()
-		delete(labels, automanaged)
+		delete(labels, automanagedLabel)
 		apiService.SetLabels(labels)
 		apiService.Object["spec"] = spec
 		if missing {
@@ -144,12 +148,12 @@ func (c *Cluster) setAPIService(ctx context.Context, spec map[string]any) error 
 	return nil
 }
 
-// waitRouted waits until requests go to our server, or to the CRDs. Our server is
-// known by a subresource that no CRD has; and where it is not up yet, kube-apiserver
-// says so.
+// waitRouted waits until kube-apiserver routes requests to metal3-apiserver, or else to
+// the CRDs. metal3-apiserver is recognised by a subresource that no CRD has. If it is not
+// running yet, kube-apiserver answers that the service is unavailable.
 func (c *Cluster) waitRouted(ctx context.Context, toOurs bool) error {
 	return poll(ctx, time.Minute, func(ctx context.Context) error {
-		isOurs, err := c.answers(ctx)
+		isOurs, err := c.isServerAnswering(ctx)
 		switch {
 		case toOurs && (isOurs || apierrors.IsServiceUnavailable(err)):
 			return nil
@@ -158,22 +162,22 @@ func (c *Cluster) waitRouted(ctx context.Context, toOurs bool) error {
 		case err != nil:
 			return err
 		}
-		return errors.New("kube-apiserver does not yet act by the APIService")
+		return errors.New("kube-apiserver does not follow the APIService yet")
 	})
 }
 
-// answers tells whether it is our server that answers for the group.
-func (c *Cluster) answers(ctx context.Context) (isOurs bool, err error) {
-	body, err := c.kube.Discovery().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, ours).Do(ctx).Raw()
+// isServerAnswering reports whether it is metal3-apiserver that serves the group.
+func (c *Cluster) isServerAnswering(ctx context.Context) (isOurs bool, err error) {
+	body, err := c.kube.Discovery().RESTClient().Get().AbsPath("/apis", v1alpha1.GroupName, storedVersion).Do(ctx).Raw()
 	return strings.Contains(string(body), `"baremetalhosts/power"`), err
 }
 
-// waitAvailable waits until our server answers through kube-apiserver.
+// waitAvailable waits until metal3-apiserver answers through kube-apiserver.
 func (c *Cluster) waitAvailable(ctx context.Context, limit time.Duration) error {
 	return poll(ctx, limit, func(ctx context.Context) error {
-		isOurs, err := c.answers(ctx)
+		isOurs, err := c.isServerAnswering(ctx)
 		if err == nil && !isOurs {
-			err = errors.New("the answer is not metal3-apiserver's")
+			err = errors.New("the answer is not from metal3-apiserver")
 		}
 		return err
 	})

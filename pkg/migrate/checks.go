@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// operatorName is a part of the names of the Bare Metal Operator's Deployment and
-	// image, and the name of its Lease, in whatever namespace it runs.
+	// operatorName is part of the names of the Bare Metal Operator's Deployment and image,
+	// and is the name of its Lease, in whatever namespace it runs.
 	operatorName = "baremetal-operator"
-	// Where the operator's webhooks are, by the convention of what it is built with.
-	// Those of ipam.metal3.io and infrastructure.cluster.x-k8s.io have other paths.
+	// The paths of the operator's webhooks, by the convention of controller-runtime. The
+	// webhooks of ipam.metal3.io and infrastructure.cluster.x-k8s.io have other paths.
 	validatingPath, mutatingPath = "/validate-metal3-io-v1alpha1-", "/mutate-metal3-io-v1alpha1-"
 )
 
-// checkOperator looks for an operator that would drive the same hosts.
+// checkOperator looks for an operator that would act on the same hosts.
 func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
 	deployments, err := c.kube.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -35,10 +35,10 @@ func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
 			continue
 		}
 		if ptr.Deref(d.Spec.Replicas, 1) == 0 {
-			refuse.add("Deployment %s/%s still has %d pods: wait until they have ended", d.Namespace, d.Name, d.Status.Replicas)
+			refuse.add("Deployment %s/%s still has %d pods: wait until they have terminated", d.Namespace, d.Name, d.Status.Replicas)
 			continue
 		}
-		refuse.add("the operator is running: kubectl scale deployment -n %s %s --replicas=0", d.Namespace, d.Name)
+		refuse.add("the operator is running: stop it with kubectl scale deployment -n %s %s --replicas=0", d.Namespace, d.Name)
 	}
 	leases, err := c.kube.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + operatorName})
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
 			return err
 		}
 		if renewed {
-			refuse.add("an operator that no Deployment shows is running: Lease %s/%s is being renewed by %s: stop that",
+			refuse.add("an operator without a Deployment is running: Lease %s/%s is being renewed by %s: stop it",
 				lease.Namespace, lease.Name, ptr.Deref(lease.Spec.HolderIdentity, ""))
 		}
 	}
@@ -67,17 +67,18 @@ func isOperator(d *appsv1.Deployment) bool {
 	})
 }
 
-// isRenewed tells whether somebody renews the Lease, by watching it for its
-// duration: its holder's clock may differ from ours.
+// isRenewed reports whether somebody renews the Lease. It watches the Lease for its
+// duration instead of comparing times, because the holder's clock may differ.
 func (c *Cluster) isRenewed(ctx context.Context, lease *coordinationv1.Lease) (bool, error) {
 	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.RenewTime == nil {
 		return false, nil
 	}
 	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
 	if time.Since(lease.Spec.RenewTime.Time) > duration+time.Hour {
-		return false, nil // no clock is that wrong
+		return false, nil // no clock is wrong by more than an hour
 	}
-	// Who holds one for long (OpenShift does for 137 s) renews it several times in that.
+	// A minute is enough for a longer duration (OpenShift uses 137 s), because a holder
+	// renews its Lease several times within the duration.
 	for end := time.Now().Add(min(duration, time.Minute)); time.Now().Before(end); {
 		select {
 		case <-ctx.Done():
@@ -98,8 +99,8 @@ func (c *Cluster) isRenewed(ctx context.Context, lease *coordinationv1.Lease) (b
 	return false, nil
 }
 
-// checkWebhooks looks for the operator's webhooks: without it nobody answers them,
-// and our server would call them too.
+// checkWebhooks looks for the operator's webhooks. Nothing answers them while the operator
+// is stopped, and metal3-apiserver would call them, too.
 func (c *Cluster) checkWebhooks(ctx context.Context, refuse *refusals) error {
 	isOperators := func(path *string) bool {
 		return path != nil && (strings.HasPrefix(*path, validatingPath) || strings.HasPrefix(*path, mutatingPath))
@@ -111,7 +112,7 @@ func (c *Cluster) checkWebhooks(ctx context.Context, refuse *refusals) error {
 	for _, config := range validating.Items {
 		for _, webhook := range config.Webhooks {
 			if service := webhook.ClientConfig.Service; service != nil && isOperators(service.Path) {
-				refuse.add("webhook %s of the operator is configured, and nobody answers it: kubectl delete validatingwebhookconfiguration %s", webhook.Name, config.Name)
+				refuse.add("webhook %s of the operator is configured, but nothing answers it: remove it with kubectl delete validatingwebhookconfiguration %s", webhook.Name, config.Name)
 			}
 		}
 	}
@@ -122,7 +123,7 @@ func (c *Cluster) checkWebhooks(ctx context.Context, refuse *refusals) error {
 	for _, config := range mutating.Items {
 		for _, webhook := range config.Webhooks {
 			if service := webhook.ClientConfig.Service; service != nil && isOperators(service.Path) {
-				refuse.add("webhook %s of the operator is configured, and nobody answers it: kubectl delete mutatingwebhookconfiguration %s", webhook.Name, config.Name)
+				refuse.add("webhook %s of the operator is configured, but nothing answers it: remove it with kubectl delete mutatingwebhookconfiguration %s", webhook.Name, config.Name)
 			}
 		}
 	}

@@ -18,15 +18,15 @@ import (
 const (
 	// requestTimeout bounds each request to the cluster.
 	requestTimeout = 60 * time.Second
-	// pageSize is how many objects come in one answer; a host may have 100 KB.
+	// pageSize is how many objects are requested at a time; a host can have 100 KB.
 	pageSize = 250
 	// workers is how many objects are written at a time.
 	workers = 16
-	// fieldManager is who we are in managedFields.
+	// fieldManager identifies the migration in managedFields.
 	fieldManager = "metal3-apiserver-migration"
 )
 
-// Cluster is the Kubernetes that has the CRDs.
+// Cluster is the Kubernetes cluster that has the CRDs.
 type Cluster struct {
 	scheme   *runtime.Scheme
 	dynamic  dynamic.Interface
@@ -34,13 +34,14 @@ type Cluster struct {
 	metadata metadata.Interface
 }
 
-// NewCluster returns the cluster of a configuration.
+// NewCluster returns the cluster to which config connects. The scheme must have the types
+// of metal3.io/v1alpha1.
 func NewCluster(config *rest.Config, scheme *runtime.Scheme) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // kube-apiserver limits by itself
+	config.QPS = -1 // kube-apiserver has a limit of its own
 	config.Timeout = requestTimeout
 	config.UserAgent = fieldManager
-	config.WarningHandler = rest.NoWarnings{} // what a CRD drops is looked for, and told, once for an object
+	config.WarningHandler = rest.NoWarnings{} // the fields that a CRD drops are detected and reported once per object
 	c := &Cluster{scheme: scheme}
 	var err error
 	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
@@ -53,17 +54,17 @@ func NewCluster(config *rest.Config, scheme *runtime.Scheme) (*Cluster, error) {
 	return c, err
 }
 
-// resources are those of a kind that some version serves, in all namespaces.
+// list returns the custom resources of a kind in all namespaces, in the given version.
 func (c *Cluster) list(ctx context.Context, kind *Kind, version string) ([]unstructured.Unstructured, error) {
 	var err error
-	// Pages are of one moment. When that is compacted away, another one is begun.
+	// All pages belong to one resourceVersion. If it is compacted, the list starts again.
 	for range 3 {
 		var items []unstructured.Unstructured
 		if items, err = c.listOnce(ctx, kind, version); err == nil || !apierrors.IsResourceExpired(err) {
 			return items, err
 		}
 	}
-	return nil, fmt.Errorf("the %s change faster than they can be listed, stop who writes them: %w", kind.Resource, err)
+	return nil, fmt.Errorf("the %s change faster than they can be listed: stop the clients that write them: %w", kind.Resource, err)
 }
 
 func (c *Cluster) listOnce(ctx context.Context, kind *Kind, version string) ([]unstructured.Unstructured, error) {
@@ -81,7 +82,8 @@ func (c *Cluster) listOnce(ctx context.Context, kind *Kind, version string) ([]u
 	}
 }
 
-// customResources are the objects of a kind as our server would store them.
+// customResources returns the custom resources of a kind as metal3-apiserver would store
+// them.
 func (c *Cluster) customResources(ctx context.Context, kind *Kind, version string) (Objects, error) {
 	items, err := c.list(ctx, kind, version)
 	if err != nil {
@@ -96,7 +98,7 @@ func (c *Cluster) customResources(ctx context.Context, kind *Kind, version strin
 		objects[obj.Key] = obj
 	}
 	if len(objects) != len(items) {
-		return nil, fmt.Errorf("the list of %s changed under way: %d items, %d names: try again", kind.Resource, len(items), len(objects))
+		return nil, fmt.Errorf("the list of %s changed while it was being read: %d items, %d names: try again", kind.Resource, len(items), len(objects))
 	}
 	return objects, nil
 }

@@ -9,20 +9,21 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// comparison is what tells our store from the custom resources of a kind.
+// comparison holds the differences between the custom resources of a kind and the store.
 type comparison struct {
 	kind *Kind
-	// missing are not in our store, changed are there with the same UID and another
-	// content, replaced with another UID. All are as the CRDs have them.
+	// These objects are as they are in the CRDs. The missing ones are not in the store, the
+	// changed ones are in the store with the same UID and other contents, and the replaced
+	// ones are in the store with another UID.
 	missing, changed, replaced []*Object
-	// extra are in our store alone.
+	// extra are the objects that are only in the store.
 	extra []*Object
-	// paths are where those that changed differ first.
+	// paths maps each changed object to the first field that differs.
 	paths map[types.NamespacedName]string
-	// served is set where our server has recorded what Ironic says: it was at work
-	// on what is stored.
-	served bool
-	// equal is how many are the same.
+	// actedOn is set if metal3-apiserver has recorded an observation of Ironic in any of
+	// the changed objects, which means that it has acted on the stored objects.
+	actedOn bool
+	// equal is the number of objects that are the same.
 	equal int
 }
 
@@ -36,14 +37,14 @@ func compare(kind *Kind, source, stored Objects) *comparison {
 		case is.UID != obj.UID:
 			c.replaced = append(c.replaced, obj)
 		default:
-			path := difference(obj, is)
+			path := firstDifference(obj, is)
 			if path == "" {
 				c.equal++
 				continue
 			}
 			c.changed, c.paths[obj.Key] = append(c.changed, obj), path
 			if host, ok := is.typed.(*v1alpha1.BareMetalHost); ok && host.Status.Ironic != nil {
-				c.served = true
+				c.actedOn = true
 			}
 		}
 	}
@@ -59,24 +60,25 @@ func (c *comparison) toWrite() []*Object {
 	return append(append(append([]*Object(nil), c.missing...), c.changed...), c.replaced...)
 }
 
-// differences are told when both were to be the same.
-func (c *comparison) differences(refuse *refusals) {
+// refuseDifferences adds each difference as a reason to refuse. It is used where the store
+// and the CRDs must be the same.
+func (c *comparison) refuseDifferences(refuse *refusals) {
 	for _, obj := range c.missing {
-		refuse.add("%s is not in our store", obj)
+		refuse.add("%s is not in the store", obj)
 	}
 	for _, obj := range c.changed {
 		refuse.add("%s differs in %s", obj, c.paths[obj.Key])
 	}
 	for _, obj := range c.replaced {
-		refuse.add("%s has another UID in our store", obj)
+		refuse.add("%s has another UID in the store", obj)
 	}
 	for _, obj := range c.extra {
-		refuse.add("%s is in our store and not in the CRDs", obj)
+		refuse.add("%s is in the store but not in the CRDs", obj)
 	}
 }
 
-// compareAll reads the custom resources and our store. What our types do not know is
-// a difference too, unless it is to be dropped.
+// compareAll reads the custom resources and the store, and compares them. It returns the
+// custom resources by the resource name of their kind, and one comparison per kind.
 func (i *Import) compareAll(ctx context.Context, kinds []*Kind, version string, store *Store) (map[string]Objects, []*comparison, error) {
 	sources := map[string]Objects{}
 	var all []*comparison
@@ -92,7 +94,7 @@ func (i *Import) compareAll(ctx context.Context, kinds []*Kind, version string, 
 		sources[kind.Resource] = source
 		all = append(all, compare(kind, source, stored))
 	}
-	// Kinds without CRD have no objects in the cluster.
+	// The cluster has no objects of kinds that have no CRD.
 	for _, kind := range i.kinds {
 		if sources[kind.Resource] != nil {
 			continue
@@ -119,11 +121,11 @@ func (i *Import) refuseUnknown(sources map[string]Objects) error {
 			}
 		}
 	}
-	return refuse.err("these fields are not known to metal3-apiserver and would be lost (--drop-unknown-fields loses them)")
+	return refuse.err("these fields are not known to metal3-apiserver and would be lost (use --drop-unknown-fields to drop them)")
 }
 
-// refuseForeign keeps what is in our store and is not from this cluster, or not as
-// it was imported.
+// refuseForeign protects stored objects that are not from this cluster, or that have
+// changed since they were imported.
 func (i *Import) refuseForeign(all []*comparison) error {
 	if i.Replace {
 		return nil
@@ -134,17 +136,18 @@ func (i *Import) refuseForeign(all []*comparison) error {
 			refuse.add("%s is stored with another UID", obj)
 		}
 		for _, obj := range c.extra {
-			refuse.add("%s is stored, and the CRDs do not have it", obj)
+			refuse.add("%s is stored, but is not in the CRDs", obj)
 		}
-		if c.served {
+		if c.actedOn {
 			for _, obj := range c.changed {
-				refuse.add("%s differs in %s, and metal3-apiserver has driven what is stored", obj, c.paths[obj.Key])
+				refuse.add("%s differs in %s, and metal3-apiserver has acted on the stored object", obj, c.paths[obj.Key])
 			}
 		}
 	}
-	return refuse.err("our store holds what is not this cluster's, or is newer than the CRDs: name another etcd (--etcd-prefix, --data-dir), or have it replaced with --replace")
+	return refuse.err("the store of metal3-apiserver holds objects that are not from this cluster, or are newer than the CRDs: use another etcd (--etcd-prefix, --data-dir), or replace them with --replace")
 }
 
+// counts formats the numbers of all kinds that are not 0, as in "2 baremetalhosts, 1 hardwaredata".
 func counts(all []*comparison, number func(*comparison) int) string {
 	text := ""
 	for _, c := range all {

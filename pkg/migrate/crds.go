@@ -21,16 +21,17 @@ import (
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// ours is the version that our server serves, and that the CRDs store.
-var ours = v1alpha1.SchemeGroupVersion.Version
+// storedVersion is the version that metal3-apiserver serves and that the CRDs store.
+var storedVersion = v1alpha1.SchemeGroupVersion.Version
 
-// aside is a version that the CRDs get for the time of a migration: the same
-// schema under another name, so that custom resources can be reached while
-// v1alpha1 is our server's. Such a name comes last when clients choose a version.
-const aside = "migration"
+// migrationVersion is a version that the CRDs have only during a migration. It has the
+// same schema under another name, so that the custom resources can be reached while
+// requests for v1alpha1 go to metal3-apiserver. Clients that choose a version prefer any
+// other one to a name of this form.
+const migrationVersion = "migration"
 
-// definedKinds are those of kinds that the cluster has a CRD of. What it has
-// besides, and what cannot be moved as it is, are reasons to refuse.
+// definedKinds returns those of kinds for which the cluster has a CRD. It refuses CRDs that
+// cannot be migrated in their current state, and CRDs of the group for other kinds.
 func (c *Cluster) definedKinds(ctx context.Context, kinds []*Kind, refuse *refusals) ([]*Kind, error) {
 	list, err := c.dynamic.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -51,24 +52,24 @@ func (c *Cluster) definedKinds(ctx context.Context, kinds []*Kind, refuse *refus
 		delete(crds, kind.CRD())
 		defined = append(defined, kind)
 		if crd.GetDeletionTimestamp() != nil {
-			refuse.add("CRD %s is being deleted, and its objects with it", kind.CRD())
+			refuse.add("CRD %s is being deleted together with its objects", kind.CRD())
 		}
 		if strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
-			refuse.add("CRD %s is converted by a webhook, which the operator would have to serve: set spec.conversion.strategy to None", kind.CRD())
+			refuse.add("CRD %s has a conversion webhook, which the operator would have to serve: set spec.conversion.strategy to None", kind.CRD())
 		}
-		if version := findVersion(crd, ours); version == nil || version["storage"] != true {
-			refuse.add("CRD %s does not store version %s", kind.CRD(), ours)
+		if version := findVersion(crd, storedVersion); version == nil || version["storage"] != true {
+			refuse.add("CRD %s does not store version %s", kind.CRD(), storedVersion)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(crds)) {
-		if version := findVersion(crds[name], ours); version != nil && version["served"] == true {
-			refuse.add("CRD %s is of a kind that metal3-apiserver does not serve, and would no longer be reachable: remove it if it is not needed", name)
+		if version := findVersion(crds[name], storedVersion); version != nil && version["served"] == true {
+			refuse.add("CRD %s defines a kind that metal3-apiserver does not serve and that would no longer be reachable: remove the CRD if it is not needed", name)
 		}
 	}
 	return defined, nil
 }
 
-// findVersion is the version of a CRD, to be read or written, or nil.
+// findVersion returns a version of a CRD, or nil. Changes to the result change the CRD.
 func findVersion(crd *unstructured.Unstructured, name string) map[string]any {
 	spec, _ := crd.Object["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
@@ -80,8 +81,7 @@ func findVersion(crd *unstructured.Unstructured, name string) map[string]any {
 	return nil
 }
 
-// changeVersions changes which versions the CRDs of kinds serve, where they do not
-// do so already.
+// changeVersions applies change to the CRDs of kinds, and writes those that it changed.
 func (c *Cluster) changeVersions(ctx context.Context, kinds []*Kind, change func(crd *unstructured.Unstructured) (changed bool)) error {
 	for _, kind := range kinds {
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -99,10 +99,10 @@ func (c *Cluster) changeVersions(ctx context.Context, kinds []*Kind, change func
 	return nil
 }
 
-// serve sets whether v1alpha1 of the CRDs is served.
-func (c *Cluster) serve(ctx context.Context, kinds []*Kind, served bool) error {
+// setServed sets whether the CRDs serve v1alpha1.
+func (c *Cluster) setServed(ctx context.Context, kinds []*Kind, served bool) error {
 	return c.changeVersions(ctx, kinds, func(crd *unstructured.Unstructured) bool {
-		version := findVersion(crd, ours)
+		version := findVersion(crd, storedVersion)
 		if version == nil || version["served"] == served {
 			return false
 		}
@@ -111,14 +111,14 @@ func (c *Cluster) serve(ctx context.Context, kinds []*Kind, served bool) error {
 	})
 }
 
-// openAside has the custom resources served aside, and waits until they are.
-func (c *Cluster) openAside(ctx context.Context, kinds []*Kind) error {
+// addMigrationVersion adds the migration version to the CRDs, and waits until it is served.
+func (c *Cluster) addMigrationVersion(ctx context.Context, kinds []*Kind) error {
 	err := c.changeVersions(ctx, kinds, func(crd *unstructured.Unstructured) bool {
-		if findVersion(crd, aside) != nil {
+		if findVersion(crd, migrationVersion) != nil {
 			return false
 		}
-		version := runtime.DeepCopyJSON(findVersion(crd, ours))
-		version["name"], version["served"], version["storage"] = aside, true, false
+		version := runtime.DeepCopyJSON(findVersion(crd, storedVersion))
+		version["name"], version["served"], version["storage"] = migrationVersion, true, false
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		return unstructured.SetNestedSlice(crd.Object, append(versions, version), "spec", "versions") == nil
 	})
@@ -127,53 +127,54 @@ func (c *Cluster) openAside(ctx context.Context, kinds []*Kind) error {
 	}
 	for _, kind := range kinds {
 		err := poll(ctx, time.Minute, func(ctx context.Context) error {
-			_, err := c.dynamic.Resource(kind.resource(aside)).List(ctx, metav1.ListOptions{Limit: 1})
+			_, err := c.dynamic.Resource(kind.resource(migrationVersion)).List(ctx, metav1.ListOptions{Limit: 1})
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("the custom resources are not served as %s: %w", kind.resource(aside), err)
+			return fmt.Errorf("the custom resources are not served as %s: %w", kind.resource(migrationVersion), err)
 		}
 	}
 	return nil
 }
 
-// isAside tells whether the custom resources of any kind are served aside: a migration
-// was begun and did not end.
-func (c *Cluster) isAside(ctx context.Context, kinds []*Kind) (bool, error) {
+// hasMigrationVersion reports whether the CRD of any kind has the migration version, which
+// means that a migration was interrupted.
+func (c *Cluster) hasMigrationVersion(ctx context.Context, kinds []*Kind) (bool, error) {
 	for _, kind := range kinds {
 		crd, err := c.dynamic.Resource(crdResource).Get(ctx, kind.CRD(), metav1.GetOptions{})
 		if err != nil {
 			return false, fmt.Errorf("CRD %s: %w", kind.CRD(), err)
 		}
-		if findVersion(crd, aside) != nil {
+		if findVersion(crd, migrationVersion) != nil {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// closeAside ends openAside.
-func (c *Cluster) closeAside(ctx context.Context, kinds []*Kind) error {
+// removeMigrationVersion undoes addMigrationVersion.
+func (c *Cluster) removeMigrationVersion(ctx context.Context, kinds []*Kind) error {
 	return c.changeVersions(ctx, kinds, func(crd *unstructured.Unstructured) bool {
-		if findVersion(crd, aside) == nil {
+		if findVersion(crd, migrationVersion) == nil {
 			return false
 		}
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		versions = slices.DeleteFunc(versions, func(v any) bool {
 			version, _ := v.(map[string]any)
-			return version["name"] == aside
+			return version["name"] == migrationVersion
 		})
 		return unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions") == nil
 	})
 }
 
-// poll tries until done returns nil, and otherwise returns its last error.
+// poll calls done until it returns nil, and returns its last error if that does not happen
+// within limit.
 func poll(ctx context.Context, limit time.Duration, done func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, limit, true, func(attempt context.Context) (bool, error) {
 		err := done(attempt)
 		if err != nil && (attempt.Err() == nil || last == nil) {
-			last = err // and not that the time was over while it was asked again
+			last = err // an attempt that was cut off at the limit says nothing
 		}
 		return err == nil, nil
 	})

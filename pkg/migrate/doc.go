@@ -1,17 +1,21 @@
 // Package migrate moves the objects of metal3.io/v1alpha1 from a cluster's
-// CustomResourceDefinitions into our server's storage, and back.
+// CustomResourceDefinitions into the storage of metal3-apiserver, and back.
 //
-// Import is check, copy, compare; with Switch also the APIService, and then
-// served: false in the CRDs. Export is the way back. Each begins with looking at how
-// far the cluster is, so that it can be run again after it was killed anywhere.
+// Import checks the cluster, copies the objects and compares them. With Switch, it also
+// points the APIService to metal3-apiserver and sets served: false in the CRDs. Export is
+// the way back. Both begin by finding out what an earlier run has already done, so that
+// they can be run again after being killed at any point.
 //
-// What keeps objects from being lost on the way:
+// The following keeps objects from being lost during a migration:
 //
-//   - The garbage collector deletes an object whose owner is not found, or has another
-//     UID. So imported objects keep their UIDs, and whenever kube-apiserver hands the
-//     group from one server to the other, both have all of them.
-//   - Our leader drives hosts. It must not see half of them, so its Lease is held for
-//     as long as a migration is under way (lease.go); the operator must be stopped.
-//   - Clients cannot reach the custom resources any more once the APIService is ours.
-//     We can, through a version of its own that the CRDs get for the time (version.go).
+//   - The garbage collector deletes an object whose owner does not exist or has another
+//     UID. For that reason, imported objects keep their UIDs, and whenever kube-apiserver
+//     stops routing the group to one server and routes it to the other, both servers have
+//     all objects.
+//   - The leader of metal3-apiserver acts on hosts, and must not do so while only some of
+//     them have been copied. Its Lease is therefore held for as long as a migration is in
+//     progress (lease.go), and the operator must be stopped.
+//   - Once the APIService points to metal3-apiserver, clients can no longer reach the
+//     custom resources. This package can, through an additional version that the CRDs
+//     serve during the migration (crds.go).
 package migrate

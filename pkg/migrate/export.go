@@ -11,27 +11,28 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Export gives the objects of our store back to the CRDs.
+// Export gives the objects of metal3-apiserver's store back to the CRDs.
 type Export struct {
 	Cluster *Cluster
-	// OpenStore opens what our server stores its objects in.
+	// OpenStore opens the store of metal3-apiserver.
 	OpenStore func(context.Context) (*Store, error)
-	Report    *Report
-	// Lease is that of our server's leader.
+	// Report receives the progress, for the user.
+	Report *Report
+	// Lease is the Lease that the leader of metal3-apiserver holds.
 	Lease types.NamespacedName
-	// Target is where our server is found.
+	// Target is where kube-apiserver finds metal3-apiserver.
 	Target Target
 
-	// DryRun changes nothing.
+	// DryRun reports what would be done, and changes nothing.
 	DryRun bool
-	// Prune deletes the custom resources that our store no longer has.
+	// Prune deletes the custom resources of objects that are no longer in the store.
 	Prune bool
 
 	kinds []*Kind
 	store *Store
 }
 
-// Backup writes all objects of our store as YAML.
+// Backup writes all objects of the store as YAML, and returns how many there are.
 func Backup(ctx context.Context, store *Store, w io.Writer) (objects int, err error) {
 	kinds, err := Kinds(store.scheme)
 	if err != nil {
@@ -56,13 +57,14 @@ func Backup(ctx context.Context, store *Store, w io.Writer) (objects int, err er
 	return objects, nil
 }
 
-// Run goes as far as it can, from wherever an earlier run has come to.
+// Run does whatever earlier runs have not done yet.
 //
-// Everything is prepared while our server still has the group: the custom resources
-// are brought up to date aside, and what is owned by an object that was created since
-// the switch, and so has another UID in the CRDs, is made nobody's. Only then do the
-// CRDs get the group back. In between, the garbage collector finds every owner that
-// it is told of, wherever it asks.
+// Everything is prepared while metal3-apiserver still serves the group. The custom
+// resources are brought up to date through the migration version. An object that was
+// created after the switch gets a new UID in the CRDs, so the objects that it owns lose
+// their owner references for the time being. Only then do the CRDs serve the group again.
+// At every moment, the garbage collector finds all owners that are referred to, whichever
+// server answers it.
 func (e *Export) Run(ctx context.Context) (err error) {
 	if e.kinds, err = Kinds(e.Cluster.scheme); err != nil {
 		return err
@@ -75,45 +77,47 @@ func (e *Export) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer e.store.Close()
-	version := ours
-	if by == byOurs {
-		version = aside
+	version := storedVersion
+	if by == servedByServer {
+		version = migrationVersion
 	}
 	if e.DryRun {
-		return e.tell(ctx, by)
+		return e.reportDryRun(ctx, by)
 	}
-	e.Report.Step("Keep metal3-apiserver from driving hosts")
-	if err := e.Cluster.hold(ctx, e.Lease); err != nil {
+	e.Report.Step("Keep metal3-apiserver from managing hosts")
+	if err := e.Cluster.holdLease(ctx, e.Lease); err != nil {
 		return err
 	}
-	e.Report.Done("Lease %s is held, and stays so", e.Lease)
+	e.Report.Done("Lease %s is held, and remains held", e.Lease)
 
 	e.Report.Step("Bring the custom resources up to date")
-	if err := e.Cluster.openAside(ctx, e.kinds); err != nil {
+	if err := e.Cluster.addMigrationVersion(ctx, e.kinds); err != nil {
 		return err
 	}
 	uids := UIDs{}
-	left, err := e.sync(ctx, version, uids)
+	remaining, err := e.updateCustomResources(ctx, version, uids)
 	if err == nil && uids.changed() {
-		// An owner may be of a kind that came after what it owns.
-		e.Report.Done("once more, for owners that have got another UID:")
-		left, err = e.sync(ctx, version, uids)
+		// An owner may be of a kind that is updated after the objects that it owns.
+		e.Report.Done("again, because owners got new UIDs:")
+		remaining, err = e.updateCustomResources(ctx, version, uids)
 	}
 	if err != nil {
 		return err
 	}
-	if by == byOurs {
-		if err := e.giveBack(ctx, uids); err != nil {
+	if by == servedByServer {
+		if err := e.handBack(ctx, uids); err != nil {
 			return err
 		}
-		e.Report.Step("Look for what was written meanwhile")
-		if left, err = e.sync(ctx, ours, uids); err != nil {
+		e.Report.Step("Look for changes made in the meantime")
+		if remaining, err = e.updateCustomResources(ctx, storedVersion, uids); err != nil {
 			return err
 		}
 	}
-	return e.finish(ctx, uids, left)
+	return e.finish(ctx, uids, remaining)
 }
 
+// check refuses to export to a cluster in which something else would interfere. It sets
+// e.kinds to those that have a CRD, and returns what serves the group.
 func (e *Export) check(ctx context.Context) (by handler, err error) {
 	e.Report.Step("Check the cluster")
 	var refuse refusals
@@ -121,8 +125,8 @@ func (e *Export) check(ctx context.Context) (by handler, err error) {
 	if err != nil {
 		return "", err
 	}
-	if by == byOthers {
-		refuse.add("APIService %s names the Service %s, which is neither the CRDs nor %s/%s: who is that?", apiServiceName, service, e.Target.Namespace, e.Target.Name)
+	if by == servedByOther {
+		refuse.add("APIService %s names the Service %s, not %s/%s: find out what serves the API before you continue", apiServiceName, service, e.Target.Namespace, e.Target.Name)
 	}
 	defined, err := e.Cluster.definedKinds(ctx, e.kinds, &refuse)
 	if err != nil {
@@ -138,55 +142,57 @@ func (e *Export) check(ctx context.Context) (by handler, err error) {
 	if err := e.Cluster.checkWebhooks(ctx, &refuse); err != nil {
 		return "", err
 	}
-	if err := refuse.err("this cluster cannot be given its objects back as it is"); err != nil {
+	if err := refuse.err("objects cannot be exported to this cluster in its current state"); err != nil {
 		return "", err
 	}
-	if by == byCRDs {
-		// Pruning what an empty store does not have would be the end of all hosts.
-		if begun, err := e.Cluster.isAside(ctx, defined); err != nil {
+	if by == servedByCRDs {
+		// With an empty store, pruning would delete all hosts.
+		if begun, err := e.Cluster.hasMigrationVersion(ctx, defined); err != nil {
 			return "", err
 		} else if !begun {
-			return "", fmt.Errorf("metal3.io/%s is served by the CRDs, and no export is under way: there is nothing to give back (export --to FILE writes a backup)", ours)
+			return "", fmt.Errorf("metal3.io/%s is served by the CRDs, and no export is in progress: there is nothing to give back (to write a backup, use export --to FILE)", storedVersion)
 		}
 	}
-	e.Report.Done("metal3.io/%s is served by %s; no operator is running", ours, by)
+	e.Report.Done("metal3.io/%s is served by %s; no operator is running", storedVersion, by)
 	e.kinds = defined
 	return by, nil
 }
 
-// giveBack has the CRDs serve the group.
-func (e *Export) giveBack(ctx context.Context, uids UIDs) error {
+// handBack makes the CRDs serve the group again.
+func (e *Export) handBack(ctx context.Context, uids UIDs) error {
 	e.Report.Step("Give the group back to the CRDs")
-	if err := e.detachOwned(ctx, uids); err != nil {
+	if err := e.detachDependents(ctx, uids); err != nil {
 		return err
 	}
-	if err := e.Cluster.serve(ctx, e.kinds, true); err != nil {
+	if err := e.Cluster.setServed(ctx, e.kinds, true); err != nil {
 		return err
 	}
-	if err := e.Cluster.pointBack(ctx, e.Target); err != nil {
+	if err := e.Cluster.routeToCRDs(ctx, e.Target); err != nil {
 		return err
 	}
-	e.Report.Done("APIService %s is the CRDs' again, which serve %s", apiServiceName, ours)
+	e.Report.Done("APIService %s belongs to the CRDs again, which serve %s", apiServiceName, storedVersion)
 	return nil
 }
 
-func (e *Export) finish(ctx context.Context, uids UIDs, left []string) error {
+// finish restores owners and removes the migration version, unless objects remain in the
+// CRDs that are no longer in the store.
+func (e *Export) finish(ctx context.Context, uids UIDs, remaining []string) error {
 	e.Report.Step("Finish")
-	if err := e.attachOwned(ctx, uids); err != nil {
+	if err := e.reattachDependents(ctx, uids); err != nil {
 		return err
 	}
-	if err := refusals(left).err("do not start the operator yet: it would act on these. They are in the CRDs and were deleted since the switch: export --prune removes them"); err != nil {
+	if err := refusals(remaining).err("do not start the operator yet: these objects were deleted after the switch but are still in the CRDs, and the operator would act on them. To remove them, run export --prune"); err != nil {
 		return err
 	}
-	if err := e.Cluster.closeAside(ctx, e.kinds); err != nil {
+	if err := e.Cluster.removeMigrationVersion(ctx, e.kinds); err != nil {
 		return err
 	}
-	e.Report.Done("everything is as metal3-apiserver has it; next: put the operator's webhooks back and start it, and restart CAPM3 and whoever else watches metal3.io")
+	e.Report.Done("the CRDs have everything that metal3-apiserver has; next: restore the operator's webhooks, start it, and restart CAPM3 and all other clients that watch metal3.io")
 	return nil
 }
 
-// tell is the dry run.
-func (e *Export) tell(ctx context.Context, by handler) error {
+// reportDryRun reports what would be done.
+func (e *Export) reportDryRun(ctx context.Context, by handler) error {
 	e.Report.Step("What would be done")
 	for _, kind := range e.kinds {
 		stored, err := e.store.List(ctx, kind)
@@ -197,16 +203,16 @@ func (e *Export) tell(ctx context.Context, by handler) error {
 			e.Report.Done("would bring %d %s up to date in the CRDs", len(stored), kind.Resource)
 		}
 	}
-	if by == byOurs {
-		e.Report.Done("would serve %s from the CRDs again, and give APIService %s back to them", ours, apiServiceName)
+	if by == servedByServer {
+		e.Report.Done("would serve %s from the CRDs again, and give APIService %s back to them", storedVersion, apiServiceName)
 	}
 	return nil
 }
 
-// UIDs are what the UIDs in our store are in the CRDs.
+// UIDs maps the UIDs of objects in the store to their UIDs in the CRDs.
 type UIDs map[types.UID]types.UID
 
-// changed tells whether there are others in the CRDs.
+// changed reports whether any object has another UID in the CRDs.
 func (u UIDs) changed() bool {
 	for stored, uid := range u {
 		if stored != uid {
@@ -216,10 +222,11 @@ func (u UIDs) changed() bool {
 	return false
 }
 
-// sync makes the custom resources what our store has, and enters into uids what they
-// have become. left are those that our store does not have any more.
-func (e *Export) sync(ctx context.Context, version string, uids UIDs) (left []string, err error) {
-	// Hosts come first: others name them as owners, by the UID that they get.
+// updateCustomResources makes the custom resources the same as the objects in the store,
+// and adds the UIDs that they have in the CRDs to uids. It returns the names of custom
+// resources that remain although they are no longer in the store.
+func (e *Export) updateCustomResources(ctx context.Context, version string, uids UIDs) (remaining []string, err error) {
+	// Hosts come first, because other objects name them as owners, by their new UIDs.
 	for _, kind := range e.kinds {
 		stored, err := e.store.List(ctx, kind)
 		if err != nil {
@@ -241,16 +248,16 @@ func (e *Export) sync(ctx context.Context, version string, uids UIDs) (left []st
 		for n, obj := range objects {
 			group.Go(func() error {
 				w := &writer{e.Cluster.dynamic.Resource(kind.resource(version)).Namespace(obj.Key.Namespace), obj, uids, version}
-				is, did, err := w.bring(groupCtx, there[obj.Key])
+				is, did, err := w.apply(groupCtx, there[obj.Key])
 				if err != nil {
 					return fmt.Errorf("%s: %w", obj, err)
 				}
-				for _, path := range w.lost(is) {
-					e.Report.Warn("%s: the CRD does not take %s", obj, path)
+				for _, path := range w.droppedPaths(is) {
+					e.Report.Warn("%s: the CRD drops %s", obj, path)
 				}
 				found[n] = is.GetUID()
-				created.add(did == didCreate)
-				updated.add(did == didUpdate)
+				created.add(did == outcomeCreated)
+				updated.add(did == outcomeUpdated)
 				return nil
 			})
 		}
@@ -268,7 +275,7 @@ func (e *Export) sync(ctx context.Context, version string, uids UIDs) (left []st
 		if err != nil {
 			return nil, err
 		}
-		left = append(left, names...)
+		remaining = append(remaining, names...)
 	}
-	return left, nil
+	return remaining, nil
 }

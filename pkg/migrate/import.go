@@ -9,32 +9,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Import takes the objects of a cluster's CRDs over.
+// Import copies the objects of a cluster's CRDs into the store of metal3-apiserver.
 type Import struct {
 	Cluster *Cluster
-	// OpenStore opens what our server stores its objects in.
+	// OpenStore opens the store of metal3-apiserver.
 	OpenStore func(context.Context) (*Store, error)
-	Report    *Report
-	// Lease is that of our server's leader.
+	// Report receives the progress, for the user.
+	Report *Report
+	// Lease is the Lease that the leader of metal3-apiserver holds.
 	Lease types.NamespacedName
-	// Target is where our server will be found.
+	// Target is where kube-apiserver will find metal3-apiserver.
 	Target Target
 
-	// Switch has our server serve the group, once everything is copied.
+	// Switch makes metal3-apiserver serve the group, provided that everything is copied.
 	Switch bool
-	// DryRun changes nothing.
+	// DryRun reports what would be done, and changes nothing.
 	DryRun bool
-	// DropUnknownFields loses fields that our types do not have.
+	// DropUnknownFields drops fields that the types of metal3-apiserver do not have.
+	// Without it, such fields are a reason to refuse.
 	DropUnknownFields bool
-	// Replace has the store become what the CRDs are, whatever it holds.
+	// Replace makes the store the same as the CRDs, whatever it contains.
 	Replace bool
-	// Wait is how long our server may take to answer after the switch.
+	// Wait is how long metal3-apiserver may take to answer after the switch.
 	Wait time.Duration
 
 	kinds []*Kind
 }
 
-// Run goes as far as it can, from wherever an earlier run has come to.
+// Run does whatever earlier runs have not done yet.
 func (i *Import) Run(ctx context.Context) (err error) {
 	if i.kinds, err = Kinds(i.Cluster.scheme); err != nil {
 		return err
@@ -43,54 +45,55 @@ func (i *Import) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if by == byOurs {
+	if by == servedByServer {
 		if finished, err := i.isFinished(ctx, defined); err != nil || finished {
 			return err
 		}
 	}
 	if !i.DryRun {
-		i.Report.Step("Keep metal3-apiserver from driving hosts")
-		if err := i.Cluster.hold(ctx, i.Lease); err != nil {
+		i.Report.Step("Keep metal3-apiserver from managing hosts")
+		if err := i.Cluster.holdLease(ctx, i.Lease); err != nil {
 			return err
 		}
 		i.Report.Done("Lease %s is held", i.Lease)
 	}
 	switch {
 	case !i.Switch:
-		return i.copy(ctx, defined)
-	case by == byCRDs:
+		return i.copyObjects(ctx, defined)
+	case by == servedByCRDs:
 		if err := i.switchOver(ctx, defined); err != nil || i.DryRun {
 			return err
 		}
 	default:
-		i.Report.Step("Go on with a switch that was begun")
+		i.Report.Step("Continue a switch that was interrupted")
 		if i.DryRun {
-			i.Report.Done("would stop serving %s from the CRDs, and verify", ours)
+			i.Report.Done("would stop serving %s from the CRDs, and verify", storedVersion)
 			return nil
 		}
-		if err := i.Cluster.serve(ctx, defined, false); err != nil {
+		if err := i.Cluster.setServed(ctx, defined, false); err != nil {
 			return err
 		}
-		i.Report.Done("the CRDs do not serve %s", ours)
+		i.Report.Done("the CRDs no longer serve %s", storedVersion)
 	}
 	return i.verify(ctx, defined)
 }
 
-// isFinished tells whether an earlier switch has come to its end, and says so.
+// isFinished reports whether an earlier run has completed the switch, and prints that.
 func (i *Import) isFinished(ctx context.Context, defined []*Kind) (bool, error) {
-	held, err := i.Cluster.holds(ctx, i.Lease)
+	held, err := i.Cluster.isLeaseHeld(ctx, i.Lease)
 	if err != nil || held {
 		return false, err
 	}
-	begun, err := i.Cluster.isAside(ctx, defined)
+	begun, err := i.Cluster.hasMigrationVersion(ctx, defined)
 	if err != nil || begun {
 		return false, err
 	}
-	i.Report.Done("this cluster is switched, and metal3-apiserver may drive its hosts: nothing is left to do")
+	i.Report.Done("this cluster has been switched, and metal3-apiserver may manage its hosts: nothing is left to do")
 	return true, nil
 }
 
-// check looks at everything that would have to be otherwise, before anything is done.
+// check refuses to import from a cluster in which something else would interfere, before
+// anything is done. It returns the kinds that have a CRD, and what serves the group.
 func (i *Import) check(ctx context.Context) (defined []*Kind, by handler, err error) {
 	i.Report.Step("Check the cluster")
 	var refuse refusals
@@ -99,18 +102,18 @@ func (i *Import) check(ctx context.Context) (defined []*Kind, by handler, err er
 		return nil, "", err
 	}
 	switch {
-	case by == byOthers:
-		refuse.add("APIService %s names the Service %s, which is neither the CRDs nor %s/%s: who is that?", apiServiceName, service, i.Target.Namespace, i.Target.Name)
-	case by == byOurs && !i.Switch:
-		refuse.add("this cluster is switched already: APIService %s names metal3-apiserver. import --switch goes on with a switch, export is the way back", apiServiceName)
-	case by == byCRDs && i.Switch && len(i.Target.CA) == 0:
-		refuse.add("--apiservice-ca-file is missing: kube-apiserver has to know who signs metal3-apiserver's certificate")
+	case by == servedByOther:
+		refuse.add("APIService %s names the Service %s, not %s/%s: find out what serves the API before you continue", apiServiceName, service, i.Target.Namespace, i.Target.Name)
+	case by == servedByServer && !i.Switch:
+		refuse.add("this cluster has been switched already: APIService %s points to metal3-apiserver. To continue a switch, run import --switch; to go back, run export", apiServiceName)
+	case by == servedByCRDs && i.Switch && len(i.Target.CA) == 0:
+		refuse.add("--apiservice-ca-file is required: kube-apiserver must know which authority signed metal3-apiserver's certificate")
 	}
 	if defined, err = i.Cluster.definedKinds(ctx, i.kinds, &refuse); err != nil {
 		return nil, "", err
 	}
 	if len(defined) == 0 {
-		refuse.add("the cluster has no CRD of metal3.io")
+		refuse.add("the cluster has no CRDs of the group metal3.io")
 	}
 	if err := i.Cluster.checkOperator(ctx, &refuse); err != nil {
 		return nil, "", err
@@ -118,23 +121,23 @@ func (i *Import) check(ctx context.Context) (defined []*Kind, by handler, err er
 	if err := i.Cluster.checkWebhooks(ctx, &refuse); err != nil {
 		return nil, "", err
 	}
-	if err := refuse.err("this cluster cannot be imported from as it is"); err != nil {
+	if err := refuse.err("objects cannot be imported from this cluster in its current state"); err != nil {
 		return nil, "", err
 	}
-	i.Report.Done("metal3.io/%s is served by %s; %d of %d kinds have a CRD", ours, by, len(defined), len(i.kinds))
+	i.Report.Done("metal3.io/%s is served by %s; %d of %d kinds have a CRD", storedVersion, by, len(defined), len(i.kinds))
 	i.Report.Done("no operator is running, and none of its webhooks is configured")
 	return defined, by, nil
 }
 
-// copy makes our store what the CRDs are.
-func (i *Import) copy(ctx context.Context, defined []*Kind) error {
+// copyObjects makes the store the same as the CRDs.
+func (i *Import) copyObjects(ctx context.Context, defined []*Kind) error {
 	store, err := i.OpenStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	i.Report.Step("Copy the custom resources into our store")
-	sources, all, err := i.compareAll(ctx, defined, ours, store)
+	i.Report.Step("Copy the custom resources into the store of metal3-apiserver")
+	sources, all, err := i.compareAll(ctx, defined, storedVersion, store)
 	if err != nil {
 		return err
 	}
@@ -146,7 +149,7 @@ func (i *Import) copy(ctx context.Context, defined []*Kind) error {
 	}
 	for _, kind := range defined {
 		for _, obj := range sortedObjects(sources[kind.Resource]) {
-			for _, text := range store.Refusals(ctx, obj) {
+			for _, text := range store.ValidationErrors(ctx, obj) {
 				i.Report.Warn("%s is imported as it is, though it would not be accepted now: %s", obj, text)
 			}
 		}
@@ -158,21 +161,21 @@ func (i *Import) copy(ctx context.Context, defined []*Kind) error {
 		return err
 	}
 	i.Report.Done("%s: %s", did, counts(all, func(c *comparison) int { return len(c.missing) }))
-	i.Report.Done("%s again, as they have changed: %s", did, counts(all, func(c *comparison) int { return len(c.changed) + len(c.replaced) }))
-	i.Report.Done("the same already: %s", counts(all, func(c *comparison) int { return c.equal }))
+	i.Report.Done("%s again because they changed: %s", did, counts(all, func(c *comparison) int { return len(c.changed) + len(c.replaced) }))
+	i.Report.Done("already the same: %s", counts(all, func(c *comparison) int { return c.equal }))
 	if i.DryRun {
 		return nil
 	}
 
 	i.Report.Step("Compare")
-	if _, all, err = i.compareAll(ctx, defined, ours, store); err != nil {
+	if _, all, err = i.compareAll(ctx, defined, storedVersion, store); err != nil {
 		return err
 	}
 	var refuse refusals
 	for _, c := range all {
-		c.differences(&refuse)
+		c.refuseDifferences(&refuse)
 	}
-	if err := refuse.err("somebody has written while the objects were copied (CAPM3 and other clients are best stopped): run import again"); err != nil {
+	if err := refuse.err("objects were written while they were being copied (it is best to stop CAPM3 and other clients): run import again"); err != nil {
 		return err
 	}
 	i.Report.Done("all UIDs and contents are the same: %s", counts(all, func(c *comparison) int { return c.equal }))
@@ -187,23 +190,23 @@ func (i *Import) write(ctx context.Context, store *Store, all []*comparison) err
 		for _, obj := range c.toWrite() {
 			group.Go(func() error { return store.Put(ctx, obj) })
 		}
-		for _, obj := range c.extra { // only with Replace
-			i.Report.Done("%s is removed from our store", obj)
+		for _, obj := range c.extra { // refused earlier, unless Replace is set
+			i.Report.Done("%s is removed from the store", obj)
 			group.Go(func() error { return store.Remove(ctx, obj) })
 		}
 	}
 	return group.Wait()
 }
 
-// switchOver hands the group over to our server.
+// switchOver makes metal3-apiserver serve the group instead of the CRDs.
 func (i *Import) switchOver(ctx context.Context, defined []*Kind) error {
 	store, err := i.OpenStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	i.Report.Step("Compare once more")
-	sources, all, err := i.compareAll(ctx, defined, ours, store)
+	i.Report.Step("Compare again")
+	sources, all, err := i.compareAll(ctx, defined, storedVersion, store)
 	if err != nil {
 		return err
 	}
@@ -212,42 +215,42 @@ func (i *Import) switchOver(ctx context.Context, defined []*Kind) error {
 	}
 	var refuse refusals
 	for _, c := range all {
-		c.differences(&refuse)
+		c.refuseDifferences(&refuse)
 	}
-	if err := refuse.err("our store is not what the CRDs are: run import again, without --switch"); err != nil {
+	if err := refuse.err("the store of metal3-apiserver differs from the CRDs: run import again without --switch"); err != nil {
 		return err
 	}
 	i.Report.Done("all UIDs and contents are the same: %s", counts(all, func(c *comparison) int { return c.equal }))
 	if i.DryRun {
-		i.Report.Done("would point APIService %s to %s/%s, and stop serving %s from the CRDs", apiServiceName, i.Target.Namespace, i.Target.Name, ours)
+		i.Report.Done("would point APIService %s to %s/%s, and stop serving %s from the CRDs", apiServiceName, i.Target.Namespace, i.Target.Name, storedVersion)
 		return nil
 	}
 
 	i.Report.Step("Switch")
-	if err := i.Cluster.openAside(ctx, defined); err != nil {
+	if err := i.Cluster.addMigrationVersion(ctx, defined); err != nil {
 		return err
 	}
-	if err := i.Cluster.pointTo(ctx, i.Target); err != nil {
+	if err := i.Cluster.routeToServer(ctx, i.Target); err != nil {
 		return err
 	}
-	i.Report.Done("APIService %s names %s/%s", apiServiceName, i.Target.Namespace, i.Target.Name)
-	if err := i.Cluster.serve(ctx, defined, false); err != nil {
+	i.Report.Done("APIService %s points to %s/%s", apiServiceName, i.Target.Namespace, i.Target.Name)
+	if err := i.Cluster.setServed(ctx, defined, false); err != nil {
 		return err
 	}
-	i.Report.Done("the CRDs do not serve %s", ours)
-	if err := i.takeLate(ctx, defined, sources, store); err != nil {
+	i.Report.Done("the CRDs no longer serve %s", storedVersion)
+	if err := i.copyLateChanges(ctx, defined, sources, store); err != nil {
 		return err
 	}
-	// While our server is not up, clients that look for kinds would find the version
-	// aside alone, and go by it.
-	return i.Cluster.closeAside(ctx, defined)
+	// As long as metal3-apiserver is not running, discovery would show clients only the
+	// migration version, and they would use it.
+	return i.Cluster.removeMigrationVersion(ctx, defined)
 }
 
-// takeLate takes over what was written to the CRDs after the last comparison and
-// before they were out of reach.
-func (i *Import) takeLate(ctx context.Context, defined []*Kind, before map[string]Objects, store *Store) error {
+// copyLateChanges copies what was written to the CRDs after the comparison and before
+// clients could no longer reach them.
+func (i *Import) copyLateChanges(ctx context.Context, defined []*Kind, before map[string]Objects, store *Store) error {
 	for _, kind := range defined {
-		now, err := i.Cluster.customResources(ctx, kind, aside)
+		now, err := i.Cluster.customResources(ctx, kind, migrationVersion)
 		if err != nil {
 			return err
 		}
@@ -258,38 +261,39 @@ func (i *Import) takeLate(ctx context.Context, defined []*Kind, before map[strin
 			if err := store.Put(ctx, obj); err != nil {
 				return err
 			}
-			i.Report.Done("%s was written during the switch; that is taken over too", obj)
+			i.Report.Done("%s was written during the switch; it is copied too", obj)
 		}
 		for _, obj := range sortedObjects(before[kind.Resource]) {
 			if now[obj.Key] == nil {
 				if err := store.Remove(ctx, obj); err != nil {
 					return err
 				}
-				i.Report.Done("%s was deleted during the switch; that is taken over too", obj)
+				i.Report.Done("%s was deleted during the switch; it is deleted from the store too", obj)
 			}
 		}
 	}
 	return nil
 }
 
-// verify asks kube-apiserver, as any client would, for what the CRDs had.
+// verify requests the objects that are in the CRDs from kube-apiserver, as any client
+// would.
 func (i *Import) verify(ctx context.Context, defined []*Kind) error {
 	i.Report.Step("Verify through kube-apiserver")
 	if err := i.Cluster.waitAvailable(ctx, i.Wait); err != nil {
-		return fmt.Errorf("the switch is done, and metal3-apiserver does not answer yet (%w): start it, kubectl scale deployment -n %s %s --replicas=1 (or more), "+
-			"and run import --switch again to have it verified; until then it drives no hosts", err, i.Target.Namespace, i.Target.Name)
+		return fmt.Errorf("the switch is done, but metal3-apiserver does not answer yet (%w): start it with kubectl scale deployment -n %s %s --replicas=1 (or more), "+
+			"and run import --switch again to verify the switch; until then, metal3-apiserver does not manage hosts", err, i.Target.Namespace, i.Target.Name)
 	}
-	if err := i.Cluster.openAside(ctx, defined); err != nil {
+	if err := i.Cluster.addMigrationVersion(ctx, defined); err != nil {
 		return err
 	}
 	var refuse refusals
 	served := ""
 	for _, kind := range defined {
-		resources, err := i.Cluster.customResources(ctx, kind, aside)
+		resources, err := i.Cluster.customResources(ctx, kind, migrationVersion)
 		if err != nil {
 			return err
 		}
-		live, err := i.Cluster.customResources(ctx, kind, ours)
+		live, err := i.Cluster.customResources(ctx, kind, storedVersion)
 		if err != nil {
 			return err
 		}
@@ -298,11 +302,11 @@ func (i *Import) verify(ctx context.Context, defined []*Kind) error {
 			case is == nil:
 				refuse.add("%s is not served", obj)
 			case is.UID != obj.UID:
-				refuse.add("%s is served with UID %s, and not %s", obj, is.UID, obj.UID)
+				refuse.add("%s is served with UID %s instead of %s", obj, is.UID, obj.UID)
 			default:
-				// The status is live. The rest is the same, unless an earlier run was killed.
-				if path := difference(obj.wish(), is.wish()); path != "" {
-					i.Report.Warn("%s differs in %s from what the CRDs have: it was written after the switch, or to the CRDs while an earlier run switched", obj, path)
+				// The status is live. Everything else is the same, unless an earlier run was killed.
+				if path := firstDifference(obj.withoutServerFields(), is.withoutServerFields()); path != "" {
+					i.Report.Warn("%s differs from the CRDs in %s: it was changed after the switch, or changed in the CRDs while an earlier run was switching", obj, path)
 				}
 			}
 		}
@@ -310,19 +314,19 @@ func (i *Import) verify(ctx context.Context, defined []*Kind) error {
 			served += fmt.Sprintf(", %d %s", n, kind.Resource)
 		}
 	}
-	if err := refuse.err("what is served is not what the CRDs have"); err != nil {
+	if err := refuse.err("the objects that are served differ from those in the CRDs"); err != nil {
 		return err
 	}
 	i.Report.Done("served with the UIDs that they had%s", served)
 
 	i.Report.Step("Finish")
-	if err := i.Cluster.closeAside(ctx, defined); err != nil {
+	if err := i.Cluster.removeMigrationVersion(ctx, defined); err != nil {
 		return err
 	}
-	if err := i.Cluster.release(ctx, i.Lease); err != nil {
+	if err := i.Cluster.releaseLease(ctx, i.Lease); err != nil {
 		return err
 	}
-	i.Report.Done("metal3-apiserver drives the hosts from now on")
-	i.Report.Done("next: restart CAPM3 and whoever else watches metal3.io: resourceVersions are of another etcd now")
+	i.Report.Done("metal3-apiserver manages the hosts from now on")
+	i.Report.Done("next: restart CAPM3 and all other clients that watch metal3.io, because resourceVersions now come from another etcd")
 	return nil
 }

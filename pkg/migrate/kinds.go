@@ -18,11 +18,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
-// Kind is a kind that our server serves.
+// Kind is a kind that metal3-apiserver serves.
 type Kind struct {
-	// Resource is its plural name, Kind its name in objects.
+	// Resource is its plural name, as in baremetalhosts. Kind is its name in objects, as in
+	// BareMetalHost.
 	Resource, Kind string
-	// HasStatus tells whether the status is a subresource.
+	// HasStatus is set if the kind has a status subresource.
 	HasStatus bool
 
 	store *genericregistry.Store
@@ -35,11 +36,11 @@ func (k *Kind) resource(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: version, Resource: k.Resource}
 }
 
-// Kinds are all kinds that our server serves, hosts first: they own the others.
-// Their stores lead nowhere.
-func Kinds(scheme *runtime.Scheme) ([]*Kind, error) { return kindsOf(scheme, nowhere{}) }
+// Kinds returns all kinds that metal3-apiserver serves. Hosts come first, because they own
+// objects of the other kinds. The result cannot be used to read or write objects.
+func Kinds(scheme *runtime.Scheme) ([]*Kind, error) { return kindsOf(scheme, noStorage{}) }
 
-// kindsOf asks the server's own table which kinds there are.
+// kindsOf gets the kinds from the routing table of the server, and creates their stores.
 func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind, error) {
 	hosts, err := baremetalhost.NewStore(scheme, options)
 	if err != nil {
@@ -72,10 +73,10 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 	return kinds, nil
 }
 
-// nowhere has stores made that nothing can be read from or written to.
-type nowhere struct{}
+// noStorage provides options for stores that can neither be read nor written.
+type noStorage struct{}
 
-func (nowhere) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+func (noStorage) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
 		StorageConfig:           &storagebackend.ConfigForResource{GroupResource: resource},
 		ResourcePrefix:          resource.Resource,

@@ -14,16 +14,17 @@ import (
 
 const (
 	leaseHolder = "metal3-apiserver-migration"
-	// leaseHeld is a year. The Lease is given back by us, or by hand; not by time,
-	// and so not when we are killed.
-	leaseHeld = 365 * 24 * 60 * 60
+	// leaseDurationSeconds is a year. A migration that is killed leaves the Lease held. Only
+	// another run, or a user, may release it, so it must not expire.
+	leaseDurationSeconds = 365 * 24 * 60 * 60
 )
 
-// hold takes our server's Lease: it may run and serve, but nobody drives hosts.
-func (c *Cluster) hold(ctx context.Context, name types.NamespacedName) error {
+// holdLease takes the Lease of metal3-apiserver's leader. The server can still run and
+// serve requests, but none of its replicas acts on hosts.
+func (c *Cluster) holdLease(ctx context.Context, name types.NamespacedName) error {
 	leases := c.kube.CoordinationV1().Leases(name.Namespace)
 	held := coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To(leaseHolder), LeaseDurationSeconds: ptr.To[int32](leaseHeld),
+		HolderIdentity: ptr.To(leaseHolder), LeaseDurationSeconds: ptr.To[int32](leaseDurationSeconds),
 		AcquireTime: &metav1.MicroTime{Time: time.Now()}, RenewTime: &metav1.MicroTime{Time: time.Now()},
 	}
 	lease, err := leases.Get(ctx, name.Name, metav1.GetOptions{})
@@ -40,7 +41,7 @@ func (c *Cluster) hold(ctx context.Context, name types.NamespacedName) error {
 			return leaseError(name, err)
 		}
 		if renewed {
-			return fmt.Errorf("metal3-apiserver %s drives hosts (Lease %s): stop it, kubectl scale deployment -n %s metal3-apiserver --replicas=0",
+			return fmt.Errorf("metal3-apiserver %s is managing hosts (Lease %s): stop it with kubectl scale deployment -n %s metal3-apiserver --replicas=0",
 				ptr.Deref(lease.Spec.HolderIdentity, ""), name, name.Namespace)
 		}
 	}
@@ -49,8 +50,8 @@ func (c *Cluster) hold(ctx context.Context, name types.NamespacedName) error {
 	return leaseError(name, err)
 }
 
-// holds tells whether a migration holds the Lease.
-func (c *Cluster) holds(ctx context.Context, name types.NamespacedName) (bool, error) {
+// isLeaseHeld reports whether a migration holds the Lease.
+func (c *Cluster) isLeaseHeld(ctx context.Context, name types.NamespacedName) (bool, error) {
 	lease, err := c.kube.CoordinationV1().Leases(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
 		return false, leaseError(name, ignoreNotFound(err))
@@ -58,8 +59,8 @@ func (c *Cluster) holds(ctx context.Context, name types.NamespacedName) (bool, e
 	return ptr.Deref(lease.Spec.HolderIdentity, "") == leaseHolder, nil
 }
 
-// release lets our server drive hosts.
-func (c *Cluster) release(ctx context.Context, name types.NamespacedName) error {
+// releaseLease gives up the Lease, so that metal3-apiserver can manage hosts.
+func (c *Cluster) releaseLease(ctx context.Context, name types.NamespacedName) error {
 	leases := c.kube.CoordinationV1().Leases(name.Namespace)
 	lease, err := leases.Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
@@ -68,7 +69,7 @@ func (c *Cluster) release(ctx context.Context, name types.NamespacedName) error 
 	if ptr.Deref(lease.Spec.HolderIdentity, "") != leaseHolder {
 		return nil
 	}
-	// What a leader leaves that gives up its Lease: the API wants a duration.
+	// This is what a leader writes when it gives up its Lease. The API requires a duration.
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To[int32](1)
 	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	return leaseError(name, err)
@@ -78,5 +79,5 @@ func leaseError(name types.NamespacedName, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("Lease %s, which keeps metal3-apiserver from driving hosts: %w", name, err)
+	return fmt.Errorf("Lease %s, which keeps metal3-apiserver from managing hosts: %w", name, err)
 }

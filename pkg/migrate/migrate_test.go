@@ -31,7 +31,7 @@ func kindsForTest(t *testing.T) []*Kind {
 	return kinds
 }
 
-// host is a custom resource with a spec and a status of the given JSON.
+// host reads a BareMetalHost from the YAML of a custom resource.
 func host(t *testing.T, text string) (*Object, error) {
 	t.Helper()
 	item := &unstructured.Unstructured{}
@@ -45,15 +45,16 @@ func host(t *testing.T, text string) (*Object, error) {
 func TestHostsComeFirst(t *testing.T) {
 	kinds := kindsForTest(t)
 	if kinds[0].Kind != "BareMetalHost" || !kinds[0].HasStatus || kinds[0].CRD() != "baremetalhosts.metal3.io" {
-		t.Errorf("the first kind is %+v: what hosts own needs their UIDs", kinds[0])
+		t.Errorf("the first kind is %+v, want BareMetalHost, because the objects that hosts own need the hosts' UIDs", kinds[0])
 	}
 	if len(kinds) != 13 {
-		t.Errorf("%d kinds, the group has 13", len(kinds))
+		t.Errorf("got %d kinds, want the 13 of the group", len(kinds))
 	}
 }
 
-// The job of a migration may do what it has to, with all kinds.
-func TestMigrationsRights(t *testing.T) {
+// TestMigrationPermissions checks that the ClusterRole of the migration grants what the
+// migration does with each kind.
+func TestMigrationPermissions(t *testing.T) {
 	text, err := os.ReadFile("../../artifacts/apiservice/components/migration/clusterrole.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -70,15 +71,15 @@ func TestMigrationsRights(t *testing.T) {
 	for _, kind := range kindsForTest(t) {
 		for _, verb := range []string{"list", "create", "update", "delete"} {
 			if !may(verb, "metal3.io", kind.Resource) {
-				t.Errorf("it may not %s %s", verb, kind.Resource)
+				t.Errorf("the role does not grant %s on %s", verb, kind.Resource)
 			}
 		}
 		if kind.HasStatus && !may("update", "metal3.io", kind.Resource+"/status") {
-			t.Errorf("it may not update the status of %s", kind.Resource)
+			t.Errorf("the role does not grant update on the status of %s", kind.Resource)
 		}
 	}
 	if may("get", "", "secrets") {
-		t.Error("it may read Secrets, and has no need to")
+		t.Error("the role grants reading Secrets, which is not needed")
 	}
 }
 
@@ -118,15 +119,15 @@ func TestDifference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if path := difference(a, b); path != test.path {
+		if path := firstDifference(a, b); path != test.path {
 			t.Errorf("%s -> %s differs in %q, want %q", test.from, test.to, path, test.path)
 		}
 	}
-	if path := differs("status", map[string]any{"n": int64(2), "l": []any{map[string]any{"n": 1.0}}}, map[string]any{"n": 2.0, "l": []any{map[string]any{"n": int64(1)}}}); path != "" {
-		t.Errorf("numbers that are the same differ in %q", path)
+	if path := firstDifferenceAt("status", map[string]any{"n": int64(2), "l": []any{map[string]any{"n": 1.0}}}, map[string]any{"n": 2.0, "l": []any{map[string]any{"n": int64(1)}}}); path != "" {
+		t.Errorf("equal numbers differ in %q", path)
 	}
-	if path := differs("status", nil, map[string]any{"n": 1}); path != "status" {
-		t.Errorf("a status that is not there differs in %q", path)
+	if path := firstDifferenceAt("status", nil, map[string]any{"n": 1}); path != "status" {
+		t.Errorf("a missing status differs in %q, want status", path)
 	}
 }
 
@@ -146,43 +147,43 @@ func TestCompare(t *testing.T) {
 	}
 	c := compare(kindsForTest(t)[0], set("same u1 x", "changed u2 x", "other u3 x", "new u4 x"), set("same u1 x", "changed u2 z", "other u9 x", "gone u5 x"))
 	var refuse refusals
-	c.differences(&refuse)
+	c.refuseDifferences(&refuse)
 	want := refusals{
-		"BareMetalHost ns/new is not in our store",
+		"BareMetalHost ns/new is not in the store",
 		"BareMetalHost ns/changed differs in spec.bmc.address",
-		"BareMetalHost ns/other has another UID in our store",
-		"BareMetalHost ns/gone is in our store and not in the CRDs",
+		"BareMetalHost ns/other has another UID in the store",
+		"BareMetalHost ns/gone is in the store but not in the CRDs",
 	}
 	if diff := cmp.Diff(want, refuse); diff != "" {
 		t.Error(diff)
 	}
 	if c.equal != 1 || len(c.toWrite()) != 3 {
-		t.Errorf("%d are equal, %d are to be written", c.equal, len(c.toWrite()))
+		t.Errorf("got %d equal and %d to write, want 1 and 3", c.equal, len(c.toWrite()))
 	}
 }
 
-func TestWhatACRDDrops(t *testing.T) {
+func TestFieldsDroppedByCRD(t *testing.T) {
 	obj, err := host(t, `{metadata: {namespace: ns, name: a, ownerReferences: [{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: b, uid: old}]}, spec: {online: true, bmc: {address: x, credentialsName: s}, description: d}, status: {ironic: {nodeUUID: node-1, provisionState: active}}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &writer{obj: obj, uids: UIDs{"old": "new"}, version: aside}
+	w := &writer{obj: obj, uids: UIDs{"old": "new"}, version: migrationVersion}
 	wanted := w.wanted()
 	if owners := wanted.GetOwnerReferences(); owners[0].UID != "new" || wanted.GetAPIVersion() != "metal3.io/migration" {
 		t.Errorf("%s is owned by %+v", wanted.GetAPIVersion(), owners)
 	}
 	if never, err := host(t, `{metadata: {namespace: ns, name: b}, spec: {online: true, bmc: {address: x, credentialsName: s}}}`); err != nil {
 		t.Fatal(err)
-	} else if _, has := (&writer{obj: never, version: ours}).wanted().Object["status"]; has {
-		t.Error("a status that nobody has written yet is written")
+	} else if _, has := (&writer{obj: never, version: storedVersion}).wanted().Object["status"]; has {
+		t.Error("a status that was never set would be written")
 	}
 	is := wanted.DeepCopy()
 	unstructured.RemoveNestedField(is.Object, "status", "ironic")
-	if lost := w.lost(is); lost != nil {
-		t.Errorf("the operator's CRD has no status.ironic, which is no loss: %v", lost)
+	if lost := w.droppedPaths(is); lost != nil {
+		t.Errorf("status.ironic, which the operator's CRD does not have, counts as dropped: %v", lost)
 	}
 	unstructured.RemoveNestedField(is.Object, "spec", "description")
-	if diff := cmp.Diff([]string{"spec.description"}, w.lost(is)); diff != "" {
+	if diff := cmp.Diff([]string{"spec.description"}, w.droppedPaths(is)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -190,7 +191,7 @@ func TestWhatACRDDrops(t *testing.T) {
 func TestRefusalsNameTheFirst(t *testing.T) {
 	var refuse refusals
 	if refuse.err("x") != nil {
-		t.Error("nothing to refuse is an error")
+		t.Error("without reasons to refuse, there is an error")
 	}
 	for range maxNamed + 2 {
 		refuse.add("%s", "something")

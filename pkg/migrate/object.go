@@ -17,18 +17,19 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// Object is an object of one of our kinds, from wherever.
+// Object is an object of one of the kinds of the group, from the CRDs or from the store.
 type Object struct {
 	Kind *Kind
 	Key  types.NamespacedName
 	UID  types.UID
-	// ResourceVersion is that of the server that it comes from.
+	// ResourceVersion is the resourceVersion on the server that the object comes from.
 	ResourceVersion string
-	// Unknown are the paths of fields that our types do not have, and so not typed.
+	// Unknown has the paths of fields that the types of metal3-apiserver do not have, and
+	// that typed therefore lacks.
 	Unknown []string
 
 	typed runtime.Object
-	// fields are typed in JSON's terms, without resourceVersion.
+	// fields is typed in its JSON form, without resourceVersion.
 	fields map[string]any
 }
 
@@ -51,8 +52,8 @@ func newObject(kind *Kind, typed runtime.Object) (*Object, error) {
 	return obj, nil
 }
 
-// fromCustomResource reads a custom resource as our server would store it. What our
-// types do not know is named in Unknown.
+// fromCustomResource decodes a custom resource as metal3-apiserver would store it. Fields
+// that its types do not have are listed in Unknown.
 func fromCustomResource(scheme *runtime.Scheme, kind *Kind, item *unstructured.Unstructured) (*Object, error) {
 	item.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
 	text, err := item.MarshalJSON()
@@ -62,7 +63,7 @@ func fromCustomResource(scheme *runtime.Scheme, kind *Kind, item *unstructured.U
 	typed := kind.store.NewFunc()
 	unknown, err := kjson.UnmarshalStrict(text, typed)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s/%s cannot be read as our type: %w", kind.Kind, item.GetNamespace(), item.GetName(), err)
+		return nil, fmt.Errorf("%s %s/%s cannot be read: %w", kind.Kind, item.GetNamespace(), item.GetName(), err)
 	}
 	scheme.Default(typed)
 	obj, err := newObject(kind, typed)
@@ -80,8 +81,8 @@ func fromCustomResource(scheme *runtime.Scheme, kind *Kind, item *unstructured.U
 	return obj, nil
 }
 
-// wish is the object without what servers write into it by themselves.
-func (o *Object) wish() *Object {
+// withoutServerFields returns the object without the fields that servers set by themselves.
+func (o *Object) withoutServerFields() *Object {
 	wish := &Object{Kind: o.Kind, Key: o.Key, UID: o.UID, fields: runtime.DeepCopyJSON(o.fields)}
 	if o.Kind.HasStatus {
 		delete(wish.fields, "status")
@@ -92,15 +93,15 @@ func (o *Object) wish() *Object {
 	return wish
 }
 
-// difference is the path of the first field in which two objects differ, and empty
-// when there is none.
-func difference(a, b *Object) string { return differs("", a.fields, b.fields) }
+// firstDifference returns the path of the first field in which two objects differ, or an
+// empty string if they are the same.
+func firstDifference(a, b *Object) string { return firstDifferenceAt("", a.fields, b.fields) }
 
-func differs(path string, a, b any) string {
+func firstDifferenceAt(path string, a, b any) string {
 	x, isMap := a.(map[string]any)
 	y, areMaps := b.(map[string]any)
 	if !isMap || !areMaps {
-		if reflect.DeepEqual(numbers(a), numbers(b)) {
+		if reflect.DeepEqual(withFloats(a), withFloats(b)) {
 			return ""
 		}
 		return strings.TrimPrefix(path, ".")
@@ -112,35 +113,36 @@ func differs(path string, a, b any) string {
 		}
 	}
 	for _, key := range keys {
-		if found := differs(path+"."+key, x[key], y[key]); found != "" {
+		if found := firstDifferenceAt(path+"."+key, x[key], y[key]); found != "" {
 			return found
 		}
 	}
 	return ""
 }
 
-// numbers gives all numbers one type: 2 and 2.0 are read from JSON as different ones.
-func numbers(value any) any {
+// withFloats converts all integers in value to floating-point numbers, because 2 and 2.0
+// are decoded from JSON as different types.
+func withFloats(value any) any {
 	switch v := value.(type) {
 	case int64:
 		return float64(v)
 	case []any:
 		all := make([]any, len(v))
 		for i := range v {
-			all[i] = numbers(v[i])
+			all[i] = withFloats(v[i])
 		}
 		return all
-	case map[string]any: // within a list
+	case map[string]any: // an item of a list
 		all := make(map[string]any, len(v))
 		for key := range v {
-			all[key] = numbers(v[key])
+			all[key] = withFloats(v[key])
 		}
 		return all
 	}
 	return value
 }
 
-// sortedObjects are in the order of their names.
+// sortedObjects returns objects in the order of their namespaces and names.
 func sortedObjects(objects Objects) []*Object {
 	return slices.SortedFunc(maps.Values(objects), func(a, b *Object) int {
 		return strings.Compare(a.Key.String(), b.Key.String())

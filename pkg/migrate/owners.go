@@ -17,23 +17,23 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ownersAnnotation keeps owner references while they are taken off. Two owners that
-// could be named, one by each of its UIDs, would not do: the garbage collector takes
-// the one off that it does not find.
+// ownersAnnotation stores owner references while they are removed from an object. It would
+// not work to refer to an owner twice, by its old and its new UID, because the garbage
+// collector removes the reference that it cannot resolve.
 const ownersAnnotation = "metal3-apiserver.metal3.io/owners-to-restore"
 
-// dependents are all objects of other groups that may be owned by ours, but for those
-// that we may not list, which forbidden are. Their contents, such as those of Secrets,
-// are not read.
-func (c *Cluster) dependents(ctx context.Context, report *Report, visit func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error) (forbidden []string, err error) {
+// forEachDependent visits the metadata of all objects of other groups that objects of this
+// group may own. It returns the names of resources that it has no permission to list.
+// Contents, such as those of Secrets, are not read.
+func (c *Cluster) forEachDependent(ctx context.Context, report *Report, visit func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error) (forbidden []string, err error) {
 	lists, err := c.kube.Discovery().ServerPreferredResources()
 	if failed := new(discovery.ErrGroupDiscoveryFailed); errors.As(err, &failed) {
-		delete(failed.Groups, v1alpha1.SchemeGroupVersion) // which has just changed hands, and is not looked through here
+		delete(failed.Groups, v1alpha1.SchemeGroupVersion) // it is just changing hands, and is not needed here
 		if len(failed.Groups) > 0 {
-			report.Warn("not all resources of the cluster can be looked through for what hosts own: %v", failed)
+			report.Warn("not all resources of the cluster can be searched for objects that hosts own: %v", failed)
 		}
 	} else if err != nil {
-		return nil, fmt.Errorf("which resources the cluster has: %w", err)
+		return nil, fmt.Errorf("discovering the resources of the cluster: %w", err)
 	}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -44,7 +44,7 @@ func (c *Cluster) dependents(ctx context.Context, report *Report, visit func(sch
 			if !resource.Namespaced || resource.Name == "events" || !slices.Contains(resource.Verbs, "list") || !slices.Contains(resource.Verbs, "patch") {
 				continue
 			}
-			if err := c.eachMetadata(ctx, gv.WithResource(resource.Name), visit); apierrors.IsForbidden(err) {
+			if err := c.forEachMetadata(ctx, gv.WithResource(resource.Name), visit); apierrors.IsForbidden(err) {
 				forbidden = append(forbidden, resource.Name)
 			} else if err != nil {
 				return nil, err
@@ -54,7 +54,7 @@ func (c *Cluster) dependents(ctx context.Context, report *Report, visit func(sch
 	return forbidden, nil
 }
 
-func (c *Cluster) eachMetadata(ctx context.Context, gvr schema.GroupVersionResource, visit func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error) error {
+func (c *Cluster) forEachMetadata(ctx context.Context, gvr schema.GroupVersionResource, visit func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error) error {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := c.metadata.Resource(gvr).List(ctx, options)
@@ -72,14 +72,14 @@ func (c *Cluster) eachMetadata(ctx context.Context, gvr schema.GroupVersionResou
 	}
 }
 
-// detachOwned takes the owner references off that would dangle once the CRDs have the
-// group: those to objects that have another UID there.
-func (e *Export) detachOwned(ctx context.Context, uids UIDs) error {
+// detachDependents removes the owner references that would be dangling once the CRDs serve
+// the group, because the owner has another UID there. It keeps them in ownersAnnotation.
+func (e *Export) detachDependents(ctx context.Context, uids UIDs) error {
 	if !uids.changed() {
 		return nil
 	}
 	n := 0
-	forbidden, err := e.Cluster.dependents(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
+	forbidden, err := e.Cluster.forEachDependent(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
 		dangling := func(owner metav1.OwnerReference) bool {
 			uid, known := uids[owner.UID]
 			return known && uid != owner.UID
@@ -109,16 +109,17 @@ func (e *Export) detachOwned(ctx context.Context, uids UIDs) error {
 		return err
 	}
 	if len(forbidden) > 0 {
-		e.Report.Done("not looked through for what hosts own, as we may not: %s", strings.Join(forbidden, ", "))
+		e.Report.Done("not searched for objects that hosts own, for lack of permission: %s", strings.Join(forbidden, ", "))
 	}
-	e.Report.Done("%d objects whose owners get another UID are without owner for now (annotation %s)", n, ownersAnnotation)
+	e.Report.Done("objects without an owner for now, because their owners get new UIDs: %d (annotation %s)", n, ownersAnnotation)
 	return nil
 }
 
-// attachOwned gives what detachOwned has detached to the owners as they are now.
-func (e *Export) attachOwned(ctx context.Context, uids UIDs) error {
+// reattachDependents restores the owner references that detachDependents removed, with the
+// UIDs that the owners have now.
+func (e *Export) reattachDependents(ctx context.Context, uids UIDs) error {
 	n := 0
-	_, err := e.Cluster.dependents(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
+	_, err := e.Cluster.forEachDependent(ctx, e.Report, func(gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata) error {
 		text, has := obj.Annotations[ownersAnnotation]
 		if !has {
 			return nil
@@ -131,7 +132,7 @@ func (e *Export) attachOwned(ctx context.Context, uids UIDs) error {
 		for _, owner := range taken {
 			uid, known := uids[owner.UID]
 			if !known {
-				e.Report.Warn("%s %s/%s: its owner %s %s is gone, and not put back", gvr.Resource, obj.Namespace, obj.Name, owner.Kind, owner.Name)
+				e.Report.Warn("%s %s/%s: its owner %s %s no longer exists, so the owner reference is not restored", gvr.Resource, obj.Namespace, obj.Name, owner.Kind, owner.Name)
 				continue
 			}
 			owner.UID = uid
@@ -143,14 +144,15 @@ func (e *Export) attachOwned(ctx context.Context, uids UIDs) error {
 		return e.Cluster.setOwners(ctx, gvr, obj, owners, "")
 	})
 	if err == nil && n > 0 {
-		e.Report.Done("%d objects have their owners again", n)
+		e.Report.Done("objects that have their owners again: %d", n)
 	}
 	return err
 }
 
-// setOwners patches owners and annotation, unless somebody has written meanwhile.
+// setOwners patches the owner references and ownersAnnotation of an object, unless somebody
+// has written the object in the meantime. An empty annotation is removed.
 func (c *Cluster) setOwners(ctx context.Context, gvr schema.GroupVersionResource, obj *metav1.PartialObjectMetadata, owners []metav1.OwnerReference, annotation string) error {
-	var kept any // null removes
+	var kept any // null removes the annotation
 	if annotation != "" {
 		kept = annotation
 	}

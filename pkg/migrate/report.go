@@ -8,44 +8,45 @@ import (
 	"sync"
 )
 
-// Report is what a person reads while a migration goes on.
+// Report prints the progress of a migration for the user.
 type Report struct {
 	mu    sync.Mutex
 	w     io.Writer
 	steps int
 }
 
-// NewReport writes to w.
+// NewReport returns a Report that writes to w.
 func NewReport(w io.Writer) *Report { return &Report{w: w} }
 
-// Step begins another step.
+// Step prints the title of the next step.
 func (r *Report) Step(format string, args ...any) {
 	r.steps++
 	r.print(fmt.Sprintf("%d. ", r.steps), format, args)
 }
 
-// Done tells what was found in order, or done.
+// Done prints what was done, or was found to be in order.
 func (r *Report) Done(format string, args ...any) { r.print("   ", format, args) }
 
-// Warn tells what somebody has to look at, and what does not hold up anything.
+// Warn prints a problem that the user should look at, but that does not stop the migration.
 func (r *Report) Warn(format string, args ...any) { r.print("   warning: ", format, args) }
 
 func (r *Report) print(prefix, format string, args []any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Where the terminal went away, the migration is still to be finished.
+	// The migration continues even if its output can no longer be written.
 	_, _ = fmt.Fprintln(r.w, prefix+fmt.Sprintf(format, args...))
 }
 
-// refusals are the reasons not to go on. All are told at once.
+// refusals are the reasons to refuse to continue. They are collected, so that the user
+// learns of all of them at once.
 type refusals []string
 
 func (r *refusals) add(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
 
-// maxNamed is how many objects are named one by one.
+// maxNamed is how many reasons an error lists.
 const maxNamed = 20
 
-// err names the first of many.
+// err returns an error that lists the reasons, or nil if there are none.
 func (r refusals) err(what string) error {
 	if len(r) == 0 {
 		return nil

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// Store is what our server keeps in etcd, past the API: a POST would give an object
-// another UID, and take its status away.
+// Store gives access to the objects that metal3-apiserver keeps in etcd. It bypasses the
+// API, where a POST would give an object a new UID and remove its status.
 type Store struct {
 	scheme  *runtime.Scheme
 	kinds   map[string]*Kind
 	onClose func()
 }
 
-// NewStore returns the storage of all kinds. options must not put a watch cache
-// before etcd, which would be behind our own writes.
+// NewStore returns the store of all kinds. The options must not put a watch cache in front
+// of etcd, because reads could then miss this Store's own writes.
 func NewStore(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*Store, error) {
 	kinds, err := kindsOf(scheme, options)
 	if err != nil {
@@ -35,10 +35,10 @@ func NewStore(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*Store
 	return s, nil
 }
 
-// OnClose says what comes after Close, such as the end of an etcd.
+// OnClose sets a function that Close calls at its end, for example to stop an etcd.
 func (s *Store) OnClose(then func()) { s.onClose = then }
 
-// Close ends the connection.
+// Close ends the connection to etcd.
 func (s *Store) Close() {
 	for _, kind := range s.kinds {
 		kind.store.Destroy()
@@ -46,14 +46,14 @@ func (s *Store) Close() {
 	s.onClose()
 }
 
-// Objects are those of one kind.
+// Objects are the objects of one kind.
 type Objects map[types.NamespacedName]*Object
 
 // List returns all objects of a kind.
 func (s *Store) List(ctx context.Context, kind *Kind) (Objects, error) {
 	list, err := s.kinds[kind.Resource].store.List(ctx, &metainternalversion.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reading the %s of our store: %w", kind.Resource, err)
+		return nil, fmt.Errorf("reading %s from the store: %w", kind.Resource, err)
 	}
 	objects := Objects{}
 	err = meta.EachListItem(list, func(item runtime.Object) error {
@@ -67,7 +67,7 @@ func (s *Store) List(ctx context.Context, kind *Kind) (Objects, error) {
 	return objects, err
 }
 
-// Put writes an object as it is, over what is stored under its name.
+// Put stores an object as it is. It overwrites any object with the same name.
 func (s *Store) Put(ctx context.Context, obj *Object) error {
 	store := s.kinds[obj.Kind.Resource].store
 	key, err := store.KeyFunc(genericapirequest.WithNamespace(ctx, obj.Key.Namespace), obj.Key.Name)
@@ -79,17 +79,17 @@ func (s *Store) Put(ctx context.Context, obj *Object) error {
 	if err != nil {
 		return err
 	}
-	accessor.SetResourceVersion("") // another etcd's
+	accessor.SetResourceVersion("") // it belongs to another etcd
 	err = store.Storage.GuaranteedUpdate(ctx, key, store.NewFunc(), true, nil, func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		return wanted, nil, nil
 	}, false, nil)
 	if err != nil {
-		return fmt.Errorf("writing %s to our store: %w", obj, err)
+		return fmt.Errorf("writing %s to the store: %w", obj, err)
 	}
 	return nil
 }
 
-// Remove takes an object out, whatever its finalizers.
+// Remove deletes an object regardless of its finalizers.
 func (s *Store) Remove(ctx context.Context, obj *Object) error {
 	store := s.kinds[obj.Kind.Resource].store
 	key, err := store.KeyFunc(genericapirequest.WithNamespace(ctx, obj.Key.Namespace), obj.Key.Name)
@@ -99,18 +99,18 @@ func (s *Store) Remove(ctx context.Context, obj *Object) error {
 	uid := obj.UID
 	err = store.Storage.Delete(ctx, key, store.NewFunc(), &storage.Preconditions{UID: &uid}, func(context.Context, runtime.Object) error { return nil }, false, nil, storage.DeleteOptions{})
 	if err != nil && !storage.IsNotFound(err) {
-		return fmt.Errorf("removing %s from our store: %w", obj, err)
+		return fmt.Errorf("removing %s from the store: %w", obj, err)
 	}
 	return nil
 }
 
-// Refusals tells what our API would not accept in an object: it was written before
-// the rule was made.
-func (s *Store) Refusals(ctx context.Context, obj *Object) []string {
-	var refusals []string
+// ValidationErrors returns the reasons for which the API would not accept an object. An
+// object can be older than a validation rule.
+func (s *Store) ValidationErrors(ctx context.Context, obj *Object) []string {
+	var found []string
 	ctx = genericapirequest.WithNamespace(ctx, obj.Key.Namespace)
 	for _, err := range s.kinds[obj.Kind.Resource].store.CreateStrategy.Validate(ctx, obj.typed.DeepCopyObject()) {
-		refusals = append(refusals, err.Error())
+		found = append(found, err.Error())
 	}
-	return refusals
+	return found
 }

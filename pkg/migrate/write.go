@@ -19,15 +19,16 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
+// outcome is what apply did. Greater values include lesser ones.
 type outcome int
 
 const (
-	didNothing outcome = iota
-	didUpdate
-	didCreate
+	outcomeUnchanged outcome = iota
+	outcomeUpdated
+	outcomeCreated
 )
 
-// writer brings one custom resource to what our store has.
+// writer makes one custom resource the same as the object in the store.
 type writer struct {
 	client  dynamic.ResourceInterface
 	obj     *Object
@@ -35,50 +36,51 @@ type writer struct {
 	version string
 }
 
-// bring creates the custom resource or updates it, where it is not so already: all
-// that a client can write. is is what it became.
-func (w *writer) bring(ctx context.Context, is *unstructured.Unstructured) (_ *unstructured.Unstructured, did outcome, err error) {
+// apply creates the custom resource, or updates it where it differs, including everything
+// that a client can write. is is the existing custom resource, or nil. apply returns the
+// resulting one.
+func (w *writer) apply(ctx context.Context, is *unstructured.Unstructured) (_ *unstructured.Unstructured, did outcome, err error) {
 	wanted := w.wanted()
 	if is == nil {
 		created := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(wanted.Object)}
 		if is, err = w.client.Create(ctx, created, metav1.CreateOptions{FieldManager: fieldManager}); err != nil {
 			return nil, 0, err
 		}
-		did = didCreate
-	} else if next := withMain(is, wanted, w.obj.Kind.HasStatus); differs("", is.Object, next.Object) != "" {
+		did = outcomeCreated
+	} else if next := withWritableFields(is, wanted, w.obj.Kind.HasStatus); firstDifferenceAt("", is.Object, next.Object) != "" {
 		if is, err = w.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
 			return nil, 0, err
 		}
-		did = didUpdate
+		did = outcomeUpdated
 	}
 	if status, has := wanted.Object["status"]; has && w.obj.Kind.HasStatus {
 		next := is.DeepCopy()
-		next.Object["status"] = pruned(status, is.Object["status"])
-		if differs("status", is.Object["status"], next.Object["status"]) != "" {
+		next.Object["status"] = withoutFieldsUnknownToCRD(status, is.Object["status"])
+		if firstDifferenceAt("status", is.Object["status"], next.Object["status"]) != "" {
 			next.Object["status"] = status
 			if is, err = w.client.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
 				return nil, 0, fmt.Errorf("status: %w", err)
 			}
-			did = max(did, didUpdate)
+			did = max(did, outcomeUpdated)
 		}
 	}
 	if wanted.GetDeletionTimestamp() != nil && is.GetDeletionTimestamp() == nil {
-		// Its finalizers hold it until the operator has done its part.
+		// Its finalizers keep it until the operator has done its part.
 		if err := w.client.Delete(ctx, is.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(is.GetUID())}}); err != nil {
 			return nil, 0, ignoreNotFound(err)
 		}
-		did = max(did, didUpdate)
+		did = max(did, outcomeUpdated)
 	}
 	return is, did, nil
 }
 
-// wanted is the object with the UIDs that its owners have in the CRDs.
+// wanted returns the object with the UIDs that its owners have in the CRDs.
 func (w *writer) wanted() *unstructured.Unstructured {
 	wanted := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(w.obj.fields)}
 	wanted.SetAPIVersion(v1alpha1.GroupName + "/" + w.version)
 	if status := reflect.ValueOf(w.obj.typed).Elem().FieldByName("Status"); w.obj.Kind.HasStatus && status.IsZero() {
-		// Never written. Go has no other way to say so than a status of which the CRD
-		// would miss the required fields.
+		// The status was never written. A zero value in Go would be encoded as a status
+		// that lacks fields that the CRD requires.
 		delete(wanted.Object, "status")
 	}
 	owners := wanted.GetOwnerReferences()
@@ -93,13 +95,14 @@ func (w *writer) wanted() *unstructured.Unstructured {
 	return wanted
 }
 
-// clientsMetadata is what a client can write of the metadata.
-var clientsMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
+// writableMetadata lists the fields of the metadata that a client can write.
+var writableMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
 
-// withMain is a custom resource with what the main endpoint takes of wanted.
-func withMain(is, wanted *unstructured.Unstructured, hasStatus bool) *unstructured.Unstructured {
+// withWritableFields returns a copy of is with those fields of wanted that the main
+// endpoint accepts.
+func withWritableFields(is, wanted *unstructured.Unstructured, hasStatus bool) *unstructured.Unstructured {
 	next := is.DeepCopy()
-	for _, field := range clientsMetadata {
+	for _, field := range writableMetadata {
 		value, has, _ := unstructured.NestedFieldNoCopy(wanted.Object, "metadata", field)
 		if !has {
 			unstructured.RemoveNestedField(next.Object, "metadata", field)
@@ -116,22 +119,22 @@ func withMain(is, wanted *unstructured.Unstructured, hasStatus bool) *unstructur
 		if field == "metadata" || field == "status" && hasStatus {
 			continue
 		}
-		next.Object[field] = pruned(value, is.Object[field])
+		next.Object[field] = withoutFieldsUnknownToCRD(value, is.Object[field])
 	}
 	return next
 }
 
-// pruned is value without what a CRD's schema does not have, as far as that can be
-// told: an ignored update would otherwise be made again and again. That is
-// status.ironic, which the operator does not know.
-func pruned(value, is any) any {
+// withoutFieldsUnknownToCRD returns value without the fields that the CRD's schema is known
+// to lack, unless the custom resource has them. Otherwise, the CRD would drop them, and the
+// update would be made again and again.
+func withoutFieldsUnknownToCRD(value, is any) any {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		return value
 	}
 	stored, _ := is.(map[string]any)
 	fields = maps.Clone(fields)
-	for _, name := range oursAlone {
+	for _, name := range statusFieldsUnknownToCRD {
 		if _, has := stored[name]; !has {
 			delete(fields, name)
 		}
@@ -139,24 +142,25 @@ func pruned(value, is any) any {
 	return fields
 }
 
-// oursAlone are the fields of a status that only our server knows.
-var oursAlone = []string{"ironic"}
+// statusFieldsUnknownToCRD are the fields of a status that only metal3-apiserver knows.
+var statusFieldsUnknownToCRD = []string{"ironic"}
 
-// lost are the paths that the CRD has dropped of what was written.
-func (w *writer) lost(is *unstructured.Unstructured) []string {
+// droppedPaths returns the paths of fields that the CRD dropped when is was written.
+func (w *writer) droppedPaths(is *unstructured.Unstructured) []string {
 	var paths []string
 	wanted := w.wanted().Object
 	for _, field := range slices.Sorted(maps.Keys(wanted)) {
 		if field != "metadata" && field != "apiVersion" && field != "kind" {
-			missing(field, pruned(wanted[field], nil), is.Object[field], &paths)
+			collectDropped(field, withoutFieldsUnknownToCRD(wanted[field], nil), is.Object[field], &paths)
 		}
 	}
 	return paths
 }
 
-// missing finds what value has and stored has not. Empty values count for nothing:
-// a schema's defaults and Go's zero values come and go.
-func missing(path string, value, stored any, paths *[]string) {
+// collectDropped adds the paths of fields that value has and stored lacks. Empty objects and
+// nulls do not count, because defaults in the schema and zero values in Go add and remove
+// them.
+func collectDropped(path string, value, stored any, paths *[]string) {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		if stored == nil && value != nil {
@@ -166,21 +170,23 @@ func missing(path string, value, stored any, paths *[]string) {
 	}
 	is, _ := stored.(map[string]any)
 	for _, name := range slices.SortedFunc(maps.Keys(fields), cmp.Compare[string]) {
-		missing(path+"."+name, fields[name], is[name], paths)
+		collectDropped(path+"."+name, fields[name], is[name], paths)
 	}
 }
 
-// prune deletes custom resources that our store does not have, or names them.
-func (e *Export) prune(ctx context.Context, kind *Kind, version string, extra map[types.NamespacedName]*unstructured.Unstructured) (left []string, err error) {
+// prune deletes the custom resources that are no longer in the store, or, without
+// e.Prune, returns their names.
+func (e *Export) prune(ctx context.Context, kind *Kind, version string, extra map[types.NamespacedName]*unstructured.Unstructured) (remaining []string, err error) {
 	for _, key := range slices.SortedFunc(maps.Keys(extra), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) }) {
 		item := extra[key]
 		if !e.Prune {
-			left = append(left, fmt.Sprintf("%s %s", kind.Kind, key))
+			remaining = append(remaining, fmt.Sprintf("%s %s", kind.Kind, key))
 			continue
 		}
 		client := e.Cluster.dynamic.Resource(kind.resource(version)).Namespace(key.Namespace)
 		uid := item.GetUID()
-		// What the finalizers stand for was done when it was deleted from our store.
+		// The work that the finalizers stand for was done when the object was deleted from
+		// metal3-apiserver.
 		if len(item.GetFinalizers()) > 0 {
 			item.SetFinalizers(nil)
 			if _, err := client.Update(ctx, item, metav1.UpdateOptions{FieldManager: fieldManager}); ignoreNotFound(err) != nil {
@@ -191,19 +197,20 @@ func (e *Export) prune(ctx context.Context, kind *Kind, version string, extra ma
 		if ignoreNotFound(err) != nil {
 			return nil, fmt.Errorf("%s %s: %w", kind.Kind, key, err)
 		}
-		e.Report.Done("%s %s is deleted, as it was from metal3-apiserver", kind.Kind, key)
+		e.Report.Done("%s %s is deleted, because it was deleted from metal3-apiserver", kind.Kind, key)
 	}
-	return left, nil
+	return remaining, nil
 }
 
-// counter counts from several goroutines.
+// counter can be used by several goroutines.
 type counter struct {
 	mu sync.Mutex
 	n  int
 }
 
-func (c *counter) add(yes bool) {
-	if yes {
+// add counts if condition is true.
+func (c *counter) add(condition bool) {
+	if condition {
 		c.mu.Lock()
 		c.n++
 		c.mu.Unlock()

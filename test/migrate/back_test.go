@@ -98,7 +98,7 @@ func TestThereAndBack(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "do not start the operator yet") || !strings.Contains(err.Error(), "BareMetalHost "+ns+"/"+deleted) {
 		t.Errorf("export with hosts that were deleted: %v", err)
 	}
-	expectText(t, out, "updated, 1 created", "1 objects whose owners get another UID are without owner for now", "1 objects have their owners again")
+	expectText(t, out, "updated, 1 created", "objects without an owner for now, because their owners get new UIDs: 1", "objects that have their owners again: 1")
 	expectText(t, server.run(t, "export", "--prune"), "BareMetalHost "+ns+"/"+deleted+" is deleted", "start it")
 
 	back := uidsIn(t, ns)

@@ -128,9 +128,9 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 	if _, err := hosts.Patch(ctx, fleet[1].name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	server.refused(t, fleet[1].name+" is stored, and the CRDs do not have it", "import", "--drop-unknown-fields")
-	server.refused(t, "is in our store and not in the CRDs", "import", "--switch", "--drop-unknown-fields")
-	expectText(t, server.run(t, "import", "--drop-unknown-fields", "--replace"), fleet[1].name+" is removed from our store")
+	server.refused(t, fleet[1].name+" is stored, but is not in the CRDs", "import", "--drop-unknown-fields")
+	server.refused(t, "is in the store but not in the CRDs", "import", "--switch", "--drop-unknown-fields")
+	expectText(t, server.run(t, "import", "--drop-unknown-fields", "--replace"), fleet[1].name+" is removed from the store")
 
 	// An APIService that is neither.
 	patchAPIService(t, `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null}},"spec":{"service":{"namespace":"elsewhere","name":"other","port":443}}}`)
@@ -172,5 +172,5 @@ func TestRefusesWhileOurServerLeads(t *testing.T) {
 		}
 		return err
 	})
-	server.refused(t, "stop it, kubectl scale deployment -n metal3-system metal3-apiserver --replicas=0", "import")
+	server.refused(t, "stop it with kubectl scale deployment -n metal3-system metal3-apiserver --replicas=0", "import")
 }

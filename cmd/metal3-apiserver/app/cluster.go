@@ -24,9 +24,9 @@ const (
 	clusterProbeTimeout  = 5 * time.Second
 )
 
-// waitForCluster waits until the cluster can tell whom it trusts to authenticate
-// its users. The generic server would end at once where that cannot be read, and
-// a server of hosts must start before the cluster that it helps to start.
+// waitForCluster waits until the ConfigMap that says whom the cluster trusts to authenticate its
+// users can be read. The generic server would exit at once if it cannot be read, but this server
+// must be able to start before the cluster, which may depend on the hosts that it manages.
 func waitForCluster(ctx context.Context, o *Options) error {
 	if o.Recommended.CoreAPI == nil || o.Recommended.Authentication == nil || o.Recommended.Authentication.SkipInClusterLookup {
 		return nil
@@ -39,28 +39,30 @@ func waitForCluster(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	said := false
+	logged := false
 	return wait.PollUntilContextCancel(ctx, clusterProbeInterval, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, clusterProbeTimeout)
 		defer cancel()
 		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
-		if err != nil && !said {
+		if err != nil && !logged {
 			klog.ErrorS(err, "Waiting for the cluster: ConfigMap kube-system/extension-apiserver-authentication cannot be read. "+
-				"Is the kube-apiserver up, and does the Role extension-apiserver-authentication-reader apply to us?")
-			said = true
+				"Check that kube-apiserver is running, and that the Role extension-apiserver-authentication-reader is bound to this server")
+			logged = true
 		}
-		if err == nil && said {
+		if err == nil && logged {
 			klog.InfoS("The cluster answers")
 		}
 		return err == nil, nil
 	})
 }
 
+// clusterConfig returns how to connect to the cluster: as the kubeconfig file says, or, without
+// one, as a pod of the cluster.
 func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, fmt.Errorf("not in a cluster (%w): give --kubeconfig, --authentication-kubeconfig and --authorization-kubeconfig", err)
+			return nil, fmt.Errorf("not running in a cluster (%w): set --kubeconfig, --authentication-kubeconfig and --authorization-kubeconfig", err)
 		}
 		return config, nil
 	}
@@ -71,14 +73,15 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// startLeading runs lead in the background until ctx ends: on one replica of all
-// at a time, by a Lease, or, without leader election, on this one. Wait for the
-// result after ctx has ended: the Lease is given back, so that another replica
-// goes on at once.
+// startLeading runs lead in the background until ctx ends. With leader election, it runs on one
+// replica at a time; without, it always runs on this one. After ctx has ended, the caller must
+// wait for the returned WaitGroup: by then, the Lease is released, so that another replica can
+// take over at once.
 func startLeading(ctx context.Context, config componentconfig.LeaderElectionConfiguration, client kubernetes.Interface, lead func(context.Context) error) *sync.WaitGroup {
 	leading := &sync.WaitGroup{}
 	leading.Go(func() {
-		// Leadership can be lost and won again: the cluster was out of reach for a while.
+		// The leadership can be lost and gained again, for example if the cluster was not
+		// reachable for a while.
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if !config.LeaderElect {
 				logFailure(lead(ctx))
@@ -90,6 +93,8 @@ func startLeading(ctx context.Context, config componentconfig.LeaderElectionConf
 	return leading
 }
 
+// leadOnce waits until this replica becomes the leader, and returns when it has stopped being
+// the leader.
 func leadOnce(ctx context.Context, config componentconfig.LeaderElectionConfiguration, client kubernetes.Interface, lead func(context.Context) error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -115,25 +120,26 @@ func leadOnce(ctx context.Context, config componentconfig.LeaderElectionConfigur
 					logFailure(lead(ctx))
 				})
 			},
-			OnStoppedLeading: func() { klog.InfoS("This replica does not lead", "identity", identity) },
+			OnStoppedLeading: func() { klog.InfoS("This replica no longer leads", "identity", identity) },
 		},
 	})
 	if err != nil {
-		klog.ErrorS(err, "Leader election cannot start")
+		klog.ErrorS(err, "Leader election could not be started")
 		return
 	}
 	elector.Run(ctx)
 	tenure.end()
 }
 
-// tenure is a time as leader. The elector starts the leader's work in a goroutine
-// of its own and does not wait for it.
+// tenure is a period as the leader. It makes it possible to wait for the leader's work, which
+// the elector starts in a separate goroutine without waiting for it.
 type tenure struct {
 	mu      sync.Mutex
 	ended   bool
 	serving sync.WaitGroup
 }
 
+// serve runs work, unless the period has ended.
 func (t *tenure) serve(work func()) {
 	t.mu.Lock()
 	if t.ended {
@@ -146,7 +152,7 @@ func (t *tenure) serve(work func()) {
 	work()
 }
 
-// end returns when the work has ended, and lets none begin.
+// end ends the period, so that no work can begin, and waits for work that has begun.
 func (t *tenure) end() {
 	t.mu.Lock()
 	t.ended = true
@@ -156,6 +162,6 @@ func (t *tenure) end() {
 
 func logFailure(err error) {
 	if err != nil {
-		klog.ErrorS(err, "Driving Ironic ended")
+		klog.ErrorS(err, "The leader's work ended with an error")
 	}
 }

@@ -14,13 +14,12 @@ import (
 	"k8s.io/component-base/cli"
 )
 
-const asCommand = "METAL3_APISERVER_TEST_COMMAND"
+const runAsCommand = "METAL3_APISERVER_TEST_COMMAND"
 
-// TestMain makes this binary the command itself where a test starts it as such: a
-// process can have one such command only, and what counts are its output and its
-// exit code.
+// TestMain runs the command itself if a test has started this binary for that purpose. A process
+// can run only one such command, and the tests check its output and its exit code.
 func TestMain(m *testing.M) {
-	if os.Getenv(asCommand) == "" {
+	if os.Getenv(runAsCommand) == "" {
 		os.Exit(m.Run())
 	}
 	if err := cli.RunNoErrOutput(NewCommand(context.Background())); err != nil {
@@ -29,11 +28,11 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// command runs the command, which must end by itself.
+// command runs the command, which must terminate by itself.
 func command(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asCommand+"=yes", "IRONIC_ENDPOINT=")
+	cmd.Env = append(os.Environ(), runAsCommand+"=yes", "IRONIC_ENDPOINT=")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -51,17 +50,17 @@ func TestHelp(t *testing.T) {
 	}
 	for _, group := range []string{"Ironic", "Storage", "Secure serving", "Authentication", "Authorization", "Auditing", "Admission", "Leader election", "Generic server", "Logs", "Global"} {
 		if !strings.Contains(help, "\n"+group+" flags:\n") {
-			t.Errorf("there is no group %q", group)
+			t.Errorf("the group %q is missing", group)
 		}
 	}
 	for _, flag := range []string{"--ironic-endpoint", "--data-dir", "--etcd-servers", "--secure-port", "--leader-elect", "--version"} {
 		if !strings.Contains(help, flag+" ") {
-			t.Errorf("nothing about %s", flag)
+			t.Errorf("the flag %s is missing", flag)
 		}
 	}
-	// In the groups, users meet our own flags first.
+	// The flags that are specific to this server come first.
 	if i, j := strings.Index(help, "Ironic flags:"), strings.Index(help, "Secure serving flags:"); i > j {
-		t.Error("Ironic's flags come late")
+		t.Error("the flags about Ironic are not the first ones")
 	}
 }
 
@@ -71,7 +70,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestBadCommandLine: what is wrong is said on standard error, in one line.
+// TestBadCommandLine checks that errors are printed on standard error as a single line.
 func TestBadCommandLine(t *testing.T) {
 	for _, test := range []struct {
 		args []string

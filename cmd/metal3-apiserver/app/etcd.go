@@ -18,21 +18,21 @@ import (
 
 const etcdStartTimeout = 30 * time.Second
 
-// maxSocketPath is the longest path that a unix socket can have on Linux.
+// maxSocketPath is the maximum length of the path of a unix socket on Linux, in bytes.
 const maxSocketPath = 107
 
-// embeddedEtcd is an etcd member inside this process, for a single replica. It
-// listens on a unix socket in its data directory, which nobody but this user can
-// enter, and syncs to disk.
+// embeddedEtcd is an etcd member inside this process, for a single replica. It syncs to disk, and
+// listens on a unix socket in its data directory, which only the current user can access.
 type embeddedEtcd struct {
 	etcd     *embed.Etcd
 	lock     *os.File
 	logLevel zap.AtomicLevel
-	// Endpoint is where its client API listens.
+	// Endpoint is the URL of its client API.
 	Endpoint string
 }
 
-// startEmbeddedEtcd starts etcd on dir and returns once it serves. It logs from level on.
+// startEmbeddedEtcd starts etcd with its data in dir, and returns when it serves requests. etcd
+// logs messages of the given level and above.
 func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ *embeddedEtcd, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	// etcd itself would wait for its lock for ever, and deaf to signals.
+	// etcd itself would wait for its own lock for ever and ignore signals.
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
@@ -63,9 +63,9 @@ func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ 
 	cfg.Name = "metal3-apiserver"
 	cfg.Dir = filepath.Join(dir, "etcd")
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
-	// A single member has no peers to listen for. (At the end etcd would remove the
-	// file of that socket, which has none, from the working directory; where that is
-	// read-only, it would hang.)
+	// A single member does not need to listen for peers. (When it shuts down, etcd would try to
+	// remove a file for the peer socket from the working directory, and would hang if that
+	// directory is read-only.)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, []url.URL{*peer}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	logLevel := zap.NewAtomicLevelAt(level)
@@ -89,17 +89,18 @@ func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ 
 	return nil, fmt.Errorf("embedded etcd on %s: %w", dir, err)
 }
 
-// Close stops etcd. Its clients must have stopped before.
+// Close stops etcd. Its clients must already have stopped.
 func (e *embeddedEtcd) Close() {
-	e.logLevel.SetLevel(zapcore.FatalLevel) // it calls the end of its listeners an error
+	e.logLevel.SetLevel(zapcore.FatalLevel) // etcd logs an error when its listeners are closed
 	e.etcd.Close()
-	_ = e.lock.Close() // and so unlocks it
+	_ = e.lock.Close() // this releases the lock
 }
 
-// Err tells of etcd failing while it runs.
+// Err returns a channel that receives an error if etcd fails while it is running.
 func (e *embeddedEtcd) Err() <-chan error { return e.etcd.Err() }
 
-// lockDir takes the data directory for this process, or says at once who has it.
+// lockDir locks the data directory for this process. If another process has locked it, lockDir
+// returns at once with an error that names that process.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -121,12 +122,12 @@ func lockDir(dir string) (*os.File, error) {
 		_, err = fmt.Fprint(file, os.Getpid())
 	}
 	if err != nil {
-		klog.ErrorS(err, "The process ID could not be noted in the lock", "file", path)
+		klog.ErrorS(err, "The process ID could not be written to the lock file", "file", path)
 	}
 	return file, nil
 }
 
-// socketURL is the URL of a unix socket in dir.
+// socketURL returns the URL of a unix socket in dir.
 func socketURL(dir, name string) (*url.URL, error) {
 	path := filepath.Join(dir, name)
 	if len(path) > maxSocketPath {

@@ -17,12 +17,12 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
-// etcdAnswerTimeout is how long an etcd may take to come within reach.
+// etcdAnswerTimeout is how long etcd may take to answer.
 const etcdAnswerTimeout = 5 * time.Second
 
-// reachEtcd returns why etcd does not answer, nil if it does. The client of
-// k8s.io/apiserver says after 20 seconds only that it was not ready; the reason is in
-// gRPC's log, once for each attempt to connect.
+// reachEtcd returns an error that says why etcd does not answer, or nil if it does. The client of
+// k8s.io/apiserver only says after 20 seconds that etcd was not ready, and the reason is in gRPC's
+// log, once for each attempt to connect.
 func reachEtcd(ctx context.Context, config storagebackend.Config) error {
 	servers := config.Transport.ServerList
 	fail := func(err error) error { return fmt.Errorf("etcd at %s: %w", strings.Join(servers, ", "), err) }
@@ -31,13 +31,15 @@ func reachEtcd(ctx context.Context, config storagebackend.Config) error {
 		return fail(err)
 	}
 	defer func() { _ = client.Close() }()
-	// Not by the methods of client, which try again until ctx ends, and say that it has.
+	// The methods of client are not used, because they retry until ctx ends and then only report
+	// that.
 	kv := etcdserverpb.NewKVClient(client.ActiveConnection())
 	key := []byte(path.Join("/", config.Prefix, "health"))
 	var refusal error
 	err = wait.PollUntilContextTimeout(ctx, time.Second, etcdAnswerTimeout, true, func(ctx context.Context) (bool, error) {
 		_, err := kv.Range(ctx, &etcdserverpb.RangeRequest{Key: key})
-		// After the time is over, the last refusal says more than this one.
+		// The error of an attempt that was cut off at the time limit is less informative than the
+		// last error before it.
 		if err != nil && (refusal == nil || ctx.Err() == nil) {
 			refusal = errors.New(status.Convert(err).Message())
 		}

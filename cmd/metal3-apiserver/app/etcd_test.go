@@ -35,7 +35,7 @@ func put(t *testing.T, etcd *embeddedEtcd, value string) {
 	}
 }
 
-func kept(t *testing.T, etcd *embeddedEtcd) string {
+func get(t *testing.T, etcd *embeddedEtcd) string {
 	t.Helper()
 	got, err := v3client.New(etcd.etcd.Server).Get(t.Context(), "/test")
 	if err != nil || len(got.Kvs) != 1 {
@@ -48,7 +48,7 @@ func TestEmbeddedEtcd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	etcd := startEtcd(t, dir)
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("others can enter %s: %v, %v", dir, info.Mode(), err)
+		t.Errorf("other users can access %s: %v, %v", dir, info.Mode(), err)
 	}
 	config := storagebackend.NewDefaultConfig("/registry", nil)
 	config.Transport.ServerList = []string{etcd.Endpoint}
@@ -57,12 +57,12 @@ func TestEmbeddedEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := prober.Probe(t.Context()); err != nil {
-		t.Errorf("nothing answers at %s: %v", etcd.Endpoint, err)
+		t.Errorf("%s does not answer: %v", etcd.Endpoint, err)
 	}
 	_ = prober.Close()
 	put(t, etcd, "before the restart")
 
-	// While it runs, nobody else gets the directory, and is told so at once.
+	// While it runs, another attempt to use the directory is refused at once.
 	began := time.Now()
 	_, err = startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
 	if want := fmt.Sprintf("is in use by another process (pid %d)", os.Getpid()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -75,19 +75,19 @@ func TestEmbeddedEtcd(t *testing.T) {
 
 	etcd = startEtcd(t, dir)
 	defer etcd.Close()
-	if got := kept(t, etcd); got != "before the restart" {
-		t.Errorf("after a restart there is %q", got)
+	if got := get(t, etcd); got != "before the restart" {
+		t.Errorf("after a restart, the value is %q", got)
 	}
 }
 
-const heldDir = "METAL3_APISERVER_TEST_DATA_DIR"
+const etcdProcessDir = "METAL3_APISERVER_TEST_DATA_DIR"
 
-// TestEtcdProcess is the other process of TestKilledEtcd: it serves until its
-// standard input ends.
+// TestEtcdProcess is the second process of TestKilledEtcd. It serves until its standard input
+// ends.
 func TestEtcdProcess(t *testing.T) {
-	dir := os.Getenv(heldDir)
+	dir := os.Getenv(etcdProcessDir)
 	if dir == "" {
-		t.Skip("only for TestKilledEtcd")
+		t.Skip("used only by TestKilledEtcd")
 	}
 	etcd := startEtcd(t, dir)
 	put(t, etcd, "before the kill")
@@ -99,8 +99,8 @@ func TestEtcdProcess(t *testing.T) {
 func TestKilledEtcd(t *testing.T) {
 	dir := t.TempDir()
 	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEtcdProcess$")
-	process.Env = append(os.Environ(), heldDir+"="+dir)
-	if _, err := process.StdinPipe(); err != nil { // open as long as this process lives
+	process.Env = append(os.Environ(), etcdProcessDir+"="+dir)
+	if _, err := process.StdinPipe(); err != nil { // stays open as long as this process lives
 		t.Fatal(err)
 	}
 	out, err := process.StdoutPipe()
@@ -118,7 +118,7 @@ func TestKilledEtcd(t *testing.T) {
 	}
 	_, err = startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
 	if err == nil || !strings.Contains(err.Error(), "(pid "+strconv.Itoa(process.Process.Pid)+")") {
-		t.Errorf("while another process has the directory: %v", err)
+		t.Errorf("while another process uses the directory: %v", err)
 	}
 	if err := process.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -127,8 +127,8 @@ func TestKilledEtcd(t *testing.T) {
 
 	etcd := startEtcd(t, dir)
 	defer etcd.Close()
-	if got := kept(t, etcd); got != "before the kill" {
-		t.Errorf("after the kill there is %q", got)
+	if got := get(t, etcd); got != "before the kill" {
+		t.Errorf("after the kill, the value is %q", got)
 	}
 }
 
@@ -150,13 +150,13 @@ func TestBadDataDir(t *testing.T) {
 	}
 }
 
-// TestEtcdNotWanted: who is told to end while etcd starts leaves nothing behind.
-func TestEtcdNotWanted(t *testing.T) {
+// TestCancelledStart checks that a start that is cancelled leaves nothing behind.
+func TestCancelledStart(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if etcd, err := startEmbeddedEtcd(ctx, dir, zapcore.WarnLevel); err == nil {
-		etcd.Close() // it was quicker
+		etcd.Close() // it was ready before it noticed
 	}
 	startEtcd(t, dir).Close()
 }

@@ -18,10 +18,11 @@ func newExportCommand(ctx context.Context) *cobra.Command {
 	to := ""
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Gives the objects back to CustomResourceDefinitions",
-		Long: `export brings the custom resources of metal3.io/v1alpha1 to what metal3-apiserver
-stores, and has them served again. It refuses to go on when something is off, and
-can be run again after an interruption. With --to it only writes a file. See
+		Short: "Give the objects back to CustomResourceDefinitions",
+		Long: `export makes the custom resources of metal3.io/v1alpha1 the same as the objects
+that metal3-apiserver stores, and makes the CustomResourceDefinitions serve them
+again. It refuses to continue if something is wrong, and can be run again after an
+interruption. With --to, it only writes the objects to a file. See
 docs/migration.md.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
@@ -44,13 +45,13 @@ docs/migration.md.`,
 		},
 	}
 	m.addFlags(cmd, func(fs *pflag.FlagSet) {
-		fs.StringVar(&to, "to", to, "Write all objects as YAML to this file, - for the standard output, and do nothing else. No cluster is needed.")
-		fs.BoolVar(&e.Prune, "prune", e.Prune, "Delete the custom resources of what was deleted since the switch. Without it they are named.")
+		fs.StringVar(&to, "to", to, "Only write all objects as YAML to this file, or to the standard output if it is -. This does not need a cluster.")
+		fs.BoolVar(&e.Prune, "prune", e.Prune, "Delete the custom resources of objects that were deleted after the switch. Without this flag, they are only listed.")
 	})
 	return cmd
 }
 
-// backup writes a whole file or none.
+// backup writes all objects to a file, or to the standard output. If it fails, there is no file.
 func (m *migration) backup(ctx context.Context, cmd *cobra.Command, to string) (err error) {
 	store, err := m.openStore(ctx)
 	if err != nil {
@@ -61,7 +62,8 @@ func (m *migration) backup(ctx context.Context, cmd *cobra.Command, to string) (
 		_, err := migrate.Backup(ctx, store, cmd.OutOrStdout())
 		return err
 	}
-	// It names the Secrets of all hosts, if not what is in them.
+	// Only the owner may read the file: it has the names of all hosts' Secrets, though not their
+	// contents.
 	file, err := os.OpenFile(to+".partial", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
@@ -73,6 +75,6 @@ func (m *migration) backup(ctx context.Context, cmd *cobra.Command, to string) (
 	if err := os.Rename(to+".partial", to); err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d objects are in %s\n", objects, to)
+	fmt.Fprintf(cmd.OutOrStdout(), "wrote %d objects to %s\n", objects, to)
 	return nil
 }

@@ -17,11 +17,11 @@ func newImportCommand(ctx context.Context) *cobra.Command {
 	caFile := ""
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Takes over the objects of a cluster that has them as CustomResourceDefinitions",
-		Long: `import copies the custom resources of metal3.io/v1alpha1, as they are, to where
-metal3-apiserver stores its objects, and compares. With --switch, metal3-apiserver
-then serves them. It refuses to go on when something is off, deletes nothing, and
-can be run again after an interruption. See docs/migration.md.`,
+		Short: "Take over the objects of a cluster that serves them with CustomResourceDefinitions",
+		Long: `import copies the custom resources of metal3.io/v1alpha1 unchanged to the store of
+metal3-apiserver, and compares them. With --switch, it makes metal3-apiserver serve
+them. It refuses to continue if something is wrong, deletes nothing, and can be run
+again after an interruption. See docs/migration.md.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -29,7 +29,7 @@ can be run again after an interruption. See docs/migration.md.`,
 				return err
 			}
 			if i.Switch && i.Replace {
-				return errors.New("--replace is for import without --switch")
+				return errors.New("--replace cannot be combined with --switch")
 			}
 			if i.Cluster, err = m.cluster(); err != nil {
 				return err
@@ -43,11 +43,11 @@ can be run again after an interruption. See docs/migration.md.`,
 		},
 	}
 	m.addFlags(cmd, func(fs *pflag.FlagSet) {
-		fs.BoolVar(&i.Switch, "switch", i.Switch, "Have metal3-apiserver serve the group, once everything is copied.")
-		fs.BoolVar(&i.DropUnknownFields, "drop-unknown-fields", i.DropUnknownFields, "Lose the fields that metal3-apiserver does not know. Without it they are named, and nothing is done.")
-		fs.BoolVar(&i.Replace, "replace", i.Replace, "Have the storage become what the CRDs are, whatever it holds already.")
-		fs.StringVar(&caFile, "apiservice-ca-file", caFile, "File with the certificate of the authority that signed metal3-apiserver's; needed with --switch.")
-		fs.DurationVar(&i.Wait, "wait", i.Wait, "How long metal3-apiserver may take to answer after the switch.")
+		fs.BoolVar(&i.Switch, "switch", i.Switch, "Make metal3-apiserver serve the group, provided that everything is copied.")
+		fs.BoolVar(&i.DropUnknownFields, "drop-unknown-fields", i.DropUnknownFields, "Drop fields that metal3-apiserver does not know. Without this flag, they are listed, and nothing is copied.")
+		fs.BoolVar(&i.Replace, "replace", i.Replace, "Make the store the same as the CRDs, whatever it already contains.")
+		fs.StringVar(&caFile, "apiservice-ca-file", caFile, "File with the certificate of the authority that signed metal3-apiserver's certificate. Required with --switch.")
+		fs.DurationVar(&i.Wait, "wait", i.Wait, "How long to wait for metal3-apiserver to answer after the switch.")
 	})
 	return cmd
 }

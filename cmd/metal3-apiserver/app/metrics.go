@@ -9,14 +9,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
 
-// registerObservationAge publishes how old the latest complete observation of
-// Ironic is on this replica: some seconds on the leader, which polls; elsewhere,
-// the time since somebody last listed hosts.
+// registerObservationAge registers a metric for the age of the latest complete observation of
+// Ironic on this replica. On the leader, which polls, it stays below a minute. On other replicas,
+// it is the time since somebody last listed hosts.
 func registerObservationAge(refresher *live.Refresher) {
 	legacyregistry.RawMustRegister(metrics.NewGaugeFunc(&metrics.GaugeOpts{
 		Namespace:      "metal3",
 		Name:           "ironic_observation_age_seconds",
-		Help:           "Seconds since this replica last observed all nodes in Ironic; -1 when it has not yet.",
+		Help:           "Seconds since this replica last observed all nodes in Ironic; -1 if it has not done so yet.",
 		StabilityLevel: metrics.ALPHA,
 	}, func() float64 {
 		last := refresher.LastObserved()

@@ -22,8 +22,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
 )
 
-// migration is what import and export have in common: where our server stores its
-// objects, and the cluster.
+// migration has the options that import and export have in common: where metal3-apiserver
+// stores its objects, and how to reach the cluster.
 type migration struct {
 	options    *Options
 	kubeconfig string
@@ -35,15 +35,15 @@ func newMigration() *migration {
 	return &migration{options: NewOptions(), service: "metal3-system/metal3-apiserver:443"}
 }
 
-// addFlags adds those that both commands have; own are the command's.
-func (m *migration) addFlags(cmd *cobra.Command, own func(*pflag.FlagSet)) {
+// addFlags adds the flags that both commands have. addOwn adds those of the command.
+func (m *migration) addFlags(cmd *cobra.Command, addOwn func(*pflag.FlagSet)) {
 	cmd.PreRun = func(*cobra.Command, []string) { quietLibraries() }
 	var fss cliflag.NamedFlagSets
 	fs := fss.FlagSet("Migration")
-	own(fs)
-	fs.BoolVar(&m.dryRun, "dry-run", m.dryRun, "Change nothing, and tell what would be done.")
-	fs.StringVar(&m.service, "apiservice-service", m.service, "Where kube-apiserver finds metal3-apiserver: NAMESPACE/NAME:PORT of its Service.")
-	fs.StringVar(&m.kubeconfig, "kubeconfig", m.kubeconfig, "File that says where the cluster is and who we are. Default: the cluster that we run in.")
+	addOwn(fs)
+	fs.BoolVar(&m.dryRun, "dry-run", m.dryRun, "Report what would be done, and change nothing.")
+	fs.StringVar(&m.service, "apiservice-service", m.service, "The Service by which kube-apiserver reaches metal3-apiserver, as NAMESPACE/NAME:PORT.")
+	fs.StringVar(&m.kubeconfig, "kubeconfig", m.kubeconfig, "File with the address of the cluster and the credentials for it. Default: the cluster in which the command runs.")
 	m.options.addStorageFlags(fss.FlagSet("Storage"))
 	componentoptions.BindLeaderElectionFlags(&m.options.LeaderElection, fss.FlagSet("Leader election"))
 	for _, fs := range fss.FlagSets {
@@ -53,22 +53,23 @@ func (m *migration) addFlags(cmd *cobra.Command, own func(*pflag.FlagSet)) {
 	cliflag.SetUsageAndHelpFunc(cmd, fss, columns)
 }
 
-// quietLibraries drops what the libraries log, unless -v is 1 or more: the command prints
-// what it does, and why it cannot go on is in the error that it ends with.
+// quietLibraries drops the logs of libraries, unless -v is 1 or greater. The command itself prints
+// what it does, and its error says why it cannot continue.
 func quietLibraries() {
 	if verbose() {
 		return
 	}
-	klog.StopFlushDaemon() // it uses what is set here
+	klog.StopFlushDaemon() // the daemon uses the logger that is set below
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 }
 
+// verbose reports whether -v is 1 or greater.
 func verbose() bool { return klog.V(1).Enabled() }
 
 func (m *migration) validate() error {
 	var errs []error
 	m.options.validateStorage(func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) })
-	return oneLine(errs)
+	return joinOnOneLine(errs)
 }
 
 func (m *migration) cluster() (*migrate.Cluster, error) {
@@ -84,7 +85,7 @@ func (m *migration) lease() types.NamespacedName {
 	return types.NamespacedName{Namespace: l.ResourceNamespace, Name: l.ResourceName}
 }
 
-// target is where our server is to be found.
+// target returns where kube-apiserver finds metal3-apiserver.
 func (m *migration) target(caFile string) (target migrate.Target, err error) {
 	namespace, rest, _ := strings.Cut(m.service, "/")
 	name, port, _ := strings.Cut(rest, ":")
@@ -101,8 +102,8 @@ func (m *migration) target(caFile string) (target migrate.Target, err error) {
 	return target, nil
 }
 
-// openStore opens what our server stores its objects in. The embedded etcd runs in
-// one process at a time: in this one, until the store is closed.
+// openStore opens the store of metal3-apiserver. The embedded etcd can run in only one process
+// at a time: it runs in this one until the store is closed.
 func (m *migration) openStore(ctx context.Context) (*migrate.Store, error) {
 	etcdOptions := *m.options.Recommended.Etcd
 	stopEtcd := func() {}
@@ -120,7 +121,7 @@ func (m *migration) openStore(ctx context.Context) (*migrate.Store, error) {
 	} else if err := reachEtcd(ctx, etcdOptions.StorageConfig); err != nil {
 		return nil, err
 	}
-	// A watch cache would be behind our own writes.
+	// Reads from a watch cache could miss this process's own writes.
 	etcdOptions.EnableWatchCache, etcdOptions.SkipHealthEndpoints = false, true
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	if err := etcdOptions.ApplyTo(&config.Config); err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// nobody is an address where nobody listens.
-func nobody(t *testing.T) string {
+// unusedAddress returns an address at which nothing listens.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -19,7 +19,7 @@ func nobody(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// kubeconfigOf writes a kubeconfig for a cluster at address.
+// kubeconfigOf writes a kubeconfig for a cluster at address, and returns its path.
 func kubeconfigOf(t *testing.T, address string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -31,16 +31,16 @@ func kubeconfigOf(t *testing.T, address string) string {
 	return path
 }
 
-// TestNobodyThere: when the cluster or etcd is out of reach, import and export say so
-// in one line, with the address and the reason, and show no log of the libraries.
-func TestNobodyThere(t *testing.T) {
-	address := nobody(t)
+// TestUnreachable checks that import and export report in a single line, with the address and the
+// reason, that the cluster or etcd cannot be reached, and print no logs of libraries.
+func TestUnreachable(t *testing.T) {
+	address := unusedAddress(t)
 	kubeconfig, empty := kubeconfigOf(t, address), t.TempDir()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = silent.Close() }) // after the subtests
+	t.Cleanup(func() { _ = silent.Close() }) // runs after the parallel subtests
 	for name, test := range map[string]struct {
 		args []string
 		says []string
@@ -57,7 +57,7 @@ func TestNobodyThere(t *testing.T) {
 			args: []string{"export", "--to=-", "--etcd-servers=http://" + address},
 			says: []string{"etcd at http://" + address, "connection refused"},
 		},
-		"backup from one that is no etcd": {
+		"backup from something other than etcd": {
 			args: []string{"export", "--to=-", "--etcd-servers=http://" + silent.Addr().String()},
 			says: []string{"etcd at http://" + silent.Addr().String(), "deadline exceeded"},
 		},
@@ -74,18 +74,18 @@ func TestNobodyThere(t *testing.T) {
 			}
 			for _, part := range test.says {
 				if !strings.Contains(errs, part) {
-					t.Errorf("standard error %q does not tell %q", errs, part)
+					t.Errorf("standard error %q does not contain %q", errs, part)
 				}
 			}
 		})
 	}
 }
 
-// TestBackupIsQuiet: what the embedded etcd logs when all is well is not shown either.
+// TestBackupIsQuiet checks that the log of the embedded etcd is shown only with -v=1.
 func TestBackupIsQuiet(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "backup.yaml")
 	out, errs, code := command(t, "export", "--to="+to, "--data-dir="+t.TempDir())
-	if want := "0 objects are in " + to + "\n"; code != 0 || errs != "" || out != want {
+	if want := "wrote 0 objects to " + to + "\n"; code != 0 || errs != "" || out != want {
 		t.Errorf("exit code %d, standard output %q, want %q, standard error %q", code, out, want, errs)
 	}
 	if _, errs, code = command(t, "export", "--to=-", "--data-dir="+t.TempDir(), "-v=1"); code != 0 || !strings.Contains(errs, `"logger":"etcd"`) {

@@ -24,32 +24,34 @@ import (
 )
 
 const (
-	// etcdPrefix is ours alone; below it, keys read as in a kube-apiserver's etcd.
+	// etcdPrefix must differ from that of any kube-apiserver. Below it, keys have the same
+	// form as in the etcd of a kube-apiserver.
 	etcdPrefix = "/registry/metal3-apiserver"
 
 	defaultReadTimeout = 2500 * time.Millisecond
 )
 
-// Options are what the command line says.
+// Options are the options of the server, from the command line and the environment.
 type Options struct {
 	Recommended    *genericoptions.RecommendedOptions
 	Run            *genericoptions.ServerRunOptions
 	Logs           *logs.Options
 	LeaderElection componentconfig.LeaderElectionConfiguration
 
-	// DataDir is where the embedded etcd keeps its data; it is started when no
-	// --etcd-servers are given.
+	// DataDir is the directory of the embedded etcd, which is used if no --etcd-servers are
+	// given.
 	DataDir string
-	Ironic  client.Config
-	// Settings are the operator's choices for all hosts.
+	// Ironic says how to connect to Ironic.
+	Ironic client.Config
+	// Settings apply to all hosts.
 	Settings drive.Settings
-	// ReadTimeout is how long a read waits for Ironic.
+	// ReadTimeout is how long a read of hosts waits for Ironic.
 	ReadTimeout time.Duration
 
 	environment environment
 }
 
-// NewOptions returns the defaults.
+// NewOptions returns options with their defaults.
 func NewOptions() *Options {
 	o := &Options{
 		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion)),
@@ -65,26 +67,27 @@ func NewOptions() *Options {
 		Settings:    defaultSettings(),
 		ReadTimeout: defaultReadTimeout,
 	}
-	componentDefaults(&o.LeaderElection)
+	setLeaderElectionTimes(&o.LeaderElection)
 	enforceQuotas(o.Recommended)
 	o.Recommended.Etcd.DeleteCollectionWorkers = 4
 	o.Recommended.Etcd.StorageConfig.EncodeVersioner = v1alpha1.SchemeGroupVersion
-	// Not 443, which needs privileges.
+	// The default, 443, needs privileges.
 	o.Recommended.SecureServing.BindPort = 6443
-	// Without it, open watches hold up the end for as long as a minute.
+	// Open watches would otherwise delay the shutdown for up to a minute.
 	o.Run.ShutdownWatchTerminationGracePeriod = 2 * time.Second
 	return o
 }
 
-func componentDefaults(l *componentconfig.LeaderElectionConfiguration) {
-	// A new leader goes on within 15 s of the old one's death. After an orderly stop
-	// the Lease is free at once, and the others look at it each 1 to 2.2 retry periods.
+// setLeaderElectionTimes sets the times so that a new leader takes over within 15 s after the
+// old one has died. After an orderly shutdown, the Lease is released at once, and the other
+// replicas check it every 1 to 2.2 retry periods.
+func setLeaderElectionTimes(l *componentconfig.LeaderElectionConfiguration) {
 	l.LeaseDuration.Duration = 10 * time.Second
 	l.RenewDeadline.Duration = 7 * time.Second
 	l.RetryPeriod.Duration = time.Second
 }
 
-// Flags returns the flags in groups, as --help prints them.
+// Flags returns the flags in the groups that --help prints.
 func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
 	o.addIronicFlags(fss.FlagSet("Ironic"))
 	addSettingsFlags(fss.FlagSet("Hosts"), &o.Settings)
@@ -110,44 +113,44 @@ func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
 
 func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir,
-		"Directory for the embedded etcd, which is used when no --etcd-servers are given. It serves one replica only.")
+		"Directory of the embedded etcd, which is used if no --etcd-servers are given. It can be used by a single replica only.")
 	o.Recommended.Etcd.AddFlags(fs)
 }
 
 func (o *Options) addIronicFlags(fs *pflag.FlagSet) {
 	c := &o.Ironic
 	fs.StringVar(&c.Endpoint, "ironic-endpoint", c.Endpoint,
-		"URL of Ironic, with or without /v1 (env IRONIC_ENDPOINT). With --ironic-cloud it overrides the service catalog's.")
+		"URL of Ironic, with or without /v1 (env IRONIC_ENDPOINT). With --ironic-cloud, it overrides the URL from the service catalog.")
 	fs.StringVar(&c.Cloud, "ironic-cloud", c.Cloud,
-		"Entry of clouds.yaml by which to authenticate with Keystone and find Ironic.")
+		"Entry of clouds.yaml with which to authenticate with Keystone and find Ironic.")
 	fs.StringVar(&c.UsernameFile, "ironic-username-file", c.UsernameFile,
-		"File with the user name for HTTP basic authentication with Ironic, read again when it changes.")
+		"File with the user name for HTTP basic authentication with Ironic. It is read again when it changes.")
 	fs.StringVar(&c.PasswordFile, "ironic-password-file", c.PasswordFile,
-		"File with the password for HTTP basic authentication with Ironic, read again when it changes.")
+		"File with the password for HTTP basic authentication with Ironic. It is read again when it changes.")
 	fs.StringVar(&c.CAFile, "ironic-ca-file", c.CAFile,
-		"File with the certificates of the authorities that may have signed Ironic's certificate (env IRONIC_CACERT_FILE). Default: the system's.")
+		"File with the certificates of the authorities that may have signed Ironic's certificate (env IRONIC_CACERT_FILE). Default: the authorities that the system trusts.")
 	fs.StringVar(&c.CertFile, "ironic-cert-file", c.CertFile, "File with the client certificate for Ironic (env IRONIC_CLIENT_CERT_FILE).")
 	fs.StringVar(&c.KeyFile, "ironic-key-file", c.KeyFile, "File with the key of --ironic-cert-file (env IRONIC_CLIENT_PRIVATE_KEY_FILE).")
 	fs.BoolVar(&c.Insecure, "ironic-insecure", c.Insecure,
-		"Do not verify Ironic's certificate (env IRONIC_INSECURE). Anybody on the way can then read the credentials of all BMCs.")
-	fs.DurationVar(&c.Timeout, "ironic-timeout", client.DefaultTimeout, "Limit of one request to Ironic (env IRONIC_CLIENT_TIMEOUT).")
-	fs.IntVar(&c.ReadConnections, "ironic-read-connections", client.DefaultReadConnections, "How many reads Ironic sees at a time.")
-	fs.IntVar(&c.WriteConnections, "ironic-write-connections", client.DefaultWriteConnections, "How many writes Ironic sees at a time.")
+		"Do not verify Ironic's certificate (env IRONIC_INSECURE). Anybody who can intercept the connection can then read the credentials of all BMCs.")
+	fs.DurationVar(&c.Timeout, "ironic-timeout", client.DefaultTimeout, "Time limit for one request to Ironic (env IRONIC_CLIENT_TIMEOUT).")
+	fs.IntVar(&c.ReadConnections, "ironic-read-connections", client.DefaultReadConnections, "How many reads this replica sends to Ironic at a time.")
+	fs.IntVar(&c.WriteConnections, "ironic-write-connections", client.DefaultWriteConnections, "How many writes this replica sends to Ironic at a time.")
 	fs.DurationVar(&o.Settings.PollInterval, "ironic-poll-interval", o.Settings.PollInterval,
-		"How often the leader looks for changes in Ironic, for those who watch while nobody reads. Three times as often while Ironic is at work on a host.")
+		"How often the leader looks for changes in Ironic on behalf of watchers while nobody reads. While Ironic is working on a host, it does so three times as often.")
 	fs.DurationVar(&o.ReadTimeout, "ironic-read-timeout", o.ReadTimeout,
-		"How long a read waits for Ironic before it is served the last recorded status, with a warning.")
+		"How long a read waits for Ironic. After that, the last recorded status is served with a warning.")
 }
 
-// Validate takes what the flags leave open from the environment, and refuses bad
-// values and combinations.
+// Validate completes the options from the environment where no flag is given, and refuses
+// invalid values and combinations with an error of a single line.
 func (o *Options) Validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	o.completeFromEnvironment(refuse)
 	external := o.validateStorage(refuse)
 	if o.Ironic.Endpoint == "" && o.Ironic.Cloud == "" {
-		refuse("one of --ironic-endpoint and --ironic-cloud is needed")
+		refuse("one of --ironic-endpoint and --ironic-cloud is required")
 	} else {
 		errs = append(errs, o.Ironic.Validate()...)
 	}
@@ -157,7 +160,7 @@ func (o *Options) Validate() error {
 	}
 	if l := o.LeaderElection; l.LeaderElect {
 		if l.LeaseDuration.Duration <= l.RenewDeadline.Duration || float64(l.RenewDeadline.Duration) <= 1.2*float64(l.RetryPeriod.Duration) {
-			refuse("--leader-elect-lease-duration (%s) must exceed --leader-elect-renew-deadline (%s), and that 1.2 times --leader-elect-retry-period (%s)", l.LeaseDuration.Duration, l.RenewDeadline.Duration, l.RetryPeriod.Duration)
+			refuse("--leader-elect-lease-duration (%s) must be greater than --leader-elect-renew-deadline (%s), which must be greater than 1.2 times --leader-elect-retry-period (%s)", l.LeaseDuration.Duration, l.RenewDeadline.Duration, l.RetryPeriod.Duration)
 		}
 	}
 	for _, err := range o.Recommended.Validate() {
@@ -172,17 +175,17 @@ func (o *Options) Validate() error {
 	if _, err := cliflag.TLSCipherSuites(o.Recommended.SecureServing.CipherSuites); err != nil {
 		refuse("--tls-cipher-suites: %w", err)
 	}
-	return oneLine(errs)
+	return joinOnOneLine(errs)
 }
 
-// validateStorage tells whether etcd is elsewhere, and not embedded.
+// validateStorage checks the options about etcd, and reports whether an external etcd is used.
 func (o *Options) validateStorage(refuse func(format string, args ...any)) (external bool) {
 	servers := o.Recommended.Etcd.StorageConfig.Transport.ServerList
 	switch {
 	case len(servers) > 0 && o.DataDir != "":
-		refuse("--etcd-servers and --data-dir exclude each other: the one is an etcd elsewhere, the other the embedded one")
+		refuse("--etcd-servers and --data-dir are mutually exclusive: the former is for an external etcd, the latter for the embedded one")
 	case len(servers) == 0 && o.DataDir == "":
-		refuse("one of --etcd-servers (an etcd elsewhere) and --data-dir (the embedded one) is needed")
+		refuse("one of --etcd-servers (for an external etcd) and --data-dir (for the embedded one) is required")
 	}
 	for _, server := range servers {
 		if u, err := url.Parse(server); err != nil || u.Scheme == "" || u.Host+u.Path == "" {
@@ -192,8 +195,9 @@ func (o *Options) validateStorage(refuse func(format string, args ...any)) (exte
 	return len(servers) > 0
 }
 
-// oneLine makes one error of one line of errs, nil if there are none.
-func oneLine(errs []error) error {
+// joinOnOneLine joins errors into a single one whose message is a single line. It returns nil
+// if there are none.
+func joinOnOneLine(errs []error) error {
 	aggregate := utilerrors.NewAggregate(errs)
 	if aggregate == nil {
 		return nil

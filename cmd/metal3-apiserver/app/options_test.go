@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// parsed are the options of a command line.
+// parsed returns the options for a command line.
 func parsed(t *testing.T, args ...string) *Options {
 	t.Helper()
 	o := NewOptions()
@@ -22,17 +22,17 @@ func parsed(t *testing.T, args ...string) *Options {
 	return o
 }
 
-// enough is a command line with which a server can start.
-var enough = []string{"--data-dir=/var/lib/metal3", "--ironic-endpoint=http://ironic:6385"}
+// requiredArgs is a command line with which a server can start.
+var requiredArgs = []string{"--data-dir=/var/lib/metal3", "--ironic-endpoint=http://ironic:6385"}
 
 func TestValidOptions(t *testing.T) {
 	for _, args := range [][]string{
-		enough,
+		requiredArgs,
 		{"--etcd-servers=https://etcd-0:2379,https://etcd-1:2379", "--ironic-endpoint=https://ironic/v1/"},
 		{"--data-dir=d", "--ironic-cloud=metal3"},
 		{"--data-dir=d", "--ironic-cloud=metal3", "--ironic-endpoint=http://ironic:6385"},
-		append(slices.Clone(enough), "--leader-elect=false", "--leader-elect-lease-duration=1s"),
-		append(slices.Clone(enough), "--watch-cache=true"),
+		append(slices.Clone(requiredArgs), "--leader-elect=false", "--leader-elect-lease-duration=1s"),
+		append(slices.Clone(requiredArgs), "--watch-cache=true"),
 	} {
 		if err := parsed(t, args...).Validate(); err != nil {
 			t.Errorf("%v: %v", args, err)
@@ -40,18 +40,18 @@ func TestValidOptions(t *testing.T) {
 	}
 }
 
-// TestInvalidOptions: whatever is wrong is said in one line that names the flag.
+// TestInvalidOptions checks that errors are a single line and name the flag.
 func TestInvalidOptions(t *testing.T) {
 	tests := []struct {
-		args []string // added to those that are enough, unless alone
+		args []string // added to requiredArgs, unless alone is set
 		says []string
-		// alone has the arguments stand for themselves
+		// alone means that requiredArgs are not added
 		alone bool
 	}{
 		{alone: true, says: []string{"--etcd-servers", "--data-dir", "--ironic-endpoint", "--ironic-cloud"}},
-		{alone: true, args: []string{"--ironic-endpoint=http://ironic:6385"}, says: []string{"one of --etcd-servers (an etcd elsewhere) and --data-dir (the embedded one) is needed"}},
-		{alone: true, args: []string{"--data-dir=d"}, says: []string{"one of --ironic-endpoint and --ironic-cloud is needed"}},
-		{args: []string{"--etcd-servers=http://etcd:2379"}, says: []string{"--etcd-servers and --data-dir exclude each other"}},
+		{alone: true, args: []string{"--ironic-endpoint=http://ironic:6385"}, says: []string{"one of --etcd-servers (for an external etcd) and --data-dir (for the embedded one) is required"}},
+		{alone: true, args: []string{"--data-dir=d"}, says: []string{"one of --ironic-endpoint and --ironic-cloud is required"}},
+		{args: []string{"--etcd-servers=http://etcd:2379"}, says: []string{"--etcd-servers and --data-dir are mutually exclusive"}},
 		{alone: true, args: []string{"--ironic-endpoint=http://ironic:6385", "--etcd-servers=etcd-0:2379,x"}, says: []string{`--etcd-servers: "etcd-0:2379" is not a URL`, `"x" is not a URL`}},
 		{args: []string{"--ironic-endpoint=ironic:6385"}, says: []string{"endpoint"}},
 		{args: []string{"--ironic-endpoint=http://user:secret@ironic:6385"}, says: []string{"must not hold credentials"}},
@@ -74,16 +74,16 @@ func TestInvalidOptions(t *testing.T) {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			args := test.args
 			if !test.alone {
-				args = append(slices.Clone(enough), args...)
+				args = append(slices.Clone(requiredArgs), args...)
 			}
 			t.Setenv("IRONIC_ENDPOINT", "")
 			err := parsed(t, args...).Validate()
 			if err == nil {
-				t.Fatal("nothing is said")
+				t.Fatal("there is no error")
 			}
 			t.Log(err)
 			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("more than a line: %q", err)
+				t.Errorf("more than one line: %q", err)
 			}
 			for _, word := range test.says {
 				if !strings.Contains(err.Error(), word) {

@@ -9,10 +9,10 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 )
 
-// enforceQuotas has a ResourceQuota on count/baremetalhosts.metal3.io, and on the
-// other kinds, hold as it does for custom resources: kube-apiserver does not see
-// what is created here, and its controller manager only counts. The plugin comes
-// last, so that nothing is charged that another one refuses.
+// enforceQuotas enforces ResourceQuotas on count/baremetalhosts.metal3.io, and on the other
+// kinds, as for custom resources. kube-apiserver does not see the objects that are created here,
+// and kube-controller-manager only counts them. The plugin is the last one, so that an object
+// that another plugin refuses is not charged.
 func enforceQuotas(o *genericoptions.RecommendedOptions) {
 	resourcequota.Register(o.Admission.Plugins)
 	o.Admission.RecommendedPluginOrder = append(o.Admission.RecommendedPluginOrder, resourcequota.PluginName)
@@ -21,8 +21,8 @@ func enforceQuotas(o *genericoptions.RecommendedOptions) {
 	}
 }
 
-// objectCounts tells the plugin that there is nothing to count but objects, which
-// it does by itself for each resource that nobody has told it about.
+// objectCounts gives the plugin a configuration without evaluators. The plugin counts the objects
+// of each resource for which there is no evaluator.
 type objectCounts struct{}
 
 func (objectCounts) Initialize(plugin admission.Interface) {

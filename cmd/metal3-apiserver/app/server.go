@@ -1,5 +1,5 @@
-// Package app is the command: options, configuration, run. It is where storage
-// and synchronisation, which know each other only by interfaces, are wired.
+// Package app implements the command: its options, its configuration, and how it runs. It
+// connects storage and synchronisation, which know each other only through interfaces.
 package app
 
 import (
@@ -36,14 +36,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
-// The rate of requests to the cluster, most of them for Secrets, at which
-// hundreds of hosts are registered. The default is 5 a second.
+// The rate limit of requests to the cluster, most of which are for Secrets when hundreds of hosts
+// are registered. The default of client-go is 5 per second.
 const (
 	clusterQPS   = 50
 	clusterBurst = 100
 )
 
-// Version is the version of this program, set when it is linked.
+// Version is the version of this program. It is set by the linker.
 var Version = "devel"
 
 // NewCommand returns the command, which runs until ctx ends.
@@ -53,15 +53,15 @@ func NewCommand(ctx context.Context) *cobra.Command {
 	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 	cmd := &cobra.Command{
 		Use:   "metal3-apiserver",
-		Short: "Serves BareMetalHosts as an aggregated Kubernetes API, their status live from OpenStack Ironic",
+		Short: "Serve BareMetalHosts as an aggregated Kubernetes API, with live status from OpenStack Ironic",
 		Long: `metal3-apiserver serves BareMetalHost (metal3.io/v1alpha1) as an aggregated
 Kubernetes API. The spec is kept in etcd, the status is read from OpenStack
 Ironic at each request, and power and inspection are subresources.
 
-"metal3-apiserver import" takes the objects of a cluster over that has them as
+"metal3-apiserver import" takes over the objects of a cluster that serves them with
 CustomResourceDefinitions, and "metal3-apiserver export" gives them back.`,
 		Args: cobra.NoArgs,
-		// A bad flag is refused with one line, not a screen of usage.
+		// An invalid flag is refused with a single line, without the usage.
 		SilenceUsage: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return compatibility.DefaultComponentGlobalsRegistry.Set()
@@ -79,7 +79,7 @@ CustomResourceDefinitions, and "metal3-apiserver export" gives them back.`,
 			}
 			err := Run(ctx, o)
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				return nil // told to end before it served
+				return nil // stopped before it served requests
 			}
 			return err
 		},
@@ -114,7 +114,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 		if err != nil {
 			return err
 		}
-		defer etcd.Close() // after everything else
+		defer etcd.Close() // runs after everything else has stopped
 		o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{etcd.Endpoint}
 		go func() {
 			select {
@@ -133,7 +133,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
-	readerSecrets, err := secretsOf(config.Generic.ClientConfig)
+	readerSecrets, err := secretsForReads(config.Generic.ClientConfig)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			return refresher
 		},
 	}
-	// Reads are still served while the server ends; what refreshes them outlives it.
+	// Reads are still served while the server shuts down, so the Refresher must outlive it.
 	liveCtx, stopLive := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		stopLive()
@@ -191,9 +191,10 @@ func Run(ctx context.Context, o *Options) (err error) {
 	return err
 }
 
-// secretsOf returns the Secrets of the cluster for readers, who have no time to wait
-// for a rate limit: how many they read at a time is bounded. Nil if there is no cluster.
-func secretsOf(kube *rest.Config) (corev1.SecretsGetter, error) {
+// secretsForReads returns a client for the Secrets of the cluster, for reads of hosts. It has no
+// rate limit, because reads must not wait for one; how many Secrets they read at a time is limited
+// elsewhere. It returns nil if there is no cluster.
+func secretsForReads(kube *rest.Config) (corev1.SecretsGetter, error) {
 	if kube == nil {
 		return nil, nil
 	}
@@ -202,10 +203,10 @@ func secretsOf(kube *rest.Config) (corev1.SecretsGetter, error) {
 	return corev1.NewForConfig(kube)
 }
 
-// config applies the options to a server's configuration.
+// config returns the configuration of the server for the options.
 func (o *Options) config() (*apiserver.Config, error) {
 	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.ParseIP("127.0.0.1")}); err != nil {
-		return nil, fmt.Errorf("making a self-signed certificate: %w (--cert-dir says where it is kept; --tls-cert-file and --tls-private-key-file give one)", err)
+		return nil, fmt.Errorf("creating a self-signed certificate: %w (--cert-dir is the directory in which it is kept; to use your own certificate, set --tls-cert-file and --tls-private-key-file)", err)
 	}
 	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	apiserver.AddOpenAPI(generic, Version)
@@ -215,7 +216,7 @@ func (o *Options) config() (*apiserver.Config, error) {
 	if err := o.Recommended.ApplyTo(generic); err != nil {
 		return nil, err
 	}
-	// Bounds the drain at the end too, which waits for requests under way.
+	// This also limits how long the shutdown waits for requests in progress.
 	generic.Config.RequestTimeout = min(generic.Config.RequestTimeout, time.Minute)
 	return &apiserver.Config{Generic: generic}, nil
 }

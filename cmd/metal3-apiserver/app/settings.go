@@ -29,14 +29,14 @@ func defaultSettings() drive.Settings {
 	}
 }
 
-// imageURLs are the flags about the ramdisk. Each has another one for
-// architectures, and variables that begin with the given word.
-var imageURLs = []struct {
-	flag, variable, what string
-	of                   func(*deploy.Images) *string
+// imageFlags are the flags about the images of the ramdisk. For each of them there is a second
+// flag for single architectures, and environment variables that begin with variable.
+var imageFlags = []struct {
+	flag, variable, description string
+	field                       func(*deploy.Images) *string
 }{
 	{"deploy-kernel-url", "DEPLOY_KERNEL", "the kernel of the ramdisk that inspects, cleans and deploys hosts", func(i *deploy.Images) *string { return &i.KernelURL }},
-	{"deploy-ramdisk-url", "DEPLOY_RAMDISK", "the ramdisk that goes with --deploy-kernel-url", func(i *deploy.Images) *string { return &i.RamdiskURL }},
+	{"deploy-ramdisk-url", "DEPLOY_RAMDISK", "the ramdisk that belongs to --deploy-kernel-url", func(i *deploy.Images) *string { return &i.RamdiskURL }},
 	{"deploy-iso-url", "DEPLOY_ISO", "an ISO with the ramdisk, for virtual media and UEFI HTTP boot", func(i *deploy.Images) *string { return &i.ISOURL }},
 }
 
@@ -44,37 +44,37 @@ const byArchSuffix = "-by-arch"
 
 func addSettingsFlags(fs *pflag.FlagSet, s *drive.Settings) {
 	r := &s.Ramdisk
-	for _, u := range imageURLs {
-		fs.StringVar(u.of(&r.Images), u.flag, "", fmt.Sprintf("URL of %s (env %s_URL). Default: what Ironic is configured with.", u.what, u.variable))
-		fs.Var(byArch{r.ByArch, u.of}, u.flag+byArchSuffix, fmt.Sprintf(
-			"--%s for hosts of an architecture, for instance aarch64=http://... (env %s_URL_AARCH64 and the like, or %s_BY_ARCH). May be repeated. What is given for an architecture replaces all that is given for the others.", u.flag, u.variable, u.variable))
+	for _, f := range imageFlags {
+		fs.StringVar(f.field(&r.Images), f.flag, "", fmt.Sprintf("URL of %s (env %s_URL). Default: what Ironic is configured with.", f.description, f.variable))
+		fs.Var(byArch{r.ByArch, f.field}, f.flag+byArchSuffix, fmt.Sprintf(
+			"--%s for hosts of one architecture, for example aarch64=http://... (env %s_URL_AARCH64 and so on, or %s_BY_ARCH). May be repeated. An architecture for which any such flag gives a URL uses none of the URLs that are given for all architectures.", f.flag, f.variable, f.variable))
 	}
-	fs.StringVar(&r.KernelParams, "kernel-params", "", "Parameters for the ramdisk's kernel, after those that Ironic is configured with.")
+	fs.StringVar(&r.KernelParams, "kernel-params", "", "Parameters for the ramdisk's kernel, appended to those that Ironic is configured with.")
 	fs.StringVar(&r.ExternalURLv6, "ironic-external-url-v6", "",
-		"URL by which BMCs with an IPv6 address reach the virtual media that Ironic serves (env IRONIC_EXTERNAL_URL_V6).")
+		"URL at which BMCs with an IPv6 address reach the virtual media that Ironic serves (env IRONIC_EXTERNAL_URL_V6).")
 	fs.StringVar(&r.ForcePersistentLiveISO, "live-iso-force-persistent-boot-device", r.ForcePersistentLiveISO,
-		"Whether hosts with a live ISO have their boot device set for good: Default (as the BMC needs it), Always or Never (env LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE).")
+		"Whether the boot device of hosts with a live ISO is set persistently: Default (as the BMC requires), Always or Never (env LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE).")
 	fs.StringVar(&r.ForcePersistentDirect, "direct-deploy-force-persistent-boot-device", r.ForcePersistentDirect,
-		"The same for all other hosts (env DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE).")
+		"Whether the boot device of hosts without a live ISO is set persistently: Default (as the BMC requires), Always or Never (env DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE).")
 	fs.BoolVar(&s.ProvisioningNetworkDisabled, "provisioning-network-disabled", false,
-		"There is no provisioning network: hosts whose BMC address would need one are refused (env PROVISIONING_NETWORK_DISABLED).")
+		"There is no provisioning network: refuse hosts whose BMC address requires one (env PROVISIONING_NETWORK_DISABLED).")
 	fs.IntVar(&s.ProvisioningLimit, "provisioning-limit", s.ProvisioningLimit,
-		"How many hosts are inspected, provisioned and deprovisioned at a time, those with virtual media apart; 0 is no limit (env PROVISIONING_LIMIT).")
+		"How many hosts are inspected, provisioned or deprovisioned at a time, not counting those with virtual media. 0 means no limit (env PROVISIONING_LIMIT).")
 	fs.IntVar(&s.MaxProvisioningRetries, "max-provisioning-retries", s.MaxProvisioningRetries,
-		"After how many failures in a row a host is not provisioned again.")
+		"After how many failures in a row a host is no longer provisioned again.")
 	fs.DurationVar(&s.CallbackTimeout, "callback-timeout", s.CallbackTimeout,
-		"How long a ramdisk may be silent where Ironic 29.0.5 does not watch over it any more. Others are Ironic's to time out.")
+		"How long a ramdisk may be silent on a node for which Ironic 29.0.5 no longer enforces its own time-outs. For all other nodes, Ironic does.")
 	fs.IntVar(&s.Workers, "workers", s.Workers, "How many hosts the leader works on at a time (env BMO_CONCURRENCY).")
 }
 
-// byArch is a flag that holds a URL for each of some architectures.
+// byArch is a flag with a URL for each of several architectures.
 type byArch struct {
 	images map[string]deploy.Images
-	of     func(*deploy.Images) *string
+	field  func(*deploy.Images) *string
 }
 
-// Set never fails, as the error would repeat the URL, with any password in it:
-// what is wrong is found later.
+// Set never returns an error, because the error of a flag repeats its value, including any
+// password in the URL. Validation reports what is wrong.
 func (b byArch) Set(value string) error {
 	for entry := range strings.SplitSeq(value, ",") {
 		arch, address, found := strings.Cut(entry, "=")
@@ -89,13 +89,13 @@ func (b byArch) Set(value string) error {
 func (b byArch) put(arch, address string) {
 	arch = strings.ToLower(strings.TrimSpace(arch))
 	images := b.images[arch]
-	*b.of(&images) = strings.TrimSpace(address)
+	*b.field(&images) = strings.TrimSpace(address)
 	b.images[arch] = images
 }
 
 func (b byArch) get(arch string) string {
 	images := b.images[arch]
-	return *b.of(&images)
+	return *b.field(&images)
 }
 
 func (b byArch) String() string {
@@ -108,11 +108,11 @@ func (b byArch) String() string {
 	return strings.Join(entries, ",")
 }
 
-// Type is how --help shows what the flag takes.
+// Type describes the value of the flag in --help.
 func (b byArch) Type() string { return "arch=url" }
 
-// validateSettings refuses bad settings, by the name of the flag or variable that
-// they come from. It repeats no URL, because there may be a password in it.
+// validateSettings refuses invalid settings. Its errors name the flag or variable from which a
+// setting comes, but do not repeat URLs, which can contain a password.
 func (o *Options) validateSettings(refuse func(format string, args ...any)) {
 	s := &o.Settings
 	o.validateImages(s.Ramdisk.Images, func(flag string) string { return flag }, refuse)
@@ -152,21 +152,22 @@ func (o *Options) validateSettings(refuse func(format string, args ...any)) {
 }
 
 func (o *Options) validateImages(images deploy.Images, key func(flag string) string, refuse func(format string, args ...any)) {
-	for _, u := range imageURLs {
-		if err := checkURL(*u.of(&images), "http", "https", "file"); err != nil {
-			refuse("%s: %w", o.source(key(u.flag)), err)
+	for _, f := range imageFlags {
+		if err := checkURL(*f.field(&images), "http", "https", "file"); err != nil {
+			refuse("%s: %w", o.source(key(f.flag)), err)
 		}
 	}
 	kernel, ramdisk := o.source(key("deploy-kernel-url")), o.source(key("deploy-ramdisk-url"))
 	switch {
 	case images.KernelURL != "" && images.RamdiskURL == "":
-		refuse("%s needs %s: kernel and ramdisk go together", kernel, ramdisk)
+		refuse("%s requires %s: kernel and ramdisk belong together", kernel, ramdisk)
 	case images.KernelURL == "" && images.RamdiskURL != "":
-		refuse("%s needs %s: kernel and ramdisk go together", ramdisk, kernel)
+		refuse("%s requires %s: kernel and ramdisk belong together", ramdisk, kernel)
 	}
 }
 
-// checkURL refuses a URL that is none, or not of the schemes. Empty is none given.
+// checkURL checks that an address is a URL with one of the schemes. An empty address is
+// accepted.
 func checkURL(address string, schemes ...string) error {
 	if address == "" {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// variables are the environment variables of the Bare Metal Operator, by the flags
-// that they stand in for. See imageURLs for those of architectures.
-var variables = map[string]string{
+// flagVariables are the environment variables of the Bare Metal Operator that can be used
+// instead of flags, by flag. See imageFlags for those of single architectures.
+var flagVariables = map[string]string{
 	"ironic-ca-file":   "IRONIC_CACERT_FILE",
 	"ironic-cert-file": "IRONIC_CLIENT_CERT_FILE",
 	"ironic-key-file":  "IRONIC_CLIENT_PRIVATE_KEY_FILE",
@@ -30,35 +30,36 @@ var variables = map[string]string{
 	"workers":                                    "BMO_CONCURRENCY",
 }
 
-// unused are the environment variables of the Bare Metal Operator that have no effect
+// ignoredVariables are the environment variables of the Bare Metal Operator that have no effect
 // here, with the reason.
-var unused = map[string]string{
-	"IRONIC_NAME":                      "the address of Ironic is not taken from an Ironic object: set IRONIC_ENDPOINT, and IRONIC_CACERT_FILE and METAL3_AUTH_ROOT_DIR to what the object's Secrets are mounted at",
-	"IRONIC_NAMESPACE":                 "as IRONIC_NAME",
-	"IRONIC_SKIP_CLIENT_SAN_VERIFY":    "the names in a client's certificate are its server's to verify, which is Ironic",
-	"IRONIC_CLIENT_CACHE_TTL":          "one client serves as long as the process, and reads its credentials for each request",
+var ignoredVariables = map[string]string{
+	"IRONIC_NAME":                      "the address of Ironic is not taken from an Ironic object: set IRONIC_ENDPOINT, and set IRONIC_CACERT_FILE and METAL3_AUTH_ROOT_DIR to the paths at which the object's Secrets are mounted",
+	"IRONIC_NAMESPACE":                 "as for IRONIC_NAME",
+	"IRONIC_SKIP_CLIENT_SAN_VERIFY":    "the names in a client certificate are verified by the server that it is presented to, which is Ironic",
+	"IRONIC_CLIENT_CACHE_TTL":          "one client is used for the lifetime of the process, and reads its credentials for each request",
 	"IRONIC_NETWORKING_ENABLED":        "switches are not configured",
-	"IRONIC_SWITCH_CONFIGS_SECRET":     "as IRONIC_NETWORKING_ENABLED",
-	"IRONIC_SWITCH_CREDENTIALS_SECRET": "as IRONIC_NETWORKING_ENABLED",
-	"IRONIC_SWITCH_CREDENTIALS_PATH":   "as IRONIC_NETWORKING_ENABLED",
+	"IRONIC_SWITCH_CONFIGS_SECRET":     "as for IRONIC_NETWORKING_ENABLED",
+	"IRONIC_SWITCH_CREDENTIALS_SECRET": "as for IRONIC_NETWORKING_ENABLED",
+	"IRONIC_SWITCH_CREDENTIALS_PATH":   "as for IRONIC_NETWORKING_ENABLED",
 }
 
 const (
 	authRootVariable = "METAL3_AUTH_ROOT_DIR"
-	// defaultAuthRoot is where the Bare Metal Operator has the credentials for Ironic.
+	// defaultAuthRoot is the directory in which the Bare Metal Operator has the credentials for
+	// Ironic.
 	defaultAuthRoot = "/opt/metal3/auth"
 )
 
-// environment is what was taken from the environment.
+// environment records which options come from environment variables.
 type environment struct {
-	// flags are those that variables may stand in for.
+	// flags are the flags instead of which variables can be used.
 	flags *pflag.FlagSet
-	// sources are the variables that were taken, by what is in their place: a flag,
-	// or byArchKey.
+	// sources are the variables that were used, by flag or by byArchKey.
 	sources map[string]string
 }
 
-// source is what the user has to change: the variable or the flag.
+// source returns the variable or the flag from which an option comes, and which the user has to
+// change if the option is invalid.
 func (o *Options) source(key string) string {
 	if variable, ok := o.environment.sources[key]; ok {
 		return variable
@@ -66,14 +67,14 @@ func (o *Options) source(key string) string {
 	return "--" + key
 }
 
-// byArchKey is the flag and the architecture that one URL is for.
+// byArchKey identifies the URL for one architecture.
 func byArchKey(flag, arch string) string { return flag + byArchSuffix + " " + arch }
 
-// completeFromEnvironment takes what the command line leaves open from the
-// environment. Doing so twice changes nothing.
+// completeFromEnvironment sets the options that are not on the command line from the
+// environment. It can be called more than once.
 func (o *Options) completeFromEnvironment(refuse func(format string, args ...any)) {
 	if o.environment.flags == nil {
-		return // there is no command line
+		return // Flags was not called
 	}
 	again := o.environment.sources != nil
 	o.environment.sources = map[string]string{}
@@ -84,12 +85,12 @@ func (o *Options) completeFromEnvironment(refuse func(format string, args ...any
 			continue
 		}
 		given[name] = value
-		if reason, ok := unused[name]; ok && !again {
-			klog.InfoS("A variable of the environment has no effect", "variable", name, "reason", reason)
+		if reason, ok := ignoredVariables[name]; ok && !again {
+			klog.InfoS("An environment variable has no effect", "variable", name, "reason", reason)
 		}
 	}
 	o.environment.flags.VisitAll(func(flag *pflag.Flag) {
-		variable, ok := variables[flag.Name]
+		variable, ok := flagVariables[flag.Name]
 		value, set := given[variable]
 		if !ok || !set || flag.Changed {
 			return
@@ -105,31 +106,31 @@ func (o *Options) completeFromEnvironment(refuse func(format string, args ...any
 	o.credentialsFromEnvironment(given, refuse)
 }
 
-// imagesFromEnvironment takes the URLs of architectures: from the variable of each
-// of them, or else from the one that lists them.
+// imagesFromEnvironment sets the URLs for single architectures, from the variable of each
+// architecture or, with lower priority, from the variable that lists them.
 func (o *Options) imagesFromEnvironment(given map[string]string, refuse func(format string, args ...any)) {
-	for _, u := range imageURLs {
-		flag := o.environment.flags.Lookup(u.flag + byArchSuffix)
+	for _, f := range imageFlags {
+		flag := o.environment.flags.Lookup(f.flag + byArchSuffix)
 		if flag == nil || flag.Changed {
 			continue
 		}
-		urls := byArch{o.Settings.Ramdisk.ByArch, u.of}
+		urls := byArch{o.Settings.Ramdisk.ByArch, f.field}
 		take := func(arch, address, variable string) {
 			urls.put(arch, address)
-			o.environment.sources[byArchKey(u.flag, strings.ToLower(arch))] = variable
+			o.environment.sources[byArchKey(f.flag, strings.ToLower(arch))] = variable
 		}
-		list := u.variable + "_BY_ARCH"
+		list := f.variable + "_BY_ARCH"
 		for entry := range strings.SplitSeq(given[list], ",") {
 			arch, address, found := strings.Cut(strings.TrimSpace(entry), ":")
 			switch {
 			case entry == "":
-			case !found || arch == "" || strings.HasPrefix(address, "//"): // a URL alone
+			case !found || arch == "" || strings.HasPrefix(address, "//"): // a URL without an architecture
 				refuse("%s: an architecture is missing, it must be like aarch64:http://...,x86_64:http://...", list)
 			default:
 				take(arch, address, list)
 			}
 		}
-		prefix := u.variable + "_URL_"
+		prefix := f.variable + "_URL_"
 		for variable, address := range given {
 			if arch, ok := strings.CutPrefix(variable, prefix); ok && arch != "" {
 				take(arch, address, variable)
@@ -138,19 +139,19 @@ func (o *Options) imagesFromEnvironment(given map[string]string, refuse func(for
 	}
 }
 
-// preferCommandLine has flags win also over variables that contradict them.
+// preferCommandLine gives flags precedence over variables that contradict them.
 func (o *Options) preferCommandLine() {
 	c, sources := &o.Ironic, o.environment.sources
 	if c.Insecure && c.CAFile != "" && sources["ironic-ca-file"] != "" {
-		c.CAFile = "" // the Bare Metal Operator takes both, and the file has no effect
+		c.CAFile = "" // the Bare Metal Operator accepts both, and then ignores the file
 	}
 	if c.Insecure && c.CAFile != "" && sources["ironic-insecure"] != "" {
 		c.Insecure = false
 	}
 }
 
-// credentialsFromEnvironment takes the credentials for Ironic from where the Bare
-// Metal Operator has them, if there are any.
+// credentialsFromEnvironment uses the credentials for Ironic in the directory of the Bare Metal
+// Operator, if there are any.
 func (o *Options) credentialsFromEnvironment(given map[string]string, refuse func(format string, args ...any)) {
 	c := &o.Ironic
 	if c.UsernameFile != "" || c.PasswordFile != "" || c.Cloud != "" {
@@ -166,7 +167,7 @@ func (o *Options) credentialsFromEnvironment(given map[string]string, refuse fun
 	case hasUsername && hasPassword:
 		c.UsernameFile, c.PasswordFile = username, password
 	case hasUsername != hasPassword:
-		refuse("%s: of %s and %s there is only one", name, username, password)
+		refuse("%s: only one of %s and %s exists", name, username, password)
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 )
 
-// in are the environments of the tests: what is not in them is empty.
-func in(t *testing.T, variables map[string]string) {
+// setEnvironment sets environment variables for a test. Other variables that the options use
+// are cleared.
+func setEnvironment(t *testing.T, variables map[string]string) {
 	t.Helper()
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
@@ -32,7 +33,7 @@ func in(t *testing.T, variables map[string]string) {
 	}
 }
 
-func withEnough(args ...string) []string { return append(slices.Clone(enough), args...) }
+func withRequired(args ...string) []string { return append(slices.Clone(requiredArgs), args...) }
 
 func TestSettings(t *testing.T) {
 	images := func(arch string) deploy.Images {
@@ -112,9 +113,9 @@ func TestSettings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, tt.variables)
-			o := parsed(t, withEnough(tt.args...)...)
-			for range 2 { // the second time changes nothing
+			setEnvironment(t, tt.variables)
+			o := parsed(t, withRequired(tt.args...)...)
+			for range 2 { // the second time must not change anything
 				if err := o.Validate(); err != nil {
 					t.Fatal(err)
 				}
@@ -126,18 +127,17 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestInvalidSettings: what is wrong is said in one line, which names the flag or
-// the variable.
+// TestInvalidSettings checks that errors are a single line and name the flag or the variable.
 func TestInvalidSettings(t *testing.T) {
 	for name, tt := range map[string]struct {
 		variables map[string]string
 		args      []string
 		says      []string
 	}{
-		"kernel alone":            {args: []string{"--deploy-kernel-url=http://h/k"}, says: []string{"--deploy-kernel-url needs --deploy-ramdisk-url"}},
-		"ramdisk alone":           {variables: map[string]string{"DEPLOY_RAMDISK_URL": "http://h/r"}, says: []string{"DEPLOY_RAMDISK_URL needs --deploy-kernel-url"}},
-		"kernel of arch alone":    {args: []string{"--deploy-kernel-url-by-arch=aarch64=http://h/k"}, says: []string{"--deploy-kernel-url-by-arch aarch64 needs --deploy-ramdisk-url-by-arch aarch64"}},
-		"variable of arch alone":  {variables: map[string]string{"DEPLOY_RAMDISK_URL_AARCH64": "http://h/r"}, says: []string{"DEPLOY_RAMDISK_URL_AARCH64 needs --deploy-kernel-url-by-arch aarch64"}},
+		"kernel alone":            {args: []string{"--deploy-kernel-url=http://h/k"}, says: []string{"--deploy-kernel-url requires --deploy-ramdisk-url"}},
+		"ramdisk alone":           {variables: map[string]string{"DEPLOY_RAMDISK_URL": "http://h/r"}, says: []string{"DEPLOY_RAMDISK_URL requires --deploy-kernel-url"}},
+		"kernel of arch alone":    {args: []string{"--deploy-kernel-url-by-arch=aarch64=http://h/k"}, says: []string{"--deploy-kernel-url-by-arch aarch64 requires --deploy-ramdisk-url-by-arch aarch64"}},
+		"variable of arch alone":  {variables: map[string]string{"DEPLOY_RAMDISK_URL_AARCH64": "http://h/r"}, says: []string{"DEPLOY_RAMDISK_URL_AARCH64 requires --deploy-kernel-url-by-arch aarch64"}},
 		"scheme":                  {args: []string{"--deploy-iso-url=ftp://me:secret@h/i"}, says: []string{"--deploy-iso-url: it is not a URL with one of the schemes http, https, file"}},
 		"no URL":                  {variables: map[string]string{"DEPLOY_ISO_URL": "me:secret@h/i"}, says: []string{"DEPLOY_ISO_URL: it is not a URL"}},
 		"no host":                 {variables: map[string]string{"DEPLOY_ISO_URL_X86_64": "http:///i"}, says: []string{"DEPLOY_ISO_URL_X86_64: it is not a URL"}},
@@ -151,7 +151,7 @@ func TestInvalidSettings(t *testing.T) {
 		"limit":                   {args: []string{"--provisioning-limit=-1"}, says: []string{"--provisioning-limit is -1, it must be at least 0"}},
 		"limit (variable)":        {variables: map[string]string{"PROVISIONING_LIMIT": "-1"}, says: []string{"PROVISIONING_LIMIT is -1"}},
 		"no number":               {variables: map[string]string{"PROVISIONING_LIMIT": "many"}, says: []string{`PROVISIONING_LIMIT is "many", it must be of type int`}},
-		"no truth":                {variables: map[string]string{"PROVISIONING_NETWORK_DISABLED": "maybe"}, says: []string{`PROVISIONING_NETWORK_DISABLED is "maybe", it must be of type bool`}},
+		"no boolean":              {variables: map[string]string{"PROVISIONING_NETWORK_DISABLED": "maybe"}, says: []string{`PROVISIONING_NETWORK_DISABLED is "maybe", it must be of type bool`}},
 		"no duration":             {variables: map[string]string{"IRONIC_CLIENT_TIMEOUT": "30"}, says: []string{`IRONIC_CLIENT_TIMEOUT is "30", it must be of type duration`}},
 		"retries":                 {args: []string{"--max-provisioning-retries=0"}, says: []string{"--max-provisioning-retries is 0"}},
 		"workers":                 {args: []string{"--workers=0"}, says: []string{"--workers is 0"}},
@@ -161,10 +161,10 @@ func TestInvalidSettings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, tt.variables)
-			err := parsed(t, withEnough(tt.args...)...).Validate()
+			setEnvironment(t, tt.variables)
+			err := parsed(t, withRequired(tt.args...)...).Validate()
 			if err == nil {
-				t.Fatal("nothing is said")
+				t.Fatal("there is no error")
 			}
 			for _, words := range tt.says {
 				if !strings.Contains(err.Error(), words) {
@@ -172,13 +172,13 @@ func TestInvalidSettings(t *testing.T) {
 				}
 			}
 			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
-				t.Errorf("more than a line, or a password: %q", err)
+				t.Errorf("more than one line, or a password: %q", err)
 			}
 		})
 	}
 }
 
-// authRoot returns a directory such as METAL3_AUTH_ROOT_DIR names, with these files.
+// authRoot returns a directory for METAL3_AUTH_ROOT_DIR, with the given files.
 func authRoot(t *testing.T, files ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -252,12 +252,12 @@ func TestIronicFromEnvironment(t *testing.T) {
 			variables: map[string]string{"METAL3_AUTH_ROOT_DIR": both}, args: []string{"--ironic-cloud=metal3"},
 			want: with(func(c *client.Config) { c.Cloud = "metal3" }),
 		},
-		"half of the credentials": {variables: map[string]string{"METAL3_AUTH_ROOT_DIR": one}, says: "METAL3_AUTH_ROOT_DIR: of "},
+		"half of the credentials": {variables: map[string]string{"METAL3_AUTH_ROOT_DIR": one}, says: "METAL3_AUTH_ROOT_DIR: only one of "},
 		"half of a certificate":   {variables: map[string]string{"IRONIC_CLIENT_CERT_FILE": "/cert"}, says: "together"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, tt.variables)
-			o := parsed(t, withEnough(tt.args...)...)
+			setEnvironment(t, tt.variables)
+			o := parsed(t, withRequired(tt.args...)...)
 			for range 2 {
 				err := o.Validate()
 				if tt.says != "" {
@@ -277,11 +277,10 @@ func TestIronicFromEnvironment(t *testing.T) {
 	}
 }
 
-// TestVariablesStandInForFlags: each of the variables is one of a flag, and --help
-// names it there.
-func TestVariablesStandInForFlags(t *testing.T) {
+// TestHelpNamesVariables checks that the help of each flag names its environment variable.
+func TestHelpNamesVariables(t *testing.T) {
 	o := parsed(t)
-	for name, variable := range variables {
+	for name, variable := range flagVariables {
 		flag := o.environment.flags.Lookup(name)
 		if flag == nil || !strings.Contains(flag.Usage, variable) {
 			t.Errorf("--%s does not name %s: %v", name, variable, flag)
@@ -289,14 +288,14 @@ func TestVariablesStandInForFlags(t *testing.T) {
 	}
 }
 
-// TestVariablesOfTheOperator: each of the Bare Metal Operator's variables is taken, or
-// named as one that has no effect, and documented either way.
+// TestVariablesOfTheOperator checks that each environment variable of the Bare Metal Operator is
+// either used or listed as having no effect, and is documented in both cases.
 func TestVariablesOfTheOperator(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The values that are valid, and as no default is.
+	// Valid values that differ from the defaults.
 	values := map[string]string{
 		"IRONIC_INSECURE": "true", "IRONIC_CLIENT_TIMEOUT": "7s", "PROVISIONING_NETWORK_DISABLED": "true", "PROVISIONING_LIMIT": "3", "BMO_CONCURRENCY": "3",
 		"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Always", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
@@ -323,7 +322,7 @@ func TestVariablesOfTheOperator(t *testing.T) {
 				value = "http://192.0.2.1/file"
 			}
 			completed := func(variables map[string]string) *Options {
-				in(t, variables)
+				setEnvironment(t, variables)
 				o := parsed(t)
 				o.completeFromEnvironment(func(format string, args ...any) { t.Errorf(format, args...) })
 				o.environment = environment{}
@@ -331,8 +330,8 @@ func TestVariablesOfTheOperator(t *testing.T) {
 			}
 			without, with := completed(nil), completed(map[string]string{variable: value})
 			taken := !cmp.Equal(without.Ironic, with.Ironic) || !cmp.Equal(without.Settings, with.Settings)
-			if _, named := unused[variable]; named == taken {
-				t.Errorf("taken: %t, named as without effect: %t", taken, named)
+			if _, ignored := ignoredVariables[variable]; ignored == taken {
+				t.Errorf("used: %t, listed as having no effect: %t", taken, ignored)
 			}
 			documented, _, _ := strings.Cut(variable, "_AARCH64")
 			documented, _, _ = strings.Cut(documented, "_X86_64")

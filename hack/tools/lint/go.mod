@@ -1,6 +1,6 @@
-// The linters and gotestsum. They have a module of their own: the libraries that
-// they need are newer than those that Kubernetes was released with.
-// `go build -C hack/tools/lint -o ../../../bin/lint/ tool` builds all of them.
+// The linters and gotestsum. They have a module of their own, because the libraries that
+// they need are newer than those that Kubernetes was released with. To build all of them,
+// run `go build -C hack/tools/lint -o ../../../bin/lint/ tool`.
 module github.com/metal3-io/metal3-apiserver/hack/tools/lint
 
 go 1.26.0

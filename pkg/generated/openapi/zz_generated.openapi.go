@@ -184,7 +184,7 @@ func schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref common.Reference
 				Properties: map[string]spec.Schema{
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where the image came from. Empty while there is none.",
+							Description: "The URL of the image. Empty if there is none.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -206,21 +206,21 @@ func schema_pkg_apis_metal3_v1alpha1_BIOS(ref common.ReferenceCallback) common.O
 				Properties: map[string]spec.Schema{
 					"date": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The release date.",
+							Description: "The release date of the firmware.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"vendor": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The vendor.",
+							Description: "The vendor of the firmware.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"version": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The version.",
+							Description: "The version of the firmware.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -240,7 +240,7 @@ func schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"address": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The address of the BMC as a URL, for instance ipmi://192.168.111.1:6233 or redfish-virtualmedia://[2001:db8::1]/redfish/v1/Systems/1. The scheme chooses Ironic's driver: ipmi, libvirt, redfish, redfish-virtualmedia, redfish-uefihttp, ilo5-redfish, ilo5-virtualmedia, idrac-redfish or idrac-virtualmedia, the last seven also with +http or +https. An address without a scheme is an ipmi one.",
+							Description: "The address of the BMC as a URL, for example ipmi://192.168.111.1:6233 or redfish-virtualmedia://[2001:db8::1]/redfish/v1/Systems/1. The scheme determines Ironic's driver: ipmi, libvirt, redfish, redfish-virtualmedia, redfish-uefihttp, ilo5-redfish, ilo5-virtualmedia, idrac-redfish or idrac-virtualmedia. The last seven can be followed by +http or +https. An address without a scheme is an ipmi address.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -248,7 +248,7 @@ func schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref common.ReferenceCallback) co
 					},
 					"credentialsName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of a Secret in the namespace of the host, with the keys username and password.",
+							Description: "The name of a Secret with the keys username and password, in the namespace of the host.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -256,7 +256,7 @@ func schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref common.ReferenceCallback) co
 					},
 					"disableCertificateVerification": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Do not verify the TLS certificate of the BMC. Needed where it is self-signed, but it lets whoever sits in between read the password.",
+							Description: "Whether the TLS certificate of the BMC is not verified. This is necessary if the certificate is self-signed, but lets anyone who intercepts the connection read the password.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -272,7 +272,7 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BMCEventSubscription has the BMC of a host send its Redfish events to a URL. The spec cannot be changed: delete the subscription and create it again.",
+				Description: "BMCEventSubscription makes the BMC of a host send its Redfish events to a URL. The spec cannot be changed: delete the subscription and create it again.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -298,14 +298,14 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref common.ReferenceCa
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which events go where.",
+							Description: "The desired subscription.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What became of the subscription.",
+							Description: "The observed state of the subscription.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName()),
 						},
@@ -372,33 +372,33 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionSpec(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BMCEventSubscriptionSpec says which events go where.",
+				Description: "BMCEventSubscriptionSpec says which host sends its events where.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"hostName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The host whose events are wanted, in the namespace of the subscription. Required.",
+							Description: "The name of the host whose BMC sends the events, in the namespace of the subscription. Required.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"destination": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The URL that the BMC sends the events to. It needs a path, be it only /. Required.",
+							Description: "The URL to which the BMC sends the events. It must have a path, which can be /. Required.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"context": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Any text, which comes back in each event.",
+							Description: "Any text. The BMC includes it in each event.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"httpHeadersRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A Secret, in the namespace of the subscription, whose keys and values are HTTP headers that the BMC sends along.",
+							Description: "A Secret, in the namespace of the subscription, whose keys and values are HTTP headers that the BMC sends with each event.",
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
 						},
 					},
@@ -414,19 +414,19 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionStatus(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BMCEventSubscriptionStatus is what became of a subscription.",
+				Description: "BMCEventSubscriptionStatus is the observed state of a subscription.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"subscriptionID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name that the BMC gave the subscription.",
+							Description: "The identifier that the BMC assigned to the subscription.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"error": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why there is no subscription.",
+							Description: "Why the subscription could not be created.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -441,7 +441,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHost is a physical server, managed through its baseboard management controller (BMC) by OpenStack Ironic. The spec says what is wanted of it; the status is what Ironic says about it at the moment of reading.",
+				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -460,21 +460,21 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref common.ReferenceCallback)
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The name may hold only letters, digits, '.', '_' and '-', and must not look like a UUID, because Ironic would take it for the identity of another node.",
+							Description: "Standard object metadata. The name may contain only letters, digits, '.', '_' and '-', and must not look like a UUID, because Ironic would take it for the UUID of another node.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What is wanted of the host.",
+							Description: "The desired state of the host.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BareMetalHostSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What is known about the host, as Ironic tells it at the moment of reading.",
+							Description: "The observed state of the host, as reported by Ironic at the moment of reading.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BareMetalHostStatus{}.OpenAPIModelName()),
 						},
@@ -541,7 +541,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHostSpec is what is wanted of a host.",
+				Description: "BareMetalHostSpec is the desired state of a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"taints": {
@@ -551,7 +551,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Taints for the Kubernetes node that runs on the host. Never implemented; kept so that old manifests are accepted.\n\nDeprecated: has no effect.",
+							Description: "Taints for the Kubernetes node that runs on the host. This was never implemented; the field exists so that old manifests are accepted.\n\nDeprecated: this field has no effect.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -564,39 +564,39 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					},
 					"bmc": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How to reach the host's baseboard management controller (BMC). A host without it is only discovered, not managed.",
+							Description: "How to reach the host's baseboard management controller (BMC). A host without it is not managed; its operational status is discovered.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BMCDetails{}.OpenAPIModelName()),
 						},
 					},
 					"raid": {
 						SchemaProps: spec.SchemaProps{
-							Description: "RAID volumes to build before the host becomes available.",
+							Description: "The RAID volumes to create before the host becomes available.",
 							Ref:         ref(v1alpha1.RAIDConfig{}.OpenAPIModelName()),
 						},
 					},
 					"firmware": {
 						SchemaProps: spec.SchemaProps{
-							Description: "BIOS settings to change before the host becomes available. Refused when set: use a HostFirmwareSettings object instead.\n\nDeprecated: use HostFirmwareSettings.",
+							Description: "BIOS settings. They are refused: use a HostFirmwareSettings object instead.\n\nDeprecated: use HostFirmwareSettings.",
 							Ref:         ref(v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
 						},
 					},
 					"hardwareProfile": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of a hardware profile. All that is left of profiles is a default for the root device where rootDeviceHints are not given.\n\nDeprecated: use rootDeviceHints.",
+							Description: "The name of a hardware profile. Its only remaining effect is a default for the root device if rootDeviceHints is not set.\n\nDeprecated: use rootDeviceHints.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"rootDeviceHints": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which disk the image is written to. All given hints must match.",
+							Description: "Hints that select the disk to which the image is written. A disk must match all of them.",
 							Ref:         ref(v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
 						},
 					},
 					"bootMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How the firmware boots the host: UEFI, UEFISecureBoot or legacy. Empty is the same as UEFI.\n\nPossible enum values:\n - `\"UEFI\"` is what an empty boot mode means.\n - `\"UEFISecureBoot\"` boots with UEFI firmware and verifies signatures.\n - `\"legacy\"` boots with BIOS firmware.",
+							Description: "How the firmware boots the host: UEFI, UEFISecureBoot or legacy. The default is UEFI.\n\nPossible enum values:\n - `\"UEFI\"` is the boot mode of a host that does not specify one.\n - `\"UEFISecureBoot\"` boots with UEFI firmware and verifies signatures.\n - `\"legacy\"` boots with BIOS firmware.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"UEFI", "UEFISecureBoot", "legacy"},
@@ -604,7 +604,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					},
 					"bootMACAddress": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The MAC address of the network interface that boots the host, for instance 00:ab:4f:d8:9e:fa. Needed for libvirt and wherever inspection is disabled; cannot be changed once it is set.",
+							Description: "The MAC address of the network interface from which the host boots, for example 00:ab:4f:d8:9e:fa. It is required for libvirt and if inspection is disabled. It cannot be changed once it is set.",
 							Pattern:     "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$",
 							Type:        []string{"string"},
 							Format:      "",
@@ -612,7 +612,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					},
 					"online": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the host shall be powered on. The /power subresource keeps this field in step with what it does.",
+							Description: "Whether the host should be powered on. A request to the /power subresource also changes this field.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -620,58 +620,58 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					},
 					"consumerRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Who uses the host. A host with a consumer is taken.",
+							Description: "The object that uses the host. A host that has a consumer is not available to others.",
 							Ref:         ref("k8s.io/api/core/v1.ObjectReference"),
 						},
 					},
 					"image": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The image to write to the host. Setting it provisions the host, removing it or changing its URL deprovisions it.",
+							Description: "The image to write to the host. Setting this field provisions the host. Removing it, or changing the URL of the image, deprovisions the host.",
 							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"userData": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A Secret with the user data (cloud-init or Ignition) of the host, in its key userData or value. Must be in the namespace of the host.",
+							Description: "A Secret with user data (for cloud-init or Ignition), in its key userData or value. The Secret must be in the namespace of the host.",
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
 						},
 					},
 					"preprovisioningNetworkDataName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of a Secret with the network configuration of the ramdisk that inspects and deploys the host, where DHCP cannot be used.",
+							Description: "The name of a Secret with the network configuration for the ramdisk that inspects and deploys the host, for use without DHCP. The Secret must be in the namespace of the host.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"networkData": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A Secret with the network configuration of the deployed system, in its key networkData or value. Must be in the namespace of the host.",
+							Description: "A Secret with the network configuration of the deployed system, in its key networkData or value. The Secret must be in the namespace of the host.",
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
 						},
 					},
 					"metaData": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A Secret with metadata for the deployed system, in its key metaData or value. Must be in the namespace of the host.",
+							Description: "A Secret with metadata for the deployed system, in its key metaData or value. The Secret must be in the namespace of the host.",
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
 						},
 					},
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Free text that helps people to recognise the host.",
+							Description: "A description of the host, for people.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"externallyProvisioned": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The host already runs a system that something else has installed: adopt it, manage its power, and never inspect or write to it.",
+							Description: "Whether the host already runs a system that was installed by other means. Such a host is adopted and its power is managed, but it is never inspected and its disks are never written to.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"automatedCleaningMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What is done to the disks when the host is deprovisioned: metadata removes partition tables, disabled leaves the disks as they are.\n\nPossible enum values:\n - `\"disabled\"` leaves the disks as they are.\n - `\"metadata\"` removes partition tables and file system signatures.",
+							Description: "What is done to the disks when the host is cleaned: metadata removes partition tables and file system signatures, disabled leaves the disks unchanged.\n\nPossible enum values:\n - `\"disabled\"` leaves the disks unchanged.\n - `\"metadata\"` removes partition tables and file system signatures.",
 							Default:     "metadata",
 							Type:        []string{"string"},
 							Format:      "",
@@ -680,27 +680,27 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					},
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A deploy procedure of a custom ramdisk, instead of writing an image or around it.",
+							Description: "A deploy procedure of a custom ramdisk. It replaces or extends the writing of an image.",
 							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
 						},
 					},
 					"architecture": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The CPU architecture of the host, for instance x86_64 or aarch64. Filled in from the inspection when it is empty.",
+							Description: "The CPU architecture of the host, for example x86_64 or aarch64. If it is empty, the one that the inspection finds is used.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"disablePowerOff": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Never power the host off: reboot it instead. Only together with online.",
+							Description: "Whether the host must never be powered off, only rebooted. Requires online to be true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"inspectionMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How the hardware is inspected: agent boots a ramdisk on the host, fast asks the BMC alone (Redfish and iDRAC only), disabled does neither. Empty is the same as agent.\n\nPossible enum values:\n - `\"agent\"` boots a ramdisk on the host.\n - `\"disabled\"` inspects nothing.\n - `\"fast\"` asks the BMC alone, without booting the host.",
+							Description: "How the hardware is inspected: agent boots a ramdisk on the host, fast only asks the BMC (Redfish and iDRAC only), disabled does neither. The default is agent.\n\nPossible enum values:\n - `\"agent\"` boots a ramdisk on the host.\n - `\"disabled\"` disables inspection.\n - `\"fast\"` only asks the BMC, without booting the host.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"agent", "disabled", "fast"},
@@ -713,7 +713,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Network interfaces of the host and the networks to attach them to.",
+							Description: "The network interfaces of the host and the networks to attach them to.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -737,12 +737,12 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHostStatus is what is known about a host.",
+				Description: "BareMetalHostStatus is the observed state of a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"operationalStatus": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How the host is, in one word: OK, discovered (not managed, for lack of BMC details), error (see errorType and errorMessage), delayed (waiting for others to finish), detached or servicing. Empty while nothing is known.\n\nPossible enum values:\n - `\"OK\"` is a host that is managed and has no error.\n - `\"delayed\"` is a host that waits for others to finish.\n - `\"detached\"` is a host that was taken out of Ironic.\n - `\"discovered\"` is a host whose BMC details are not given.\n - `\"error\"` is a host with an error.\n - `\"servicing\"` is a provisioned host whose firmware or BIOS settings are being changed.",
+							Description: "A summary of the state of the host: OK, discovered (not managed because there are no BMC details), error (see errorType and errorMessage), delayed (waiting for other hosts to finish), detached or servicing. Empty while nothing is known.\n\nPossible enum values:\n - `\"OK\"` means that the host is managed and has no error.\n - `\"delayed\"` means that the host waits for other hosts to finish.\n - `\"detached\"` means that the host was removed from Ironic by DetachedAnnotation.\n - `\"discovered\"` means that the host has no BMC details.\n - `\"error\"` means that the host has an error.\n - `\"servicing\"` means that firmware or BIOS settings of a provisioned host are being changed.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -751,7 +751,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"errorType": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What failed, where operationalStatus is error.\n\nPossible enum values:\n - `\"detach error\"` is a failure to take a host out of Ironic.\n - `\"inspection error\"` is an inspection that failed.\n - `\"power management error\"` is a failure to change or read the power.\n - `\"preparation error\"` is a failure of the RAID, BIOS or firmware steps before the host is available.\n - `\"provisioned registration error\"` is a provisioned host that cannot be registered again.\n - `\"provisioning error\"` is a failure to provision or deprovision.\n - `\"registration error\"` is a host that cannot be registered: bad BMC address or credentials, or a BMC that does not answer.\n - `\"servicing error\"` is a failure to change firmware or BIOS settings of a provisioned host.",
+							Description: "The kind of operation that failed, if operationalStatus is error.\n\nPossible enum values:\n - `\"detach error\"` means that the host could not be removed from Ironic.\n - `\"inspection error\"` means that an inspection failed.\n - `\"power management error\"` means that the power could not be read or changed.\n - `\"preparation error\"` means that RAID, BIOS, firmware or cleaning failed before the host was available.\n - `\"provisioned registration error\"` means that a provisioned host could not be registered again.\n - `\"provisioning error\"` means that provisioning or deprovisioning failed.\n - `\"registration error\"` means that the host could not be registered, for example because the BMC address or credentials are wrong or the BMC does not answer.\n - `\"servicing error\"` means that firmware or BIOS settings of a provisioned host could not be changed.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"detach error", "inspection error", "power management error", "preparation error", "provisioned registration error", "provisioning error", "registration error", "servicing error"},
@@ -778,7 +778,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"provisioning": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where the host is in its life, and the settings that were last applied.",
+							Description: "The provisioning state of the host, and the settings that were last applied to it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ProvisionStatus{}.OpenAPIModelName()),
 						},
@@ -799,7 +799,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What went wrong, in Ironic's own words where they come from Ironic. Empty when all is well.",
+							Description: "A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if there is no error.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -807,7 +807,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"poweredOn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the host is powered on, by Ironic. Keeps its last value while Ironic does not know.",
+							Description: "Whether the host is powered on, according to Ironic. Keeps its last value while Ironic does not know the power state.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -822,7 +822,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"errorCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many errors there have been since the last success. The next attempt waits longer with each.",
+							Description: "The number of errors since the last success. The more errors there are, the longer the wait before the next attempt.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -830,7 +830,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"provisioningFailCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many times provisioning has failed in a row. May be reset to 0 through the status subresource, to try again.",
+							Description: "How many times in a row provisioning has failed. Can be set to 0 through the status subresource to retry.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -838,7 +838,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"lastAttemptedImage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The last image that was tried.",
+							Description: "The image that was last tried.",
 							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
@@ -854,7 +854,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The host as a set of yes-or-no questions, for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable.",
+							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, PowerSynced and StepFailed.",
 							MaxItems:    ptr.To[int64](32),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
@@ -868,7 +868,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"ironic": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The Ironic node of the host, as Ironic told it last. Absent while the host is not in Ironic.",
+							Description: "The Ironic node of the host, as last reported by Ironic. Absent while the host is not in Ironic.",
 							Ref:         ref(v1alpha1.IronicStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -885,7 +885,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalSwitch is a network switch that hosts are plugged into, and how Ironic's networking service reaches it.",
+				Description: "BareMetalSwitch is a network switch to which hosts are connected. It says how Ironic's networking service reaches the switch.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -911,14 +911,14 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref common.ReferenceCallbac
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where the switch is and how to log in to it.",
+							Description: "The address of the switch and how to log in to it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What became of it.",
+							Description: "Whether Ironic's networking service uses the switch.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName()),
 						},
@@ -985,7 +985,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalSwitchSpec says where a switch is and how to log in to it.",
+				Description: "BareMetalSwitchSpec has the address of a switch and says how to log in to it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"address": {
@@ -998,7 +998,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref common.ReferenceCal
 					},
 					"macAddress": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The MAC address of the switch, as it names itself to the hosts by LLDP: hosts refer to the switch by it.",
+							Description: "The MAC address with which the switch identifies itself to hosts by LLDP. Hosts refer to the switch by this address.",
 							Default:     "",
 							Pattern:     "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$",
 							Type:        []string{"string"},
@@ -1007,7 +1007,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref common.ReferenceCal
 					},
 					"driver": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The driver that configures the switch. There is one: generic-switch.\n\nPossible enum values:\n - `\"generic-switch\"` is OpenStack's networking-generic-switch.",
+							Description: "The driver that configures the switch. The only one is generic-switch.\n\nPossible enum values:\n - `\"generic-switch\"` is OpenStack's networking-generic-switch.",
 							Default:     "generic-switch",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1016,7 +1016,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref common.ReferenceCal
 					},
 					"deviceType": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The device type, as networking-generic-switch calls it, for instance netmiko_cisco_ios or netmiko_arista_eos.",
+							Description: "The device type in the terms of networking-generic-switch, for example netmiko_cisco_ios or netmiko_arista_eos.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1024,13 +1024,13 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref common.ReferenceCal
 					},
 					"credentials": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The Secret with the credentials: username, and password or ssh-privatekey; admin-password, where privileged mode needs one.",
+							Description: "The Secret with the credentials. Its keys are username, and either password or ssh-privatekey; also admin-password, if privileged mode requires one.",
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
 						},
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The TCP port of the management interface. Empty takes the usual one of the device type.",
+							Description: "The TCP port of the management interface. The default depends on the device type.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](65535),
 							Type:        []string{"integer"},
@@ -1039,7 +1039,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref common.ReferenceCal
 					},
 					"disableCertificateVerification": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the certificate of the switch is not verified, where it speaks HTTPS. Insecure.",
+							Description: "Whether the TLS certificate of the switch is not verified if it is reached by HTTPS. This is insecure.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1057,7 +1057,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalSwitchStatus is what became of a switch.",
+				Description: "BareMetalSwitchStatus says whether Ironic's networking service uses a switch.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -1072,7 +1072,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The state of the switch: Valid, once Ironic's configuration has it.",
+							Description: "The conditions of the switch: Valid is True when Ironic's configuration includes the switch.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1100,14 +1100,14 @@ func schema_pkg_apis_metal3_v1alpha1_CPU(ref common.ReferenceCallback) common.Op
 				Properties: map[string]spec.Schema{
 					"arch": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The architecture, for instance x86_64 or aarch64.",
+							Description: "The architecture, for example x86_64 or aarch64.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"model": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The model.",
+							Description: "The model of the processors.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1126,7 +1126,7 @@ func schema_pkg_apis_metal3_v1alpha1_CPU(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The features of the processor, sorted.",
+							Description: "The flags of the processors, in alphabetical order.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1155,12 +1155,12 @@ func schema_pkg_apis_metal3_v1alpha1_CredentialsStatus(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CredentialsStatus names one version of a Secret.",
+				Description: "CredentialsStatus identifies a version of a Secret.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"credentials": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The Secret.",
+							Description: "The Secret with the credentials.",
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
 						},
 					},
@@ -1188,7 +1188,7 @@ func schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"method": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The deploy step that the ramdisk runs, in its deploy interface.",
+							Description: "The name of the deploy step that the ramdisk runs, without the interface deploy.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1205,7 +1205,7 @@ func schema_pkg_apis_metal3_v1alpha1_DataImage(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "DataImage is an ISO image that the host with the same name has in a virtual drive beside what it boots from.",
+				Description: "DataImage is an ISO image in a virtual drive of the host with the same name, in addition to what the host boots from.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1224,21 +1224,21 @@ func schema_pkg_apis_metal3_v1alpha1_DataImage(ref common.ReferenceCallback) com
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The name is that of the host.",
+							Description: "Standard object metadata. The name must be the name of the host.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which image is wanted.",
+							Description: "The image that should be attached.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.DataImageSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which image is there.",
+							Description: "The image that is attached.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.DataImageStatus{}.OpenAPIModelName()),
 						},
@@ -1255,12 +1255,12 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageError(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "DataImageError is what goes wrong with a data image.",
+				Description: "DataImageError describes the errors of a data image.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"count": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How often it went wrong since the last success.",
+							Description: "The number of errors since the last success.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1268,7 +1268,7 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageError(ref common.ReferenceCallback
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What went wrong last.",
+							Description: "The last error.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1335,12 +1335,12 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "DataImageSpec says which image is wanted.",
+				Description: "DataImageSpec is the image that should be attached.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where to fetch the image: an http, https, ftp, gopher or oci URL.",
+							Description: "The http, https, ftp, gopher or oci URL of the image.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1357,25 +1357,25 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "DataImageStatus says which image is there.",
+				Description: "DataImageStatus is the image that is attached.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"lastReconciled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When the drive was last looked after.",
+							Description: "When the attached image was last checked.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"attachedImage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The image in the drive.",
+							Description: "The image in the virtual drive.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.AttachedImageReference{}.OpenAPIModelName()),
 						},
 					},
 					"error": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What went wrong since the last success.",
+							Description: "The errors since the last success.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.DataImageError{}.OpenAPIModelName()),
 						},
@@ -1397,14 +1397,14 @@ func schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"deleteAction": {
 						SchemaProps: spec.SchemaProps{
-							Description: "DeleteAction says what deleting the detached host does.",
+							Description: "DeleteAction is what deleting the detached host does. The default is delete.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"force": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Force detaches in any state, and aborts what is under way.",
+							Description: "Force detaches the host in any state, and aborts an operation that is in progress.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1446,7 +1446,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref common.Referenc
 				Properties: map[string]spec.Schema{
 					"component": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The component: bios, bmc, or nic: and the name of a network interface.",
+							Description: "The component: bios, bmc, or nic: followed by the name of a network interface.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1454,7 +1454,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref common.Referenc
 					},
 					"initialVersion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The version when Ironic first saw it.",
+							Description: "The version when Ironic first read it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1462,21 +1462,21 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref common.Referenc
 					},
 					"currentVersion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The version now.",
+							Description: "The current version.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"lastVersionFlashed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The version that was last written.",
+							Description: "The version that was last flashed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"updatedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When a version was last written. null before that.",
+							Description: "When a version was last flashed. null if that never happened.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -1493,26 +1493,26 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FirmwareConfig are BIOS settings of a host.",
+				Description: "FirmwareConfig has BIOS settings of a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"virtualizationEnabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the CPU supports virtual machines.",
+							Description: "Whether hardware virtualization is enabled.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"simultaneousMultithreadingEnabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether one core runs several threads.",
+							Description: "Whether each core runs several threads.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"sriovEnabled": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether virtual machines may be given parts of a PCI device.",
+							Description: "Whether SR-IOV is enabled, with which a PCI device can be shared by virtual machines.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1527,7 +1527,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FirmwareSchema says which BIOS settings a model of machine has and what values they take. Hosts of the same model share it.",
+				Description: "FirmwareSchema lists the BIOS settings of a model of machine and the values that they accept. Hosts of the same model share it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1546,7 +1546,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref common.ReferenceCallback
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The HostFirmwareSettings of each host that has these settings are an owner.",
+							Description: "Standard object metadata. The HostFirmwareSettings of each host that has these settings is an owner of the FirmwareSchema.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
 						},
@@ -1669,7 +1669,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"component": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The component: bios, bmc, or nic: and the name of a network interface.",
+							Description: "The component: bios, bmc, or nic: followed by the name of a network interface.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1677,7 +1677,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref common.ReferenceCallback
 					},
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where to fetch the firmware: an http, https, ftp, gopher or oci URL.",
+							Description: "The http, https, ftp, gopher or oci URL of the firmware.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1694,7 +1694,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareData(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HardwareData is the hardware of the host with the same name. It is written after each inspection; made beforehand, it spares the host the inspection.",
+				Description: "HardwareData is the hardware of the host with the same name. It is written after each inspection. If it is created beforehand, the first inspection of the host is skipped.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1713,14 +1713,14 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareData(ref common.ReferenceCallback) 
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The name is that of the host.",
+							Description: "Standard object metadata. The name must be the name of the host.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The hardware.",
+							Description: "The hardware of the host.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HardwareDataSpec{}.OpenAPIModelName()),
 						},
@@ -1737,7 +1737,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HardwareDataList is a list of the hardware of hosts.",
+				Description: "HardwareDataList is a list of HardwareData.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1813,7 +1813,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"systemVendor": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Who made the machine.",
+							Description: "The manufacturer, product name and serial number of the machine.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HardwareSystemVendor{}.OpenAPIModelName()),
 						},
@@ -1827,7 +1827,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 					},
 					"ramMebibytes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The memory in MiB.",
+							Description: "The size of the memory in MiB.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1839,7 +1839,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The network interfaces. One with both an IPv4 and an IPv6 address appears twice.",
+							Description: "The network interfaces. An interface with both an IPv4 and an IPv6 address is listed twice.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1877,7 +1877,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 					},
 					"hostname": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The host name that the inspection ramdisk had.",
+							Description: "The host name of the ramdisk during the inspection.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1899,7 +1899,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"sizeGibibytes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The size in GiB. Empty takes what there is.",
+							Description: "The size in GiB. By default, the volume uses all available space.",
 							Minimum:     ptr.To[float64](0),
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1923,14 +1923,14 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref common.ReferenceCall
 					},
 					"rotational": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the disks have to be rotating ones (true) or must not be (false).",
+							Description: "Whether the disks must be rotating disks (true) or must not be (false).",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"numberOfPhysicalDisks": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many disks the volume uses.",
+							Description: "The number of disks that the volume uses.",
 							Minimum:     ptr.To[float64](1),
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1938,7 +1938,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref common.ReferenceCall
 					},
 					"controller": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The controller that makes the volume.",
+							Description: "The name of the RAID controller.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1950,7 +1950,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref common.ReferenceCall
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The disks that the volume uses, by the controller's names for them. Needs controller.",
+							Description: "The disks that the volume uses, by the names that the controller has for them. Requires controller.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1973,19 +1973,19 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HardwareSystemVendor says who made a machine.",
+				Description: "HardwareSystemVendor has the manufacturer, product name and serial number of a machine.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"manufacturer": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The manufacturer.",
+							Description: "The manufacturer of the machine.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"productName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The product.",
+							Description: "The product name of the machine.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2007,7 +2007,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaim(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostClaim asks for a host, of this or another namespace, and says what to make of it. Which namespaces may claim the hosts of a namespace is in that one's HostDeployPolicy.",
+				Description: "HostClaim requests a host, in this or another namespace, and says what to deploy on it. The HostDeployPolicy of a namespace determines from which namespaces its hosts may be claimed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2033,14 +2033,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaim(ref common.ReferenceCallback) com
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which host is wanted, and what of it.",
+							Description: "The requested host and what to deploy on it.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostClaimSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which host it is.",
+							Description: "The host that was assigned to the claim.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostClaimStatus{}.OpenAPIModelName()),
 						},
@@ -2107,7 +2107,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostClaimNamespaces chooses namespaces.",
+				Description: "HostClaimNamespaces selects namespaces.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"names": {
@@ -2131,7 +2131,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCal
 					},
 					"nameMatches": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A regular expression that the name must match. It is not anchored: prod also matches not-production; ^prod$ matches nothing else.",
+							Description: "A regular expression that the name must match. It is not anchored: prod also matches not-production, whereas ^prod$ matches only prod.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2143,7 +2143,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Labels that the namespace must have, all of them.",
+							Description: "Labels that the namespace must have. All of them are required.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2166,12 +2166,12 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostClaimSpec says which host is wanted, and what of it.",
+				Description: "HostClaimSpec describes the requested host and what to deploy on it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"poweredOn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the host has to be powered on.",
+							Description: "Whether the host should be powered on.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -2185,7 +2185,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 					},
 					"userData": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A Secret, in the namespace of the claim, with user data for the first boot, for instance of cloud-init.",
+							Description: "A Secret, in the namespace of the claim, with user data for the first boot, for example for cloud-init.",
 							Ref:         ref("k8s.io/api/core/v1.SecretReference"),
 						},
 					},
@@ -2203,26 +2203,26 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 					},
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A deploy procedure of a custom ramdisk, in place of an image.",
+							Description: "A deploy procedure of a custom ramdisk, instead of an image.",
 							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
 						},
 					},
 					"hostSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which hosts come into question. Empty takes any.",
+							Description: "A selector for hosts. An empty selector matches all hosts.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostSelector{}.OpenAPIModelName()),
 						},
 					},
 					"consumerRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What uses the host, for instance a Machine of Cluster API.",
+							Description: "The object that uses the host, for example a Machine of Cluster API.",
 							Ref:         ref("k8s.io/api/core/v1.ObjectReference"),
 						},
 					},
 					"failureDomain": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The failure domain that is preferred: hosts whose label infrastructure.cluster.x-k8s.io/failure-domain has this value.",
+							Description: "The preferred failure domain. Hosts in it have this value in their label infrastructure.cluster.x-k8s.io/failure-domain.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2240,7 +2240,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostClaimStatus says which host it is.",
+				Description: "HostClaimStatus has the host that was assigned to a claim.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"lastUpdated": {
@@ -2256,7 +2256,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "How far the claim is: Associated, Synchronized, Provisioned, Ready.",
+							Description: "The progress of the claim: Associated, Synchronized, Provisioned, Ready.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2269,7 +2269,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 					},
 					"bareMetalHost": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The host.",
+							Description: "The host that was assigned to the claim.",
 							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},
@@ -2298,7 +2298,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostDeployPolicy says from which namespaces the hosts of its own namespace may be claimed.",
+				Description: "HostDeployPolicy determines from which namespaces the hosts of its own namespace may be claimed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2331,7 +2331,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref common.ReferenceCallba
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "There is nothing in it.",
+							Description: "The status, which is always empty.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName()),
 						},
@@ -2398,12 +2398,12 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostDeployPolicySpec says who may claim hosts.",
+				Description: "HostDeployPolicySpec determines who may claim hosts.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"hostClaimNamespaces": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The namespaces whose HostClaims may have the hosts.",
+							Description: "The namespaces whose HostClaims may claim the hosts.",
 							Ref:         ref(v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()),
 						},
 					},
@@ -2419,7 +2419,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostDeployPolicyStatus has nothing in it.",
+				Description: "HostDeployPolicyStatus is always empty.",
 				Type:        []string{"object"},
 			},
 		},
@@ -2430,7 +2430,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFirmwareComponents is the firmware of the host with the same name, and what it has to be updated to.",
+				Description: "HostFirmwareComponents has the firmware versions of the host with the same name, and the firmware updates that should be made.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2449,21 +2449,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref common.Reference
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The name is that of the host.",
+							Description: "Standard object metadata. The name must be the name of the host.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The wanted updates.",
+							Description: "The updates that should be made.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The firmware that is there.",
+							Description: "The firmware that the host has.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName()),
 						},
@@ -2480,7 +2480,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFirmwareComponentsList is a list of the firmware of hosts.",
+				Description: "HostFirmwareComponentsList is a list of HostFirmwareComponents.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2530,7 +2530,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFirmwareComponentsSpec has the wanted updates of a host's firmware.",
+				Description: "HostFirmwareComponentsSpec has the updates of a host's firmware that should be made.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"updates": {
@@ -2540,7 +2540,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The updates, one for each component. An empty list wants none.",
+							Description: "The updates, at most one for each component. The list may be empty.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2564,7 +2564,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFirmwareComponentsStatus is the firmware of a host.",
+				Description: "HostFirmwareComponentsStatus is the firmware that a host has.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"updates": {
@@ -2621,7 +2621,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the updates can be carried out (Valid), and whether some of them are still to come (ChangeDetected).",
+							Description: "Whether the updates can be carried out (Valid), and whether some of them have not been carried out yet (ChangeDetected).",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2644,7 +2644,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFirmwareSettings are the BIOS settings of the host with the same name, and what they have to be.",
+				Description: "HostFirmwareSettings has the BIOS settings of the host with the same name, and the changes of settings that should be made.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2663,21 +2663,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref common.ReferenceCa
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The name is that of the host.",
+							Description: "Standard object metadata. The name must be the name of the host.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The wanted settings.",
+							Description: "The desired settings.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The settings that are there.",
+							Description: "The settings that the host has.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName()),
 						},
@@ -2694,7 +2694,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFirmwareSettingsList is a list of the BIOS settings of hosts.",
+				Description: "HostFirmwareSettingsList is a list of HostFirmwareSettings.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2744,12 +2744,12 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsSpec(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFirmwareSettingsSpec has the wanted BIOS settings of a host.",
+				Description: "HostFirmwareSettingsSpec has the desired BIOS settings of a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"settings": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The settings that are to be changed, by name: text or whole numbers. The FirmwareSchema says which there are and what they take.",
+							Description: "The desired settings, by name. Values are strings or integers. Settings that are not listed are not changed. The FirmwareSchema lists the existing settings and the values that they accept.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -2774,7 +2774,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostFirmwareSettingsStatus has the BIOS settings of a host.",
+				Description: "HostFirmwareSettingsStatus has the BIOS settings that a host has.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"schema": {
@@ -2785,7 +2785,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 					},
 					"settings": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The settings, by name. Passwords are not among them.",
+							Description: "The current settings, by name, without passwords.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -2816,7 +2816,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the wanted settings can be set (Valid), and whether some of them are still to be set (ChangeDetected).",
+							Description: "Whether the desired settings can be applied (Valid), and whether some of them have not been applied yet (ChangeDetected).",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2840,7 +2840,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspection(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostInspection asks for an inspection of a host's hardware (POST to the inspect subresource) and tells how far it is (POST and GET).",
+				Description: "HostInspection requests an inspection of a host's hardware (POST to the inspect subresource) and reports its progress (POST and GET).",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2866,14 +2866,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspection(ref common.ReferenceCallback
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What shall happen. There is nothing to choose yet.",
+							Description: "The details of the request. There are none to specify yet.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostInspectionSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What Ironic says.",
+							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostInspectionStatus{}.OpenAPIModelName()),
 						},
@@ -2890,7 +2890,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspectionSpec(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostInspectionSpec is the inspection that is asked for.",
+				Description: "HostInspectionSpec is a request for an inspection.",
 				Type:        []string{"object"},
 			},
 		},
@@ -2901,12 +2901,12 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostInspectionStatus is how far the inspection is, from Ironic.",
+				Description: "HostInspectionStatus is the progress of an inspection, as reported by Ironic.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The provision state of the node in Ironic's words, for instance inspecting, inspect wait, manageable or inspect failed.",
+							Description: "The provision state of the node in Ironic's words, for example inspecting, inspect wait, manageable or inspect failed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2919,13 +2919,13 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref common.ReferenceCa
 					},
 					"finishedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When the last inspection ended. Empty while one is under way.",
+							Description: "When the last inspection ended. Empty while an inspection is in progress.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"lastError": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Ironic's last error about the host.",
+							Description: "The last error that Ironic recorded for the host's node.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2942,7 +2942,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostNetworkAttachment says how a switch port is configured for a network interface of a host. The spec cannot be changed, nor the object be deleted, while a host refers to it.",
+				Description: "HostNetworkAttachment says how a switch port is configured for a network interface of a host. While a host refers to it, the spec cannot be changed and the object cannot be deleted.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3035,7 +3035,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostNetworkAttachmentRef names a HostNetworkAttachment.",
+				Description: "HostNetworkAttachmentRef refers to a HostNetworkAttachment.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -3048,7 +3048,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref common.Referen
 					},
 					"namespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Its namespace; empty is the namespace of the host.",
+							Description: "The namespace of the HostNetworkAttachment. The default is the namespace of the host.",
 							MaxLength:   ptr.To[int64](63),
 							Type:        []string{"string"},
 							Format:      "",
@@ -3074,7 +3074,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref common.Refere
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "access for one VLAN, trunk for tagged VLANs, hybrid for both.\n\nPossible enum values:\n - `\"access\"` has one VLAN, untagged.\n - `\"hybrid\"` has an untagged VLAN and tagged ones.\n - `\"trunk\"` has tagged VLANs.",
+							Description: "How the port handles VLANs: access for one untagged VLAN, trunk for tagged VLANs, hybrid for both.\n\nPossible enum values:\n - `\"access\"` has one untagged VLAN.\n - `\"hybrid\"` has an untagged VLAN and tagged VLANs.\n - `\"trunk\"` has tagged VLANs.",
 							Default:     "access",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3098,7 +3098,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref common.Refere
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200. Not with the mode access.",
+							Description: "The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200. Must be empty if the mode is access.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3112,7 +3112,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref common.Refere
 					},
 					"mtu": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The largest packet in bytes, 68 to 9216. Empty takes what the network has.",
+							Description: "The largest packet in bytes, 68 to 9216. The default depends on the network.",
 							Minimum:     ptr.To[float64](68),
 							Maximum:     ptr.To[float64](9216),
 							Type:        []string{"integer"},
@@ -3130,7 +3130,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostPower(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostPower asks for a power change of a host (POST to the power subresource) and tells its power as Ironic knows it at that moment (POST and GET).",
+				Description: "HostPower requests a change of the power of a host (POST to the power subresource) and reports the power state that Ironic knows at that moment (POST and GET).",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3156,14 +3156,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostPower(ref common.ReferenceCallback) com
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What shall happen.",
+							Description: "The requested change. Required in a POST.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostPowerSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What Ironic says.",
+							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostPowerStatus{}.OpenAPIModelName()),
 						},
@@ -3180,12 +3180,12 @@ func schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostPowerSpec is the power change that is asked for.",
+				Description: "HostPowerSpec is the requested change of the power of a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"action": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What shall happen: on, off or reboot. on and off also set spec.online of the host, so that nothing undoes them.\n\nPossible enum values:\n - `\"off\"` powers the host off and sets spec.online to false.\n - `\"on\"` powers the host on and sets spec.online to true.\n - `\"reboot\"` restarts the host and leaves spec.online as it is.",
+							Description: "The change to make: on, off or reboot. on and off also set spec.online of the host, so that the change is not undone. Required.\n\nPossible enum values:\n - `\"off\"` powers the host off and sets spec.online to false.\n - `\"on\"` powers the host on and sets spec.online to true.\n - `\"reboot\"` reboots the host and leaves spec.online unchanged.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"off", "on", "reboot"},
@@ -3193,7 +3193,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref common.ReferenceCallback)
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How off and reboot are done: soft asks the running system to shut down, hard cuts the power. Default soft; where the driver has no soft power off it is done hard, and the status says so.\n\nPossible enum values:\n - `\"hard\"` cuts the power.\n - `\"soft\"` asks the running system to shut down.",
+							Description: "How off and reboot are done: soft asks the running system to shut down, hard cuts the power. The default is soft. If the driver does not support a soft power off, the power is cut, and the status says so.\n\nPossible enum values:\n - `\"hard\"` cuts the power.\n - `\"soft\"` asks the running system to shut down.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"hard", "soft"},
@@ -3209,33 +3209,33 @@ func schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostPowerStatus is the power of a host, from Ironic.",
+				Description: "HostPowerStatus is the power state of a host, as reported by Ironic.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"powerState": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The power state in Ironic's words: power on or power off. Empty while Ironic does not know it.",
+							Description: "The power state in Ironic's words: power on or power off. Empty if Ironic does not know it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"targetPowerState": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The power state that Ironic is working towards, in Ironic's words. Empty when nothing is under way.",
+							Description: "The power state that Ironic is changing to, in Ironic's words. Empty if no change is in progress.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"lastError": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Ironic's last error about the host.",
+							Description: "The last error that Ironic recorded for the host's node.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How off or reboot was really asked for: hard where the driver cannot do it softly.\n\nPossible enum values:\n - `\"hard\"` cuts the power.\n - `\"soft\"` asks the running system to shut down.",
+							Description: "The mode that was requested from Ironic for off or reboot. It is hard if the driver does not support soft.\n\nPossible enum values:\n - `\"hard\"` cuts the power.\n - `\"soft\"` asks the running system to shut down.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"hard", "soft"},
@@ -3243,7 +3243,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref common.ReferenceCallbac
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What was done, in words.",
+							Description: "A description of what was done.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3258,7 +3258,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostRetry(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostRetry asks for another attempt at what failed, now instead of after the back-off (POST to the retry subresource).",
+				Description: "HostRetry requests that the operation that failed on a host is retried immediately instead of after the back-off (POST to the retry subresource).",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3284,14 +3284,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostRetry(ref common.ReferenceCallback) com
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What shall happen. There is nothing to choose yet.",
+							Description: "The details of the request. There are none to specify yet.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostRetrySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What was done about which error.",
+							Description: "What was done, and the error that the host had before.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostRetryStatus{}.OpenAPIModelName()),
 						},
@@ -3308,7 +3308,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostRetrySpec is the attempt that is asked for.",
+				Description: "HostRetrySpec is a request for a retry.",
 				Type:        []string{"object"},
 			},
 		},
@@ -3319,19 +3319,19 @@ func schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostRetryStatus is what is tried again.",
+				Description: "HostRetryStatus says what is retried.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What was done, in words.",
+							Description: "A description of what was done.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"errorType": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What had failed: the errorType of the host. Empty when nothing had.\n\nPossible enum values:\n - `\"detach error\"` is a failure to take a host out of Ironic.\n - `\"inspection error\"` is an inspection that failed.\n - `\"power management error\"` is a failure to change or read the power.\n - `\"preparation error\"` is a failure of the RAID, BIOS or firmware steps before the host is available.\n - `\"provisioned registration error\"` is a provisioned host that cannot be registered again.\n - `\"provisioning error\"` is a failure to provision or deprovision.\n - `\"registration error\"` is a host that cannot be registered: bad BMC address or credentials, or a BMC that does not answer.\n - `\"servicing error\"` is a failure to change firmware or BIOS settings of a provisioned host.",
+							Description: "The errorType of the host before the retry. Empty if nothing had failed.\n\nPossible enum values:\n - `\"detach error\"` means that the host could not be removed from Ironic.\n - `\"inspection error\"` means that an inspection failed.\n - `\"power management error\"` means that the power could not be read or changed.\n - `\"preparation error\"` means that RAID, BIOS, firmware or cleaning failed before the host was available.\n - `\"provisioned registration error\"` means that a provisioned host could not be registered again.\n - `\"provisioning error\"` means that provisioning or deprovisioning failed.\n - `\"registration error\"` means that the host could not be registered, for example because the BMC address or credentials are wrong or the BMC does not answer.\n - `\"servicing error\"` means that firmware or BIOS settings of a provisioned host could not be changed.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"detach error", "inspection error", "power management error", "preparation error", "provisioned registration error", "provisioning error", "registration error", "servicing error"},
@@ -3339,14 +3339,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref common.ReferenceCallbac
 					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What went wrong: the errorMessage of the host.",
+							Description: "The errorMessage of the host before the retry.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"errorCount": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many errors there had been since the last success: the errorCount of the host, before it was set to 0.",
+							Description: "The errorCount of the host before it was set to 0: the number of errors since the last success.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -3363,12 +3363,12 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelector(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostSelector chooses hosts. All that is given must match.",
+				Description: "HostSelector selects hosts. A host must meet all of its criteria.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"matchLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Labels that a host must have, with these values.",
+							Description: "The labels, with their values, that a host must have.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -3388,7 +3388,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelector(ref common.ReferenceCallback) 
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What the labels of a host must be like.",
+							Description: "Requirements that the labels of a host must meet.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3401,7 +3401,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelector(ref common.ReferenceCallback) 
 					},
 					"inNamespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The namespace of the host. Empty looks in all namespaces whose policies allow the claim.",
+							Description: "The namespace of the host. If it is empty, hosts of all namespaces whose policies allow the claim are considered.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3418,7 +3418,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostSelectorRequirement is what a label of a host must be like.",
+				Description: "HostSelectorRequirement is a requirement for a label of a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"key": {
@@ -3431,7 +3431,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref common.Referenc
 					},
 					"operator": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How the label is compared with the values: =, == or != with the only one; in or notin the list of them; exists or ! without any.",
+							Description: "How the label is compared with the values. =, == and != require exactly one value; in and notin require at least one; exists and ! require none.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3444,7 +3444,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref common.Referenc
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The values. An empty list with the operators exists and !.",
+							Description: "The values with which the label is compared. Must be empty with the operators exists and !.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3467,7 +3467,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostUpdatePolicy says when the firmware of the host with the same name may be changed.",
+				Description: "HostUpdatePolicy determines when the firmware and the BIOS settings of the host with the same name may be changed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3486,7 +3486,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref common.ReferenceCallba
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The name is that of the host.",
+							Description: "Standard object metadata. The name must be the name of the host.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
 						},
@@ -3500,7 +3500,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref common.ReferenceCallba
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "There is nothing in it.",
+							Description: "The status, which is always empty.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName()),
 						},
@@ -3567,12 +3567,12 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostUpdatePolicySpec says when the firmware of a host may be changed.",
+				Description: "HostUpdatePolicySpec determines when the firmware and the BIOS settings of a host may be changed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"firmwareSettings": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When BIOS settings may be changed: onPreparing, which is what an empty value means, or also onReboot of a provisioned host.\n\nPossible enum values:\n - `\"onPreparing\"` allows changes before the host is available, and no later.\n - `\"onReboot\"` allows changes also with a reboot of a provisioned host.",
+							Description: "When BIOS settings may be changed: onPreparing, before the host is available; or onReboot, also when a provisioned host is rebooted. The default is onPreparing.\n\nPossible enum values:\n - `\"onPreparing\"` allows changes only before the host is available.\n - `\"onReboot\"` also allows changes when a provisioned host is rebooted.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"onPreparing", "onReboot"},
@@ -3580,7 +3580,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref common.ReferenceCa
 					},
 					"firmwareUpdates": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When firmware may be updated: onPreparing, which is what an empty value means, or also onReboot of a provisioned host.\n\nPossible enum values:\n - `\"onPreparing\"` allows changes before the host is available, and no later.\n - `\"onReboot\"` allows changes also with a reboot of a provisioned host.",
+							Description: "When firmware may be updated: onPreparing, before the host is available; or onReboot, also when a provisioned host is rebooted. The default is onPreparing.\n\nPossible enum values:\n - `\"onPreparing\"` allows changes only before the host is available.\n - `\"onReboot\"` also allows changes when a provisioned host is rebooted.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"onPreparing", "onReboot"},
@@ -3596,7 +3596,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "HostUpdatePolicyStatus has nothing in it.",
+				Description: "HostUpdatePolicyStatus is always empty.",
 				Type:        []string{"object"},
 			},
 		},
@@ -3607,12 +3607,12 @@ func schema_pkg_apis_metal3_v1alpha1_Image(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Image is what is written to a host, or booted from.",
+				Description: "Image is an image that is written to a host, or from which the host boots.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where to fetch the image: an http, https, ftp, gopher or oci URL.",
+							Description: "The http, https, ftp, gopher or oci URL of the image.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3620,14 +3620,14 @@ func schema_pkg_apis_metal3_v1alpha1_Image(ref common.ReferenceCallback) common.
 					},
 					"checksum": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The checksum of the image, or a URL where it is found. Needed for ordinary images; not allowed with an oci URL; optional for live-iso.",
+							Description: "The checksum of the image, or a URL where it is found. Optional for live-iso; not allowed with an oci URL; otherwise required.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"checksumType": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The algorithm of the checksum: md5, sha256, sha512, or auto to let Ironic work it out. Empty is the same as auto.\n\nPossible enum values:\n - `\"auto\"` lets Ironic find out the algorithm by itself.\n - `\"md5\"` is the MD5 algorithm.\n - `\"sha256\"` is the SHA-256 algorithm.\n - `\"sha512\"` is the SHA-512 algorithm.",
+							Description: "The algorithm of the checksum: md5, sha256, sha512, or auto, with which Ironic detects the algorithm. The default is auto.\n\nPossible enum values:\n - `\"auto\"` lets Ironic detect the algorithm.\n - `\"md5\"` is the MD5 algorithm.\n - `\"sha256\"` is the SHA-256 algorithm.\n - `\"sha512\"` is the SHA-512 algorithm.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"auto", "md5", "sha256", "sha512"},
@@ -3635,7 +3635,7 @@ func schema_pkg_apis_metal3_v1alpha1_Image(ref common.ReferenceCallback) common.
 					},
 					"format": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The format of the image: raw, qcow2, vdi, vmdk, or live-iso for an ISO that is booted and not written to a disk. raw images are streamed to the disk.\n\nPossible enum values:\n - `\"live-iso\"` is a CD image that is booted, not written to a disk.\n - `\"qcow2\"` is QEMU's copy-on-write format.\n - `\"raw\"` is a disk image as it is.\n - `\"vdi\"` is VirtualBox's format.\n - `\"vmdk\"` is VMware's format.",
+							Description: "The format of the image: raw, qcow2, vdi, vmdk, or live-iso for an ISO from which the host boots and that is not written to a disk. raw images are streamed to the disk.\n\nPossible enum values:\n - `\"live-iso\"` is a CD image from which the host boots. It is not written to a disk.\n - `\"qcow2\"` is QEMU's copy-on-write format.\n - `\"raw\"` is a plain disk image.\n - `\"vdi\"` is VirtualBox's format.\n - `\"vmdk\"` is VMware's format.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"live-iso", "qcow2", "raw", "vdi", "vmdk"},
@@ -3643,7 +3643,7 @@ func schema_pkg_apis_metal3_v1alpha1_Image(ref common.ReferenceCallback) common.
 					},
 					"ociAuthSecretName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of a Secret of type kubernetes.io/dockerconfigjson with the credentials to pull an oci image.",
+							Description: "The name of a Secret of type kubernetes.io/dockerconfigjson with the credentials to pull an oci image, in the namespace of the host.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3659,7 +3659,7 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "IronicStatus is the Ironic node of a host, in Ironic's own words.",
+				Description: "IronicStatus is the state of a host's node in Ironic, in Ironic's own words.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"nodeUUID": {
@@ -3672,7 +3672,7 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 					},
 					"provisionState": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The provision state of the node, for instance manageable or clean wait.",
+							Description: "The provision state of the node, for example manageable or clean wait.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3680,35 +3680,35 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 					},
 					"targetProvisionState": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The provision state that Ironic is working towards. Empty when nothing is under way.",
+							Description: "The provision state to which Ironic is bringing the node. Empty if no transition is in progress.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"powerState": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The power state of the node: power on or power off. Empty while Ironic does not know it.",
+							Description: "The power state of the node: power on or power off. Empty if Ironic does not know it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"targetPowerState": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The power state that Ironic is working towards. Empty when nothing is under way.",
+							Description: "The power state that Ironic is changing to. Empty if no change is in progress.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"step": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The clean, deploy or service step under way, for instance deploy.erase_devices_metadata.",
+							Description: "The clean, deploy or service step that is in progress, for example deploy.erase_devices_metadata.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"maintenance": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the node is in maintenance: Ironic leaves it alone.",
+							Description: "Whether the node is in maintenance. Ironic does not act on a node in maintenance.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -3722,28 +3722,28 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 					},
 					"fault": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The fault that Ironic found, for instance power failure where the BMC does not answer. Goes away by itself.",
+							Description: "The fault that Ironic detected, for example power failure if the BMC does not answer. Ironic clears a power failure by itself when the BMC answers again.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"reservation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The conductor that holds the lock of the node. Changes are refused while there is one.",
+							Description: "The conductor that holds the lock of the node. Ironic refuses changes while the node is locked.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"lastError": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Ironic's last error about the node. Ironic keeps it after the trouble is over, until the next operation.",
+							Description: "The last error that Ironic recorded for the node. Ironic keeps it until the next operation, even if the problem no longer exists.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"inspectionFinishedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When the last inspection whose inventory was read ended, as Ironic tells it.",
+							Description: "When the inspection ended whose inventory was last read, according to Ironic.",
 							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
 						},
 					},
@@ -3760,19 +3760,19 @@ func schema_pkg_apis_metal3_v1alpha1_LLDP(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "LLDP is what the switch at the other end of a network interface says.",
+				Description: "LLDP is what the switch to which a network interface is connected announces by LLDP.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"switchID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The chassis identifier of the switch, often its MAC address.",
+							Description: "The chassis identifier of the switch, which is often its MAC address.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"portID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The switch port that the interface is plugged into.",
+							Description: "The switch port to which the interface is connected.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3799,21 +3799,21 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name, for instance eno1.",
+							Description: "The name of the interface, for example eno1.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"model": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The PCI vendor and product, for instance 0x8086 0x1572.",
+							Description: "The PCI vendor and product IDs, for example 0x8086 0x1572.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mac": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The MAC address.",
+							Description: "The MAC address of the interface.",
 							Pattern:     "[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3828,7 +3828,7 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 					},
 					"speedGbps": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The speed in Gbit/s.",
+							Description: "The speed of the interface in Gbit/s.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3869,13 +3869,13 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 					},
 					"lldp": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the switch at the other end says.",
+							Description: "What the switch at the other end announces by LLDP.",
 							Ref:         ref(v1alpha1.LLDP{}.OpenAPIModelName()),
 						},
 					},
 					"pciAddress": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The PCI address, for instance 0000:02:00.0.",
+							Description: "The PCI address of the interface, for example 0000:02:00.0.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3892,7 +3892,7 @@ func schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NameValuePair is a label that is wanted.",
+				Description: "NameValuePair is a required label.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -3905,7 +3905,7 @@ func schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref common.ReferenceCallback)
 					},
 					"value": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The value of the label. Empty takes any.",
+							Description: "The value of the label. If it is empty, any value is accepted.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3921,12 +3921,12 @@ func schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "NetworkInterface attaches one network interface of a host, named by exactly one of name and macAddress, to a network.",
+				Description: "NetworkInterface attaches a network interface of a host to a network. The interface is identified by either name or macAddress.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the interface, for instance eno1.",
+							Description: "The name of the interface, for example eno1.",
 							Pattern:     "^[a-zA-Z0-9._-]+$",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3948,7 +3948,7 @@ func schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref common.ReferenceCallba
 					},
 					"switchPort": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The switch port that the interface is plugged into.",
+							Description: "The switch port to which the interface is connected.",
 							Ref:         ref(v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()),
 						},
 					},
@@ -3964,7 +3964,7 @@ func schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ObjectReference names an object of another namespace.",
+				Description: "ObjectReference refers to an object that may be in another namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"namespace": {
@@ -3994,7 +3994,7 @@ func schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OperationHistory is when the host was last registered, inspected, provisioned and deprovisioned.",
+				Description: "OperationHistory has the times at which a host was last registered, inspected, provisioned and deprovisioned.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"register": {
@@ -4037,18 +4037,18 @@ func schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "OperationMetric is when an operation began and ended.",
+				Description: "OperationMetric has the times at which an operation began and ended.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"start": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When it began.",
+							Description: "When the operation began.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"end": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When it ended. null while it goes on.",
+							Description: "When the operation ended. null while it is in progress.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -4064,7 +4064,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PreprovisioningImage asks for a ramdisk with the network configuration of a host built in. What builds such images answers in the status.",
+				Description: "PreprovisioningImage requests a ramdisk that includes the network configuration of a host. The controller that builds such images reports the result in the status.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -4083,21 +4083,21 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref common.ReferenceCa
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The name is that of the host.",
+							Description: "Standard object metadata. The name must be the name of the host.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What to build.",
+							Description: "The requested image.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What was built.",
+							Description: "The image that was built.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName()),
 						},
@@ -4164,19 +4164,19 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PreprovisioningImageSpec says what to build.",
+				Description: "PreprovisioningImageSpec describes the requested image.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"networkDataName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A Secret, in the namespace of the image, with the network configuration.",
+							Description: "The name of a Secret with the network configuration, in the namespace of the PreprovisioningImage.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"architecture": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The CPU architecture, for instance x86_64 or aarch64.",
+							Description: "The CPU architecture, for example x86_64 or aarch64.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4188,7 +4188,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The formats that the host can boot: iso, initrd.",
+							Description: "The image formats that the host can boot: iso, initrd.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4211,26 +4211,26 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PreprovisioningImageStatus says what was built.",
+				Description: "PreprovisioningImageStatus describes the image that was built.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"imageUrl": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where the image is.",
+							Description: "The URL of the image.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"kernelUrl": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where the kernel of an initrd is.",
+							Description: "The URL of the kernel for an initrd.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"extraKernelParams": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Kernel parameters that an initrd needs, in addition to the usual ones.",
+							Description: "Kernel parameters that an initrd needs in addition to the usual ones.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4245,7 +4245,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref common.Refer
 					},
 					"networkData": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The version of the Secret with the network configuration that is built in.",
+							Description: "The version of the Secret whose network configuration the image includes.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.SecretStatus{}.OpenAPIModelName()),
 						},
@@ -4269,7 +4269,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the image can be fetched (Ready), or cannot be built (Error).",
+							Description: "Whether the image is available (Ready) or could not be built (Error).",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4292,12 +4292,12 @@ func schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ProvisionStatus is where a host is in its life, and the settings that were last applied to it.",
+				Description: "ProvisionStatus is the provisioning state of a host, and the settings that were last applied to it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where the host is in its life: unmanaged, registering, inspecting, preparing, available, provisioning, provisioned, externally provisioned, deprovisioning, powering off before delete or deleting.",
+							Description: "The provisioning state: unmanaged, registering, inspecting, preparing, available, provisioning, provisioned, externally provisioned, deprovisioning, powering off before delete or deleting.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4326,7 +4326,7 @@ func schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref common.ReferenceCallbac
 					},
 					"bootMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The boot mode that was applied.\n\nPossible enum values:\n - `\"UEFI\"` is what an empty boot mode means.\n - `\"UEFISecureBoot\"` boots with UEFI firmware and verifies signatures.\n - `\"legacy\"` boots with BIOS firmware.",
+							Description: "The boot mode that was applied.\n\nPossible enum values:\n - `\"UEFI\"` is the boot mode of a host that does not specify one.\n - `\"UEFISecureBoot\"` boots with UEFI firmware and verifies signatures.\n - `\"legacy\"` boots with BIOS firmware.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"UEFI", "UEFISecureBoot", "legacy"},
@@ -4363,7 +4363,7 @@ func schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RAIDConfig is the RAID layout of a host, in hardware or in software but not both. Neither list leaves RAID as it is; an empty list removes the volumes that are there.",
+				Description: "RAIDConfig is the RAID layout of a host, in either hardware or software. If neither list is set, the existing layout is kept. An empty list removes the existing volumes.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"hardwareRAIDVolumes": {
@@ -4420,7 +4420,7 @@ func schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref common.Refere
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Mode is hard to cut the power; soft, the default, asks the running system to shut down.\n\nPossible enum values:\n - `\"hard\"` cuts the power.\n - `\"soft\"` asks the running system to shut down.",
+							Description: "Mode is hard to cut the power, or soft to ask the running system to shut down. The default is soft.\n\nPossible enum values:\n - `\"hard\"` cuts the power.\n - `\"soft\"` asks the running system to shut down.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"hard", "soft"},
@@ -4428,7 +4428,7 @@ func schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref common.Refere
 					},
 					"force": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Force reboots also a host that is not provisioned, and aborts what is under way.",
+							Description: "Force also reboots a host that is not provisioned, and aborts an operation that is in progress.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4443,33 +4443,33 @@ func schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RootDeviceHints choose a disk. All given hints must match.",
+				Description: "RootDeviceHints select a disk. A disk must match all hints.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"deviceName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The device name, /dev/... or, stable over reboots, /dev/disk/by-path/... Must match exactly.",
+							Description: "The device name: /dev/..., or /dev/disk/by-path/..., which is stable across reboots. Must match exactly.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"hctl": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The SCSI address, for instance 0:0:0:0. Must match exactly.",
+							Description: "The SCSI address, for example 0:0:0:0. Must match exactly.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"model": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The model, or a part of it.",
+							Description: "The model, or part of it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"vendor": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The vendor, or a part of it.",
+							Description: "The vendor, or part of it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4512,7 +4512,7 @@ func schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref common.ReferenceCallbac
 					},
 					"rotational": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the disk has to be a rotating one (true) or must not be (false).",
+							Description: "Whether the disk must be a rotating disk (true) or must not be one (false).",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4527,7 +4527,7 @@ func schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SchemaReference names a FirmwareSchema.",
+				Description: "SchemaReference refers to a FirmwareSchema.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"namespace": {
@@ -4557,7 +4557,7 @@ func schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SecretStatus is a version of a Secret.",
+				Description: "SecretStatus identifies a version of a Secret.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -4584,12 +4584,12 @@ func schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SettingSchema says what values a BIOS setting takes. All of it is as the BMC tells it, and may be missing.",
+				Description: "SettingSchema describes the values that a BIOS setting accepts. All fields are as reported by the BMC, and may be missing.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"attribute_type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The type: Enumeration, String, Integer, Boolean or Password.\n\nPossible enum values:\n - `\"Boolean\"` is true or false.\n - `\"Enumeration\"` is one of the allowable values.\n - `\"Integer\"` is a whole number.\n - `\"Password\"` is a password, which cannot be set.\n - `\"String\"` is a text.",
+							Description: "The type of the setting: Enumeration, String, Integer, Boolean or Password.\n\nPossible enum values:\n - `\"Boolean\"` is true or false.\n - `\"Enumeration\"` is one of a list of values.\n - `\"Integer\"` is an integer.\n - `\"Password\"` is a password. It cannot be set.\n - `\"String\"` is text.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Boolean", "Enumeration", "Integer", "Password", "String"},
@@ -4602,7 +4602,7 @@ func schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The values of an Enumeration.",
+							Description: "The values that an Enumeration accepts.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4616,28 +4616,28 @@ func schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref common.ReferenceCallback)
 					},
 					"lower_bound": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The least value of an Integer.",
+							Description: "The lowest value of an Integer.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"upper_bound": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The greatest value of an Integer.",
+							Description: "The highest value of an Integer.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"min_length": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The least length of a String.",
+							Description: "The minimum length of a String.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"max_length": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The greatest length of a String.",
+							Description: "The maximum length of a String.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -4651,7 +4651,7 @@ func schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref common.ReferenceCallback)
 					},
 					"unique": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the value is of this machine alone, for instance a serial number.",
+							Description: "Whether the value is specific to one machine, for example a serial number.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4671,7 +4671,7 @@ func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"rootVolume": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the image is written to this volume. Excludes rootDeviceHints.",
+							Description: "Whether the image is written to this volume. Cannot be combined with rootDeviceHints.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -4679,7 +4679,7 @@ func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCall
 					},
 					"sizeGibibytes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The size in GiB. Empty takes what there is.",
+							Description: "The size in GiB. By default, the volume uses all available space.",
 							Minimum:     ptr.To[float64](0),
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -4730,7 +4730,7 @@ func schema_pkg_apis_metal3_v1alpha1_Storage(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The device name, one that is stable over reboots (/dev/disk/by-path/...) where there is one.",
+							Description: "The device name of the disk. If there is one that is stable across reboots (/dev/disk/by-path/...), it is used.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4742,7 +4742,7 @@ func schema_pkg_apis_metal3_v1alpha1_Storage(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Other device names, for instance /dev/sda. They may change with a reboot.",
+							Description: "Other device names of the disk, for example /dev/sda. They may change with a reboot.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4756,14 +4756,14 @@ func schema_pkg_apis_metal3_v1alpha1_Storage(ref common.ReferenceCallback) commo
 					},
 					"rotational": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the disk rotates. Prefer type.",
+							Description: "Whether the disk is a rotating disk. Use type instead.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The technology: HDD, SSD or NVME.\n\nPossible enum values:\n - `\"HDD\"` is a rotating disk.\n - `\"NVME\"` is a solid state disk on the NVM Express bus.\n - `\"SSD\"` is a solid state disk.",
+							Description: "The technology of the disk: HDD, SSD or NVME.\n\nPossible enum values:\n - `\"HDD\"` is a rotating disk.\n - `\"NVME\"` is a solid state disk that is attached by NVM Express.\n - `\"SSD\"` is a solid state disk.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"HDD", "NVME", "SSD"},
@@ -4771,35 +4771,35 @@ func schema_pkg_apis_metal3_v1alpha1_Storage(ref common.ReferenceCallback) commo
 					},
 					"sizeBytes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The size in bytes.",
+							Description: "The size of the disk in bytes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"vendor": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The vendor.",
+							Description: "The vendor of the disk.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"model": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The model.",
+							Description: "The model of the disk.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"serialNumber": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The serial number.",
+							Description: "The serial number of the disk.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"wwn": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The World Wide Name.",
+							Description: "The World Wide Name of the disk.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4820,7 +4820,7 @@ func schema_pkg_apis_metal3_v1alpha1_Storage(ref common.ReferenceCallback) commo
 					},
 					"hctl": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The SCSI address, for instance 0:0:0:0.",
+							Description: "The SCSI address of the disk, for example 0:0:0:0.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4835,7 +4835,7 @@ func schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SwitchPortIdentifier is one port of one switch.",
+				Description: "SwitchPortIdentifier identifies a port of a switch.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"switchID": {
@@ -4849,7 +4849,7 @@ func schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref common.ReferenceCa
 					},
 					"portID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the port, as the switch has it.",
+							Description: "The name of the port on the switch.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

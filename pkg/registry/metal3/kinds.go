@@ -11,14 +11,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// Resources that other parts of this package name.
+// Resources that are used in other places of this package.
 const (
 	hardwareData           = "hardwaredata"
 	hostNetworkAttachments = "hostnetworkattachments"
 )
 
-// kinds are the kinds beside BareMetalHost: names, columns and status subresources
-// are those of the CRDs. A CRD that names no columns prints the age.
+// kinds are all kinds except BareMetalHost. Their names, columns and status subresources are
+// those of the CRDs. A CRD without columns prints the age.
 var kinds = []kind.Kind{
 	{
 		Resource: "baremetalswitches", Singular: "baremetalswitch", ShortNames: []string{"bms"},
@@ -28,7 +28,7 @@ var kinds = []kind.Kind{
 			{Name: "Driver", Type: "string", JSONPath: ".spec.driver", Description: "Driver that configures the switch."},
 			{Name: "Device Type", Type: "string", JSONPath: ".spec.deviceType", Description: "Device type of the switch."},
 			{Name: "Address", Type: "string", JSONPath: ".spec.address", Description: "Address of the switch."},
-			{Name: "Valid", Type: "string", JSONPath: `.status.conditions[?(@.type=="Valid")].status`, Description: "Whether the configuration of Ironic has the switch."},
+			{Name: "Valid", Type: "string", JSONPath: `.status.conditions[?(@.type=="Valid")].status`, Description: "Whether Ironic's configuration includes the switch."},
 		},
 		HasStatus: true,
 		Validate:  validator(validation.ValidateBareMetalSwitch),
@@ -38,7 +38,7 @@ var kinds = []kind.Kind{
 		New:     func() runtime.Object { return &metal3.BMCEventSubscription{} },
 		NewList: func() runtime.Object { return &metal3.BMCEventSubscriptionList{} },
 		Columns: []kind.Column{
-			{Name: "Error", Type: "string", JSONPath: ".status.error", Description: "Why there is no subscription."},
+			{Name: "Error", Type: "string", JSONPath: ".status.error", Description: "Why the subscription could not be created."},
 			kind.Age,
 		},
 		HasStatus: true,
@@ -107,7 +107,7 @@ var kinds = []kind.Kind{
 			{Name: "Native VLAN", Type: "integer", JSONPath: ".spec.nativeVLAN", Description: "VLAN of untagged traffic."},
 			kind.Age,
 		},
-		HasStatus: true, // and no field Status
+		HasStatus: true, // the CRD has the subresource, although there is no field Status
 		Validate:  validator(validation.ValidateHostNetworkAttachment),
 	},
 	{
@@ -122,26 +122,26 @@ var kinds = []kind.Kind{
 		New:     func() runtime.Object { return &metal3.PreprovisioningImage{} },
 		NewList: func() runtime.Object { return &metal3.PreprovisioningImageList{} },
 		Columns: []kind.Column{
-			{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether the image can be fetched."},
-			{Name: "Reason", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`, Description: "Why it can, or cannot."},
+			{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether the image is available."},
+			{Name: "Reason", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`, Description: "Why the image is, or is not, available."},
 		},
 		HasStatus: true,
 		Validate:  validator(validation.ValidatePreprovisioningImage),
 	},
 }
 
-// validator gives a validation of one kind the signature that all have.
+// validator adapts the validation function of a kind to the signature of Kind.Validate.
 func validator[T runtime.Object](validate func(obj, old T) field.ErrorList) func(obj, old runtime.Object) field.ErrorList {
 	return func(obj, old runtime.Object) field.ErrorList {
-		before, _ := old.(T) // a new object has none, and a nil interface is no T
+		before, _ := old.(T) // nil for a new object
 		return validate(obj.(T), before)
 	}
 }
 
-// Kinds are the storages of the kinds beside BareMetalHost, by resource.
+// Kinds has the storage of all kinds except BareMetalHost, by resource.
 type Kinds map[string]*kind.REST
 
-// NewKinds makes the storage of each kind.
+// NewKinds returns the storage of each kind.
 func NewKinds(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (Kinds, error) {
 	all := Kinds{}
 	for _, k := range kinds {
@@ -154,5 +154,5 @@ func NewKinds(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (Kin
 	return all, nil
 }
 
-// HardwareData gives the controller the recorded HardwareData.
+// HardwareData gives the controller access to the recorded HardwareData.
 func (k Kinds) HardwareData() *hardwaredata.Records { return hardwaredata.New(k[hardwareData].Store) }

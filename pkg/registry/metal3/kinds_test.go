@@ -11,8 +11,9 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// kubectl and clients find a kind by names that belong together.
-func TestKindsAreWhole(t *testing.T) {
+// TestKindsAreConsistent checks the names by which kubectl and clients find a kind, and the
+// descriptions of the columns.
+func TestKindsAreConsistent(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := metal3.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -25,7 +26,7 @@ func TestKindsAreWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name := strings.ToLower(gvks[0].Kind); name != k.Singular || !strings.HasPrefix(k.Resource, name[:len(name)-1]) {
-				t.Errorf("kind %s is called %s and %s", gvks[0].Kind, k.Singular, k.Resource)
+				t.Errorf("kind %s has the names %s and %s", gvks[0].Kind, k.Singular, k.Resource)
 			}
 			items, err := meta.GetItemsPtr(k.NewList())
 			if err != nil {
@@ -43,7 +44,7 @@ func TestKindsAreWhole(t *testing.T) {
 			}
 			for _, name := range names {
 				if taken[name] {
-					t.Errorf("something else is called %s too", name)
+					t.Errorf("the name %s is used twice", name)
 				}
 				taken[name] = true
 			}
@@ -53,7 +54,7 @@ func TestKindsAreWhole(t *testing.T) {
 				}
 			}
 			if k.Validate != nil {
-				_ = k.Validate(k.New(), nil) // must take what a client may leave out
+				_ = k.Validate(k.New(), nil) // must not panic on fields that a client can omit
 			}
 		})
 	}

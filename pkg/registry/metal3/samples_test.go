@@ -23,16 +23,16 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// fewest is how many samples there must be, of all kinds together.
+// fewest is the minimum number of samples of all kinds together.
 const fewest = 250
 
 // suite is a file of testdata/samples: one kind and its rules.
 type suite struct {
 	Resource string `json:"resource"`
 	Kind     string `json:"kind"`
-	// Base is an object that obeys all rules. The samples are changes to it.
+	// Base is an object that obeys all rules. The samples are changes of it.
 	Base map[string]any `json:"base"`
-	// Rules are what the kind demands, with requests on both sides of the line.
+	// Rules are the rules of the kind, with requests that obey and that break them.
 	Rules []rule `json:"rules"`
 }
 
@@ -42,26 +42,26 @@ type rule struct {
 	Refuse []sample `json:"refuse"`
 }
 
-// sample is one request. Metadata, Spec, Status and Other are a JSON merge patch.
-// Without Was, it is onto the base, and creates the result. With Was, the base with
-// that patch is there already, written past all rules, and the sample updates it:
-// its status, where it says something of that, through the status subresource.
+// sample is one request. Metadata, Spec, Status and Other are a JSON merge patch. Without Was,
+// the request creates the base with this patch. With Was, the base with the patch Was is stored
+// without any validation, and the request updates it with this patch, through the status
+// subresource if the patch has a status.
 type sample struct {
 	Was      map[string]any `json:"was,omitempty"`
 	Metadata any            `json:"metadata,omitempty"`
 	Spec     any            `json:"spec,omitempty"`
 	Status   any            `json:"status,omitempty"`
-	// Other are top-level fields beside these three.
+	// Other are other top-level fields.
 	Other map[string]any `json:"other,omitempty"`
-	// Delete deletes what was there.
+	// Delete makes the request delete the stored object.
 	Delete bool `json:"delete,omitempty"`
-	// Beside are other objects that are there already, by resource: patches onto
-	// the base of that one's suite.
+	// Beside are other objects that exist already, by resource. They are patches of the base in
+	// that resource's suite.
 	Beside map[string]map[string]any `json:"beside,omitempty"`
-	// Error is why the request is refused: the type of the one error and the path of
-	// its field. Beside the types of k8s.io/apimachinery's field errors there are
-	// Unknown, for a field that does not exist, and Type, for a value of the wrong one;
-	// without a path, the reason of the whole answer.
+	// Error is why the request is refused: the type of the only error and the path of its
+	// field. In addition to the types of field errors in k8s.io/apimachinery, there are Unknown,
+	// for a field that does not exist, and Type, for a value of the wrong type. Without a path,
+	// it is the reason of the whole answer.
 	Error string `json:"error,omitempty"`
 }
 
@@ -70,7 +70,7 @@ func TestSamples(t *testing.T) {
 	s := newServer(t)
 	for resource := range s.stores {
 		if _, ok := suites[resource]; !ok {
-			t.Errorf("there are no samples of %s", resource)
+			t.Errorf("%s has no samples", resource)
 		}
 	}
 	accepted, refused := 0, 0
@@ -80,7 +80,7 @@ func TestSamples(t *testing.T) {
 			for _, rule := range suite.Rules {
 				t.Run(rule.Rule, func(t *testing.T) {
 					if len(rule.Accept) == 0 || len(rule.Refuse) == 0 {
-						t.Error("there are samples on one side of the line only")
+						t.Error("the rule must have both samples that obey it and samples that break it")
 					}
 					for _, sample := range slices.Concat(rule.Accept, rule.Refuse) {
 						namespace := fmt.Sprintf("sample-%d", accepted+refused)
@@ -99,11 +99,11 @@ func TestSamples(t *testing.T) {
 	}
 	t.Logf("%d samples of %d kinds: %d accepted, %d refused", accepted+refused, len(suites), accepted, refused)
 	if accepted+refused < fewest {
-		t.Errorf("there are %d samples, fewer than %d", accepted+refused, fewest)
+		t.Errorf("got %d samples, want at least %d", accepted+refused, fewest)
 	}
 }
 
-// readSuites reads all suites, by resource.
+// readSuites reads all suites and returns them by resource.
 func readSuites(t *testing.T) map[string]suite {
 	t.Helper()
 	files, err := filepath.Glob("testdata/samples/*.yaml")
@@ -137,20 +137,20 @@ func readSuites(t *testing.T) map[string]suite {
 	return suites
 }
 
-// useNumber keeps large numbers as they are written.
+// useNumber makes a decoder preserve large numbers.
 func useNumber(decoder *json.Decoder) *json.Decoder {
 	decoder.UseNumber()
 	return decoder
 }
 
-// repeated is a text that is written once and meant many times; in it, a # is the
-// number of the time.
+// repeated matches text that expand repeats; each # in it is replaced with the number of the
+// repetition.
 var repeated = regexp.MustCompile(`repeat\((\d+) of (.*?)\)`)
 
 func expand(text []byte) []byte {
 	return repeated.ReplaceAllFunc(text, func(found []byte) []byte {
 		parts := repeated.FindSubmatch(found)
-		times, _ := strconv.Atoi(string(parts[1])) // the pattern has digits alone
+		times, _ := strconv.Atoi(string(parts[1])) // the pattern matches only digits
 		var all []byte
 		for i := range times {
 			all = append(all, bytes.ReplaceAll(parts[2], []byte("#"), []byte(strconv.Itoa(i)))...)
@@ -159,8 +159,8 @@ func expand(text []byte) []byte {
 	})
 }
 
-// try makes the request of a sample, in a namespace of its own unless it names one,
-// and returns the error in the form of sample.Error.
+// try makes the request of a sample, in the given namespace unless the sample names another,
+// and returns the error in the format of sample.Error.
 func (s *server) try(t *testing.T, namespace string, suites map[string]suite, resource string, sample sample) string {
 	t.Helper()
 	method, there := http.MethodPost, suites[resource].object(namespace, nil)
@@ -180,7 +180,7 @@ func (s *server) try(t *testing.T, namespace string, suites map[string]suite, re
 	return describe(s.send(t, method, path, mergePatch(there, patch).(map[string]any)))
 }
 
-// patch is what the sample changes.
+// patch returns the JSON merge patch of the sample.
 func (s sample) patch() map[string]any {
 	patch := map[string]any{}
 	maps.Copy(patch, s.Other)
@@ -192,7 +192,7 @@ func (s sample) patch() map[string]any {
 	return patch
 }
 
-// object is the base in a namespace, patched.
+// object returns the base in a namespace, with a patch applied.
 func (s suite) object(namespace string, patch map[string]any) map[string]any {
 	obj := map[string]any{
 		"apiVersion": metal3.SchemeGroupVersion.String(), "kind": s.Kind,
@@ -201,7 +201,7 @@ func (s suite) object(namespace string, patch map[string]any) map[string]any {
 	return mergePatch(mergePatch(obj, s.Base), patch).(map[string]any)
 }
 
-// mergePatch is a JSON merge patch, RFC 7396.
+// mergePatch applies a JSON merge patch (RFC 7396).
 func mergePatch(target, patch any) any {
 	fields, ok := patch.(map[string]any)
 	if !ok {
@@ -220,8 +220,8 @@ func mergePatch(target, patch any) any {
 	return merged
 }
 
-// describe gives an error the form of sample.Error; several of them are separated
-// by semicolons.
+// describe converts an error to the format of sample.Error. Several errors are separated by
+// semicolons.
 func describe(err error) string {
 	if err == nil {
 		return ""
@@ -243,7 +243,7 @@ func describe(err error) string {
 	}
 	var wrongTime *time.ParseError
 	if errors.As(err, &wrongTime) {
-		return "Type" // the decoder says no more
+		return "Type" // the decoder gives no more details
 	}
 	var status *apierrors.StatusError
 	if errors.As(err, &status) && status.ErrStatus.Details != nil {

@@ -1,21 +1,22 @@
 #!/bin/sh
-# Makes the serving certificate of metal3-apiserver, good for a year, and on the
-# first run the authority that signs it, good for ten. Run it again to renew the
-# certificate, then apply again: the authority stays, so nothing is interrupted.
-# Keep ca.key: it is needed then, and is not sent to the cluster.
+# Creates the serving certificate of metal3-apiserver, which is valid for one year,
+# and, on the first run, the authority that signs it, which is valid for ten years.
+# To renew the certificate, run the script again and apply again. The authority stays
+# the same, so nothing is interrupted. Keep ca.key: it is needed for the renewal, and
+# is not sent to the cluster.
 set -eu
 cd "$(dirname "$0")"
 umask 077
 
 command -v openssl >/dev/null || {
-	echo "make-certs.sh: openssl is needed" >&2
+	echo "make-certs.sh: openssl is not installed" >&2
 	exit 1
 }
 host=metal3-apiserver.metal3-system.svc
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Not the system's configuration: what that adds to a certificate differs.
+# Do not use the system's configuration, because what it adds to a certificate varies.
 cat >"$work/openssl.cnf" <<END
 [req]
 distinguished_name = name
@@ -40,7 +41,7 @@ if [ ! -e ca.key ] || [ ! -e ca.crt ]; then
 	openssl req -x509 -new -key "$work/ca.key" -sha256 -days 3650 -subj /CN=metal3-apiserver-ca \
 		-config "$work/openssl.cnf" -extensions authority -out "$work/ca.crt"
 	mv "$work/ca.key" "$work/ca.crt" .
-	echo "made an authority: $PWD/ca.crt"
+	echo "created a certificate authority: $PWD/ca.crt"
 fi
 
 key "$work/tls.key"
@@ -51,4 +52,4 @@ openssl x509 -req -in "$work/tls.csr" -CA ca.crt -CAkey ca.key -set_serial "0x$(
 	exit 1
 }
 mv "$work/tls.key" "$work/tls.crt" .
-echo "made a certificate for $host: $PWD/tls.crt"
+echo "created a certificate for $host: $PWD/tls.crt"

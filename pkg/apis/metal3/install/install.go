@@ -9,10 +9,10 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// Install registers the external kinds, and the same Go types a second time as
-// the internal version: k8s.io/apiserver works on internal objects, and with one
-// version there is nothing to convert. OpenAPI needs a scheme with the external
-// kinds alone (v1alpha1.AddToScheme), or it tells clients about "__internal".
+// Install registers the external kinds, and the same Go types again as the internal version.
+// k8s.io/apiserver works on internal objects, and with a single version there is nothing to
+// convert. OpenAPI must be generated from a scheme that has only the external kinds
+// (v1alpha1.AddToScheme); otherwise it would show clients the version "__internal".
 func Install(scheme *runtime.Scheme) {
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	internal := schema.GroupVersion{Group: v1alpha1.GroupName, Version: runtime.APIVersionInternal}

@@ -15,8 +15,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// fuzzFuncs leave out what does not survive a round trip by design: fields that
-// have a default.
+// fuzzFuncs fill in the fields that have a default, because an empty value would not survive
+// a round trip.
 func fuzzFuncs(serializer.CodecFactory) []any {
 	return []any{
 		func(spec *v1alpha1.BareMetalHostSpec, c randfill.Continue) {
@@ -52,7 +52,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// What the server stores and reads back is what the client has sent.
+// TestRoundTrip checks that the server stores and reads back what a client has sent.
 func TestRoundTrip(t *testing.T) {
 	scheme := newScheme()
 	codecs := serializer.NewCodecFactory(scheme)
@@ -61,7 +61,7 @@ func TestRoundTrip(t *testing.T) {
 	roundtrip.RoundTripTypesWithoutProtobuf(t, scheme, codecs, filler, nil)
 }
 
-// The same for clients, which know the external kinds only.
+// TestRoundTripExternal checks the same for clients, which know only the external kinds.
 func TestRoundTripExternal(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

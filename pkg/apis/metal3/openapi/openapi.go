@@ -1,7 +1,7 @@
-// Package openapi has the OpenAPI definitions of everything that the server
-// serves: the generated ones of the metal3.io group, and the three core/v1 types
-// that the group refers to. Those are not generated, because the generator takes
-// whole packages, and core/v1 is four times as large as all the rest.
+// Package openapi has the OpenAPI definitions of everything that the server serves: the
+// generated definitions of the metal3.io group, and those of the three core/v1 types that the
+// group refers to. The latter are not generated, because the generator only handles whole
+// packages, and core/v1 is four times as large as everything else together.
 package openapi
 
 import (
@@ -31,9 +31,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	return definitions
 }
 
-// modelName turns the Go name of a type into its OpenAPI name. The generator
-// refers by Go name to types of packages that it was not given:
-// k8s.io/api/core/v1.Taint is published as io.k8s.api.core.v1.Taint.
+// modelName converts the Go name of a type into its OpenAPI name. For types of packages that
+// it does not process, the generator uses the Go name: k8s.io/api/core/v1.Taint is published
+// as io.k8s.api.core.v1.Taint.
 func modelName(name string) string {
 	if strings.Contains(name, "/") {
 		return util.ToRESTFriendlyName(name)
@@ -42,11 +42,10 @@ func modelName(name string) string {
 }
 
 func coreDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-	// SwaggerDoc has the descriptions of the type itself (under "") and of its
-	// fields.
+	// SwaggerDoc has the description of the type, under the key "", and those of its fields.
 	reference := stringFields(corev1.ObjectReference{}.SwaggerDoc(),
 		"kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-	// Server-side apply replaces a reference as a whole.
+	// Server-side apply must replace a reference as a whole.
 	reference.AddExtension("x-kubernetes-map-type", "atomic")
 
 	secret := stringFields(corev1.SecretReference{}.SwaggerDoc(), "name", "namespace")
@@ -68,7 +67,7 @@ func coreDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefi
 	}
 }
 
-// stringFields makes the schema of an object whose fields are strings.
+// stringFields returns the schema of an object whose fields are strings.
 func stringFields(doc map[string]string, fields ...string) *spec.Schema {
 	schema := &spec.Schema{SchemaProps: spec.SchemaProps{
 		Description: doc[""],

@@ -25,7 +25,8 @@ func definitions(t *testing.T) map[string]common.OpenAPIDefinition {
 	})
 }
 
-// kubectl explain has to say something about every field that a user can reach.
+// TestEveryFieldIsDescribed checks that kubectl explain describes every field that a user can
+// reach.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	all := definitions(t)
 	seen := map[string]bool{}
@@ -60,7 +61,8 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	}
 }
 
-// The core/v1 definitions are written by hand: they must not lag behind.
+// TestCoreDefinitionsHaveEveryField checks that the core/v1 definitions, which are written by
+// hand, are complete.
 func TestCoreDefinitionsHaveEveryField(t *testing.T) {
 	all := definitions(t)
 	for _, obj := range []interface{ OpenAPIModelName() string }{
@@ -80,7 +82,7 @@ func TestCoreDefinitionsHaveEveryField(t *testing.T) {
 	}
 }
 
-// Server-side apply merges by these definitions.
+// TestServerSideApply checks that server-side apply merges as the definitions say.
 func TestServerSideApply(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

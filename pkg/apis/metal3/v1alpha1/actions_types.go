@@ -6,63 +6,63 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostPower asks for a power change of a host (POST to the power subresource)
-// and tells its power as Ironic knows it at that moment (POST and GET).
+// HostPower requests a change of the power of a host (POST to the power subresource) and
+// reports the power state that Ironic knows at that moment (POST and GET).
 type HostPower struct {
 	metav1.TypeMeta `json:",inline"`
 	// The name and namespace of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What shall happen.
+	// The requested change. Required in a POST.
 	// +optional
 	Spec HostPowerSpec `json:"spec,omitempty"`
-	// What Ironic says.
+	// What Ironic reports.
 	// +optional
 	Status HostPowerStatus `json:"status,omitempty"`
 }
 
-// HostPowerSpec is the power change that is asked for.
+// HostPowerSpec is the requested change of the power of a host.
 type HostPowerSpec struct {
-	// What shall happen: on, off or reboot. on and off also set spec.online of
-	// the host, so that nothing undoes them.
+	// The change to make: on, off or reboot. on and off also set spec.online of the host, so
+	// that the change is not undone. Required.
 	// +optional
 	Action PowerAction `json:"action,omitempty"`
 
-	// How off and reboot are done: soft asks the running system to shut down,
-	// hard cuts the power. Default soft; where the driver has no soft power off
-	// it is done hard, and the status says so.
+	// How off and reboot are done: soft asks the running system to shut down, hard cuts the
+	// power. The default is soft. If the driver does not support a soft power off, the power
+	// is cut, and the status says so.
 	// +optional
 	Mode PowerMode `json:"mode,omitempty"`
 }
 
-// HostPowerStatus is the power of a host, from Ironic.
+// HostPowerStatus is the power state of a host, as reported by Ironic.
 type HostPowerStatus struct {
-	// The power state in Ironic's words: power on or power off. Empty while
-	// Ironic does not know it.
+	// The power state in Ironic's words: power on or power off. Empty if Ironic does not
+	// know it.
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
 
-	// The power state that Ironic is working towards, in Ironic's words. Empty
-	// when nothing is under way.
+	// The power state that Ironic is changing to, in Ironic's words. Empty if no change is in
+	// progress.
 	// +optional
 	TargetPowerState string `json:"targetPowerState,omitempty"`
 
-	// Ironic's last error about the host.
+	// The last error that Ironic recorded for the host's node.
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 
-	// How off or reboot was really asked for: hard where the driver cannot do
-	// it softly.
+	// The mode that was requested from Ironic for off or reboot. It is hard if the driver
+	// does not support soft.
 	// +optional
 	Mode PowerMode `json:"mode,omitempty"`
 
-	// What was done, in words.
+	// A description of what was done.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// PowerAction is a power change.
+// PowerAction is a change of the power of a host.
 // +enum
 type PowerAction string
 
@@ -72,7 +72,7 @@ const (
 	PowerActionOn PowerAction = "on"
 	// PowerActionOff powers the host off and sets spec.online to false.
 	PowerActionOff PowerAction = "off"
-	// PowerActionReboot restarts the host and leaves spec.online as it is.
+	// PowerActionReboot reboots the host and leaves spec.online unchanged.
 	PowerActionReboot PowerAction = "reboot"
 )
 
@@ -90,28 +90,28 @@ const (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostInspection asks for an inspection of a host's hardware (POST to the
-// inspect subresource) and tells how far it is (POST and GET).
+// HostInspection requests an inspection of a host's hardware (POST to the inspect
+// subresource) and reports its progress (POST and GET).
 type HostInspection struct {
 	metav1.TypeMeta `json:",inline"`
 	// The name and namespace of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What shall happen. There is nothing to choose yet.
+	// The details of the request. There are none to specify yet.
 	// +optional
 	Spec HostInspectionSpec `json:"spec,omitempty"`
-	// What Ironic says.
+	// What Ironic reports.
 	// +optional
 	Status HostInspectionStatus `json:"status,omitempty"`
 }
 
-// HostInspectionSpec is the inspection that is asked for.
+// HostInspectionSpec is a request for an inspection.
 type HostInspectionSpec struct{}
 
-// HostInspectionStatus is how far the inspection is, from Ironic.
+// HostInspectionStatus is the progress of an inspection, as reported by Ironic.
 type HostInspectionStatus struct {
-	// The provision state of the node in Ironic's words, for instance inspecting,
+	// The provision state of the node in Ironic's words, for example inspecting,
 	// inspect wait, manageable or inspect failed.
 	// +optional
 	State string `json:"state,omitempty"`
@@ -120,52 +120,52 @@ type HostInspectionStatus struct {
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
-	// When the last inspection ended. Empty while one is under way.
+	// When the last inspection ended. Empty while an inspection is in progress.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 
-	// Ironic's last error about the host.
+	// The last error that Ironic recorded for the host's node.
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostRetry asks for another attempt at what failed, now instead of after the
-// back-off (POST to the retry subresource).
+// HostRetry requests that the operation that failed on a host is retried immediately
+// instead of after the back-off (POST to the retry subresource).
 type HostRetry struct {
 	metav1.TypeMeta `json:",inline"`
 	// The name and namespace of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What shall happen. There is nothing to choose yet.
+	// The details of the request. There are none to specify yet.
 	// +optional
 	Spec HostRetrySpec `json:"spec,omitempty"`
-	// What was done about which error.
+	// What was done, and the error that the host had before.
 	// +optional
 	Status HostRetryStatus `json:"status,omitempty"`
 }
 
-// HostRetrySpec is the attempt that is asked for.
+// HostRetrySpec is a request for a retry.
 type HostRetrySpec struct{}
 
-// HostRetryStatus is what is tried again.
+// HostRetryStatus says what is retried.
 type HostRetryStatus struct {
-	// What was done, in words.
+	// A description of what was done.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// What had failed: the errorType of the host. Empty when nothing had.
+	// The errorType of the host before the retry. Empty if nothing had failed.
 	// +optional
 	ErrorType ErrorType `json:"errorType,omitempty"`
 
-	// What went wrong: the errorMessage of the host.
+	// The errorMessage of the host before the retry.
 	// +optional
 	ErrorMessage string `json:"errorMessage,omitempty"`
 
-	// How many errors there had been since the last success: the errorCount of
-	// the host, before it was set to 0.
+	// The errorCount of the host before it was set to 0: the number of errors since the last
+	// success.
 	// +default=0
 	ErrorCount int `json:"errorCount"`
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// FuzzAnnotations: whatever stands in an annotation, reading it does not panic, and
-// what was read means the same when it is written and read again.
+// FuzzAnnotations checks, for any value of an annotation, that parsing it does not panic, and
+// that the parsed value is the same after it was encoded and parsed again.
 func FuzzAnnotations(f *testing.F) {
 	for _, seed := range []string{
 		"", "true", "disabled", "null", "{}", `{"mode":"hard","force":true}`, `{"MODE":"soft"}`, `{"mode":"soft"`, `{"mode":null}`, " {}", "{}{}",
@@ -23,28 +23,28 @@ func FuzzAnnotations(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		same(t, value, v1alpha1.ParseRebootAnnotation)
-		same(t, value, v1alpha1.ParseDetachedAnnotation)
-		same(t, value, v1alpha1.ParseStatusAnnotation)
-		same(t, value, v1alpha1.ParseHardwareDetailsAnnotation)
+		checkRoundTrip(t, value, v1alpha1.ParseRebootAnnotation)
+		checkRoundTrip(t, value, v1alpha1.ParseDetachedAnnotation)
+		checkRoundTrip(t, value, v1alpha1.ParseStatusAnnotation)
+		checkRoundTrip(t, value, v1alpha1.ParseHardwareDetailsAnnotation)
 
 		if args, err := v1alpha1.ParseRebootAnnotation(value); err == nil && args.Mode != v1alpha1.PowerModeSoft && args.Mode != v1alpha1.PowerModeHard {
 			t.Errorf("a reboot with the mode %q", args.Mode)
 		}
 		if args, _ := v1alpha1.ParseDetachedAnnotation(value); args.Force && value == "" {
-			t.Error("forced by nothing")
+			t.Error("an empty value is parsed as force")
 		}
 		disabled, err := v1alpha1.ParseInspectAnnotation(value)
 		host := &v1alpha1.BareMetalHost{}
 		host.Annotations = map[string]string{v1alpha1.InspectAnnotation: value}
 		if disabled != host.InspectionDisabled() || err != nil && disabled {
-			t.Errorf("disabled is %v, and of a host %v: %v", disabled, host.InspectionDisabled(), err)
+			t.Errorf("parsed as disabled: %v, host disabled: %v, error: %v", disabled, host.InspectionDisabled(), err)
 		}
 	})
 }
 
-// same reads a value, writes what was read, and reads that.
-func same[T any](t *testing.T, value string, parse func(string) (T, error)) {
+// checkRoundTrip parses a value, encodes the result, and parses that again.
+func checkRoundTrip[T any](t *testing.T, value string, parse func(string) (T, error)) {
 	t.Helper()
 	read, err := parse(value)
 	if err != nil {
@@ -58,13 +58,13 @@ func same[T any](t *testing.T, value string, parse func(string) (T, error)) {
 		t.Fatalf("%T cannot be written: %v", read, err)
 	}
 	if string(text) == "null" {
-		text = nil // of an empty annotation
+		text = nil // the annotation is empty
 	}
 	again, err := parse(string(text))
 	if err != nil {
-		t.Fatalf("%s, written by us: %v", text, err)
+		t.Fatalf("%s, which was encoded from %q: %v", text, value, err)
 	}
 	if !equality.Semantic.DeepEqual(read, again) {
-		t.Errorf("(-once +twice):\n%s", cmp.Diff(read, again))
+		t.Errorf("(-parsed +parsed again):\n%s", cmp.Diff(read, again))
 	}
 }

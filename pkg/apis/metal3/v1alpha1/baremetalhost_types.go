@@ -14,21 +14,21 @@ import (
 // +genclient:method=Retry,verb=create,subresource=retry,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRetry,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRetry
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// BareMetalHost is a physical server, managed through its baseboard management
-// controller (BMC) by OpenStack Ironic. The spec says what is wanted of it; the
-// status is what Ironic says about it at the moment of reading.
+// BareMetalHost is a physical server that OpenStack Ironic manages through the server's
+// baseboard management controller (BMC). The spec is the desired state of the host; the
+// status is what Ironic reports about it at the moment of reading.
 type BareMetalHost struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object metadata. The name may hold only letters, digits, '.',
-	// '_' and '-', and must not look like a UUID, because Ironic would take it
-	// for the identity of another node.
+	// Standard object metadata. The name may contain only letters, digits, '.', '_' and '-',
+	// and must not look like a UUID, because Ironic would take it for the UUID of another
+	// node.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is wanted of the host.
+	// The desired state of the host.
 	// +optional
 	Spec BareMetalHostSpec `json:"spec,omitempty"`
-	// What is known about the host, as Ironic tells it at the moment of reading.
+	// The observed state of the host, as reported by Ironic at the moment of reading.
 	// +optional
 	Status BareMetalHostStatus `json:"status,omitempty"`
 }
@@ -46,124 +46,123 @@ type BareMetalHostList struct {
 	Items []BareMetalHost `json:"items"`
 }
 
-// BareMetalHostSpec is what is wanted of a host.
+// BareMetalHostSpec is the desired state of a host.
 type BareMetalHostSpec struct {
-	// Taints for the Kubernetes node that runs on the host. Never implemented;
-	// kept so that old manifests are accepted.
+	// Taints for the Kubernetes node that runs on the host. This was never implemented; the
+	// field exists so that old manifests are accepted.
 	//
-	// Deprecated: has no effect.
+	// Deprecated: this field has no effect.
 	// +optional
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
 
-	// How to reach the host's baseboard management controller (BMC). A host
-	// without it is only discovered, not managed.
+	// How to reach the host's baseboard management controller (BMC). A host without it is
+	// not managed; its operational status is discovered.
 	// +optional
 	BMC BMCDetails `json:"bmc,omitempty"`
 
-	// RAID volumes to build before the host becomes available.
+	// The RAID volumes to create before the host becomes available.
 	// +optional
 	RAID *RAIDConfig `json:"raid,omitempty"`
 
-	// BIOS settings to change before the host becomes available. Refused when
-	// set: use a HostFirmwareSettings object instead.
+	// BIOS settings. They are refused: use a HostFirmwareSettings object instead.
 	//
 	// Deprecated: use HostFirmwareSettings.
 	// +optional
 	Firmware *FirmwareConfig `json:"firmware,omitempty"`
 
-	// The name of a hardware profile. All that is left of profiles is a default
-	// for the root device where rootDeviceHints are not given.
+	// The name of a hardware profile. Its only remaining effect is a default for the root
+	// device if rootDeviceHints is not set.
 	//
 	// Deprecated: use rootDeviceHints.
 	// +optional
 	HardwareProfile string `json:"hardwareProfile,omitempty"`
 
-	// Which disk the image is written to. All given hints must match.
+	// Hints that select the disk to which the image is written. A disk must match all of
+	// them.
 	// +optional
 	RootDeviceHints *RootDeviceHints `json:"rootDeviceHints,omitempty"`
 
-	// How the firmware boots the host: UEFI, UEFISecureBoot or legacy. Empty is
-	// the same as UEFI.
+	// How the firmware boots the host: UEFI, UEFISecureBoot or legacy. The default is UEFI.
 	// +optional
 	BootMode BootMode `json:"bootMode,omitempty"`
 
-	// The MAC address of the network interface that boots the host, for instance
-	// 00:ab:4f:d8:9e:fa. Needed for libvirt and wherever inspection is disabled;
-	// cannot be changed once it is set.
+	// The MAC address of the network interface from which the host boots, for example
+	// 00:ab:4f:d8:9e:fa. It is required for libvirt and if inspection is disabled. It cannot
+	// be changed once it is set.
 	// +optional
 	// +k8s:validation:pattern="^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$"
 	BootMACAddress string `json:"bootMACAddress,omitempty"`
 
-	// Whether the host shall be powered on. The /power subresource keeps this
-	// field in step with what it does.
+	// Whether the host should be powered on. A request to the /power subresource also
+	// changes this field.
 	Online bool `json:"online"`
 
-	// Who uses the host. A host with a consumer is taken.
+	// The object that uses the host. A host that has a consumer is not available to others.
 	// +optional
 	ConsumerRef *corev1.ObjectReference `json:"consumerRef,omitempty"`
 
-	// The image to write to the host. Setting it provisions the host, removing
-	// it or changing its URL deprovisions it.
+	// The image to write to the host. Setting this field provisions the host. Removing it, or
+	// changing the URL of the image, deprovisions the host.
 	// +optional
 	Image *Image `json:"image,omitempty"`
 
-	// A Secret with the user data (cloud-init or Ignition) of the host, in its
-	// key userData or value. Must be in the namespace of the host.
+	// A Secret with user data (for cloud-init or Ignition), in its key userData or value. The
+	// Secret must be in the namespace of the host.
 	// +optional
 	UserData *corev1.SecretReference `json:"userData,omitempty"`
 
-	// The name of a Secret with the network configuration of the ramdisk that
-	// inspects and deploys the host, where DHCP cannot be used.
+	// The name of a Secret with the network configuration for the ramdisk that inspects and
+	// deploys the host, for use without DHCP. The Secret must be in the namespace of the
+	// host.
 	// +optional
 	PreprovisioningNetworkDataName string `json:"preprovisioningNetworkDataName,omitempty"`
 
-	// A Secret with the network configuration of the deployed system, in its
-	// key networkData or value. Must be in the namespace of the host.
+	// A Secret with the network configuration of the deployed system, in its key networkData
+	// or value. The Secret must be in the namespace of the host.
 	// +optional
 	NetworkData *corev1.SecretReference `json:"networkData,omitempty"`
 
-	// A Secret with metadata for the deployed system, in its key metaData or
-	// value. Must be in the namespace of the host.
+	// A Secret with metadata for the deployed system, in its key metaData or value. The
+	// Secret must be in the namespace of the host.
 	// +optional
 	MetaData *corev1.SecretReference `json:"metaData,omitempty"`
 
-	// Free text that helps people to recognise the host.
+	// A description of the host, for people.
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// The host already runs a system that something else has installed: adopt
-	// it, manage its power, and never inspect or write to it.
+	// Whether the host already runs a system that was installed by other means. Such a host
+	// is adopted and its power is managed, but it is never inspected and its disks are never
+	// written to.
 	// +optional
 	ExternallyProvisioned bool `json:"externallyProvisioned,omitempty"`
 
-	// What is done to the disks when the host is deprovisioned: metadata removes
-	// partition tables, disabled leaves the disks as they are.
+	// What is done to the disks when the host is cleaned: metadata removes partition tables
+	// and file system signatures, disabled leaves the disks unchanged.
 	// +optional
 	// +default="metadata"
 	AutomatedCleaningMode AutomatedCleaningMode `json:"automatedCleaningMode,omitempty"`
 
-	// A deploy procedure of a custom ramdisk, instead of writing an image or
-	// around it.
+	// A deploy procedure of a custom ramdisk. It replaces or extends the writing of an image.
 	// +optional
 	CustomDeploy *CustomDeploy `json:"customDeploy,omitempty"`
 
-	// The CPU architecture of the host, for instance x86_64 or aarch64. Filled
-	// in from the inspection when it is empty.
+	// The CPU architecture of the host, for example x86_64 or aarch64. If it is empty, the
+	// one that the inspection finds is used.
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
 
-	// Never power the host off: reboot it instead. Only together with online.
+	// Whether the host must never be powered off, only rebooted. Requires online to be true.
 	// +optional
 	DisablePowerOff bool `json:"disablePowerOff,omitempty"`
 
-	// How the hardware is inspected: agent boots a ramdisk on the host, fast
-	// asks the BMC alone (Redfish and iDRAC only), disabled does neither. Empty
-	// is the same as agent.
+	// How the hardware is inspected: agent boots a ramdisk on the host, fast only asks the
+	// BMC (Redfish and iDRAC only), disabled does neither. The default is agent.
 	// +optional
 	InspectionMode InspectionMode `json:"inspectionMode,omitempty"`
 
-	// Network interfaces of the host and the networks to attach them to.
+	// The network interfaces of the host and the networks to attach them to.
 	// +optional
 	// +listType=atomic
 	NetworkInterfaces []NetworkInterface `json:"networkInterfaces,omitempty"`
@@ -171,20 +170,20 @@ type BareMetalHostSpec struct {
 
 // BMCDetails says how to reach the baseboard management controller of a host.
 type BMCDetails struct {
-	// The address of the BMC as a URL, for instance ipmi://192.168.111.1:6233 or
-	// redfish-virtualmedia://[2001:db8::1]/redfish/v1/Systems/1. The scheme
-	// chooses Ironic's driver: ipmi, libvirt, redfish, redfish-virtualmedia,
-	// redfish-uefihttp, ilo5-redfish, ilo5-virtualmedia, idrac-redfish or
-	// idrac-virtualmedia, the last seven also with +http or +https. An address
-	// without a scheme is an ipmi one.
+	// The address of the BMC as a URL, for example ipmi://192.168.111.1:6233 or
+	// redfish-virtualmedia://[2001:db8::1]/redfish/v1/Systems/1. The scheme determines
+	// Ironic's driver: ipmi, libvirt, redfish, redfish-virtualmedia, redfish-uefihttp,
+	// ilo5-redfish, ilo5-virtualmedia, idrac-redfish or idrac-virtualmedia. The last seven
+	// can be followed by +http or +https. An address without a scheme is an ipmi address.
 	Address string `json:"address"`
 
-	// The name of a Secret in the namespace of the host, with the keys username
-	// and password.
+	// The name of a Secret with the keys username and password, in the namespace of the
+	// host.
 	CredentialsName string `json:"credentialsName"`
 
-	// Do not verify the TLS certificate of the BMC. Needed where it is
-	// self-signed, but it lets whoever sits in between read the password.
+	// Whether the TLS certificate of the BMC is not verified. This is necessary if the
+	// certificate is self-signed, but lets anyone who intercepts the connection read the
+	// password.
 	// +optional
 	DisableCertificateVerification bool `json:"disableCertificateVerification,omitempty"`
 }
@@ -203,10 +202,10 @@ const (
 	Legacy BootMode = "legacy"
 )
 
-// DefaultBootMode is what an empty boot mode means.
+// DefaultBootMode is the boot mode of a host that does not specify one.
 const DefaultBootMode = UEFI
 
-// AutomatedCleaningMode is what happens to the disks of a host that is given up.
+// AutomatedCleaningMode is what is done to the disks of a host when it is cleaned.
 // +enum
 type AutomatedCleaningMode string
 
@@ -214,42 +213,43 @@ type AutomatedCleaningMode string
 const (
 	// CleaningModeMetadata removes partition tables and file system signatures.
 	CleaningModeMetadata AutomatedCleaningMode = "metadata"
-	// CleaningModeDisabled leaves the disks as they are.
+	// CleaningModeDisabled leaves the disks unchanged.
 	CleaningModeDisabled AutomatedCleaningMode = "disabled"
 )
 
-// InspectionMode is how the hardware of a host is found out.
+// InspectionMode is how the hardware of a host is inspected.
 // +enum
 type InspectionMode string
 
 // The inspection modes.
 const (
-	// InspectionModeDisabled inspects nothing.
+	// InspectionModeDisabled disables inspection.
 	InspectionModeDisabled InspectionMode = "disabled"
 	// InspectionModeAgent boots a ramdisk on the host.
 	InspectionModeAgent InspectionMode = "agent"
-	// InspectionModeFast asks the BMC alone, without booting the host.
+	// InspectionModeFast only asks the BMC, without booting the host.
 	InspectionModeFast InspectionMode = "fast"
 )
 
 // CustomDeploy names a deploy procedure of a custom ramdisk.
 type CustomDeploy struct {
-	// The deploy step that the ramdisk runs, in its deploy interface.
+	// The name of the deploy step that the ramdisk runs, without the interface deploy.
 	Method string `json:"method"`
 }
 
-// HasBMCDetails tells whether there is anything to register in Ironic.
+// HasBMCDetails reports whether the spec has any details of a BMC. Without them, there is
+// nothing to register in Ironic.
 func (host *BareMetalHost) HasBMCDetails() bool {
 	return host.Spec.BMC.Address != "" || host.Spec.BMC.CredentialsName != ""
 }
 
-// CredentialsKey returns namespace and name of the Secret with the BMC's user
-// and password.
+// CredentialsKey returns the namespace and name of the Secret with the BMC's user name and
+// password.
 func (host *BareMetalHost) CredentialsKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: host.Namespace, Name: host.Spec.BMC.CredentialsName}
 }
 
-// BootMode returns the boot mode, UEFI when none is given.
+// BootMode returns the boot mode of the host, which is UEFI if the spec has none.
 func (host *BareMetalHost) BootMode() BootMode {
 	if host.Spec.BootMode == "" {
 		return DefaultBootMode

@@ -8,19 +8,19 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// BareMetalSwitch is a network switch that hosts are plugged into, and how
-// Ironic's networking service reaches it.
+// BareMetalSwitch is a network switch to which hosts are connected. It says how Ironic's
+// networking service reaches the switch.
 type BareMetalSwitch struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Where the switch is and how to log in to it.
+	// The address of the switch and how to log in to it.
 	// +optional
 	Spec BareMetalSwitchSpec `json:"spec,omitempty"`
 
-	// What became of it.
+	// Whether Ironic's networking service uses the switch.
 	// +optional
 	Status BareMetalSwitchStatus `json:"status,omitempty"`
 }
@@ -38,39 +38,38 @@ type BareMetalSwitchList struct {
 	Items []BareMetalSwitch `json:"items"`
 }
 
-// BareMetalSwitchSpec says where a switch is and how to log in to it.
+// BareMetalSwitchSpec has the address of a switch and says how to log in to it.
 type BareMetalSwitchSpec struct {
 	// The IP address or host name of the switch's management interface.
 	Address string `json:"address"`
 
-	// The MAC address of the switch, as it names itself to the hosts by LLDP:
-	// hosts refer to the switch by it.
+	// The MAC address with which the switch identifies itself to hosts by LLDP. Hosts refer to
+	// the switch by this address.
 	// +k8s:validation:pattern="^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$"
 	MACAddress string `json:"macAddress"`
 
-	// The driver that configures the switch. There is one: generic-switch.
+	// The driver that configures the switch. The only one is generic-switch.
 	// +optional
 	// +default="generic-switch"
 	Driver SwitchDriver `json:"driver,omitempty"`
 
-	// The device type, as networking-generic-switch calls it, for instance
+	// The device type in the terms of networking-generic-switch, for example
 	// netmiko_cisco_ios or netmiko_arista_eos.
 	DeviceType string `json:"deviceType"`
 
-	// The Secret with the credentials: username, and password or ssh-privatekey;
-	// admin-password, where privileged mode needs one.
+	// The Secret with the credentials. Its keys are username, and either password or
+	// ssh-privatekey; also admin-password, if privileged mode requires one.
 	// +optional
 	Credentials *corev1.SecretReference `json:"credentials,omitempty"`
 
-	// The TCP port of the management interface. Empty takes the usual one of the
-	// device type.
+	// The TCP port of the management interface. The default depends on the device type.
 	// +optional
 	// +k8s:validation:minimum=1
 	// +k8s:validation:maximum=65535
 	Port *int32 `json:"port,omitempty"`
 
-	// Whether the certificate of the switch is not verified, where it speaks
-	// HTTPS. Insecure.
+	// Whether the TLS certificate of the switch is not verified if it is reached by HTTPS.
+	// This is insecure.
 	// +optional
 	DisableCertificateVerification bool `json:"disableCertificateVerification,omitempty"`
 }
@@ -85,9 +84,10 @@ const (
 	GenericSwitch SwitchDriver = "generic-switch"
 )
 
-// BareMetalSwitchStatus is what became of a switch.
+// BareMetalSwitchStatus says whether Ironic's networking service uses a switch.
 type BareMetalSwitchStatus struct {
-	// The state of the switch: Valid, once Ironic's configuration has it.
+	// The conditions of the switch: Valid is True when Ironic's configuration includes the
+	// switch.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

@@ -8,19 +8,19 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// BMCEventSubscription has the BMC of a host send its Redfish events to a URL. The
-// spec cannot be changed: delete the subscription and create it again.
+// BMCEventSubscription makes the BMC of a host send its Redfish events to a URL. The spec
+// cannot be changed: delete the subscription and create it again.
 type BMCEventSubscription struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Which events go where.
+	// The desired subscription.
 	// +optional
 	Spec BMCEventSubscriptionSpec `json:"spec,omitempty"`
 
-	// What became of the subscription.
+	// The observed state of the subscription.
 	// +optional
 	Status BMCEventSubscriptionStatus `json:"status,omitempty"`
 }
@@ -38,35 +38,35 @@ type BMCEventSubscriptionList struct {
 	Items []BMCEventSubscription `json:"items"`
 }
 
-// BMCEventSubscriptionSpec says which events go where.
+// BMCEventSubscriptionSpec says which host sends its events where.
 type BMCEventSubscriptionSpec struct {
-	// The host whose events are wanted, in the namespace of the subscription.
+	// The name of the host whose BMC sends the events, in the namespace of the subscription.
 	// Required.
 	// +optional
 	HostName string `json:"hostName,omitempty"`
 
-	// The URL that the BMC sends the events to. It needs a path, be it only /.
+	// The URL to which the BMC sends the events. It must have a path, which can be /.
 	// Required.
 	// +optional
 	Destination string `json:"destination,omitempty"`
 
-	// Any text, which comes back in each event.
+	// Any text. The BMC includes it in each event.
 	// +optional
 	Context string `json:"context,omitempty"`
 
-	// A Secret, in the namespace of the subscription, whose keys and values are
-	// HTTP headers that the BMC sends along.
+	// A Secret, in the namespace of the subscription, whose keys and values are HTTP headers
+	// that the BMC sends with each event.
 	// +optional
 	HTTPHeadersRef *corev1.SecretReference `json:"httpHeadersRef,omitempty"`
 }
 
-// BMCEventSubscriptionStatus is what became of a subscription.
+// BMCEventSubscriptionStatus is the observed state of a subscription.
 type BMCEventSubscriptionStatus struct {
-	// The name that the BMC gave the subscription.
+	// The identifier that the BMC assigned to the subscription.
 	// +optional
 	SubscriptionID string `json:"subscriptionID,omitempty"`
 
-	// Why there is no subscription.
+	// Why the subscription could not be created.
 	// +optional
 	Error string `json:"error,omitempty"`
 }

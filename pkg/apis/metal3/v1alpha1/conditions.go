@@ -2,51 +2,50 @@ package v1alpha1
 
 // The condition types of a host.
 const (
-	// RegisteredCondition is True when node, port and driver_info in Ironic are
-	// in step with observedGeneration.
+	// RegisteredCondition is True when the node, its ports and its driver_info in Ironic
+	// match the spec of observedGeneration.
 	RegisteredCondition = "Registered"
-	// InventoryReadCondition is False when what the last inspection found cannot be
-	// used. Otherwise the host does not have it.
+	// InventoryReadCondition is False when the results of the last inspection cannot be
+	// used. It is absent otherwise.
 	InventoryReadCondition = "InventoryRead"
-	// IronicReachableCondition is False when Ironic has not answered for a grace
-	// period: the status is then the last that is known.
+	// IronicReachableCondition is False when Ironic has not answered for a grace period. The
+	// status is then the last known one.
 	IronicReachableCondition = "IronicReachable"
-	// PowerSyncedCondition is False when Ironic has stopped looking at the host's
-	// power. It is absent otherwise.
+	// PowerSyncedCondition is False when Ironic no longer polls the host's power state. It is
+	// absent otherwise.
 	PowerSyncedCondition = "PowerSynced"
 	// ManageableCondition is True when the host is registered and its BMC answers.
 	ManageableCondition = "Manageable"
-	// AvailableForProvisioningCondition is True when an image can be written.
+	// AvailableForProvisioningCondition is True when an image can be written to the host.
 	AvailableForProvisioningCondition = "AvailableForProvisioning"
 	// ProvisionedCondition is True when the host runs an image.
 	ProvisionedCondition = "Provisioned"
 	// ReadyCondition is True when the host runs an image and has no error.
 	ReadyCondition = "Ready"
-	// ProgressingCondition is True while the host is on its way to another state.
+	// ProgressingCondition is True while the host is changing to another state.
 	ProgressingCondition = "Progressing"
-	// HealthyCondition is the health that the BMC reports, where Ironic can read
-	// it.
+	// HealthyCondition is the health that the BMC reports, if Ironic can read it.
 	HealthyCondition = "Healthy"
-	// StepFailedCondition is True while the last step towards the spec failed for
-	// a reason that Ironic or the cluster gave. It is absent otherwise.
+	// StepFailedCondition is True if Ironic or the cluster refused the last step that would
+	// bring the host closer to its spec. It is absent otherwise.
 	StepFailedCondition = "StepFailed"
 )
 
 // Reasons of RegisteredCondition.
 const (
-	// RegisteredReason is a host in step with Ironic.
+	// RegisteredReason means that Ironic has everything that it needs about the host.
 	RegisteredReason = "Registered"
-	// SecretNotFoundReason is a missing Secret with the BMC credentials.
+	// SecretNotFoundReason means that the Secret with the BMC credentials does not exist.
 	SecretNotFoundReason = "SecretNotFound"
-	// SecretIncompleteReason is a Secret without username or password.
+	// SecretIncompleteReason means that the Secret has no username or no password.
 	SecretIncompleteReason = "SecretIncomplete"
-	// InvalidAddressReason is a BMC address that cannot be understood.
+	// InvalidAddressReason means that the BMC address is not valid.
 	InvalidAddressReason = "InvalidAddress"
-	// IronicRefusedReason is a request that Ironic answered with an error.
+	// IronicRefusedReason means that Ironic answered a request with an error.
 	IronicRefusedReason = "IronicRefused"
-	// PortConflictReason is a boot MAC address that another node has.
+	// PortConflictReason means that another node has the boot MAC address.
 	PortConflictReason = "PortConflict"
-	// NodeLostReason is a node that is gone from Ironic.
+	// NodeLostReason means that the node no longer exists in Ironic.
 	NodeLostReason = "NodeLost"
 )
 
@@ -55,42 +54,42 @@ const InventoryUnusableReason = "InventoryUnusable"
 
 // Reasons of IronicReachableCondition.
 const (
-	// ReachableReason is an Ironic that answers.
+	// ReachableReason means that Ironic answers.
 	ReachableReason = "Reachable"
-	// UnreachableReason is an Ironic that does not answer.
+	// UnreachableReason means that Ironic does not answer.
 	UnreachableReason = "Unreachable"
 )
 
-// OwnParentReason, of PowerSyncedCondition, is a node that Ironic has made its own
-// parent, a defect of Ironic 29.0.5.
+// OwnParentReason is a reason of PowerSyncedCondition. It means that Ironic has made the
+// node its own parent, which is a defect of Ironic 29.0.5.
 const OwnParentReason = "OwnParent"
 
-// Reasons of StepFailedCondition: one for each ErrorType, but for
-// RegistrationError, which RegisteredCondition tells, and CallbackTimeoutReason.
+// Reasons of StepFailedCondition. There is one for each ErrorType, except for
+// RegistrationError, which RegisteredCondition reports. CallbackTimeoutReason has no
+// ErrorType of its own.
 const (
-	// InspectionErrorReason is an inspection that failed.
+	// InspectionErrorReason means that an inspection failed.
 	InspectionErrorReason = "InspectionError"
-	// PreparationErrorReason is a failure before the host is available: of RAID,
-	// BIOS, firmware or cleaning.
+	// PreparationErrorReason means that RAID, BIOS, firmware or cleaning failed before the
+	// host was available.
 	PreparationErrorReason = "PreparationError"
-	// ProvisioningErrorReason is a failure to provision or deprovision.
+	// ProvisioningErrorReason means that provisioning or deprovisioning failed.
 	ProvisioningErrorReason = "ProvisioningError"
-	// PowerManagementErrorReason is a failure to change or read the power.
+	// PowerManagementErrorReason means that the power could not be read or changed.
 	PowerManagementErrorReason = "PowerManagementError"
-	// ProvisionedRegistrationErrorReason is a provisioned host that cannot be
-	// registered again.
+	// ProvisionedRegistrationErrorReason means that a provisioned host could not be registered
+	// again.
 	ProvisionedRegistrationErrorReason = "ProvisionedRegistrationError"
-	// ServicingErrorReason is a failure to change a provisioned host.
+	// ServicingErrorReason means that a change of a provisioned host failed.
 	ServicingErrorReason = "ServicingError"
-	// DetachErrorReason is a failure to take a host out of Ironic.
+	// DetachErrorReason means that the host could not be removed from Ironic.
 	DetachErrorReason = "DetachError"
-	// CallbackTimeoutReason is a ramdisk that does not call Ironic, where Ironic
-	// itself has forgotten to wait for it (see OwnParentReason).
+	// CallbackTimeoutReason means that a ramdisk did not call Ironic in time, on a node for
+	// which Ironic does not enforce its own time-out (see OwnParentReason).
 	CallbackTimeoutReason = "CallbackTimeout"
 )
 
-// Reasons of the other conditions. Several of them say of more than one
-// condition why it is what it is.
+// Reasons of the other conditions. Some of them are used for several conditions.
 const (
 	NotManagedReason              = "NotManaged"
 	NotManageableReason           = "NotManageable"

@@ -7,19 +7,19 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// DataImage is an ISO image that the host with the same name has in a virtual
-// drive beside what it boots from.
+// DataImage is an ISO image in a virtual drive of the host with the same name, in addition
+// to what the host boots from.
 type DataImage struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object metadata. The name is that of the host.
+	// Standard object metadata. The name must be the name of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Which image is wanted.
+	// The image that should be attached.
 	// +optional
 	Spec DataImageSpec `json:"spec,omitempty"`
 
-	// Which image is there.
+	// The image that is attached.
 	// +optional
 	Status DataImageStatus `json:"status,omitempty"`
 }
@@ -37,38 +37,38 @@ type DataImageList struct {
 	Items []DataImage `json:"items"`
 }
 
-// DataImageSpec says which image is wanted.
+// DataImageSpec is the image that should be attached.
 type DataImageSpec struct {
-	// Where to fetch the image: an http, https, ftp, gopher or oci URL.
+	// The http, https, ftp, gopher or oci URL of the image.
 	URL string `json:"url"`
 }
 
-// DataImageStatus says which image is there.
+// DataImageStatus is the image that is attached.
 type DataImageStatus struct {
-	// When the drive was last looked after.
+	// When the attached image was last checked.
 	// +optional
 	LastReconciled *metav1.Time `json:"lastReconciled,omitempty"`
 
-	// The image in the drive.
+	// The image in the virtual drive.
 	// +optional
 	AttachedImage AttachedImageReference `json:"attachedImage,omitempty"`
 
-	// What went wrong since the last success.
+	// The errors since the last success.
 	// +optional
 	Error DataImageError `json:"error,omitempty"`
 }
 
 // AttachedImageReference is the image in a virtual drive.
 type AttachedImageReference struct {
-	// Where the image came from. Empty while there is none.
+	// The URL of the image. Empty if there is none.
 	URL string `json:"url"`
 }
 
-// DataImageError is what goes wrong with a data image.
+// DataImageError describes the errors of a data image.
 type DataImageError struct {
-	// How often it went wrong since the last success.
+	// The number of errors since the last success.
 	Count int `json:"count"`
 
-	// What went wrong last.
+	// The last error.
 	Message string `json:"message"`
 }

@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the types of the metal3.io/v1alpha1 API: hosts, what
-// their users ask of them, and what Ironic says about them.
+// Package v1alpha1 has the types of the metal3.io/v1alpha1 API: hosts, requests for actions
+// on them, and the other kinds of the group.
 //
 // +k8s:openapi-gen=true
 // +k8s:deepcopy-gen=package

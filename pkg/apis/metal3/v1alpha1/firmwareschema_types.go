@@ -7,12 +7,12 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// FirmwareSchema says which BIOS settings a model of machine has and what values
-// they take. Hosts of the same model share it.
+// FirmwareSchema lists the BIOS settings of a model of machine and the values that they
+// accept. Hosts of the same model share it.
 type FirmwareSchema struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object metadata. The HostFirmwareSettings of each host that has these
-	// settings are an owner.
+	// Standard object metadata. The HostFirmwareSettings of each host that has these settings
+	// is an owner of the FirmwareSchema.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
@@ -48,31 +48,31 @@ type FirmwareSchemaSpec struct {
 	Schema map[string]SettingSchema `json:"schema"`
 }
 
-// SettingSchema says what values a BIOS setting takes. All of it is as the BMC
-// tells it, and may be missing.
+// SettingSchema describes the values that a BIOS setting accepts. All fields are as reported
+// by the BMC, and may be missing.
 type SettingSchema struct {
-	// The type: Enumeration, String, Integer, Boolean or Password.
+	// The type of the setting: Enumeration, String, Integer, Boolean or Password.
 	// +optional
 	AttributeType SettingType `json:"attribute_type,omitempty"`
 
-	// The values of an Enumeration.
+	// The values that an Enumeration accepts.
 	// +optional
 	// +listType=atomic
 	AllowableValues []string `json:"allowable_values,omitempty"`
 
-	// The least value of an Integer.
+	// The lowest value of an Integer.
 	// +optional
 	LowerBound *int `json:"lower_bound,omitempty"`
 
-	// The greatest value of an Integer.
+	// The highest value of an Integer.
 	// +optional
 	UpperBound *int `json:"upper_bound,omitempty"`
 
-	// The least length of a String.
+	// The minimum length of a String.
 	// +optional
 	MinLength *int `json:"min_length,omitempty"`
 
-	// The greatest length of a String.
+	// The maximum length of a String.
 	// +optional
 	MaxLength *int `json:"max_length,omitempty"`
 
@@ -80,7 +80,7 @@ type SettingSchema struct {
 	// +optional
 	ReadOnly *bool `json:"read_only,omitempty"`
 
-	// Whether the value is of this machine alone, for instance a serial number.
+	// Whether the value is specific to one machine, for example a serial number.
 	// +optional
 	Unique *bool `json:"unique,omitempty"`
 }
@@ -91,14 +91,14 @@ type SettingType string
 
 // The types of BIOS settings.
 const (
-	// SettingEnumeration is one of the allowable values.
+	// SettingEnumeration is one of a list of values.
 	SettingEnumeration SettingType = "Enumeration"
-	// SettingString is a text.
+	// SettingString is text.
 	SettingString SettingType = "String"
-	// SettingInteger is a whole number.
+	// SettingInteger is an integer.
 	SettingInteger SettingType = "Integer"
 	// SettingBoolean is true or false.
 	SettingBoolean SettingType = "Boolean"
-	// SettingPassword is a password, which cannot be set.
+	// SettingPassword is a password. It cannot be set.
 	SettingPassword SettingType = "Password"
 )

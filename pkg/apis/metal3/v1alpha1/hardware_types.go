@@ -2,7 +2,7 @@ package v1alpha1
 
 // HardwareDetails is the hardware that the last inspection found.
 type HardwareDetails struct {
-	// Who made the machine.
+	// The manufacturer, product name and serial number of the machine.
 	// +optional
 	SystemVendor HardwareSystemVendor `json:"systemVendor,omitempty"`
 
@@ -10,11 +10,11 @@ type HardwareDetails struct {
 	// +optional
 	Firmware Firmware `json:"firmware,omitempty"`
 
-	// The memory in MiB.
+	// The size of the memory in MiB.
 	// +optional
 	RAMMebibytes int `json:"ramMebibytes,omitempty"`
 
-	// The network interfaces. One with both an IPv4 and an IPv6 address appears
+	// The network interfaces. An interface with both an IPv4 and an IPv6 address is listed
 	// twice.
 	// +optional
 	// +listType=atomic
@@ -29,18 +29,18 @@ type HardwareDetails struct {
 	// +optional
 	CPU CPU `json:"cpu,omitempty"`
 
-	// The host name that the inspection ramdisk had.
+	// The host name of the ramdisk during the inspection.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
 }
 
-// HardwareSystemVendor says who made a machine.
+// HardwareSystemVendor has the manufacturer, product name and serial number of a machine.
 type HardwareSystemVendor struct {
-	// The manufacturer.
+	// The manufacturer of the machine.
 	// +optional
 	Manufacturer string `json:"manufacturer,omitempty"`
 
-	// The product.
+	// The product name of the machine.
 	// +optional
 	ProductName string `json:"productName,omitempty"`
 
@@ -58,15 +58,15 @@ type Firmware struct {
 
 // BIOS is the BIOS or UEFI firmware of a machine.
 type BIOS struct {
-	// The release date.
+	// The release date of the firmware.
 	// +optional
 	Date string `json:"date,omitempty"`
 
-	// The vendor.
+	// The vendor of the firmware.
 	// +optional
 	Vendor string `json:"vendor,omitempty"`
 
-	// The version.
+	// The version of the firmware.
 	// +optional
 	Version string `json:"version,omitempty"`
 }
@@ -82,11 +82,11 @@ const (
 
 // CPU describes the processors of a machine.
 type CPU struct {
-	// The architecture, for instance x86_64 or aarch64.
+	// The architecture, for example x86_64 or aarch64.
 	// +optional
 	Arch string `json:"arch,omitempty"`
 
-	// The model.
+	// The model of the processors.
 	// +optional
 	Model string `json:"model,omitempty"`
 
@@ -94,7 +94,7 @@ type CPU struct {
 	// +optional
 	ClockMegahertz ClockSpeed `json:"clockMegahertz,omitempty"`
 
-	// The features of the processor, sorted.
+	// The flags of the processors, in alphabetical order.
 	// +optional
 	// +listType=atomic
 	Flags []string `json:"flags,omitempty"`
@@ -120,13 +120,13 @@ type VLAN struct {
 	Name string `json:"name,omitempty"`
 }
 
-// LLDP is what the switch at the other end of a network interface says.
+// LLDP is what the switch to which a network interface is connected announces by LLDP.
 type LLDP struct {
-	// The chassis identifier of the switch, often its MAC address.
+	// The chassis identifier of the switch, which is often its MAC address.
 	// +optional
 	SwitchID string `json:"switchID,omitempty"`
 
-	// The switch port that the interface is plugged into.
+	// The switch port to which the interface is connected.
 	// +optional
 	PortID string `json:"portID,omitempty"`
 
@@ -137,15 +137,15 @@ type LLDP struct {
 
 // NIC is a network interface of a machine.
 type NIC struct {
-	// The name, for instance eno1.
+	// The name of the interface, for example eno1.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// The PCI vendor and product, for instance 0x8086 0x1572.
+	// The PCI vendor and product IDs, for example 0x8086 0x1572.
 	// +optional
 	Model string `json:"model,omitempty"`
 
-	// The MAC address.
+	// The MAC address of the interface.
 	// +optional
 	// +k8s:validation:pattern="[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}"
 	MAC string `json:"mac,omitempty"`
@@ -154,7 +154,7 @@ type NIC struct {
 	// +optional
 	IP string `json:"ip,omitempty"`
 
-	// The speed in Gbit/s.
+	// The speed of the interface in Gbit/s.
 	// +optional
 	SpeedGbps int `json:"speedGbps,omitempty"`
 
@@ -173,11 +173,11 @@ type NIC struct {
 	// +optional
 	PXE bool `json:"pxe,omitempty"`
 
-	// What the switch at the other end says.
+	// What the switch at the other end announces by LLDP.
 	// +optional
 	LLDP *LLDP `json:"lldp,omitempty"`
 
-	// The PCI address, for instance 0000:02:00.0.
+	// The PCI address of the interface, for example 0000:02:00.0.
 	// +optional
 	PCIAddress string `json:"pciAddress,omitempty"`
 }
@@ -192,7 +192,7 @@ const (
 	HDD DiskType = "HDD"
 	// SSD is a solid state disk.
 	SSD DiskType = "SSD"
-	// NVME is a solid state disk on the NVM Express bus.
+	// NVME is a solid state disk that is attached by NVM Express.
 	NVME DiskType = "NVME"
 )
 
@@ -214,41 +214,41 @@ const (
 
 // Storage is a disk of a machine.
 type Storage struct {
-	// The device name, one that is stable over reboots (/dev/disk/by-path/...)
-	// where there is one.
+	// The device name of the disk. If there is one that is stable across reboots
+	// (/dev/disk/by-path/...), it is used.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// Other device names, for instance /dev/sda. They may change with a reboot.
+	// Other device names of the disk, for example /dev/sda. They may change with a reboot.
 	// +optional
 	// +listType=atomic
 	AlternateNames []string `json:"alternateNames,omitempty"`
 
-	// Whether the disk rotates. Prefer type.
+	// Whether the disk is a rotating disk. Use type instead.
 	// +optional
 	Rotational bool `json:"rotational,omitempty"`
 
-	// The technology: HDD, SSD or NVME.
+	// The technology of the disk: HDD, SSD or NVME.
 	// +optional
 	Type DiskType `json:"type,omitempty"`
 
-	// The size in bytes.
+	// The size of the disk in bytes.
 	// +optional
 	SizeBytes Capacity `json:"sizeBytes,omitempty"`
 
-	// The vendor.
+	// The vendor of the disk.
 	// +optional
 	Vendor string `json:"vendor,omitempty"`
 
-	// The model.
+	// The model of the disk.
 	// +optional
 	Model string `json:"model,omitempty"`
 
-	// The serial number.
+	// The serial number of the disk.
 	// +optional
 	SerialNumber string `json:"serialNumber,omitempty"`
 
-	// The World Wide Name.
+	// The World Wide Name of the disk.
 	// +optional
 	WWN string `json:"wwn,omitempty"`
 
@@ -260,7 +260,7 @@ type Storage struct {
 	// +optional
 	WWNWithExtension string `json:"wwnWithExtension,omitempty"`
 
-	// The SCSI address, for instance 0:0:0:0.
+	// The SCSI address of the disk, for example 0:0:0:0.
 	// +optional
 	HCTL string `json:"hctl,omitempty"`
 }

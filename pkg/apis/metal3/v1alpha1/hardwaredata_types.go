@@ -8,22 +8,22 @@ import (
 // +resourceName=hardwaredata
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HardwareData is the hardware of the host with the same name. It is written
-// after each inspection; made beforehand, it spares the host the inspection.
+// HardwareData is the hardware of the host with the same name. It is written after each
+// inspection. If it is created beforehand, the first inspection of the host is skipped.
 type HardwareData struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object metadata. The name is that of the host.
+	// Standard object metadata. The name must be the name of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The hardware.
+	// The hardware of the host.
 	// +optional
 	Spec HardwareDataSpec `json:"spec,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HardwareDataList is a list of the hardware of hosts.
+// HardwareDataList is a list of HardwareData.
 type HardwareDataList struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard list metadata.

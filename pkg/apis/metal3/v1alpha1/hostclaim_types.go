@@ -9,20 +9,20 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostClaim asks for a host, of this or another namespace, and says what to make
-// of it. Which namespaces may claim the hosts of a namespace is in that one's
-// HostDeployPolicy.
+// HostClaim requests a host, in this or another namespace, and says what to deploy on it.
+// The HostDeployPolicy of a namespace determines from which namespaces its hosts may be
+// claimed.
 type HostClaim struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Which host is wanted, and what of it.
+	// The requested host and what to deploy on it.
 	// +optional
 	Spec HostClaimSpec `json:"spec,omitempty"`
 
-	// Which host it is.
+	// The host that was assigned to the claim.
 	// +optional
 	Status HostClaimStatus `json:"status,omitempty"`
 }
@@ -40,17 +40,17 @@ type HostClaimList struct {
 	Items []HostClaim `json:"items"`
 }
 
-// HostClaimSpec says which host is wanted, and what of it.
+// HostClaimSpec describes the requested host and what to deploy on it.
 type HostClaimSpec struct {
-	// Whether the host has to be powered on.
+	// Whether the host should be powered on.
 	PoweredOn bool `json:"poweredOn"`
 
 	// The image to provision the host with. Setting it starts the provisioning.
 	// +optional
 	Image *Image `json:"image,omitempty"`
 
-	// A Secret, in the namespace of the claim, with user data for the first boot,
-	// for instance of cloud-init.
+	// A Secret, in the namespace of the claim, with user data for the first boot, for example
+	// for cloud-init.
 	// +optional
 	UserData *corev1.SecretReference `json:"userData,omitempty"`
 
@@ -63,67 +63,68 @@ type HostClaimSpec struct {
 	// +optional
 	MetaData *corev1.SecretReference `json:"metaData,omitempty"`
 
-	// A deploy procedure of a custom ramdisk, in place of an image.
+	// A deploy procedure of a custom ramdisk, instead of an image.
 	// +optional
 	CustomDeploy *CustomDeploy `json:"customDeploy,omitempty"`
 
-	// Which hosts come into question. Empty takes any.
+	// A selector for hosts. An empty selector matches all hosts.
 	// +optional
 	HostSelector HostSelector `json:"hostSelector,omitempty"`
 
-	// What uses the host, for instance a Machine of Cluster API.
+	// The object that uses the host, for example a Machine of Cluster API.
 	// +optional
 	ConsumerRef *corev1.ObjectReference `json:"consumerRef,omitempty"`
 
-	// The failure domain that is preferred: hosts whose label
-	// infrastructure.cluster.x-k8s.io/failure-domain has this value.
+	// The preferred failure domain. Hosts in it have this value in their label
+	// infrastructure.cluster.x-k8s.io/failure-domain.
 	// +optional
 	FailureDomain string `json:"failureDomain,omitempty"`
 }
 
-// HostSelector chooses hosts. All that is given must match.
+// HostSelector selects hosts. A host must meet all of its criteria.
 type HostSelector struct {
-	// Labels that a host must have, with these values.
+	// The labels, with their values, that a host must have.
 	// +optional
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
 
-	// What the labels of a host must be like.
+	// Requirements that the labels of a host must meet.
 	// +optional
 	// +listType=atomic
 	MatchExpressions []HostSelectorRequirement `json:"matchExpressions,omitempty"`
 
-	// The namespace of the host. Empty looks in all namespaces whose policies allow
-	// the claim.
+	// The namespace of the host. If it is empty, hosts of all namespaces whose policies allow
+	// the claim are considered.
 	// +optional
 	InNamespace string `json:"inNamespace,omitempty"`
 }
 
-// HostSelectorRequirement is what a label of a host must be like.
+// HostSelectorRequirement is a requirement for a label of a host.
 type HostSelectorRequirement struct {
 	// The name of the label.
 	Key string `json:"key"`
 
-	// How the label is compared with the values: =, == or != with the only one; in
-	// or notin the list of them; exists or ! without any.
+	// How the label is compared with the values. =, == and != require exactly one value; in
+	// and notin require at least one; exists and ! require none.
 	Operator selection.Operator `json:"operator"`
 
-	// The values. An empty list with the operators exists and !.
+	// The values with which the label is compared. Must be empty with the operators exists
+	// and !.
 	// +listType=atomic
 	Values []string `json:"values"`
 }
 
-// HostClaimStatus says which host it is.
+// HostClaimStatus has the host that was assigned to a claim.
 type HostClaimStatus struct {
 	// When the status was last written.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
-	// How far the claim is: Associated, Synchronized, Provisioned, Ready.
+	// The progress of the claim: Associated, Synchronized, Provisioned, Ready.
 	// +optional
 	// +listType=atomic
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// The host.
+	// The host that was assigned to the claim.
 	// +optional
 	BareMetalHost *ObjectReference `json:"bareMetalHost,omitempty"`
 
@@ -136,7 +137,7 @@ type HostClaimStatus struct {
 	PoweredOn bool `json:"poweredOn,omitempty"`
 }
 
-// ObjectReference names an object of another namespace.
+// ObjectReference refers to an object that may be in another namespace.
 type ObjectReference struct {
 	// The namespace of the object.
 	Namespace string `json:"namespace"`

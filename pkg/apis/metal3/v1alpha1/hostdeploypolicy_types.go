@@ -7,8 +7,8 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostDeployPolicy says from which namespaces the hosts of its own namespace may
-// be claimed.
+// HostDeployPolicy determines from which namespaces the hosts of its own namespace may be
+// claimed.
 type HostDeployPolicy struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
@@ -19,7 +19,7 @@ type HostDeployPolicy struct {
 	// +optional
 	Spec HostDeployPolicySpec `json:"spec,omitempty"`
 
-	// There is nothing in it.
+	// The status, which is always empty.
 	// +optional
 	Status HostDeployPolicyStatus `json:"status,omitempty"`
 }
@@ -37,40 +37,40 @@ type HostDeployPolicyList struct {
 	Items []HostDeployPolicy `json:"items"`
 }
 
-// HostDeployPolicySpec says who may claim hosts.
+// HostDeployPolicySpec determines who may claim hosts.
 type HostDeployPolicySpec struct {
-	// The namespaces whose HostClaims may have the hosts.
+	// The namespaces whose HostClaims may claim the hosts.
 	// +optional
 	HostClaimNamespaces *HostClaimNamespaces `json:"hostClaimNamespaces,omitempty"`
 }
 
-// HostClaimNamespaces chooses namespaces.
+// HostClaimNamespaces selects namespaces.
 type HostClaimNamespaces struct {
 	// The names of the namespaces.
 	// +optional
 	// +listType=atomic
 	Names []string `json:"names,omitempty"`
 
-	// A regular expression that the name must match. It is not anchored: prod also
-	// matches not-production; ^prod$ matches nothing else.
+	// A regular expression that the name must match. It is not anchored: prod also matches
+	// not-production, whereas ^prod$ matches only prod.
 	// +optional
 	NameMatches string `json:"nameMatches,omitempty"`
 
-	// Labels that the namespace must have, all of them.
+	// Labels that the namespace must have. All of them are required.
 	// +optional
 	// +listType=atomic
 	HasLabels []NameValuePair `json:"hasLabels,omitempty"`
 }
 
-// NameValuePair is a label that is wanted.
+// NameValuePair is a required label.
 type NameValuePair struct {
 	// The name of the label.
 	Name string `json:"name"`
 
-	// The value of the label. Empty takes any.
+	// The value of the label. If it is empty, any value is accepted.
 	// +optional
 	Value string `json:"value,omitempty"`
 }
 
-// HostDeployPolicyStatus has nothing in it.
+// HostDeployPolicyStatus is always empty.
 type HostDeployPolicyStatus struct{}

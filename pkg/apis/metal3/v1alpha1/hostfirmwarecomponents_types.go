@@ -7,26 +7,26 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostFirmwareComponents is the firmware of the host with the same name, and what
-// it has to be updated to.
+// HostFirmwareComponents has the firmware versions of the host with the same name, and the
+// firmware updates that should be made.
 type HostFirmwareComponents struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object metadata. The name is that of the host.
+	// Standard object metadata. The name must be the name of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The wanted updates.
+	// The updates that should be made.
 	// +optional
 	Spec HostFirmwareComponentsSpec `json:"spec,omitempty"`
 
-	// The firmware that is there.
+	// The firmware that the host has.
 	// +optional
 	Status HostFirmwareComponentsStatus `json:"status,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostFirmwareComponentsList is a list of the firmware of hosts.
+// HostFirmwareComponentsList is a list of HostFirmwareComponents.
 type HostFirmwareComponentsList struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard list metadata.
@@ -37,26 +37,26 @@ type HostFirmwareComponentsList struct {
 	Items []HostFirmwareComponents `json:"items"`
 }
 
-// NICComponentPrefix begins the names of the firmware of network interfaces.
+// NICComponentPrefix is the prefix of the names of components that are network interfaces.
 const NICComponentPrefix = "nic:"
 
 // FirmwareUpdate is an update of one component.
 type FirmwareUpdate struct {
-	// The component: bios, bmc, or nic: and the name of a network interface.
+	// The component: bios, bmc, or nic: followed by the name of a network interface.
 	Component string `json:"component"`
 
-	// Where to fetch the firmware: an http, https, ftp, gopher or oci URL.
+	// The http, https, ftp, gopher or oci URL of the firmware.
 	URL string `json:"url"`
 }
 
-// HostFirmwareComponentsSpec has the wanted updates of a host's firmware.
+// HostFirmwareComponentsSpec has the updates of a host's firmware that should be made.
 type HostFirmwareComponentsSpec struct {
-	// The updates, one for each component. An empty list wants none.
+	// The updates, at most one for each component. The list may be empty.
 	// +listType=atomic
 	Updates []FirmwareUpdate `json:"updates"`
 }
 
-// HostFirmwareComponentsStatus is the firmware of a host.
+// HostFirmwareComponentsStatus is the firmware that a host has.
 type HostFirmwareComponentsStatus struct {
 	// The updates that were last carried out.
 	// +optional
@@ -72,8 +72,8 @@ type HostFirmwareComponentsStatus struct {
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
-	// Whether the updates can be carried out (Valid), and whether some of them are
-	// still to come (ChangeDetected).
+	// Whether the updates can be carried out (Valid), and whether some of them have not been
+	// carried out yet (ChangeDetected).
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -84,21 +84,21 @@ type HostFirmwareComponentsStatus struct {
 
 // FirmwareComponentStatus is the firmware of one component.
 type FirmwareComponentStatus struct {
-	// The component: bios, bmc, or nic: and the name of a network interface.
+	// The component: bios, bmc, or nic: followed by the name of a network interface.
 	Component string `json:"component"`
 
-	// The version when Ironic first saw it.
+	// The version when Ironic first read it.
 	InitialVersion string `json:"initialVersion"`
 
-	// The version now.
+	// The current version.
 	// +optional
 	CurrentVersion string `json:"currentVersion,omitempty"`
 
-	// The version that was last written.
+	// The version that was last flashed.
 	// +optional
 	LastVersionFlashed string `json:"lastVersionFlashed,omitempty"`
 
-	// When a version was last written. null before that.
+	// When a version was last flashed. null if that never happened.
 	// +optional
 	UpdatedAt metav1.Time `json:"updatedAt,omitempty"`
 }

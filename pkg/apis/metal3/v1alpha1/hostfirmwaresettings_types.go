@@ -8,26 +8,26 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostFirmwareSettings are the BIOS settings of the host with the same name, and
-// what they have to be.
+// HostFirmwareSettings has the BIOS settings of the host with the same name, and the
+// changes of settings that should be made.
 type HostFirmwareSettings struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object metadata. The name is that of the host.
+	// Standard object metadata. The name must be the name of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// The wanted settings.
+	// The desired settings.
 	// +optional
 	Spec HostFirmwareSettingsSpec `json:"spec,omitempty"`
 
-	// The settings that are there.
+	// The settings that the host has.
 	// +optional
 	Status HostFirmwareSettingsStatus `json:"status,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostFirmwareSettingsList is a list of the BIOS settings of hosts.
+// HostFirmwareSettingsList is a list of HostFirmwareSettings.
 type HostFirmwareSettingsList struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard list metadata.
@@ -38,34 +38,36 @@ type HostFirmwareSettingsList struct {
 	Items []HostFirmwareSettings `json:"items"`
 }
 
-// DesiredSettingsMap are wanted BIOS settings, by name: text or whole numbers.
+// DesiredSettingsMap maps names of BIOS settings to desired values, which are strings or
+// integers.
 type DesiredSettingsMap map[string]intstr.IntOrString
 
-// SettingsMap are BIOS settings, by name.
+// SettingsMap maps names of BIOS settings to values.
 type SettingsMap map[string]string
 
-// HostFirmwareSettingsSpec has the wanted BIOS settings of a host.
+// HostFirmwareSettingsSpec has the desired BIOS settings of a host.
 type HostFirmwareSettingsSpec struct {
-	// The settings that are to be changed, by name: text or whole numbers. The
-	// FirmwareSchema says which there are and what they take.
+	// The desired settings, by name. Values are strings or integers. Settings that are not
+	// listed are not changed. The FirmwareSchema lists the existing settings and the values
+	// that they accept.
 	Settings DesiredSettingsMap `json:"settings"`
 }
 
-// HostFirmwareSettingsStatus has the BIOS settings of a host.
+// HostFirmwareSettingsStatus has the BIOS settings that a host has.
 type HostFirmwareSettingsStatus struct {
 	// The FirmwareSchema of the host.
 	// +optional
 	FirmwareSchema *SchemaReference `json:"schema,omitempty"`
 
-	// The settings, by name. Passwords are not among them.
+	// The current settings, by name, without passwords.
 	Settings SettingsMap `json:"settings"`
 
 	// When the status was last written.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 
-	// Whether the wanted settings can be set (Valid), and whether some of them are
-	// still to be set (ChangeDetected).
+	// Whether the desired settings can be applied (Valid), and whether some of them have not
+	// been applied yet (ChangeDetected).
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -74,7 +76,7 @@ type HostFirmwareSettingsStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// SchemaReference names a FirmwareSchema.
+// SchemaReference refers to a FirmwareSchema.
 type SchemaReference struct {
 	// The namespace of the FirmwareSchema.
 	Namespace string `json:"namespace"`

@@ -8,9 +8,9 @@ import (
 // +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostNetworkAttachment says how a switch port is configured for a network
-// interface of a host. The spec cannot be changed, nor the object be deleted, while
-// a host refers to it.
+// HostNetworkAttachment says how a switch port is configured for a network interface of a
+// host. While a host refers to it, the spec cannot be changed and the object cannot be
+// deleted.
 type HostNetworkAttachment struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
@@ -37,7 +37,8 @@ type HostNetworkAttachmentList struct {
 
 // HostNetworkAttachmentSpec is the configuration of a switch port.
 type HostNetworkAttachmentSpec struct {
-	// access for one VLAN, trunk for tagged VLANs, hybrid for both.
+	// How the port handles VLANs: access for one untagged VLAN, trunk for tagged VLANs,
+	// hybrid for both.
 	// +optional
 	// +default="access"
 	Mode SwitchPortMode `json:"mode,omitempty"`
@@ -47,29 +48,29 @@ type HostNetworkAttachmentSpec struct {
 	// +k8s:validation:maximum=4094
 	NativeVLAN int `json:"nativeVLAN"`
 
-	// The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200.
-	// Not with the mode access.
+	// The VLANs of tagged traffic: numbers such as 100, and ranges such as 100-200. Must be
+	// empty if the mode is access.
 	// +optional
 	// +listType=atomic
 	AllowedVLANs []string `json:"allowedVLANs,omitempty"`
 
-	// The largest packet in bytes, 68 to 9216. Empty takes what the network has.
+	// The largest packet in bytes, 68 to 9216. The default depends on the network.
 	// +optional
 	// +k8s:validation:minimum=68
 	// +k8s:validation:maximum=9216
 	MTU *int `json:"mtu,omitempty"`
 }
 
-// SwitchPortMode is what a switch port does with VLANs.
+// SwitchPortMode is how a switch port handles VLANs.
 // +enum
 type SwitchPortMode string
 
 // The modes of a switch port.
 const (
-	// SwitchPortAccess has one VLAN, untagged.
+	// SwitchPortAccess has one untagged VLAN.
 	SwitchPortAccess SwitchPortMode = "access"
 	// SwitchPortTrunk has tagged VLANs.
 	SwitchPortTrunk SwitchPortMode = "trunk"
-	// SwitchPortHybrid has an untagged VLAN and tagged ones.
+	// SwitchPortHybrid has an untagged VLAN and tagged VLANs.
 	SwitchPortHybrid SwitchPortMode = "hybrid"
 )

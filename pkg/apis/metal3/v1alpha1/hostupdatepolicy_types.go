@@ -8,11 +8,11 @@ import (
 // +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// HostUpdatePolicy says when the firmware of the host with the same name may be
-// changed.
+// HostUpdatePolicy determines when the firmware and the BIOS settings of the host with the
+// same name may be changed.
 type HostUpdatePolicy struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object metadata. The name is that of the host.
+	// Standard object metadata. The name must be the name of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
@@ -20,7 +20,7 @@ type HostUpdatePolicy struct {
 	// +optional
 	Spec HostUpdatePolicySpec `json:"spec,omitempty"`
 
-	// There is nothing in it.
+	// The status, which is always empty.
 	// +optional
 	Status HostUpdatePolicyStatus `json:"status,omitempty"`
 }
@@ -38,30 +38,31 @@ type HostUpdatePolicyList struct {
 	Items []HostUpdatePolicy `json:"items"`
 }
 
-// HostUpdatePolicySpec says when the firmware of a host may be changed.
+// HostUpdatePolicySpec determines when the firmware and the BIOS settings of a host may be
+// changed.
 type HostUpdatePolicySpec struct {
-	// When BIOS settings may be changed: onPreparing, which is what an empty value
-	// means, or also onReboot of a provisioned host.
+	// When BIOS settings may be changed: onPreparing, before the host is available; or
+	// onReboot, also when a provisioned host is rebooted. The default is onPreparing.
 	// +optional
 	FirmwareSettings UpdatePolicy `json:"firmwareSettings,omitempty"`
 
-	// When firmware may be updated: onPreparing, which is what an empty value means,
-	// or also onReboot of a provisioned host.
+	// When firmware may be updated: onPreparing, before the host is available; or onReboot,
+	// also when a provisioned host is rebooted. The default is onPreparing.
 	// +optional
 	FirmwareUpdates UpdatePolicy `json:"firmwareUpdates,omitempty"`
 }
 
-// UpdatePolicy is when something of a host may be changed.
+// UpdatePolicy is when the firmware or the BIOS settings of a host may be changed.
 // +enum
 type UpdatePolicy string
 
 // The update policies.
 const (
-	// UpdateOnPreparing allows changes before the host is available, and no later.
+	// UpdateOnPreparing allows changes only before the host is available.
 	UpdateOnPreparing UpdatePolicy = "onPreparing"
-	// UpdateOnReboot allows changes also with a reboot of a provisioned host.
+	// UpdateOnReboot also allows changes when a provisioned host is rebooted.
 	UpdateOnReboot UpdatePolicy = "onReboot"
 )
 
-// HostUpdatePolicyStatus has nothing in it.
+// HostUpdatePolicyStatus is always empty.
 type HostUpdatePolicyStatus struct{}

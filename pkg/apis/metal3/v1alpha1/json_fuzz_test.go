@@ -22,8 +22,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// FuzzFilled: an object, whatever is in it, is the same after it was written as JSON
-// or as YAML and read, and after the way through the internal version.
+// FuzzFilled checks, for an object with any contents, that it is the same after it was encoded
+// as JSON or YAML and decoded again, and that a stored object does not change when it is stored
+// again.
 func FuzzFilled(f *testing.F) {
 	server, kinds := newServer(f), objects(f)
 	names := slices.Sorted(maps.Keys(kinds))
@@ -57,12 +58,12 @@ func FuzzFilled(f *testing.F) {
 				t.Errorf("after %s (-before +after):\n%s", name, cmp.Diff(obj, read))
 			}
 		}
-		// The server fills in defaults once. After that nothing changes.
+		// The server fills in defaults once. After that, nothing may change.
 		text := encode(t, formats["JSON"], obj)
 		stored := encode(t, server.storage, decode(t, server.strict, text))
 		again := encode(t, server.storage, decode(t, server.strict, stored))
 		if diff := cmp.Diff(string(stored), string(again)); diff != "" {
-			t.Errorf("stored twice, it differs (-once +twice):\n%s", diff)
+			t.Errorf("stored again, it differs (-stored +stored again):\n%s", diff)
 		}
 	})
 }
@@ -85,9 +86,9 @@ func decode(t *testing.T, decoder runtime.Decoder, text []byte) runtime.Object {
 	return obj
 }
 
-// FuzzJSON: whatever text a client sends, what the server understands of it is
-// written in a form that it then understands just so; and a field that does not
-// exist is dropped, or, by the strict decoder, named.
+// FuzzJSON checks, for any text that a client can send, that the server can decode what it
+// stores with the same result, and that an unknown field is dropped or, by the strict decoder,
+// reported.
 func FuzzJSON(f *testing.F) {
 	server := newServer(f)
 	files, err := filepath.Glob(samples + "*.json")
@@ -113,9 +114,9 @@ func FuzzJSON(f *testing.F) {
 		}
 		written := encode(t, server.storage, obj)
 		if again := encode(t, server.storage, decode(t, server.strict, written)); !bytes.Equal(written, again) {
-			t.Errorf("(-once +twice):\n%s", cmp.Diff(string(written), string(again)))
+			t.Errorf("(-stored +stored again):\n%s", cmp.Diff(string(written), string(again)))
 		}
-		// A byte may become six, as \ufffd or \u003c.
+		// A byte can become six bytes, for example \ufffd or \u003c.
 		if grown := len(written) - 6*len(text); grown > maxGrowth*(1+bytes.Count(text, []byte("{"))+bytes.Count(text, []byte("null"))) {
 			t.Errorf("%d bytes have become %d", len(text), len(written))
 		}
@@ -124,7 +125,7 @@ func FuzzJSON(f *testing.F) {
 		for _, path := range []string{unknown, "spec." + unknown} {
 			with := plant(written, path)
 			if with == nil {
-				continue // a list, for instance, has no spec
+				continue // not all objects have a spec; a list, for example, has none
 			}
 			dropped := encode(t, server.storage, decode(t, server.lenient, with))
 			if !bytes.Equal(written, dropped) {
@@ -138,11 +139,12 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// maxGrowth is how many bytes of fields that are always written an object, or
-// whatever becomes one, may bring along; those of a whole host are the most.
+// maxGrowth is how many bytes each object in a text can add by fields that are always encoded.
+// A host adds the most.
 const maxGrowth = 1000
 
-// plant puts a field into an object, at the top or in its spec.
+// plant adds a field to an object, at the top level or in its spec. It returns nil if the text
+// has no place for it.
 func plant(text []byte, path string) []byte {
 	contents := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &contents) != nil {
@@ -164,7 +166,7 @@ func plant(text []byte, path string) []byte {
 func mustMarshal(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // made of JSON
+		panic(err) // cannot happen, as the value was decoded from JSON
 	}
 	return text
 }

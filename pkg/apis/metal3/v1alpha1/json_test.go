@@ -19,12 +19,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// testdata/json has objects as Go programs with the operator's types write them, in
-// the order of its fields: KIND.json with all fields, KIND.empty.json with none,
-// KIND.hollow.json with the structs in it but nothing in those.
+// samples has objects as Go programs with the operator's types encode them, in the order of
+// their fields: KIND.json with all fields, KIND.empty.json with none, and KIND.hollow.json
+// with all structs but without values in them.
 const samples = "testdata/json/"
 
-// server has the codecs of the server.
+// server has the codecs that the server uses.
 type server struct {
 	scheme          *runtime.Scheme
 	strict, lenient runtime.Decoder
@@ -49,7 +49,7 @@ func newServer(t testing.TB) *server {
 	}
 }
 
-// objects are the kinds that are stored, empty.
+// objects returns an empty object of each kind that is stored.
 func objects(t testing.TB) map[string]runtime.Object {
 	t.Helper()
 	all := map[string]runtime.Object{}
@@ -78,7 +78,8 @@ func readSample(t testing.TB, file string) []byte {
 	return compact.Bytes()
 }
 
-// What was read is written with the same bytes, by a client and by the server.
+// TestSamplesKeepTheirBytes checks that both a client and the server encode a decoded sample
+// with the same bytes.
 func TestSamplesKeepTheirBytes(t *testing.T) {
 	server, kinds := newServer(t), objects(t)
 	files, err := filepath.Glob(samples + "*.json")
@@ -117,7 +118,8 @@ func TestSamplesKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// A field that is in no sample might be lost or renamed unnoticed.
+// TestSamplesHaveAllFields checks that the samples are complete: otherwise, a field could be
+// lost or renamed unnoticed.
 func TestSamplesHaveAllFields(t *testing.T) {
 	seen := fields{reflect.TypeFor[v1alpha1.BareMetalHostStatus](): {"ironic": true}} // not in the operator's API
 	for kind, obj := range objects(t) {
@@ -125,7 +127,7 @@ func TestSamplesHaveAllFields(t *testing.T) {
 		if err := json.Unmarshal(readSample(t, samples+kind+".json"), &contents); err != nil {
 			t.Fatal(err)
 		}
-		seen.look(reflect.TypeOf(obj), contents)
+		seen.collect(reflect.TypeOf(obj), contents)
 	}
 	for typ, names := range seen {
 		for i := range typ.NumField() {
@@ -136,27 +138,27 @@ func TestSamplesHaveAllFields(t *testing.T) {
 	}
 }
 
-// fields are those that samples have, of each struct of ours.
+// fields has the names of the fields that are in samples, for each struct type of this API.
 type fields map[reflect.Type]map[string]bool
 
-// look takes down what a value of a type has.
-func (f fields) look(typ reflect.Type, value any) {
+// collect records which fields a value of a type has.
+func (f fields) collect(typ reflect.Type, value any) {
 	switch typ.Kind() {
 	case reflect.Pointer:
-		f.look(typ.Elem(), value)
+		f.collect(typ.Elem(), value)
 	case reflect.Slice:
 		items, _ := value.([]any)
 		for _, item := range items {
-			f.look(typ.Elem(), item)
+			f.collect(typ.Elem(), item)
 		}
 	case reflect.Map:
 		entries, _ := value.(map[string]any)
 		for _, item := range entries {
-			f.look(typ.Elem(), item)
+			f.collect(typ.Elem(), item)
 		}
 	case reflect.Struct:
 		if typ.PkgPath() != reflect.TypeFor[v1alpha1.Image]().PkgPath() {
-			return // Kubernetes has its own tests
+			return // a type of Kubernetes, which has its own tests
 		}
 		if f[typ] == nil {
 			f[typ] = map[string]bool{}
@@ -166,7 +168,7 @@ func (f fields) look(typ reflect.Type, value any) {
 			name := jsonName(typ.Field(i))
 			if item, ok := contents[name]; ok {
 				f[typ][name] = true
-				f.look(typ.Field(i).Type, item)
+				f.collect(typ.Field(i).Type, item)
 			}
 		}
 	}

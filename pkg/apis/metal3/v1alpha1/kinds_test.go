@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// The Go types of the operator write the same bytes: of an object with nothing in it,
-// which shows what is never left out, and of one with everything in it.
+// TestBytesOfKinds checks that the Go types encode the same bytes as those of the operator: an
+// empty object, which shows the fields that are never omitted, and one with all fields.
 func TestBytesOfKinds(t *testing.T) {
 	const conditions = `"conditions":[{"type":"Ready","status":"True","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z","reason":"A","message":"a"}]`
 	const secret = `{"name":"a","namespace":"b"}`
@@ -49,7 +49,7 @@ func TestBytesOfKinds(t *testing.T) {
 			`{"metadata":{},"spec":{"settings":null},"status":{"settings":null}}`,
 			`{"metadata":{},"spec":{"settings":{"A":"a","B":1}},"status":{"schema":{"namespace":"a","name":"b"},"settings":{"A":"b","B":"0"},"lastUpdated":"2026-01-01T00:00:00Z",` + conditions + `}}`},
 		{&HostNetworkAttachment{},
-			`{"metadata":{},"spec":{"nativeVLAN":0}}`, // mode is never empty once an object is stored
+			`{"metadata":{},"spec":{"nativeVLAN":0}}`, // mode is never empty in a stored object
 			`{"metadata":{},"spec":{"mode":"trunk","nativeVLAN":1,"allowedVLANs":["1","2-3"],"mtu":9000}}`},
 		{&HostUpdatePolicy{},
 			`{"metadata":{},"spec":{},"status":{}}`,

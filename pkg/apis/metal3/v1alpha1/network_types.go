@@ -1,9 +1,9 @@
 package v1alpha1
 
-// NetworkInterface attaches one network interface of a host, named by exactly
-// one of name and macAddress, to a network.
+// NetworkInterface attaches a network interface of a host to a network. The interface is
+// identified by either name or macAddress.
 type NetworkInterface struct {
-	// The name of the interface, for instance eno1.
+	// The name of the interface, for example eno1.
 	// +optional
 	// +k8s:validation:pattern="^[a-zA-Z0-9._-]+$"
 	Name string `json:"name,omitempty"`
@@ -17,12 +17,12 @@ type NetworkInterface struct {
 	// +optional
 	HostNetworkAttachment *HostNetworkAttachmentRef `json:"hostNetworkAttachment,omitempty"`
 
-	// The switch port that the interface is plugged into.
+	// The switch port to which the interface is connected.
 	// +optional
 	SwitchPort *SwitchPortIdentifier `json:"switchPort,omitempty"`
 }
 
-// HostNetworkAttachmentRef names a HostNetworkAttachment.
+// HostNetworkAttachmentRef refers to a HostNetworkAttachment.
 // +structType=atomic
 type HostNetworkAttachmentRef struct {
 	// The name of the HostNetworkAttachment.
@@ -30,18 +30,18 @@ type HostNetworkAttachmentRef struct {
 	// +k8s:validation:maxLength=253
 	Name string `json:"name,omitempty"`
 
-	// Its namespace; empty is the namespace of the host.
+	// The namespace of the HostNetworkAttachment. The default is the namespace of the host.
 	// +optional
 	// +k8s:validation:maxLength=63
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// SwitchPortIdentifier is one port of one switch.
+// SwitchPortIdentifier identifies a port of a switch.
 type SwitchPortIdentifier struct {
 	// The MAC address of the switch.
 	// +k8s:validation:pattern="^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$"
 	SwitchID string `json:"switchID"`
 
-	// The name of the port, as the switch has it.
+	// The name of the port on the switch.
 	PortID string `json:"portID"`
 }

@@ -7,19 +7,19 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PreprovisioningImage asks for a ramdisk with the network configuration of a
-// host built in. What builds such images answers in the status.
+// PreprovisioningImage requests a ramdisk that includes the network configuration of a
+// host. The controller that builds such images reports the result in the status.
 type PreprovisioningImage struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object metadata. The name is that of the host.
+	// Standard object metadata. The name must be the name of the host.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What to build.
+	// The requested image.
 	// +optional
 	Spec PreprovisioningImageSpec `json:"spec,omitempty"`
 
-	// What was built.
+	// The image that was built.
 	// +optional
 	Status PreprovisioningImageStatus `json:"status,omitempty"`
 }
@@ -37,17 +37,18 @@ type PreprovisioningImageList struct {
 	Items []PreprovisioningImage `json:"items"`
 }
 
-// PreprovisioningImageSpec says what to build.
+// PreprovisioningImageSpec describes the requested image.
 type PreprovisioningImageSpec struct {
-	// A Secret, in the namespace of the image, with the network configuration.
+	// The name of a Secret with the network configuration, in the namespace of the
+	// PreprovisioningImage.
 	// +optional
 	NetworkDataName string `json:"networkDataName,omitempty"`
 
-	// The CPU architecture, for instance x86_64 or aarch64.
+	// The CPU architecture, for example x86_64 or aarch64.
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
 
-	// The formats that the host can boot: iso, initrd.
+	// The image formats that the host can boot: iso, initrd.
 	// +optional
 	// +listType=atomic
 	AcceptFormats []ImageFormat `json:"acceptFormats,omitempty"`
@@ -65,17 +66,17 @@ const (
 	ImageFormatInitRD ImageFormat = "initrd"
 )
 
-// PreprovisioningImageStatus says what was built.
+// PreprovisioningImageStatus describes the image that was built.
 type PreprovisioningImageStatus struct {
-	// Where the image is.
+	// The URL of the image.
 	// +optional
 	ImageURL string `json:"imageUrl,omitempty"`
 
-	// Where the kernel of an initrd is.
+	// The URL of the kernel for an initrd.
 	// +optional
 	KernelURL string `json:"kernelUrl,omitempty"`
 
-	// Kernel parameters that an initrd needs, in addition to the usual ones.
+	// Kernel parameters that an initrd needs in addition to the usual ones.
 	// +optional
 	ExtraKernelParams string `json:"extraKernelParams,omitempty"`
 
@@ -83,7 +84,7 @@ type PreprovisioningImageStatus struct {
 	// +optional
 	Format ImageFormat `json:"format,omitempty"`
 
-	// The version of the Secret with the network configuration that is built in.
+	// The version of the Secret whose network configuration the image includes.
 	// +optional
 	NetworkData SecretStatus `json:"networkData,omitempty"`
 
@@ -91,7 +92,7 @@ type PreprovisioningImageStatus struct {
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
 
-	// Whether the image can be fetched (Ready), or cannot be built (Error).
+	// Whether the image is available (Ready) or could not be built (Error).
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -100,7 +101,7 @@ type PreprovisioningImageStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// SecretStatus is a version of a Secret.
+// SecretStatus identifies a version of a Secret.
 type SecretStatus struct {
 	// The name of the Secret.
 	// +optional

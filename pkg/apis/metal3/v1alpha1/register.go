@@ -31,8 +31,8 @@ func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }
 
-// KnownTypes returns an empty object of each kind of this group. The install
-// package registers the same types a second time, as the internal version.
+// KnownTypes returns an empty object of each kind of this group. The install package
+// registers the same types again as the internal version.
 func KnownTypes() []runtime.Object {
 	return []runtime.Object{
 		&BareMetalHost{},
@@ -73,8 +73,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// BareMetalHostFieldLabels are the fields that a field selector on hosts may
-// name.
+// BareMetalHostFieldLabels are the fields that field selectors on hosts support.
 var BareMetalHostFieldLabels = []string{
 	"metadata.name",
 	"metadata.namespace",

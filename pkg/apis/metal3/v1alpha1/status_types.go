@@ -5,14 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BareMetalHostStatus is what is known about a host.
+// BareMetalHostStatus is the observed state of a host.
 type BareMetalHostStatus struct {
-	// How the host is, in one word: OK, discovered (not managed, for lack of BMC
-	// details), error (see errorType and errorMessage), delayed (waiting for
-	// others to finish), detached or servicing. Empty while nothing is known.
+	// A summary of the state of the host: OK, discovered (not managed because there are no
+	// BMC details), error (see errorType and errorMessage), delayed (waiting for other hosts
+	// to finish), detached or servicing. Empty while nothing is known.
 	OperationalStatus OperationalStatus `json:"operationalStatus"`
 
-	// What failed, where operationalStatus is error.
+	// The kind of operation that failed, if operationalStatus is error.
 	// +optional
 	ErrorType ErrorType `json:"errorType,omitempty"`
 
@@ -28,7 +28,7 @@ type BareMetalHostStatus struct {
 	// +optional
 	HardwareDetails *HardwareDetails `json:"hardware,omitempty"`
 
-	// Where the host is in its life, and the settings that were last applied.
+	// The provisioning state of the host, and the settings that were last applied to it.
 	Provisioning ProvisionStatus `json:"provisioning"`
 
 	// The last BMC credentials that worked.
@@ -39,36 +39,35 @@ type BareMetalHostStatus struct {
 	// +optional
 	TriedCredentials CredentialsStatus `json:"triedCredentials,omitempty"`
 
-	// What went wrong, in Ironic's own words where they come from Ironic. Empty
-	// when all is well.
+	// A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if
+	// there is no error.
 	ErrorMessage string `json:"errorMessage"`
 
-	// Whether the host is powered on, by Ironic. Keeps its last value while
-	// Ironic does not know.
+	// Whether the host is powered on, according to Ironic. Keeps its last value while Ironic
+	// does not know the power state.
 	PoweredOn bool `json:"poweredOn"`
 
-	// When the host was last registered, inspected, provisioned and
-	// deprovisioned.
+	// When the host was last registered, inspected, provisioned and deprovisioned.
 	// +optional
 	OperationHistory OperationHistory `json:"operationHistory,omitempty"`
 
-	// How many errors there have been since the last success. The next attempt
-	// waits longer with each.
+	// The number of errors since the last success. The more errors there are, the longer the
+	// wait before the next attempt.
 	// +default=0
 	ErrorCount int `json:"errorCount"`
 
-	// How many times provisioning has failed in a row. May be reset to 0 through
-	// the status subresource, to try again.
+	// How many times in a row provisioning has failed. Can be set to 0 through the status
+	// subresource to retry.
 	// +default=0
 	ProvisioningFailCount int `json:"provisioningFailCount"`
 
-	// The last image that was tried.
+	// The image that was last tried.
 	// +optional
 	LastAttemptedImage *Image `json:"lastAttemptedImage,omitempty"`
 
-	// The host as a set of yes-or-no questions, for kubectl wait: Registered,
-	// Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing,
-	// Healthy, IronicReachable.
+	// The conditions of the host, for example for kubectl wait: Registered, Manageable,
+	// AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable,
+	// and, only in case of a problem, PowerSynced and StepFailed.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -77,105 +76,104 @@ type BareMetalHostStatus struct {
 	// +k8s:validation:maxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// The Ironic node of the host, as Ironic told it last. Absent while the host
-	// is not in Ironic.
+	// The Ironic node of the host, as last reported by Ironic. Absent while the host is not
+	// in Ironic.
 	// +optional
 	Ironic *IronicStatus `json:"ironic,omitempty"`
 }
 
-// OperationalStatus is how a host is, in one word.
+// OperationalStatus is a summary of the state of a host.
 // +enum
 type OperationalStatus string
 
 // The operational statuses.
 const (
-	// OperationalStatusOK is a host that is managed and has no error.
+	// OperationalStatusOK means that the host is managed and has no error.
 	OperationalStatusOK OperationalStatus = "OK"
-	// OperationalStatusDiscovered is a host whose BMC details are not given.
+	// OperationalStatusDiscovered means that the host has no BMC details.
 	OperationalStatusDiscovered OperationalStatus = "discovered"
-	// OperationalStatusError is a host with an error.
+	// OperationalStatusError means that the host has an error.
 	OperationalStatusError OperationalStatus = "error"
-	// OperationalStatusDelayed is a host that waits for others to finish.
+	// OperationalStatusDelayed means that the host waits for other hosts to finish.
 	OperationalStatusDelayed OperationalStatus = "delayed"
-	// OperationalStatusDetached is a host that was taken out of Ironic.
+	// OperationalStatusDetached means that the host was removed from Ironic by
+	// DetachedAnnotation.
 	OperationalStatusDetached OperationalStatus = "detached"
-	// OperationalStatusServicing is a provisioned host whose firmware or BIOS
-	// settings are being changed.
+	// OperationalStatusServicing means that firmware or BIOS settings of a provisioned host
+	// are being changed.
 	OperationalStatusServicing OperationalStatus = "servicing"
 )
 
-// ErrorType is the class of an error.
+// ErrorType is the kind of operation that failed.
 // +enum
 type ErrorType string
 
 // The error types.
 const (
-	// ProvisionedRegistrationError is a provisioned host that cannot be
-	// registered again.
+	// ProvisionedRegistrationError means that a provisioned host could not be registered
+	// again.
 	ProvisionedRegistrationError ErrorType = "provisioned registration error"
-	// RegistrationError is a host that cannot be registered: bad BMC address or
-	// credentials, or a BMC that does not answer.
+	// RegistrationError means that the host could not be registered, for example because the
+	// BMC address or credentials are wrong or the BMC does not answer.
 	RegistrationError ErrorType = "registration error"
-	// InspectionError is an inspection that failed.
+	// InspectionError means that an inspection failed.
 	InspectionError ErrorType = "inspection error"
-	// PreparationError is a failure of the RAID, BIOS or firmware steps before
-	// the host is available.
+	// PreparationError means that RAID, BIOS, firmware or cleaning failed before the host was
+	// available.
 	PreparationError ErrorType = "preparation error"
-	// ProvisioningError is a failure to provision or deprovision.
+	// ProvisioningError means that provisioning or deprovisioning failed.
 	ProvisioningError ErrorType = "provisioning error"
-	// PowerManagementError is a failure to change or read the power.
+	// PowerManagementError means that the power could not be read or changed.
 	PowerManagementError ErrorType = "power management error"
-	// ServicingError is a failure to change firmware or BIOS settings of a
-	// provisioned host.
+	// ServicingError means that firmware or BIOS settings of a provisioned host could not be
+	// changed.
 	ServicingError ErrorType = "servicing error"
-	// DetachError is a failure to take a host out of Ironic.
+	// DetachError means that the host could not be removed from Ironic.
 	DetachError ErrorType = "detach error"
 )
 
-// ProvisioningState is where a host is in its life.
+// ProvisioningState is the phase of a host's life cycle.
 type ProvisioningState string
 
 // The provisioning states. Some of their values contain spaces.
 const (
-	// StateNone is a host that nobody has looked at yet.
+	// StateNone is a host that has not been processed yet.
 	StateNone ProvisioningState = ""
 	// StateUnmanaged is a host without BMC details.
 	StateUnmanaged ProvisioningState = "unmanaged"
-	// StateRegistering is a host on its way into Ironic.
+	// StateRegistering is a host that is being registered in Ironic.
 	StateRegistering ProvisioningState = "registering"
-	// StateInspecting is a host whose hardware is being found out.
+	// StateInspecting is a host whose hardware is being inspected.
 	StateInspecting ProvisioningState = "inspecting"
-	// StateMatchProfile is a state of older releases between inspecting and
-	// preparing.
+	// StateMatchProfile is a state of older releases between inspecting and preparing.
 	StateMatchProfile ProvisioningState = "match profile"
-	// StatePreparing is a host whose RAID, BIOS and firmware are being set up.
+	// StatePreparing is a host that is being made available.
 	StatePreparing ProvisioningState = "preparing"
 	// StateReady is the older name of StateAvailable.
 	StateReady ProvisioningState = "ready"
 	// StateAvailable is a host that can be provisioned.
 	StateAvailable ProvisioningState = "available"
-	// StateProvisioning is a host that an image is being written to.
+	// StateProvisioning is a host to which an image is being written.
 	StateProvisioning ProvisioningState = "provisioning"
 	// StateProvisioned is a host that runs an image.
 	StateProvisioned ProvisioningState = "provisioned"
-	// StateExternallyProvisioned is a host that runs what something else has
-	// installed.
+	// StateExternallyProvisioned is a host that runs a system that was installed by other
+	// means.
 	StateExternallyProvisioned ProvisioningState = "externally provisioned"
 	// StateDeprovisioning is a host whose image is being removed.
 	StateDeprovisioning ProvisioningState = "deprovisioning"
-	// StatePoweringOffBeforeDelete is a host that is powered off for the last
-	// time.
+	// StatePoweringOffBeforeDelete is a host that is being powered off before it is deleted.
 	StatePoweringOffBeforeDelete ProvisioningState = "powering off before delete"
-	// StateDeleting is a host on its way out of Ironic.
+	// StateDeleting is a host that is being removed from Ironic.
 	StateDeleting ProvisioningState = "deleting"
 )
 
-// ProvisionStatus is where a host is in its life, and the settings that were
-// last applied to it.
+// ProvisionStatus is the provisioning state of a host, and the settings that were last
+// applied to it.
 type ProvisionStatus struct {
-	// Where the host is in its life: unmanaged, registering, inspecting,
-	// preparing, available, provisioning, provisioned, externally provisioned,
-	// deprovisioning, powering off before delete or deleting.
+	// The provisioning state: unmanaged, registering, inspecting, preparing, available,
+	// provisioning, provisioned, externally provisioned, deprovisioning, powering off before
+	// delete or deleting.
 	State ProvisioningState `json:"state"`
 
 	// The UUID of the host's node in Ironic.
@@ -206,9 +204,9 @@ type ProvisionStatus struct {
 	CustomDeploy *CustomDeploy `json:"customDeploy,omitempty"`
 }
 
-// CredentialsStatus names one version of a Secret.
+// CredentialsStatus identifies a version of a Secret.
 type CredentialsStatus struct {
-	// The Secret.
+	// The Secret with the credentials.
 	// +optional
 	Reference *corev1.SecretReference `json:"credentials,omitempty"`
 
@@ -217,7 +215,7 @@ type CredentialsStatus struct {
 	Version string `json:"credentialsVersion,omitempty"`
 }
 
-// Match tells whether this is the given version of the given Secret.
+// Match reports whether this is the given Secret in its current version.
 func (c CredentialsStatus) Match(secret *corev1.Secret) bool {
 	return c.Reference != nil &&
 		c.Reference.Name == secret.Name &&
@@ -225,18 +223,18 @@ func (c CredentialsStatus) Match(secret *corev1.Secret) bool {
 		c.Version == secret.ResourceVersion
 }
 
-// OperationMetric is when an operation began and ended.
+// OperationMetric has the times at which an operation began and ended.
 type OperationMetric struct {
-	// When it began.
+	// When the operation began.
 	// +optional
 	Start metav1.Time `json:"start,omitempty"`
 
-	// When it ended. null while it goes on.
+	// When the operation ended. null while it is in progress.
 	// +optional
 	End metav1.Time `json:"end,omitempty"`
 }
 
-// OperationHistory is when the host was last registered, inspected, provisioned
+// OperationHistory has the times at which a host was last registered, inspected, provisioned
 // and deprovisioned.
 type OperationHistory struct {
 	// The last registration.
@@ -256,35 +254,33 @@ type OperationHistory struct {
 	Deprovision OperationMetric `json:"deprovision,omitempty"`
 }
 
-// IronicStatus is the Ironic node of a host, in Ironic's own words.
+// IronicStatus is the state of a host's node in Ironic, in Ironic's own words.
 type IronicStatus struct {
 	// The UUID of the node.
 	NodeUUID string `json:"nodeUUID"`
 
-	// The provision state of the node, for instance manageable or clean wait.
+	// The provision state of the node, for example manageable or clean wait.
 	ProvisionState string `json:"provisionState"`
 
-	// The provision state that Ironic is working towards. Empty when nothing is
-	// under way.
+	// The provision state to which Ironic is bringing the node. Empty if no transition is in
+	// progress.
 	// +optional
 	TargetProvisionState string `json:"targetProvisionState,omitempty"`
 
-	// The power state of the node: power on or power off. Empty while Ironic does
-	// not know it.
+	// The power state of the node: power on or power off. Empty if Ironic does not know it.
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
 
-	// The power state that Ironic is working towards. Empty when nothing is under
-	// way.
+	// The power state that Ironic is changing to. Empty if no change is in progress.
 	// +optional
 	TargetPowerState string `json:"targetPowerState,omitempty"`
 
-	// The clean, deploy or service step under way, for instance
+	// The clean, deploy or service step that is in progress, for example
 	// deploy.erase_devices_metadata.
 	// +optional
 	Step string `json:"step,omitempty"`
 
-	// Whether the node is in maintenance: Ironic leaves it alone.
+	// Whether the node is in maintenance. Ironic does not act on a node in maintenance.
 	// +optional
 	Maintenance bool `json:"maintenance,omitempty"`
 
@@ -292,22 +288,22 @@ type IronicStatus struct {
 	// +optional
 	MaintenanceReason string `json:"maintenanceReason,omitempty"`
 
-	// The fault that Ironic found, for instance power failure where the BMC does
-	// not answer. Goes away by itself.
+	// The fault that Ironic detected, for example power failure if the BMC does not answer.
+	// Ironic clears a power failure by itself when the BMC answers again.
 	// +optional
 	Fault string `json:"fault,omitempty"`
 
-	// The conductor that holds the lock of the node. Changes are refused while
-	// there is one.
+	// The conductor that holds the lock of the node. Ironic refuses changes while the node is
+	// locked.
 	// +optional
 	Reservation string `json:"reservation,omitempty"`
 
-	// Ironic's last error about the node. Ironic keeps it after the trouble is
-	// over, until the next operation.
+	// The last error that Ironic recorded for the node. Ironic keeps it until the next
+	// operation, even if the problem no longer exists.
 	// +optional
 	LastError string `json:"lastError,omitempty"`
 
-	// When the last inspection whose inventory was read ended, as Ironic tells it.
+	// When the inspection ended whose inventory was last read, according to Ironic.
 	// +optional
 	InspectionFinishedAt *metav1.MicroTime `json:"inspectionFinishedAt,omitempty"`
 }

@@ -1,32 +1,33 @@
 package v1alpha1
 
-// Image is what is written to a host, or booted from.
+// Image is an image that is written to a host, or from which the host boots.
 type Image struct {
-	// Where to fetch the image: an http, https, ftp, gopher or oci URL.
+	// The http, https, ftp, gopher or oci URL of the image.
 	URL string `json:"url"`
 
-	// The checksum of the image, or a URL where it is found. Needed for ordinary
-	// images; not allowed with an oci URL; optional for live-iso.
+	// The checksum of the image, or a URL where it is found. Optional for live-iso; not
+	// allowed with an oci URL; otherwise required.
 	// +optional
 	Checksum string `json:"checksum,omitempty"`
 
-	// The algorithm of the checksum: md5, sha256, sha512, or auto to let Ironic
-	// work it out. Empty is the same as auto.
+	// The algorithm of the checksum: md5, sha256, sha512, or auto, with which Ironic detects
+	// the algorithm. The default is auto.
 	// +optional
 	ChecksumType ChecksumType `json:"checksumType,omitempty"`
 
-	// The format of the image: raw, qcow2, vdi, vmdk, or live-iso for an ISO that
-	// is booted and not written to a disk. raw images are streamed to the disk.
+	// The format of the image: raw, qcow2, vdi, vmdk, or live-iso for an ISO from which the
+	// host boots and that is not written to a disk. raw images are streamed to the disk.
 	// +optional
 	DiskFormat *DiskFormat `json:"format,omitempty"`
 
-	// The name of a Secret of type kubernetes.io/dockerconfigjson with the
-	// credentials to pull an oci image.
+	// The name of a Secret of type kubernetes.io/dockerconfigjson with the credentials to
+	// pull an oci image, in the namespace of the host.
 	// +optional
 	OCIAuthSecretName *string `json:"ociAuthSecretName,omitempty"`
 }
 
-// IsLiveISO tells whether the image is booted from instead of written to a disk.
+// IsLiveISO reports whether the host boots from the image instead of having it written to a
+// disk.
 func (image *Image) IsLiveISO() bool {
 	return image != nil && image.DiskFormat != nil && *image.DiskFormat == LiveISO
 }
@@ -43,7 +44,7 @@ const (
 	SHA256 ChecksumType = "sha256"
 	// SHA512 is the SHA-512 algorithm.
 	SHA512 ChecksumType = "sha512"
-	// AutoChecksum lets Ironic find out the algorithm by itself.
+	// AutoChecksum lets Ironic detect the algorithm.
 	AutoChecksum ChecksumType = "auto"
 )
 
@@ -53,7 +54,7 @@ type DiskFormat string
 
 // The disk formats.
 const (
-	// Raw is a disk image as it is.
+	// Raw is a plain disk image.
 	Raw DiskFormat = "raw"
 	// QCOW2 is QEMU's copy-on-write format.
 	QCOW2 DiskFormat = "qcow2"
@@ -61,26 +62,26 @@ const (
 	VDI DiskFormat = "vdi"
 	// VMDK is VMware's format.
 	VMDK DiskFormat = "vmdk"
-	// LiveISO is a CD image that is booted, not written to a disk.
+	// LiveISO is a CD image from which the host boots. It is not written to a disk.
 	LiveISO DiskFormat = "live-iso"
 )
 
-// RootDeviceHints choose a disk. All given hints must match.
+// RootDeviceHints select a disk. A disk must match all hints.
 type RootDeviceHints struct {
-	// The device name, /dev/... or, stable over reboots, /dev/disk/by-path/...
+	// The device name: /dev/..., or /dev/disk/by-path/..., which is stable across reboots.
 	// Must match exactly.
 	// +optional
 	DeviceName string `json:"deviceName,omitempty"`
 
-	// The SCSI address, for instance 0:0:0:0. Must match exactly.
+	// The SCSI address, for example 0:0:0:0. Must match exactly.
 	// +optional
 	HCTL string `json:"hctl,omitempty"`
 
-	// The model, or a part of it.
+	// The model, or part of it.
 	// +optional
 	Model string `json:"model,omitempty"`
 
-	// The vendor, or a part of it.
+	// The vendor, or part of it.
 	// +optional
 	Vendor string `json:"vendor,omitempty"`
 
@@ -105,14 +106,13 @@ type RootDeviceHints struct {
 	// +optional
 	WWNVendorExtension string `json:"wwnVendorExtension,omitempty"`
 
-	// Whether the disk has to be a rotating one (true) or must not be (false).
+	// Whether the disk must be a rotating disk (true) or must not be one (false).
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
 }
 
-// RAIDConfig is the RAID layout of a host, in hardware or in software but not
-// both. Neither list leaves RAID as it is; an empty list removes the volumes
-// that are there.
+// RAIDConfig is the RAID layout of a host, in either hardware or software. If neither list
+// is set, the existing layout is kept. An empty list removes the existing volumes.
 type RAIDConfig struct {
 	// Volumes of a RAID controller.
 	// +optional
@@ -128,7 +128,7 @@ type RAIDConfig struct {
 
 // HardwareRAIDVolume is a volume of a RAID controller.
 type HardwareRAIDVolume struct {
-	// The size in GiB. Empty takes what there is.
+	// The size in GiB. By default, the volume uses all available space.
 	// +optional
 	// +k8s:validation:minimum=0
 	SizeGibibytes *int `json:"sizeGibibytes,omitempty"`
@@ -141,21 +141,21 @@ type HardwareRAIDVolume struct {
 	// +k8s:validation:maxLength=64
 	Name string `json:"name,omitempty"`
 
-	// Whether the disks have to be rotating ones (true) or must not be (false).
+	// Whether the disks must be rotating disks (true) or must not be (false).
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
 
-	// How many disks the volume uses.
+	// The number of disks that the volume uses.
 	// +optional
 	// +k8s:validation:minimum=1
 	NumberOfPhysicalDisks *int `json:"numberOfPhysicalDisks,omitempty"`
 
-	// The controller that makes the volume.
+	// The name of the RAID controller.
 	// +optional
 	Controller string `json:"controller,omitempty"`
 
-	// The disks that the volume uses, by the controller's names for them. Needs
-	// controller.
+	// The disks that the volume uses, by the names that the controller has for them.
+	// Requires controller.
 	// +optional
 	// +listType=atomic
 	PhysicalDisks []string `json:"physicalDisks,omitempty"`
@@ -163,12 +163,12 @@ type HardwareRAIDVolume struct {
 
 // SoftwareRAIDVolume is a volume of Linux software RAID.
 type SoftwareRAIDVolume struct {
-	// Whether the image is written to this volume. Excludes rootDeviceHints.
+	// Whether the image is written to this volume. Cannot be combined with rootDeviceHints.
 	// +optional
 	// +default=false
 	RootVolume bool `json:"rootVolume"`
 
-	// The size in GiB. Empty takes what there is.
+	// The size in GiB. By default, the volume uses all available space.
 	// +optional
 	// +k8s:validation:minimum=0
 	SizeGibibytes *int `json:"sizeGibibytes,omitempty"`
@@ -183,17 +183,17 @@ type SoftwareRAIDVolume struct {
 	PhysicalDisks []RootDeviceHints `json:"physicalDisks,omitempty"`
 }
 
-// FirmwareConfig are BIOS settings of a host.
+// FirmwareConfig has BIOS settings of a host.
 type FirmwareConfig struct {
-	// Whether the CPU supports virtual machines.
+	// Whether hardware virtualization is enabled.
 	// +optional
 	VirtualizationEnabled *bool `json:"virtualizationEnabled,omitempty"`
 
-	// Whether one core runs several threads.
+	// Whether each core runs several threads.
 	// +optional
 	SimultaneousMultithreadingEnabled *bool `json:"simultaneousMultithreadingEnabled,omitempty"`
 
-	// Whether virtual machines may be given parts of a PCI device.
+	// Whether SR-IOV is enabled, with which a PCI device can be shared by virtual machines.
 	// +optional
 	SriovEnabled *bool `json:"sriovEnabled,omitempty"`
 }

@@ -21,8 +21,9 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// Scripts with jsonpath rely on the fields that the operator always writes.
-func TestBytesOfAFreshHost(t *testing.T) {
+// TestBytesOfNewHost checks the fields that the operator always writes, because scripts with
+// jsonpath rely on them.
+func TestBytesOfNewHost(t *testing.T) {
 	host := &BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0"}}
 	scheme(t).Default(host)
 	got, err := json.MarshalIndent(host, "", "  ")
@@ -82,8 +83,8 @@ func TestBytesOfAFreshHost(t *testing.T) {
 	}
 }
 
-// Every field of the operator's API, with all its keys: a field that is lost or
-// renamed shows.
+// everyField has every field of the operator's API, so that a field that is lost or renamed is
+// noticed.
 const everyField = `{
   "architecture": "x86_64", "automatedCleaningMode": "disabled",
   "bmc": {"address": "a", "credentialsName": "b", "disableCertificateVerification": true},
@@ -173,7 +174,8 @@ func normal(t *testing.T, data []byte) any {
 	return value
 }
 
-// null leaves RAID as it is, an empty list removes it: both must survive.
+// TestRAIDNullAndEmptyDiffer checks that null and an empty list are both preserved: null keeps
+// the RAID layout, an empty list removes it.
 func TestRAIDNullAndEmptyDiffer(t *testing.T) {
 	for _, want := range []string{
 		`{"hardwareRAIDVolumes":null,"softwareRAIDVolumes":null}`,

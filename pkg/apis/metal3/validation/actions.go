@@ -6,8 +6,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ValidateHostPower checks a request to the power subresource. A mode given with
-// the action on is accepted and means nothing.
+// ValidateHostPower validates a request to the power subresource. A mode is accepted with
+// the action on, but has no effect.
 func ValidateHostPower(power *v1alpha1.HostPower) field.ErrorList {
 	path := field.NewPath("spec")
 	all := requiredEnum(path.Child("action"), power.Spec.Action,
@@ -15,8 +15,8 @@ func ValidateHostPower(power *v1alpha1.HostPower) field.ErrorList {
 	return append(all, enum(path.Child("mode"), power.Spec.Mode, v1alpha1.PowerModeSoft, v1alpha1.PowerModeHard)...)
 }
 
-// ValidateHostInspection checks a request to the inspect subresource. Its spec
-// has nothing in it that could be wrong.
+// ValidateHostInspection validates a request to the inspect subresource. The spec is empty,
+// so there are no rules.
 func ValidateHostInspection(*v1alpha1.HostInspection) field.ErrorList {
 	return nil
 }

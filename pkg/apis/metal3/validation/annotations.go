@@ -12,7 +12,7 @@ import (
 
 func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
 	all := validateRebootAnnotations(host.Annotations, path)
-	// Sorted, so that the same host gives the same message each time.
+	// The keys are sorted, so that a host always gives the same errors.
 	for _, key := range slices.Sorted(maps.Keys(host.Annotations)) {
 		value, path := host.Annotations[key], path.Key(key)
 		invalid := func(err error) {
@@ -47,8 +47,8 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 	return all
 }
 
-// validateRebootAnnotations checks those annotations that a claim hands on to its
-// host.
+// validateRebootAnnotations checks the reboot annotations of a host, or of a claim, which
+// passes them on to its host.
 func validateRebootAnnotations(annotations map[string]string, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
@@ -62,11 +62,11 @@ func validateRebootAnnotations(annotations map[string]string, path *field.Path) 
 	return all
 }
 
-// excerpt shortens the value of an annotation, which may be a whole status.
+// excerpt shortens the value of an annotation, which can be a whole status.
 func excerpt(value string) string {
-	const most = 100
-	if len(value) <= most {
+	const maxBytes = 100
+	if len(value) <= maxBytes {
 		return value
 	}
-	return strings.ToValidUTF8(value[:most], "") + "..."
+	return strings.ToValidUTF8(value[:maxBytes], "") + "..."
 }

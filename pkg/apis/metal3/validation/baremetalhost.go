@@ -1,5 +1,5 @@
-// Package validation has the rules that hosts and the actions on them must obey.
-// They are those of the Bare Metal Operator's schema and admission webhook.
+// Package validation validates the objects of the group and the requests for actions. Its
+// rules are those of the Bare Metal Operator's schemas and admission webhooks.
 package validation
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
-// ValidateBareMetalHost checks a new host.
+// ValidateBareMetalHost validates a new host.
 func ValidateBareMetalHost(host *v1alpha1.BareMetalHost) field.ErrorList {
 	metadata := field.NewPath("metadata")
 	all := metavalidation.ValidateObjectMeta(&host.ObjectMeta, true, metavalidation.NameIsDNSSubdomain, metadata)
@@ -24,17 +24,17 @@ func ValidateBareMetalHost(host *v1alpha1.BareMetalHost) field.ErrorList {
 	return append(all, validateContents(host)...)
 }
 
-// ValidateBareMetalHostUpdate checks a change of a host's spec and metadata. An
-// error that the host had before does not forbid the update: a rule that is
-// younger than the host must not lock its finalizers or its power.
+// ValidateBareMetalHostUpdate validates an update of a host's spec and metadata. Errors
+// that the host had before are ignored, so that a rule that is newer than the host does not
+// prevent changes of its finalizers or its power.
 func ValidateBareMetalHostUpdate(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	all := metavalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	all = append(all, validateChange(host, old)...)
 	return append(all, added(validateContents(host), validateContents(old))...)
 }
 
-// validateChange has the rules about old and new together. Their status is the
-// same: an update through this path does not touch it.
+// validateChange applies the rules that compare the old and the new host. Both have the
+// same status, because an update of the spec does not change it.
 func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	var all field.ErrorList
 	spec := field.NewPath("spec")
@@ -44,32 +44,32 @@ func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 		old.Status.OperationalStatus != v1alpha1.OperationalStatusDetached &&
 		state != v1alpha1.StateRegistering {
 		all = append(all, field.Forbidden(spec.Child("bmc", "address"),
-			"can change only while the host is registering or detached: set the annotation "+v1alpha1.DetachedAnnotation+" first"))
+			"can be changed only while the host is registering or detached: set the annotation "+v1alpha1.DetachedAnnotation+" first"))
 	}
 	if before := old.Spec.BootMACAddress; before != "" && !strings.EqualFold(before, host.Spec.BootMACAddress) {
 		all = append(all, field.Forbidden(spec.Child("bootMACAddress"),
-			"cannot be changed or removed once it is set: leave it "+before+", or delete the host and create it again"))
+			"cannot be changed or removed once it is set: keep "+before+", or delete the host and create it again"))
 	}
 	if host.Spec.ExternallyProvisioned && !old.Spec.ExternallyProvisioned &&
 		state != v1alpha1.StateAvailable && state != v1alpha1.StateReady {
 		all = append(all, field.Forbidden(spec.Child("externallyProvisioned"),
-			"can become true only while status.provisioning.state is available"))
+			"can be set to true only while status.provisioning.state is available"))
 	}
 	return all
 }
 
-// validateContents has the rules about spec and annotations of one host.
+// validateContents applies the rules about the spec and the annotations of one host.
 func validateContents(host *v1alpha1.BareMetalHost) field.ErrorList {
 	all := validateSpec(host, field.NewPath("spec"))
 	return append(all, validateAnnotations(host, field.NewPath("metadata", "annotations"))...)
 }
 
-// validateName refuses the names that Ironic takes for the identity of a node:
-// it removes the dashes, and what is left are 32 hexadecimal digits. All other
-// characters that Ironic does not want in a name are not allowed in Kubernetes.
+// validateName refuses names that Ironic would take for the UUID of a node. Ironic removes
+// the dashes and checks for 32 hexadecimal digits. Kubernetes already forbids all characters
+// that Ironic does not allow in a name.
 func validateName(name string, path *field.Path) field.ErrorList {
 	if uuidPattern.MatchString(strings.ReplaceAll(name, "-", "")) {
-		return field.ErrorList{field.Invalid(path, name, "must not look like a UUID, because Ironic would take it for one; use another name, such as host-"+name)}
+		return field.ErrorList{field.Invalid(path, name, "must not look like a UUID, because Ironic would take it for the UUID of a node; use another name, such as host-"+name)}
 	}
 	return nil
 }
@@ -79,11 +79,11 @@ var (
 	macPattern  = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
 )
 
-// macMessage says what validateMAC accepts.
+// macMessage describes what macPattern accepts.
 const macMessage = "must be a MAC address of six pairs of hexadecimal digits, as in 00:ab:4f:d8:9e:fa"
 
-// validateSpec has no rule for spec.online, which the operator's schema demands:
-// after decoding, a missing one cannot be told from false, and is taken as false.
+// validateSpec has no rule for spec.online, although the operator's schema requires the
+// field: after decoding, a missing field cannot be distinguished from false.
 func validateSpec(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
 	spec := &host.Spec
 	all := enum(path.Child("bootMode"), spec.BootMode, v1alpha1.UEFI, v1alpha1.UEFISecureBoot, v1alpha1.Legacy)
@@ -100,7 +100,7 @@ func validateSpec(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorLis
 		all = append(all, field.Forbidden(path.Child("firmware"), "is no longer supported; use a HostFirmwareSettings object with the name of the host"))
 	}
 	if spec.DisablePowerOff && !spec.Online {
-		all = append(all, field.Invalid(path.Child("disablePowerOff"), true, "needs online: true, because the host could never be powered off"))
+		all = append(all, field.Invalid(path.Child("disablePowerOff"), true, "requires online: true, because the host could never be powered off"))
 	}
 	all = append(all, validateSecretReferences(host.Namespace, spec.UserData, spec.NetworkData, spec.MetaData, path)...)
 	all = append(all, validateImage(spec.Image, path.Child("image"))...)
@@ -110,7 +110,7 @@ func validateSpec(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorLis
 	return append(all, validateNetworkInterfaces(spec.NetworkInterfaces, path.Child("networkInterfaces"))...)
 }
 
-// validateBMC has the rules that depend on the driver that the address chooses.
+// validateBMC applies the rules that depend on the driver, which the address determines.
 func validateBMC(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList {
 	spec := &host.Spec
 	if spec.BMC.Address == "" {
@@ -118,36 +118,36 @@ func validateBMC(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList
 	}
 	access, err := bmc.Parse(spec.BMC.Address, spec.BMC.DisableCertificateVerification)
 	if err != nil {
-		// The error names the address, without a password that may be in it.
+		// The error contains the address without any password, so the value is omitted.
 		return field.ErrorList{field.Invalid(path.Child("bmc", "address"), field.OmitValueType{}, err.Error())}
 	}
 	var all field.ErrorList
 	if spec.BootMACAddress == "" {
 		switch mac := path.Child("bootMACAddress"); {
 		case access.NeedsMAC:
-			all = append(all, field.Required(mac, "is needed with "+access.Scheme+"://"))
+			all = append(all, field.Required(mac, "is required with "+access.Scheme+"://"))
 		case host.InspectionDisabled():
-			all = append(all, field.Required(mac, "is needed where inspection is disabled"))
+			all = append(all, field.Required(mac, "is required if inspection is disabled"))
 		}
 	}
 	if spec.BootMode == v1alpha1.UEFISecureBoot && !access.SupportsSecureBoot {
 		all = append(all, field.Invalid(path.Child("bootMode"), spec.BootMode,
-			access.Scheme+":// cannot switch secure boot on; use UEFI or legacy, or a Redfish or iDRAC address"))
+			access.Scheme+":// does not support secure boot; use UEFI or legacy, or a Redfish or iDRAC address"))
 	}
 	if spec.InspectionMode == v1alpha1.InspectionModeFast && access.FastInspectInterface == "" {
 		all = append(all, field.Invalid(path.Child("inspectionMode"), spec.InspectionMode,
-			access.Scheme+":// cannot inspect without booting the host; use agent or disabled, or a Redfish or iDRAC address"))
+			access.Scheme+":// does not support inspection without booting the host; use agent or disabled, or a Redfish or iDRAC address"))
 	}
-	// Software RAID is made by the ramdisk, with any driver.
+	// Software RAID is created by the ramdisk and works with any driver.
 	if spec.RAID != nil && len(spec.RAID.HardwareRAIDVolumes) > 0 && access.RAIDInterface == "no-raid" {
 		all = append(all, field.Invalid(path.Child("raid", "hardwareRAIDVolumes"), field.OmitValueType{},
-			access.Scheme+":// cannot set up hardware RAID; use softwareRAIDVolumes, or a Redfish or iDRAC address"))
+			access.Scheme+":// does not support hardware RAID; use softwareRAIDVolumes, or a Redfish or iDRAC address"))
 	}
 	return all
 }
 
-// validateSecretReferences checks the Secrets that go into a config drive: one of
-// another namespace must not be read by naming it.
+// validateSecretReferences checks the Secrets that are used for the config drive. Naming a
+// Secret of another namespace must not make it readable.
 func validateSecretReferences(namespace string, userData, networkData, metaData *corev1.SecretReference, path *field.Path) field.ErrorList {
 	all := inNamespace(path.Child("userData"), userData, namespace)
 	all = append(all, inNamespace(path.Child("networkData"), networkData, namespace)...)
@@ -181,7 +181,7 @@ func validateTaints(spec *v1alpha1.BareMetalHostSpec, path *field.Path) field.Er
 	return all
 }
 
-// enum checks a value that may also be empty.
+// enum checks that a value is one of the allowed values or empty.
 func enum[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
 	if value == "" {
 		return nil
@@ -189,6 +189,7 @@ func enum[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
 	return requiredEnum(path, value, allowed...)
 }
 
+// requiredEnum checks that a value is one of the allowed values.
 func requiredEnum[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
 	if slices.Contains(allowed, value) {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 type mutation func(*v1alpha1.BareMetalHost)
 
-// newHost returns a host that has nearly everything set, all of it valid.
+// newHost returns a valid host with the most important fields set, changed by mutations.
 func newHost(mutations ...mutation) *v1alpha1.BareMetalHost {
 	host := &v1alpha1.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0", ResourceVersion: "1"},
@@ -177,22 +177,22 @@ func TestValidateBareMetalHost(t *testing.T) {
 		"libvirt":           {mutations: []mutation{address("libvirt://192.0.2.1:6230")}},
 		"libvirt without MAC": {
 			mutations: []mutation{noMAC, address("libvirt://192.0.2.1:6230")},
-			want:      []string{mac + ": Required value: is needed with libvirt://"},
+			want:      []string{mac + ": Required value: is required with libvirt://"},
 		},
 		"inspection disabled without MAC": {
 			mutations: []mutation{noMAC, func(h *v1alpha1.BareMetalHost) { h.Spec.InspectionMode = "disabled" }},
-			want:      []string{mac + ": Required value: is needed where inspection is disabled"},
+			want:      []string{mac + ": Required value: is required if inspection is disabled"},
 		},
 		"inspection disabled by annotation without MAC": {
 			mutations: []mutation{noMAC, annotation("inspect.metal3.io", "disabled")},
-			want:      []string{mac + ": Required value: is needed where inspection is disabled"},
+			want:      []string{mac + ": Required value: is required if inspection is disabled"},
 		},
 
 		// 6. Secure boot.
 		"secure boot": {mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = "UEFISecureBoot" }}},
 		"secure boot with ipmi": {
 			mutations: []mutation{address("ipmi://192.0.2.1"), func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = "UEFISecureBoot" }},
-			want:      []string{bootMode + ": ipmi:// cannot switch secure boot on"},
+			want:      []string{bootMode + ": ipmi:// does not support secure boot"},
 		},
 
 		// 7. Name.
@@ -244,7 +244,7 @@ func TestValidateBareMetalHost(t *testing.T) {
 
 		// 12. disablePowerOff.
 		"never off":          {mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.DisablePowerOff = true }}},
-		"never off, but off": {mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.DisablePowerOff, h.Spec.Online = true, false }}, want: []string{"spec.disablePowerOff: needs online: true"}},
+		"never off, but off": {mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.DisablePowerOff, h.Spec.Online = true, false }}, want: []string{"spec.disablePowerOff: requires online: true"}},
 
 		// 13. Network interfaces.
 		"interfaces": {mutations: []mutation{interfaces(
@@ -272,11 +272,11 @@ func TestValidateBareMetalHost(t *testing.T) {
 			want:      []string{nics + "[0].switchPort.switchID: must be a MAC address", nics + "[0].switchPort.portID: Required"},
 		},
 
-		// 4. RAID: more of it in TestValidateRAID.
+		// 4. RAID. See also TestValidateRAID.
 		"hardware RAID": {mutations: []mutation{hardwareRAID(hardware)}},
 		"hardware RAID with ipmi": {
 			mutations: []mutation{address("ipmi://192.0.2.1"), hardwareRAID(hardware)},
-			want:      []string{"spec.raid.hardwareRAIDVolumes: ipmi:// cannot set up hardware RAID"},
+			want:      []string{"spec.raid.hardwareRAIDVolumes: ipmi:// does not support hardware RAID"},
 		},
 		"no hardware RAID with ipmi": {mutations: []mutation{address("ipmi://192.0.2.1"), hardwareRAID()}},
 		"software RAID with ipmi":    {mutations: []mutation{address("ipmi://192.0.2.1"), softwareRAID(v1alpha1.SoftwareRAIDVolume{Level: "1"})}},

@@ -12,9 +12,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ValidateHostClaim checks which host is wanted; old is nil for a new object. There
-// is no rule for spec.poweredOn, which the operator's schema demands: after decoding,
-// a missing one cannot be told from false.
+// ValidateHostClaim validates a request for a host; old is nil for a new object. There is
+// no rule for spec.poweredOn, although the operator's schema requires the field: after
+// decoding, a missing field cannot be distinguished from false.
 func ValidateHostClaim(claim, old *v1alpha1.HostClaim) field.ErrorList {
 	return ratchet(claim, old, func(claim *v1alpha1.HostClaim) field.ErrorList {
 		spec, path := &claim.Spec, field.NewPath("spec")
@@ -51,7 +51,7 @@ func validateHostSelector(selector *v1alpha1.HostSelector, path *field.Path) fie
 	return all
 }
 
-// validateRequirement checks one comparison of a label.
+// validateRequirement checks a requirement for a label.
 func validateRequirement(requirement *v1alpha1.HostSelectorRequirement, path *field.Path) field.ErrorList {
 	all := validateLabelName(path.Child("key"), requirement.Key)
 	values, operator := path.Child("values"), requirement.Operator
@@ -99,7 +99,8 @@ func validateLabelValue(path *field.Path, value string) field.ErrorList {
 	return nil
 }
 
-// ValidateHostDeployPolicy checks who may claim hosts; old is nil for a new object.
+// ValidateHostDeployPolicy validates a policy about who may claim hosts; old is nil for a
+// new object.
 func ValidateHostDeployPolicy(policy, old *v1alpha1.HostDeployPolicy) field.ErrorList {
 	return ratchet(policy, old, func(policy *v1alpha1.HostDeployPolicy) field.ErrorList {
 		namespaces := policy.Spec.HostClaimNamespaces

@@ -9,13 +9,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ValidateFirmwareSchema checks which BIOS settings there are; old is nil for a new
-// object.
+// ValidateFirmwareSchema validates a list of BIOS settings; old is nil for a new object.
 func ValidateFirmwareSchema(schema, old *v1alpha1.FirmwareSchema) field.ErrorList {
 	return ratchet(schema, old, func(schema *v1alpha1.FirmwareSchema) field.ErrorList {
 		path := field.NewPath("spec", "schema")
 		if schema.Spec.Schema == nil {
-			return field.ErrorList{field.Required(path, "must have the settings by name; {} for none")}
+			return field.ErrorList{field.Required(path, "must have the settings by name; use {} if there are none")}
 		}
 		var all field.ErrorList
 		for _, name := range slices.Sorted(maps.Keys(schema.Spec.Schema)) {
@@ -26,18 +25,18 @@ func ValidateFirmwareSchema(schema, old *v1alpha1.FirmwareSchema) field.ErrorLis
 	})
 }
 
-// ValidateHostFirmwareSettings checks BIOS settings; old is nil for a new object.
-// Whether the machine has such settings is for the condition Valid to say.
+// ValidateHostFirmwareSettings validates BIOS settings; old is nil for a new object. Whether
+// the machine has these settings is reported by the condition Valid.
 func ValidateHostFirmwareSettings(settings, old *v1alpha1.HostFirmwareSettings) field.ErrorList {
 	return ratchet(settings, old, func(settings *v1alpha1.HostFirmwareSettings) field.ErrorList {
 		var all field.ErrorList
 		if settings.Spec.Settings == nil {
-			all = append(all, field.Required(field.NewPath("spec", "settings"), "must have the settings by name; {} for none"))
+			all = append(all, field.Required(field.NewPath("spec", "settings"), "must have the settings by name; use {} if there are none"))
 		}
 		status, path := &settings.Status, field.NewPath("status")
-		// Before anybody has looked at the machine, the status as a whole is missing.
+		// Until the settings of the machine have been read, the whole status is missing.
 		if status.Settings == nil && (status.FirmwareSchema != nil || status.LastUpdated != nil || len(status.Conditions) > 0) {
-			all = append(all, field.Required(path.Child("settings"), "must have the settings by name; {} for none"))
+			all = append(all, field.Required(path.Child("settings"), "must have the settings by name; use {} if there are none"))
 		}
 		if schema := status.FirmwareSchema; schema != nil {
 			all = append(all, required(path.Child("schema", "namespace"), schema.Namespace, "must be the namespace of a FirmwareSchema")...)
@@ -47,14 +46,14 @@ func ValidateHostFirmwareSettings(settings, old *v1alpha1.HostFirmwareSettings) 
 	})
 }
 
-// ValidateHostFirmwareComponents checks firmware updates; old is nil for a new
-// object. Whether the machine has such components is for the condition Valid to say.
+// ValidateHostFirmwareComponents validates firmware updates; old is nil for a new object.
+// Whether the machine has these components is reported by the condition Valid.
 func ValidateHostFirmwareComponents(components, old *v1alpha1.HostFirmwareComponents) field.ErrorList {
 	return ratchet(components, old, func(components *v1alpha1.HostFirmwareComponents) field.ErrorList {
 		var all field.ErrorList
 		updates := field.NewPath("spec", "updates")
 		if components.Spec.Updates == nil {
-			all = append(all, field.Required(updates, "must be a list of updates; [] for none"))
+			all = append(all, field.Required(updates, "must be a list of updates; use [] if there are none"))
 		}
 		for i, update := range components.Spec.Updates {
 			all = append(all, required(updates.Index(i).Child("component"), update.Component, componentAccepted)...)
@@ -68,10 +67,10 @@ func ValidateHostFirmwareComponents(components, old *v1alpha1.HostFirmwareCompon
 	})
 }
 
-const componentAccepted = "must be bios, bmc, or " + v1alpha1.NICComponentPrefix + " and the name of a network interface"
+const componentAccepted = "must be bios, bmc, or " + v1alpha1.NICComponentPrefix + " followed by the name of a network interface"
 
-// ValidateHostUpdatePolicy checks when firmware may be changed; old is nil for a new
-// object.
+// ValidateHostUpdatePolicy validates a policy about when firmware may be changed; old is
+// nil for a new object.
 func ValidateHostUpdatePolicy(policy, old *v1alpha1.HostUpdatePolicy) field.ErrorList {
 	return ratchet(policy, old, func(policy *v1alpha1.HostUpdatePolicy) field.ErrorList {
 		path := field.NewPath("spec")

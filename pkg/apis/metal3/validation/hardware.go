@@ -8,16 +8,15 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ValidateHardwareData checks the hardware of a host; old is what it was before,
-// nil for a new one. Errors that were there before are let pass.
+// ValidateHardwareData validates the hardware of a host; old is nil for a new object.
+// Errors that the old object had are ignored.
 func ValidateHardwareData(data, old *v1alpha1.HardwareData) field.ErrorList {
 	return ratchet(data, old, func(data *v1alpha1.HardwareData) field.ErrorList {
 		return validateHardware(data.Spec.HardwareDetails, field.NewPath("spec", "hardware"))
 	})
 }
 
-// nicMACPattern is not anchored: the address of an InfiniBand interface is
-// longer.
+// nicMACPattern is not anchored, because the address of an InfiniBand interface is longer.
 var nicMACPattern = regexp.MustCompile(`[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}`)
 
 const maxVLAN = 4094

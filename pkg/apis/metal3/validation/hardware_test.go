@@ -21,9 +21,9 @@ func TestValidateHardwareData(t *testing.T) {
 		{"new", good, nil, nil},
 		{"new, empty", &v1alpha1.HardwareData{}, nil, nil},
 		{"new, wrong", bad, nil, []string{"spec.hardware.nics[0].mac"}},
-		{"made wrong", bad, good, []string{"spec.hardware.nics[0].mac"}},
+		{"becomes wrong", bad, good, []string{"spec.hardware.nics[0].mac"}},
 		{"wrong before", bad, bad, nil},
-		{"wrong before, and in another way now", other, bad, []string{"spec.hardware.nics[0].mac"}},
+		{"wrong before, and now in another way", other, bad, []string{"spec.hardware.nics[0].mac"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { expect(t, ValidateHardwareData(test.data, test.old), test.want...) })

@@ -16,17 +16,17 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
-// requests decodes the bodies of requests as the server does, with defaults.
-func requests() runtime.Decoder {
+// requestDecoder decodes the bodies of requests as the server does, with defaults.
+func requestDecoder() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	codecs := serializer.NewCodecFactory(scheme)
 	return codecs.DecoderToVersion(codecs.UniversalDeserializer(), schema.GroupVersion{Group: v1alpha1.GroupName, Version: runtime.APIVersionInternal})
 }
 
-// FuzzHost: whatever host a client sends, validation ends with errors that name a
-// field and tell no password, an update that changes nothing is accepted, and what is
-// accepted can be read by those who act on it.
+// FuzzHost checks, for any host that a client can send, that validation errors name a field
+// and contain no password, that an update that changes nothing is accepted, and that an
+// accepted host can be parsed by the code that acts on it.
 func FuzzHost(f *testing.F) {
 	const begin = `{"kind":"BareMetalHost","apiVersion":"metal3.io/v1alpha1","metadata":{"name":"a","namespace":"b"`
 	for _, rest := range []string{
@@ -42,7 +42,7 @@ func FuzzHost(f *testing.F) {
 	} {
 		f.Add([]byte(begin + rest))
 	}
-	decoder := requests()
+	decoder := requestDecoder()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		obj, err := runtime.Decode(decoder, body)
 		if err != nil {
@@ -61,7 +61,7 @@ func FuzzHost(f *testing.F) {
 		checkErrors(t, without(validation.ValidateBareMetalHostUpdate(host, host.DeepCopy()), "metadata"), 0, "nothing")
 		checkErrors(t, validation.ValidateBareMetalHostStatusUpdate(host, &v1alpha1.BareMetalHost{ObjectMeta: host.ObjectMeta}), len(body), "metadata", "status")
 
-		// A password in an address is in no error, whatever else is wrong.
+		// No error contains a password from an address, whatever else is wrong.
 		const password = "zq9xjkw7vb"
 		host = host.DeepCopy()
 		host.Spec.BMC.Address = "redfish://root:" + password + "@" + host.Spec.BMC.Address
@@ -72,13 +72,13 @@ func FuzzHost(f *testing.F) {
 			return
 		}
 		if text := validation.ValidateBareMetalHost(host).ToAggregate().Error(); strings.Contains(text, password) {
-			t.Errorf("a password is told: %s", text)
+			t.Errorf("an error contains a password: %s", text)
 		}
 	})
 }
 
-// checkErrors holds errors to what a client can use: the field, and an answer that is
-// not many times as long as the question.
+// checkErrors checks that errors are about one of the given fields, and that their length is
+// in proportion to the size of the request.
 func checkErrors(t *testing.T, errs field.ErrorList, size int, fields ...string) {
 	t.Helper()
 	total := 0
@@ -94,11 +94,13 @@ func checkErrors(t *testing.T, errs field.ErrorList, size int, fields ...string)
 			t.Errorf("unexpected: %v", err)
 		}
 	}
-	if most := 500*size + 10000; total > most {
+	if limit := 500*size + 10000; total > limit {
 		t.Errorf("%d bytes of errors about %d bytes", total, size)
 	}
 }
 
+// without returns the errors that are not about path. Errors about annotations always
+// remain.
 func without(errs field.ErrorList, path string) field.ErrorList {
 	var all field.ErrorList
 	for _, err := range errs {
@@ -109,7 +111,7 @@ func without(errs field.ErrorList, path string) field.ErrorList {
 	return all
 }
 
-// checkAccepted reads an accepted host with the parsers of those who act on it.
+// checkAccepted parses an accepted host with the parsers of the code that acts on it.
 func checkAccepted(t *testing.T, host *v1alpha1.BareMetalHost) {
 	t.Helper()
 	if address := host.Spec.BMC.Address; address != "" {
@@ -146,8 +148,8 @@ func withVersion(host *v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
 	return host
 }
 
-// FuzzActions: whatever the body of an action is, what is accepted of it is one of the
-// actions there are, and says how it is to be done.
+// FuzzActions checks, for any body of a request for an action, that it is either refused or
+// has a known action and, where one is needed, a mode.
 func FuzzActions(f *testing.F) {
 	for _, kind := range []string{"HostPower", "HostInspection", "HostRetry"} {
 		for _, rest := range []string{
@@ -157,7 +159,7 @@ func FuzzActions(f *testing.F) {
 			f.Add([]byte(`{"kind":"` + kind + `","apiVersion":"metal3.io/v1alpha1"` + rest))
 		}
 	}
-	decoder := requests()
+	decoder := requestDecoder()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		obj, err := runtime.Decode(decoder, body)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ValidateDataImage checks the image for a host's virtual drive; old is nil for a new
+// ValidateDataImage validates an image for a host's virtual drive; old is nil for a new
 // object.
 func ValidateDataImage(image, old *v1alpha1.DataImage) field.ErrorList {
 	return ratchet(image, old, func(image *v1alpha1.DataImage) field.ErrorList {
@@ -15,8 +15,8 @@ func ValidateDataImage(image, old *v1alpha1.DataImage) field.ErrorList {
 	})
 }
 
-// ValidatePreprovisioningImage checks what ramdisk is wanted and what was built; old
-// is nil for a new object.
+// ValidatePreprovisioningImage validates a request for a ramdisk and its result; old is nil
+// for a new object.
 func ValidatePreprovisioningImage(image, old *v1alpha1.PreprovisioningImage) field.ErrorList {
 	return ratchet(image, old, func(image *v1alpha1.PreprovisioningImage) field.ErrorList {
 		var all field.ErrorList

@@ -14,14 +14,16 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// check has the errors of each object in turn as the update of the one before. The
-// samples of pkg/registry/metal3 have the rules one by one; here is what takes more
-// than one object, and what is easily got wrong.
+// check is an object and the errors that it should have. The samples of pkg/registry/metal3
+// test each rule; the tests in this file are about rules that involve more than one object,
+// and about those that are easy to get wrong.
 type check[T any] struct {
 	obj  T
 	want []string
 }
 
+// run validates the first object as a new one, and each other object as an update of the
+// one before.
 func run[T any](t *testing.T, name string, validate func(obj, old *T) field.ErrorList, checks ...check[T]) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -46,7 +48,7 @@ func TestValidateHostNetworkAttachment(t *testing.T) {
 	run(t, "access", ValidateHostNetworkAttachment,
 		check[v1alpha1.HostNetworkAttachment]{attachment("access"), nil},
 		check[v1alpha1.HostNetworkAttachment]{attachment("access", "1"), []string{"spec.allowedVLANs: use trunk or hybrid"}},
-		check[v1alpha1.HostNetworkAttachment]{attachment("access", "1"), nil}, // it was so before
+		check[v1alpha1.HostNetworkAttachment]{attachment("access", "1"), nil}, // the error existed before the update
 		check[v1alpha1.HostNetworkAttachment]{attachment("accesss", "1"), []string{"spec.mode: supported values"}},
 	)
 }
@@ -108,15 +110,15 @@ func TestValidateBMCEventSubscription(t *testing.T) {
 	}
 	const same = "spec.httpHeadersRef.namespace: must be the namespace of the subscription, metal3"
 	run(t, "headers", ValidateBMCEventSubscription, check[v1alpha1.BMCEventSubscription]{obj: headers("metal3")})
-	run(t, "headers elsewhere", ValidateBMCEventSubscription, check[v1alpha1.BMCEventSubscription]{headers("other"), []string{same}})
-	run(t, "headers nowhere", ValidateBMCEventSubscription, check[v1alpha1.BMCEventSubscription]{headers(""), []string{same}})
+	run(t, "headers in another namespace", ValidateBMCEventSubscription, check[v1alpha1.BMCEventSubscription]{headers("other"), []string{same}})
+	run(t, "headers without a namespace", ValidateBMCEventSubscription, check[v1alpha1.BMCEventSubscription]{headers(""), []string{same}})
 
 	labelled := headers("metal3")
 	labelled.Labels, labelled.Status.Error = map[string]string{"a": "b"}, "refused"
-	run(t, "the spec stays", ValidateBMCEventSubscription,
+	run(t, "the spec is immutable", ValidateBMCEventSubscription,
 		check[v1alpha1.BMCEventSubscription]{headers("metal3"), nil},
 		check[v1alpha1.BMCEventSubscription]{labelled, nil},
-		check[v1alpha1.BMCEventSubscription]{subscription("https://a/"), []string{"spec: Forbidden: cannot change"}})
+		check[v1alpha1.BMCEventSubscription]{subscription("https://a/"), []string{"spec: Forbidden: cannot be changed"}})
 }
 
 func TestValidateFirmware(t *testing.T) {

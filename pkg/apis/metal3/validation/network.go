@@ -20,9 +20,9 @@ func validateNetworkInterfaces(interfaces []v1alpha1.NetworkInterface, path *fie
 		if (nic.Name == "") == (nic.MACAddress == "") {
 			all = append(all, field.Invalid(path, field.OmitValueType{}, "must have exactly one of name and macAddress"))
 		}
-		all = append(all, validateSelector(names, nic.Name, path.Child("name"), interfaceNamePattern,
+		all = append(all, validateIdentifier(names, nic.Name, path.Child("name"), interfaceNamePattern,
 			"must consist of letters, digits, '.', '_' and '-'")...)
-		all = append(all, validateSelector(macs, nic.MACAddress, path.Child("macAddress"), macPattern, macMessage)...)
+		all = append(all, validateIdentifier(macs, nic.MACAddress, path.Child("macAddress"), macPattern, macMessage)...)
 		if ref := nic.HostNetworkAttachment; ref != nil {
 			path := path.Child("hostNetworkAttachment")
 			all = append(all, maxLength(path.Child("name"), ref.Name, 253)...)
@@ -41,8 +41,9 @@ func validateNetworkInterfaces(interfaces []v1alpha1.NetworkInterface, path *fie
 	return all
 }
 
-// validateSelector checks what names an interface, where it is given.
-func validateSelector(seen sets.Set[string], value string, path *field.Path, pattern *regexp.Regexp, message string) field.ErrorList {
+// validateIdentifier checks the name or the MAC address of an interface, if it is set, and
+// adds it to those that were seen.
+func validateIdentifier(seen sets.Set[string], value string, path *field.Path, pattern *regexp.Regexp, message string) field.ErrorList {
 	if value == "" {
 		return nil
 	}

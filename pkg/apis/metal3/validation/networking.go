@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ValidateBareMetalSwitch checks where a switch is; old is nil for a new object.
+// ValidateBareMetalSwitch validates a switch; old is nil for a new object.
 func ValidateBareMetalSwitch(device, old *v1alpha1.BareMetalSwitch) field.ErrorList {
 	return ratchet(device, old, func(device *v1alpha1.BareMetalSwitch) field.ErrorList {
 		spec, path := &device.Spec, field.NewPath("spec")
@@ -45,11 +45,11 @@ func ValidateHostNetworkAttachment(attachment, old *v1alpha1.HostNetworkAttachme
 		}
 		allowed := path.Child("allowedVLANs")
 		if spec.Mode == v1alpha1.SwitchPortAccess && len(spec.AllowedVLANs) > 0 {
-			all = append(all, field.Forbidden(allowed, "is not allowed with the mode access, which has nativeVLAN alone; use trunk or hybrid"))
+			all = append(all, field.Forbidden(allowed, "is not allowed with the mode access, which has only nativeVLAN; use trunk or hybrid"))
 		}
 		for i, entry := range spec.AllowedVLANs {
 			if !isVLANRange(entry) {
-				all = append(all, field.Invalid(allowed.Index(i), entry, "must be a VLAN identifier, 1 to 4094, or a rising range of them, as in 100-200"))
+				all = append(all, field.Invalid(allowed.Index(i), entry, "must be a VLAN identifier, 1 to 4094, or an ascending range, as in 100-200"))
 			}
 		}
 		return all
@@ -58,10 +58,11 @@ func ValidateHostNetworkAttachment(attachment, old *v1alpha1.HostNetworkAttachme
 
 func isVLAN(id int) bool { return 1 <= id && id <= maxVLAN }
 
-// vlanPattern is that of the schema. strconv alone would also take a sign.
+// vlanPattern is the pattern of the operator's schema. strconv alone would also accept a
+// sign.
 var vlanPattern = regexp.MustCompile(`^\d+(-\d+)?$`)
 
-// isVLANRange tells whether text is a VLAN identifier, or a rising range of them.
+// isVLANRange reports whether text is a VLAN identifier or an ascending range of them.
 func isVLANRange(text string) bool {
 	if !vlanPattern.MatchString(text) {
 		return false

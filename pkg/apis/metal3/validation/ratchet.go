@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ratchet returns the errors of an object that it did not have before; old is nil for
-// a new one. A rule that is younger than an object must not lock it.
+// ratchet returns the errors of an object that it did not have before; old is nil for a new
+// object. A rule that is newer than an object must not prevent other changes of the object.
 func ratchet[T any](obj, old *T, rules func(*T) field.ErrorList) field.ErrorList {
 	errs := rules(obj)
 	if old == nil || len(errs) == 0 {
@@ -17,7 +17,7 @@ func ratchet[T any](obj, old *T, rules func(*T) field.ErrorList) field.ErrorList
 	return added(errs, rules(old))
 }
 
-// added returns those errors that were not there before.
+// added returns those errors that are not among the old ones.
 func added(errs, old field.ErrorList) field.ErrorList {
 	known := sets.New[string]()
 	for _, err := range old {
@@ -37,8 +37,8 @@ func validateConditions(conditions []metav1.Condition) field.ErrorList {
 	return metav1validation.ValidateConditions(conditions, field.NewPath("status", "conditions"))
 }
 
-// required checks a field that the schema demands. One that is empty cannot be told
-// from one that is missing.
+// required checks a field that the operator's schema requires. An empty field cannot be
+// distinguished from a missing one.
 func required(path *field.Path, value, accepted string) field.ErrorList {
 	if value == "" {
 		return field.ErrorList{field.Required(path, accepted)}

@@ -8,8 +8,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// ValidateBareMetalHostStatusUpdate checks a change through the status
-// subresource. As with the spec, errors that were there before are let pass.
+// ValidateBareMetalHostStatusUpdate validates an update through the status subresource. As
+// with the spec, errors that the host had before are ignored.
 func ValidateBareMetalHostStatusUpdate(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	path := field.NewPath("status")
 	all := metavalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
@@ -41,8 +41,8 @@ func validateStatus(status *v1alpha1.BareMetalHostStatus, path *field.Path) fiel
 	return append(all, validateHardware(status.HardwareDetails, path.Child("hardware"))...)
 }
 
-// validateStatusEnums allows the detach error, which the operator sets but its
-// schema refuses.
+// validateStatusEnums allows the detach error, although the operator's schema refuses it,
+// because the operator sets it.
 func validateStatusEnums(status *v1alpha1.BareMetalHostStatus, path *field.Path) field.ErrorList {
 	all := enum(path.Child("operationalStatus"), status.OperationalStatus,
 		v1alpha1.OperationalStatusOK,

@@ -89,7 +89,7 @@ func TestValidateBareMetalHostStatusUpdate(t *testing.T) {
 				`status.hardware.storage[0].type: "HDD", "SSD", "NVME"`,
 			},
 		},
-		"the spec is not looked at": {new: []mutation{address("nonsense://")}},
+		"the spec is not validated": {new: []mutation{address("nonsense://")}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -34,16 +34,15 @@ func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
 	switch {
 	case scheme == "oci":
 		if image.Checksum != "" {
-			all = append(all, field.Forbidden(checksum, "is not allowed with oci://, where the registry has the checksum"))
+			all = append(all, field.Forbidden(checksum, "is not allowed with oci://, because the registry has the checksum"))
 		}
 	case image.Checksum == "" && !image.IsLiveISO():
-		all = append(all, field.Required(checksum, "must be the checksum of the image or a URL where it is found; only oci:// and live-iso images do without"))
+		all = append(all, field.Required(checksum, "must be the checksum of the image or a URL where it is found; it is optional only for oci:// and live-iso images"))
 	}
 	return all
 }
 
-// validateImageURL checks where to fetch an image or firmware from, and returns the
-// scheme.
+// validateImageURL checks the URL of an image or of firmware, and returns its scheme.
 func validateImageURL(path *field.Path, value string) (scheme string, errs field.ErrorList) {
 	if value == "" {
 		return "", field.ErrorList{field.Required(path, imageAccepted)}
@@ -53,7 +52,7 @@ func validateImageURL(path *field.Path, value string) (scheme string, errs field
 		return "", field.ErrorList{field.Invalid(path, bmc.Redact(value), imageAccepted)}
 	}
 	if parsed.Scheme == "oci" && !strings.HasPrefix(value, "oci:") {
-		return "", field.ErrorList{field.Invalid(path, bmc.Redact(value), "must have oci:// in small letters, because Ironic takes no other spelling")}
+		return "", field.ErrorList{field.Invalid(path, bmc.Redact(value), "must begin with oci:// in lower case, because Ironic accepts no other spelling")}
 	}
 	return parsed.Scheme, nil
 }
@@ -125,7 +124,7 @@ func validateRAID(spec *v1alpha1.BareMetalHostSpec, path *field.Path) field.Erro
 	return all
 }
 
-// validateRAIDVolumes checks each volume for itself.
+// validateRAIDVolumes applies the rules about single volumes.
 func validateRAIDVolumes(raid *v1alpha1.RAIDConfig, path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	for i, volume := range raid.HardwareRAIDVolumes {
@@ -136,11 +135,11 @@ func validateRAIDVolumes(raid *v1alpha1.RAIDConfig, path *field.Path) field.Erro
 		all = append(all, maxLength(path.Child("name"), volume.Name, 64)...)
 		disks := len(volume.PhysicalDisks)
 		if disks > 0 && volume.Controller == "" {
-			all = append(all, field.Required(path.Child("controller"), "is needed with physicalDisks"))
+			all = append(all, field.Required(path.Child("controller"), "is required with physicalDisks"))
 		}
 		if number := volume.NumberOfPhysicalDisks; disks > 0 && number != nil && *number != disks {
 			all = append(all, field.Invalid(path.Child("numberOfPhysicalDisks"), *number,
-				fmt.Sprintf("must be %d, the number of physicalDisks, or be left out", disks)))
+				fmt.Sprintf("must be %d, the number of physicalDisks, or omitted", disks)))
 		}
 	}
 	software := path.Child("softwareRAIDVolumes")
@@ -153,7 +152,7 @@ func validateRAIDVolumes(raid *v1alpha1.RAIDConfig, path *field.Path) field.Erro
 		all = append(all, atLeast(path.Child("sizeGibibytes"), volume.SizeGibibytes, 0)...)
 		disks := path.Child("physicalDisks")
 		if volume.PhysicalDisks != nil && len(volume.PhysicalDisks) < 2 {
-			all = append(all, field.Invalid(disks, field.OmitValueType{}, "must have at least 2 disks, or be left out"))
+			all = append(all, field.Invalid(disks, field.OmitValueType{}, "must have at least 2 disks, or be omitted"))
 		}
 		for j := range volume.PhysicalDisks {
 			all = append(all, validateMinSize(&volume.PhysicalDisks[j], disks.Index(j))...)
@@ -169,10 +168,10 @@ func atLeast(path *field.Path, value *int, least int) field.ErrorList {
 	return nil
 }
 
-func maxLength(path *field.Path, value string, most int) field.ErrorList {
-	// A schema counts characters, not bytes.
-	if utf8.RuneCountInString(value) > most {
-		return field.ErrorList{field.TooLong(path, value, most)}
+func maxLength(path *field.Path, value string, limit int) field.ErrorList {
+	// The operator's schema counts characters, not bytes.
+	if utf8.RuneCountInString(value) > limit {
+		return field.ErrorList{field.TooLong(path, value, limit)}
 	}
 	return nil
 }

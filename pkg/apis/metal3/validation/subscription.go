@@ -10,15 +10,15 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
-// ValidateBMCEventSubscription checks which events go where; old is nil for a new
-// object. A BMC cannot change a subscription: it is made anew.
+// ValidateBMCEventSubscription validates a subscription; old is nil for a new object. The
+// spec is immutable, because a BMC cannot change a subscription.
 func ValidateBMCEventSubscription(subscription, old *v1alpha1.BMCEventSubscription) field.ErrorList {
 	path := field.NewPath("spec")
 	if old != nil {
 		if equality.Semantic.DeepEqual(subscription.Spec, old.Spec) {
 			return nil
 		}
-		return field.ErrorList{field.Forbidden(path, "cannot change; delete the subscription and create it again")}
+		return field.ErrorList{field.Forbidden(path, "cannot be changed; delete the subscription and create it again")}
 	}
 	spec := &subscription.Spec
 	all := required(path.Child("hostName"), spec.HostName, "must name a host of the same namespace")
@@ -29,11 +29,11 @@ func ValidateBMCEventSubscription(subscription, old *v1alpha1.BMCEventSubscripti
 	return all
 }
 
-// validateDestination demands a path, because BMCs do not agree on what is meant
-// without one.
+// validateDestination requires a path, because BMCs interpret a URL without one
+// differently.
 func validateDestination(path *field.Path, destination string) field.ErrorList {
 	if destination == "" {
-		return field.ErrorList{field.Required(path, "must be the URL that the events are sent to")}
+		return field.ErrorList{field.Required(path, "must be the URL to which the events are sent")}
 	}
 	parsed, err := url.ParseRequestURI(destination)
 	if err != nil {

@@ -27,16 +27,16 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		"no change": {},
 
 		// 14. bmc.address.
-		"address of an available host":   {both: []mutation{available}, new: []mutation{other}, want: []string{addressPath + ": only while the host is registering or detached"}},
-		"address removed":                {both: []mutation{available}, new: []mutation{address("")}, want: []string{addressPath + ": only while the host is registering or detached"}},
-		"first address":                  {both: []mutation{available}, old: []mutation{address("")}, new: []mutation{other}},
-		"address of a detached host":     {both: []mutation{status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusDetached)}, new: []mutation{other}},
-		"address of a registering host":  {both: []mutation{status(v1alpha1.StateRegistering, v1alpha1.OperationalStatusError)}, new: []mutation{other}},
-		"bad address, may change at all": {both: []mutation{status(v1alpha1.StateRegistering, "")}, new: []mutation{broken}, want: []string{addressPath + `: unknown type "ilo4"`}},
+		"address of an available host":  {both: []mutation{available}, new: []mutation{other}, want: []string{addressPath + ": only while the host is registering or detached"}},
+		"address removed":               {both: []mutation{available}, new: []mutation{address("")}, want: []string{addressPath + ": only while the host is registering or detached"}},
+		"first address":                 {both: []mutation{available}, old: []mutation{address("")}, new: []mutation{other}},
+		"address of a detached host":    {both: []mutation{status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusDetached)}, new: []mutation{other}},
+		"address of a registering host": {both: []mutation{status(v1alpha1.StateRegistering, v1alpha1.OperationalStatusError)}, new: []mutation{other}},
+		"bad address while registering": {both: []mutation{status(v1alpha1.StateRegistering, "")}, new: []mutation{broken}, want: []string{addressPath + `: unknown type "ilo4"`}},
 
 		// 15. bootMACAddress.
 		"MAC in upper case": {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:AB:4F:D8:9E:FA" }}},
-		"another MAC":       {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:ab:4f:d8:9e:fb" }}, want: []string{mac + ": cannot be changed or removed once it is set: leave it 00:ab:4f:d8:9e:fa"}},
+		"another MAC":       {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:ab:4f:d8:9e:fb" }}, want: []string{mac + ": cannot be changed or removed once it is set: keep 00:ab:4f:d8:9e:fa"}},
 		"MAC removed":       {new: []mutation{noMAC}, want: []string{mac + ": cannot be changed or removed"}},
 		"first MAC":         {old: []mutation{noMAC}},
 
@@ -48,7 +48,7 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		"still adopted":             {both: []mutation{provisioned, adopted}},
 
 		// Create rules on update.
-		"a new mistake": {new: []mutation{image(v1alpha1.Image{URL: "http://a/b"})}, want: []string{"spec.image.checksum: Required"}},
+		"a new error": {new: []mutation{image(v1alpha1.Image{URL: "http://a/b"})}, want: []string{"spec.image.checksum: Required"}},
 		"finalizer of an invalid host removed": {
 			both: []mutation{broken}, old: []mutation{func(h *v1alpha1.BareMetalHost) { h.Finalizers = []string{v1alpha1.BareMetalHostFinalizer} }},
 		},
@@ -57,10 +57,10 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 			both: []mutation{broken}, old: []mutation{annotation("reboot.metal3.io", "")},
 		},
 		"an invalid host powered off":        {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false }}},
-		"a new mistake in an invalid host":   {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = "x" }}, want: []string{"spec.bootMode: supported values"}},
+		"a new error in an invalid host":     {both: []mutation{broken}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = "x" }}, want: []string{"spec.bootMode: supported values"}},
 		"a bad annotation on a valid host":   {new: []mutation{annotation("reboot.metal3.io", "x")}, want: []string{"metadata.annotations[reboot.metal3.io]: must be empty or JSON"}},
 		"a bad annotation exchanged":         {old: []mutation{annotation("reboot.metal3.io", "x")}, new: []mutation{annotation("reboot.metal3.io", "y")}, want: []string{"metadata.annotations[reboot.metal3.io]: must be empty or JSON"}},
-		"inspection disabled by annotation":  {both: []mutation{noMAC}, new: []mutation{annotation("inspect.metal3.io", "disabled")}, want: []string{mac + ": is needed where inspection is disabled"}},
+		"inspection disabled by annotation":  {both: []mutation{noMAC}, new: []mutation{annotation("inspect.metal3.io", "disabled")}, want: []string{mac + ": is required if inspection is disabled"}},
 		"metadata is checked as well":        {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "b" }}, want: []string{"metadata.name: field is immutable"}},
 		"a name that is a UUID, from before": {both: []mutation{func(h *v1alpha1.BareMetalHost) { h.Name = "a4a53134-1690-45c6-93ee-b96c31dbfc54" }}},
 	}

@@ -1,4 +1,4 @@
-// Package hardwaredata gives the controller the recorded HardwareData.
+// Package hardwaredata gives the controller access to the recorded HardwareData.
 package hardwaredata
 
 import (
@@ -15,8 +15,8 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// Records are the recorded HardwareData. They go past the API: its admission is
-// for clients.
+// Records gives access to the recorded HardwareData. It bypasses the API, whose admission is
+// meant for clients.
 type Records struct{ store *genericregistry.Store }
 
 // New returns the Records of a store of HardwareData.
@@ -40,8 +40,9 @@ func (r *Records) Create(ctx context.Context, data *metal3.HardwareData) (*metal
 	return obj.(*metal3.HardwareData), nil
 }
 
-// Update writes data as a client's PUT does: somebody else's write since data was
-// read makes it a Conflict, and the last finalizer to go completes a deletion.
+// Update writes data like a PUT of a client. It returns a Conflict if somebody else has
+// written the object since data was read. Removing the last finalizer of an object that is
+// being deleted completes the deletion.
 func (r *Records) Update(ctx context.Context, data *metal3.HardwareData) (*metal3.HardwareData, error) {
 	obj, _, err := r.store.Update(genericapirequest.WithNamespace(ctx, data.Namespace), data.Name, rest.DefaultUpdatedObjectInfo(data.DeepCopy()),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
@@ -51,37 +52,37 @@ func (r *Records) Update(ctx context.Context, data *metal3.HardwareData) (*metal
 	return obj.(*metal3.HardwareData), nil
 }
 
-// Delete deletes, or only marks for it what has finalizers.
+// Delete deletes an object, or marks it for deletion if it has finalizers.
 func (r *Records) Delete(ctx context.Context, namespace, name string) error {
 	_, _, err := r.store.Delete(genericapirequest.WithNamespace(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
 	return err
 }
 
-// Put creates data, or replaces the spec of what is there; the metadata of that
-// stays as it is. The same spec again is no write.
+// Put creates data, or, if the object exists, replaces its spec and keeps its metadata. If
+// the spec is the same, nothing is written.
 func (r *Records) Put(ctx context.Context, data *metal3.HardwareData) error {
 	for {
-		err := r.change(ctx, data.Namespace, data.Name, func(there *metal3.HardwareData) { data.Spec.DeepCopyInto(&there.Spec) })
+		err := r.change(ctx, data.Namespace, data.Name, func(existing *metal3.HardwareData) { data.Spec.DeepCopyInto(&existing.Spec) })
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
 		created := data.DeepCopy()
-		created.UID, created.ResourceVersion = "", "" // those of an object that is gone
+		created.UID, created.ResourceVersion = "", "" // they belong to an object that no longer exists
 		if _, err := r.Create(ctx, created); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		// Somebody was quicker: now there is something to replace the spec of.
+		// Somebody else has created the object in the meantime: replace its spec.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
 }
 
-// RemoveFinalizer removes a finalizer, which completes a deletion when it was the
-// last one. What is not there needs nothing removed.
+// RemoveFinalizer removes a finalizer, which completes a deletion if it was the last one. It
+// does nothing if the object does not exist.
 func (r *Records) RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error {
-	err := r.change(ctx, namespace, name, func(there *metal3.HardwareData) {
-		there.Finalizers = slices.DeleteFunc(there.Finalizers, func(f string) bool { return f == finalizer })
+	err := r.change(ctx, namespace, name, func(existing *metal3.HardwareData) {
+		existing.Finalizers = slices.DeleteFunc(existing.Finalizers, func(f string) bool { return f == finalizer })
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -89,8 +90,8 @@ func (r *Records) RemoveFinalizer(ctx context.Context, namespace, name, finalize
 	return err
 }
 
-// change makes a change on the newest object: somebody else's write in between is
-// not overwritten.
+// change applies a change to the latest version of an object. It repeats the change if
+// somebody else writes the object in between.
 func (r *Records) change(ctx context.Context, namespace, name string, change func(*metal3.HardwareData)) error {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
 		data := existing.DeepCopyObject().(*metal3.HardwareData)

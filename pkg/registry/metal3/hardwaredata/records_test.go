@@ -27,7 +27,7 @@ import (
 
 const namespace = "metal3"
 
-// options has the storage of each resource in one etcd, with the watch cache on.
+// options provides storage for all resources in one etcd, with the watch cache on.
 type options storagebackend.Config
 
 func (o options) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
@@ -82,13 +82,13 @@ func TestPut(t *testing.T) {
 		}
 		return recorded
 	}
-	gone := newData("worker-0", "first", api.HardwareDataFinalizer)
-	gone.UID, gone.ResourceVersion = "of the one before", "1"
-	first := put(gone)
-	if first.UID == "" || first.UID == gone.UID || first.Generation != 1 || len(first.Finalizers) != 1 {
+	deleted := newData("worker-0", "first", api.HardwareDataFinalizer)
+	deleted.UID, deleted.ResourceVersion = "of a deleted object", "1"
+	first := put(deleted)
+	if first.UID == "" || first.UID == deleted.UID || first.Generation != 1 || len(first.Finalizers) != 1 {
 		t.Errorf("created %+v", first)
 	}
-	// The same spec again: nobody sees an event.
+	// Putting the same spec again causes no write, and so no watch event.
 	if again := put(newData("worker-0", "first")); again.ResourceVersion != first.ResourceVersion {
 		t.Error("an equal spec was written")
 	}
@@ -102,14 +102,14 @@ func TestPut(t *testing.T) {
 	bad := newData("worker-0", "third")
 	bad.Spec.HardwareDetails.NIC = []api.NIC{{MAC: "eth0"}}
 	if err := records.Put(ctx, bad); !apierrors.IsInvalid(err) {
-		t.Errorf("a MAC address that is none: %v", err)
+		t.Errorf("with an invalid MAC address: got %v, want Invalid", err)
 	}
 	if _, err := records.Update(ctx, first); !apierrors.IsConflict(err) {
-		t.Errorf("update of an older revision: %v", err)
+		t.Errorf("update of an older revision: got %v, want Conflict", err)
 	}
 }
 
-// TestPutRace has many create the same: each of them succeeds.
+// TestPutRace checks that concurrent Puts of the same object all succeed.
 func TestPutRace(t *testing.T) {
 	records := newRecords(t)
 	const writers = 16
@@ -125,7 +125,7 @@ func TestPutRace(t *testing.T) {
 		}
 	}
 	if data, err := records.Get(t.Context(), namespace, "worker-0"); err != nil || data.Generation != writers {
-		t.Errorf("not each spec was written: %+v, %v", data, err)
+		t.Errorf("not every spec was written: %+v, %v", data, err)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestRemoveFinalizer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	remove(api.HardwareDataFinalizer) // there is none yet
+	remove(api.HardwareDataFinalizer) // the object does not exist yet
 	if _, err := records.Create(ctx, newData("worker-0", "a", api.HardwareDataFinalizer, "example.com/other")); err != nil {
 		t.Fatal(err)
 	}
@@ -155,9 +155,9 @@ func TestRemoveFinalizer(t *testing.T) {
 	remove(api.HardwareDataFinalizer) // again
 	remove("example.com/other")
 	if _, err := records.Get(ctx, namespace, "worker-0"); !apierrors.IsNotFound(err) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("after the last finalizer was removed: got %v, want NotFound", err)
 	}
 	if err := records.Delete(ctx, namespace, "worker-0"); !apierrors.IsNotFound(err) {
-		t.Errorf("delete of what is not there: %v", err)
+		t.Errorf("deleting a missing object: got %v, want NotFound", err)
 	}
 }

@@ -16,7 +16,7 @@ func TestFirstErrors(t *testing.T) {
 		t.Errorf("%d errors of %d", len(got), maxErrors)
 	}
 	got := FirstErrors(errs)
-	if last := got[len(got)-1]; len(got) != maxErrors+1 || !strings.Contains(last.Error(), "and 19900 more mistakes") {
+	if last := got[len(got)-1]; len(got) != maxErrors+1 || !strings.Contains(last.Error(), "and 19900 more errors") {
 		t.Errorf("%d errors, the last one is %v", len(got), last)
 	}
 	if errs[maxErrors].Type != field.ErrorTypeRequired {

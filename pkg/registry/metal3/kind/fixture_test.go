@@ -27,7 +27,7 @@ var scheme = runtime.NewScheme()
 
 func init() { install.Install(scheme) }
 
-// hosts stands for the kinds that have a status.
+// hosts returns a kind with a status subresource.
 func hosts() Kind {
 	return Kind{
 		Resource: "baremetalhosts", Singular: "baremetalhost",
@@ -46,7 +46,7 @@ func hosts() Kind {
 	}
 }
 
-// data stands for the kinds that have none.
+// data returns a kind without a status subresource.
 func data() Kind {
 	return Kind{
 		Resource: "hardwaredata", Singular: "hardwaredata", ShortNames: []string{"hd"},
@@ -56,8 +56,8 @@ func data() Kind {
 	}
 }
 
-// eachCache runs a test on the storage of a kind in one real etcd: with the watch
-// cache off, and on.
+// eachCache runs a test on the storage of a kind in a real etcd, once with the watch cache and
+// once without.
 func eachCache(t *testing.T, k Kind, test func(t *testing.T, r *REST)) {
 	t.Helper()
 	_, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
@@ -123,7 +123,7 @@ func get(t *testing.T, store rest.Getter, name string) runtime.Object {
 	return obj
 }
 
-// put writes obj as a client's PUT does.
+// put writes obj like a PUT of a client.
 func put[T interface {
 	runtime.Object
 	GetName() string

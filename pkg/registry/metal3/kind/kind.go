@@ -1,7 +1,6 @@
-// Package kind stores and serves kinds as kube-apiserver does those that a
-// CustomResourceDefinition defines: what a client writes is checked, stored and
-// served, and nothing is done with it here. What tells one kind from another is
-// data.
+// Package kind stores and serves kinds in the same way as kube-apiserver handles kinds that
+// are defined by a CustomResourceDefinition: objects are validated, stored and served, but
+// this package does not act on them. A Kind describes how a kind differs from others.
 package kind
 
 import (
@@ -12,28 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Kind is what tells one kind from another. Objects of all kinds are in namespaces.
+// Kind describes a kind. All kinds are namespaced.
 type Kind struct {
-	// Resource and Singular are the kind's names in URLs and for kubectl.
+	// Resource and Singular are the plural and singular names in URLs and for kubectl.
 	Resource, Singular string
 	// ShortNames are other names for kubectl.
 	ShortNames []string
-	// New and NewList return an empty object, a pointer to a struct, and an empty
-	// list.
+	// New returns an empty object, which must be a pointer to a struct. NewList returns an
+	// empty list.
 	New, NewList func() runtime.Object
-	// Columns are printed by kubectl get, after the name.
+	// Columns are the columns that kubectl get prints after the name.
 	Columns []Column
-	// HasStatus tells whether there is a status subresource: then the field Status
-	// is written there, and nothing else is. Without such a field it writes nothing.
+	// HasStatus is set if the kind has a status subresource. The field Status is then written
+	// only through the subresource, which writes nothing else. If the type has no such field,
+	// the subresource writes nothing.
 	HasStatus bool
-	// Validate checks all but the metadata; nil checks nothing. old is what the
-	// object was before, nil for a new one: a rule that is younger than the object
-	// must let pass what was there before.
+	// Validate validates everything except the metadata. It can be nil. old is the object
+	// before the update, or nil for a new object. Errors that old already has must not be
+	// reported, because a rule can be newer than an object.
 	Validate func(obj, old runtime.Object) field.ErrorList
 }
 
-// check tells what is wrong with the description of a kind, before anybody
-// writes an object of it.
+// check returns an error if the description of the kind is not valid.
 func (k Kind) check() error {
 	obj := k.New()
 	if _, ok := obj.(metav1.Object); !ok {

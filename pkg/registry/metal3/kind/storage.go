@@ -24,8 +24,8 @@ type REST struct {
 	users    Users
 }
 
-// NewREST returns the storage of a kind. Field selectors may name metadata.name
-// and metadata.namespace, which is what the stock store knows by itself.
+// NewREST returns the storage of a kind. Field selectors can use metadata.name and
+// metadata.namespace, which the generic store supports by default.
 func NewREST(k Kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*REST, error) {
 	if err := k.check(); err != nil {
 		return nil, err
@@ -58,10 +58,10 @@ var (
 	_ rest.SingularNameProvider = &REST{}
 )
 
-// ShortNames are those of the kind.
+// ShortNames returns the short names of the kind.
 func (r *REST) ShortNames() []string { return r.kind.ShortNames }
 
-// Watch watches the objects, from a resourceVersion that there has been.
+// Watch watches the objects. It refuses a resourceVersion from the future (see RefuseFuture).
 func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
 	if err := RefuseFuture(ctx, r.Store, options); err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptio
 	return r.Store.Watch(ctx, options)
 }
 
-// AddTo enters the resource, and its status where it has one, into what an API
-// group serves.
+// AddTo adds the resource, and its status subresource if it has one, to the storage of an API
+// group.
 func (r *REST) AddTo(storage map[string]rest.Storage) {
 	storage[r.kind.Resource] = r
 	if r.kind.HasStatus {
@@ -82,7 +82,7 @@ func (r *REST) AddTo(storage map[string]rest.Storage) {
 type statusREST struct{ store *genericregistry.Store }
 
 func newStatusREST(r *REST) *statusREST {
-	store := *r.Store // shares the backend
+	store := *r.Store // the copy shares the storage backend
 	s := statusStrategy{r.strategy}
 	store.UpdateStrategy, store.ResetFieldsStrategy = s, s
 	return &statusREST{&store}
@@ -97,20 +97,20 @@ var (
 // New returns an empty object.
 func (r *statusREST) New() runtime.Object { return r.store.New() }
 
-// Destroy leaves the backend to the REST that shares it.
+// Destroy does nothing, because the storage backend is shared with the REST of the kind.
 func (r *statusREST) Destroy() {}
 
-// Get serves the whole object.
+// Get returns the whole object.
 func (r *statusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	return r.store.Get(ctx, name, options)
 }
 
-// Update writes the status alone.
+// Update writes only the status.
 func (r *statusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 
-// GetResetFields are the fields that a write of the status does not own.
+// GetResetFields returns the fields that a write of the status does not own.
 func (r *statusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return r.store.GetResetFields()
 }

@@ -15,7 +15,8 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// strategy is what becomes of an object that a client writes.
+// strategy determines how objects that clients write are changed and validated before they
+// are stored.
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
@@ -69,12 +70,13 @@ func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object
 }
 func (strategy) Canonicalize(runtime.Object) {}
 
-// A PUT neither creates an object nor overwrites one blindly: a CRD refuses both.
+// A PUT cannot create an object, and cannot overwrite one without a resourceVersion. CRDs do
+// not allow this either.
 func (strategy) AllowCreateOnUpdate(context.Context) bool      { return false }
 func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// statusStrategy is what becomes of an object that a client writes through
-// /status: only the status is taken, whatever else the request says.
+// statusStrategy is the strategy of the status subresource. It takes only the status from the
+// request.
 type statusStrategy struct{ strategy }
 
 func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
@@ -88,15 +90,15 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(kept).Elem())
 }
 
-// setStatus gives an object the status of another one of its kind.
+// setStatus copies the status from another object of the same kind.
 func setStatus(obj, from runtime.Object) {
 	if status := reflect.ValueOf(obj).Elem().FieldByName("Status"); status.IsValid() {
 		status.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
 	}
 }
 
-// equalContents tells whether two objects of a kind are equal but for metadata.
-// A status that is no subresource counts as contents.
+// equalContents reports whether two objects of a kind are equal except for their metadata. It
+// compares the status, too.
 func equalContents(a, b runtime.Object) bool {
 	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range x.NumField() {
@@ -110,8 +112,8 @@ func equalContents(a, b runtime.Object) bool {
 	return true
 }
 
-// ResetFields are top-level fields that a write does not own, whatever it says of
-// them.
+// ResetFields returns top-level fields, by their names, in the form in which a strategy names
+// the fields that a write does not own.
 func ResetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
 	for _, name := range names {

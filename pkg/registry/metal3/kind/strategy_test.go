@@ -18,7 +18,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// TestStore holds the store to what k8s.io/apiserver expects of every resource.
+// TestStore runs the tests that k8s.io/apiserver has for every resource.
 func TestStore(t *testing.T) {
 	valid := func() *metal3.BareMetalHost {
 		return &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "foo"}} // in the tester's namespace
@@ -47,7 +47,7 @@ func TestStore(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			config := *config
-			config.Prefix += "/" + name // what one test leaves behind disturbs the next
+			config.Prefix += "/" + name // what one test leaves behind would disturb the next
 			test(registrytesting.New(t, newREST(t, hosts(), config, false).Store))
 		})
 	}
@@ -83,7 +83,7 @@ func TestUpdate(t *testing.T) {
 		change     func(*metal3.BareMetalHost)
 		noStatus   bool // the kind has no status subresource
 		generation int64
-		message    string // of the status, afterwards
+		message    string // status.errorMessage afterwards
 	}{
 		{name: "nothing", change: func(*metal3.BareMetalHost) {}, generation: 1},
 		{name: "spec", change: func(h *metal3.BareMetalHost) { h.Spec.Online = true }, generation: 2},
@@ -176,7 +176,7 @@ func TestStatusUpdate(t *testing.T) {
 		if diff := cmp.Diff(want, after); diff != "" {
 			t.Errorf("more than the status was written (- want, + got):\n%s", diff)
 		}
-		// And the main resource leaves it as it is.
+		// The main resource does not change the status.
 		after.Status.ErrorMessage, after.Spec.Online = "not so", true
 		after, err = put(t, r, after)
 		if err != nil {
@@ -200,8 +200,8 @@ func TestWithoutStatus(t *testing.T) {
 	})
 }
 
-// A kind that is described wrongly does not start.
-func TestWrongKinds(t *testing.T) {
+// TestInvalidKinds checks that NewREST refuses an invalid description of a kind.
+func TestInvalidKinds(t *testing.T) {
 	tests := map[string]func(*Kind){
 		"no metadata": func(k *Kind) { k.New = func() runtime.Object { return &metav1.Status{} } },
 		"JSONPath":    func(k *Kind) { k.Columns = []Column{{Name: "Bad", JSONPath: ".spec[", Type: "string"}} },

@@ -14,27 +14,27 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// Column is a column that kubectl get prints, as additionalPrinterColumns of a
-// CRD describe it.
+// Column is a column that kubectl get prints, described as in additionalPrinterColumns of a
+// CRD.
 type Column struct {
-	// Name is the heading, Description what it means.
+	// Name is the heading. Description says what the column shows.
 	Name, Description string
-	// Type is string, integer, number, boolean or date, which is printed as an age.
+	// Type is string, integer, number, boolean or date. A date is printed as an age.
 	Type string
-	// JSONPath is where the value is in the object, for instance
+	// JSONPath is the path of the value in the object, for example
 	// .metadata.creationTimestamp.
 	JSONPath string
-	// Priority is 0, or 1 for a column that appears with -o wide only.
+	// Priority is 0, or 1 for a column that is printed only with -o wide.
 	Priority int32
 }
 
-// Age is the column that says how old an object is.
+// Age is the column that shows the age of an object.
 var Age = Column{
 	Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
 	Description: "Time since the object was created.",
 }
 
-// Table prints an object, or each object of a list, as a row.
+// Table returns a table with a row for an object, or for each object of a list.
 func Table(obj, options runtime.Object, columns []metav1.TableColumnDefinition, cells func(runtime.Object) ([]any, error)) (*metav1.Table, error) {
 	table := &metav1.Table{}
 	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
@@ -54,10 +54,10 @@ func Table(obj, options runtime.Object, columns []metav1.TableColumnDefinition, 
 	return table, err
 }
 
-// tableConvertor prints objects for kubectl: the name, and then the columns.
+// tableConvertor prints objects for kubectl: the name, followed by the columns of the kind.
 type tableConvertor struct {
 	definitions []metav1.TableColumnDefinition
-	paths       []*jsonpath.JSONPath // without the name's
+	paths       []*jsonpath.JSONPath // of all columns except the name
 }
 
 func newTableConvertor(columns []Column) (*tableConvertor, error) {
@@ -77,7 +77,7 @@ func newTableConvertor(columns []Column) (*tableConvertor, error) {
 	return c, nil
 }
 
-// ConvertToTable is what kubectl asks for.
+// ConvertToTable returns the table that kubectl get requests.
 func (c *tableConvertor) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	return Table(obj, options, c.definitions, func(obj runtime.Object) ([]any, error) {
 		m, err := meta.Accessor(obj)
@@ -88,7 +88,7 @@ func (c *tableConvertor) ConvertToTable(_ context.Context, obj, options runtime.
 		for i, path := range c.paths {
 			found, err := path.FindResults(obj)
 			if err != nil || len(found) == 0 || len(found[0]) == 0 {
-				cells = append(cells, nil) // as of a CRD: what is not there is not printed
+				cells = append(cells, nil) // missing values are not printed, as with a CRD
 				continue
 			}
 			cells = append(cells, cell(c.definitions[i+1].Type, found[0][0]))
@@ -97,8 +97,8 @@ func (c *tableConvertor) ConvertToTable(_ context.Context, obj, options runtime.
 	})
 }
 
-// cell makes a value one that JSON has. An age is as of now; the objects that a
-// watch sends as bookmarks have none.
+// cell converts a value to one that JSON supports. The age is computed as of now; the objects
+// that a watch sends as bookmarks have none.
 func cell(columnType string, value reflect.Value) any {
 	value = reflect.Indirect(value)
 	if !value.IsValid() {

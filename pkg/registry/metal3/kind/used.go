@@ -17,36 +17,35 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// Users finds what uses an object, in words that tell a person where it is.
+// Users returns descriptions, for people, of everything that uses an object.
 type Users func(ctx context.Context, namespace, name string) ([]string, error)
 
-// KeepWhileUsed has the spec of an object stay as it is, and the object stay there,
-// while users finds anything that uses it. It must come before the first request.
+// KeepWhileUsed refuses changes of the spec of an object, and its deletion, while users finds
+// anything that uses the object. It must be called before the first request.
 //
-// Nothing locks the users: one that begins to use the object at the same moment is
-// not noticed. It then refers to an object that is gone, as it also could by a
+// There is no lock: if something begins to use the object at the same moment, this is not
+// noticed. It then refers to an object that no longer exists, just as it could because of a
 // misspelt name.
 func (r *REST) KeepWhileUsed(users Users) { r.users = users }
 
-// Update writes all but the status.
+// Update writes everything except the status.
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, objInfo, createValidation, r.thenMayChange(updateValidation), forceAllowCreate, options)
+	return r.Store.Update(ctx, name, objInfo, createValidation, r.refuseChangeWhileUsed(updateValidation), forceAllowCreate, options)
 }
 
-// Delete deletes an object, or marks it for that.
+// Delete deletes an object, or marks it for deletion if it has finalizers.
 func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.Store.Delete(ctx, name, r.thenMayDelete(deleteValidation), options)
+	return r.Store.Delete(ctx, name, r.refuseDeletionWhileUsed(deleteValidation), options)
 }
 
-// DeleteCollection deletes objects one by one, and ends with the first that may not
-// be deleted.
+// DeleteCollection deletes objects one by one, and stops at the first that may not be deleted.
 func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.Store.DeleteCollection(ctx, r.thenMayDelete(deleteValidation), options, listOptions)
+	return r.Store.DeleteCollection(ctx, r.refuseDeletionWhileUsed(deleteValidation), options, listOptions)
 }
 
-// thenMayChange lets admission have its say, and then refuses another spec for what
-// is used.
-func (r *REST) thenMayChange(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+// refuseChangeWhileUsed extends validate, which runs admission: afterwards, it refuses a change
+// of the spec of an object that is used.
+func (r *REST) refuseChangeWhileUsed(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	if r.users == nil {
 		return validate
 	}
@@ -60,7 +59,7 @@ func (r *REST) thenMayChange(validate rest.ValidateObjectUpdateFunc) rest.Valida
 			return nil
 		}
 		m := old.(metav1.Object)
-		used, err := r.use(ctx, m)
+		used, err := r.describeUsers(ctx, m)
 		if err != nil || used == "" {
 			return err
 		}
@@ -72,8 +71,9 @@ func (r *REST) thenMayChange(validate rest.ValidateObjectUpdateFunc) rest.Valida
 	}
 }
 
-// thenMayDelete lets admission have its say, and then refuses what is used.
-func (r *REST) thenMayDelete(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+// refuseDeletionWhileUsed extends validate, which runs admission: afterwards, it refuses the
+// deletion of an object that is used.
+func (r *REST) refuseDeletionWhileUsed(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	if r.users == nil {
 		return validate
 	}
@@ -84,7 +84,7 @@ func (r *REST) thenMayDelete(validate rest.ValidateObjectFunc) rest.ValidateObje
 			}
 		}
 		m := obj.(metav1.Object)
-		used, err := r.use(ctx, m)
+		used, err := r.describeUsers(ctx, m)
 		if err != nil || used == "" {
 			return err
 		}
@@ -92,21 +92,21 @@ func (r *REST) thenMayDelete(validate rest.ValidateObjectFunc) rest.ValidateObje
 	}
 }
 
-// use says what uses an object; empty is nothing. Where nobody can tell, the answer
-// is an error, and nothing is changed.
-func (r *REST) use(ctx context.Context, m metav1.Object) (string, error) {
+// describeUsers lists what uses an object, or returns an empty string if nothing does. If that
+// cannot be determined, it returns an error, so that nothing is changed.
+func (r *REST) describeUsers(ctx context.Context, m metav1.Object) (string, error) {
 	users, err := r.users(ctx, m.GetNamespace(), m.GetName())
 	if err != nil {
-		return "", apierrors.NewInternalError(fmt.Errorf("what uses %s %s/%s cannot be found out: %w", r.kind.Singular, m.GetNamespace(), m.GetName(), err))
+		return "", apierrors.NewInternalError(fmt.Errorf("cannot determine what uses %s %s/%s: %w", r.kind.Singular, m.GetNamespace(), m.GetName(), err))
 	}
-	const most = 5
-	if more := len(users) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(users[:most], ", "), more), nil
+	const maxNamed = 5
+	if more := len(users) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(users[:maxNamed], ", "), more), nil
 	}
 	return strings.Join(users, ", "), nil
 }
 
-// specOf is the field Spec of an object.
+// specOf returns the field Spec of an object.
 func specOf(obj runtime.Object) any {
 	return reflect.ValueOf(obj).Elem().FieldByName("Spec").Interface()
 }

@@ -45,22 +45,22 @@ func TestKeepWhileUsed(t *testing.T) {
 		}
 
 		if err := change(spec); err != nil {
-			t.Errorf("what nobody uses: %v", err)
+			t.Errorf("change of an unused object: %v", err)
 		}
 		users = slices.Repeat([]string{"x"}, 7)
 		if err := change(spec); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec: Forbidden: cannot change while it is used by x, x, x, x, x and 2 more") {
-			t.Errorf("what is used: %v", err)
+			t.Errorf("change of a used object: %v", err)
 		}
 		for name, err := range map[string]error{"delete": remove(rest.ValidateAllObjectFunc), "deletecollection": removeAll()} {
 			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "used by x") {
-				t.Errorf("%s of what is used: %v", name, err)
+				t.Errorf("%s of a used object: %v", name, err)
 			}
 		}
 		asked = 0
 		if err := change(func(h *metal3.BareMetalHost) { h.Finalizers = []string{"example.com/x"} }); err != nil || asked > 0 {
-			t.Errorf("metadata of what is used: %v, asked %d times", err, asked)
+			t.Errorf("change of a used object's metadata: %v, asked %d times", err, asked)
 		}
-		// Admission comes first, and what it says is said.
+		// Admission runs first, and its error is returned.
 		no := errors.New("no")
 		if err := remove(func(context.Context, runtime.Object) error { return no }); !errors.Is(err, no) || asked > 0 {
 			t.Errorf("a deletion that admission refuses: %v, asked %d times", err, asked)
@@ -68,13 +68,13 @@ func TestKeepWhileUsed(t *testing.T) {
 		users, unknown = nil, errors.New("etcd is away")
 		for name, err := range map[string]error{"update": change(spec), "delete": remove(rest.ValidateAllObjectFunc)} {
 			if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "etcd is away") {
-				t.Errorf("%s while nobody can tell: %v", name, err)
+				t.Errorf("%s while the users cannot be determined: %v", name, err)
 			}
 		}
 		if after := get(t, r, "worker-0").(*metal3.BareMetalHost); after.DeletionTimestamp != nil || after.Generation != host.Generation+1 {
-			t.Errorf("after all that it is %+v", after.ObjectMeta)
+			t.Errorf("the object has changed: %+v", after.ObjectMeta)
 		}
-		// The last finalizer of what is being deleted goes without a question.
+		// Removing the last finalizer of an object that is being deleted is always allowed.
 		unknown = nil
 		if err := remove(rest.ValidateAllObjectFunc); err != nil {
 			t.Error(err)
@@ -84,13 +84,13 @@ func TestKeepWhileUsed(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := r.Get(inNamespace(t), "worker-0", &metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("it is still there: %v", err)
+			t.Errorf("after the last finalizer was removed: got %v, want NotFound", err)
 		}
 	})
 }
 
-// A status subresource of a kind without a status takes what it is given, and keeps
-// nothing of it.
+// TestStatusWithoutStatus checks that the status subresource of a kind without a status field
+// accepts a write and stores nothing.
 func TestStatusWithoutStatus(t *testing.T) {
 	k := data()
 	k.HasStatus = true
