@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
@@ -13,15 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/openapi"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
 )
 
 var (
@@ -50,32 +47,6 @@ func init() {
 	}
 }
 
-// Live is what keeps recorded hosts in step with Ironic. It is made once the
-// store exists, and ends with ctx.
-type Live func(ctx context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher
-
-// ExtraConfig is what the generic server does not know.
-type ExtraConfig struct {
-	// Nodes is what the actions act on.
-	Nodes baremetalhost.Nodes
-	// Live makes the Refresher of the hosts.
-	Live Live
-}
-
-// Config is the configuration of the server.
-type Config struct {
-	Generic *genericapiserver.RecommendedConfig
-	Extra   ExtraConfig
-}
-
-// CompletedConfig is a Config that Complete has made ready for New.
-type CompletedConfig struct{ *completedConfig }
-
-type completedConfig struct {
-	generic genericapiserver.CompletedConfig
-	extra   *ExtraConfig
-}
-
 // AddOpenAPI fills in what describes the API, v2 and v3. It must come before the
 // options are applied to the configuration.
 func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
@@ -86,48 +57,25 @@ func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
 	config.OpenAPIV3Config.Info.Title, config.OpenAPIV3Config.Info.Version = "metal3-apiserver", version
 }
 
-// Complete fills in what is derived.
-func (c *Config) Complete() CompletedConfig {
-	return CompletedConfig{&completedConfig{c.Generic.Complete(), &c.Extra}}
-}
-
-// Server is the API server, ready to be prepared and run.
-type Server struct {
-	*genericapiserver.GenericAPIServer
-	// Hosts are the recorded hosts, for the controller.
-	Hosts *baremetalhost.Hosts
-	// HardwareData is the recorded hardware of hosts, for the controller.
-	HardwareData *hardwaredata.Records
-}
-
-// New installs the API group. ctx bounds the life of what Live makes.
-func (c completedConfig) New(ctx context.Context) (*Server, error) {
-	server, err := c.generic.New("metal3-apiserver", genericapiserver.NewEmptyDelegate())
+// New returns a server that serves the API group from the storage of each of its
+// resources, ready to be prepared and run.
+func New(config genericapiserver.CompletedConfig, storage map[string]rest.Storage) (*genericapiserver.GenericAPIServer, error) {
+	server, err := config.New("metal3-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, err
 	}
-	if proxy := c.generic.Authentication.RequestHeaderConfig; proxy != nil {
+	if proxy := config.Authentication.RequestHeaderConfig; proxy != nil {
 		if err := server.AddReadyzChecks(healthz.NamedCheck("front-proxy", func(*http.Request) error { return knowsFrontProxy(proxy) })); err != nil {
 			return nil, err
 		}
 	}
-	store, err := baremetalhost.NewStore(Scheme, c.generic.RESTOptionsGetter)
-	if err != nil {
-		return nil, err
-	}
-	hosts := baremetalhost.NewHosts(store)
-	kinds, err := metal3.NewKinds(Scheme, c.generic.RESTOptionsGetter)
-	if err != nil {
-		return nil, err
-	}
-
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
 	group.NegotiatedSerializer = jsonAndYAML{group.NegotiatedSerializer}
-	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = metal3.Storage(Scheme, store, c.extra.Live(ctx, hosts), c.extra.Nodes, kinds)
+	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = storage
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, err
 	}
-	return &Server{GenericAPIServer: server, Hosts: hosts, HardwareData: kinds.HardwareData()}, nil
+	return server, nil
 }
 
 // knowsFrontProxy is an error until the server can tell kube-apiserver's front proxy
