@@ -294,7 +294,9 @@ func (l *fakeLive) RefreshAll(ctx context.Context) error {
 	return nil
 }
 
-func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error { return nil }
+func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+	return nil
+}
 
 // fakeAdmission refuses what the test says.
 type fakeAdmission struct {

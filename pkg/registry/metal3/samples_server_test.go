@@ -95,9 +95,11 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 // noIronic is a Refresher that has nothing to refresh.
 type noIronic struct{}
 
-func (noIronic) RefreshHost(context.Context, string, string) error                 { return nil }
-func (noIronic) RefreshAll(context.Context) error                                  { return nil }
-func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error { return nil }
+func (noIronic) RefreshHost(context.Context, string, string) error { return nil }
+func (noIronic) RefreshAll(context.Context) error                  { return nil }
+func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+	return nil
+}
 
 // place writes an object into etcd as it is: by no rule, or by older ones. It
 // returns what a client would then read.

@@ -32,19 +32,34 @@ func NewStores(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*S
 	return &Stores{Hosts: hosts, Kinds: kinds}, nil
 }
 
+// Live has what Ironic says now recorded.
+type Live interface {
+	baremetalhost.Refresher
+	baremetalhost.PasswordRedacter
+}
+
+// Nodes is what the actions ask of Ironic.
+type Nodes interface {
+	baremetalhost.NodeGetter
+	baremetalhost.PowerSwitcher
+	baremetalhost.ProvisionStateSetter
+}
+
 // Storage returns the storage of each resource and subresource of v1alpha1. Reads
 // of hosts are refreshed by live, and actions act on nodes.
-func (s *Stores) Storage(scheme *runtime.Scheme, live baremetalhost.Refresher, nodes baremetalhost.Nodes) map[string]rest.Storage {
+func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes) map[string]rest.Storage {
+	recorded := baremetalhost.NewHosts(s.Hosts)
+	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live}
 	hostREST := baremetalhost.NewREST(s.Hosts, live)
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
 	storage := map[string]rest.Storage{
 		"baremetalhosts":         hostREST,
 		"baremetalhosts/status":  statusREST,
-		"baremetalhosts/power":   baremetalhost.NewPowerREST(hostREST, nodes),
-		"baremetalhosts/inspect": baremetalhost.NewInspectREST(hostREST, nodes),
+		"baremetalhosts/power":   baremetalhost.NewPowerREST(sources, recorded, nodes),
+		"baremetalhosts/inspect": baremetalhost.NewInspectREST(sources, recorded, nodes),
 		"baremetalhosts/retry":   baremetalhost.NewRetryREST(statusREST),
 	}
-	s.Kinds[hostNetworkAttachments].KeepWhileUsed(baremetalhost.NewHosts(s.Hosts).AttachmentUsers)
+	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
 	for _, k := range s.Kinds {
 		k.AddTo(storage)
 	}
