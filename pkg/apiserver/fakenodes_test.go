@@ -42,6 +42,13 @@ func (f *fakeNodes) script(getErr error, do func(call string) error) {
 	f.calls, f.getErr, f.do = nil, getErr, do
 }
 
+// leave makes every further read fail.
+func (f *fakeNodes) leave(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.getErr = err
+}
+
 func (f *fakeNodes) changes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -95,10 +95,16 @@ func TestPower(t *testing.T) {
 			calls: []string{"soft power off", "power off"}, online: true},
 		{name: "gone since", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(refusal(404, "Node n could not be found.")), code: 409, says: "no node",
 			calls: []string{"power off"}, online: true},
+		{name: "not permitted", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(refusal(403, "Access was denied")), code: 503, says: "nothing was done", retry: "1",
+			calls: []string{"power off"}, online: true},
+		{name: "reboot refused", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(wrongState), code: 409, says: "Ironic refused",
+			calls: []string{"rebooting"}, online: true},
 
 		// Ironic away
 		{name: "away", body: `{"spec":{"action":"off"}}`, getErr: silence, code: 503, says: "nothing was done", retry: "1", online: true},
 		{name: "no answer", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
+			calls: []string{"power off"}},
+		{name: "no answer, off before", body: `{"spec":{"action":"off","mode":"hard"}}`, before: off, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
 			calls: []string{"power off"}},
 		{name: "no answer to soft", body: `{"spec":{"action":"off"}}`, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
 			calls: []string{"soft power off"}},
@@ -109,6 +115,8 @@ func TestPower(t *testing.T) {
 		{name: "an error of no known kind", body: `{"spec":{"action":"on"}}`, do: always(errors.New("odd")), code: 503, says: "odd", retry: "1",
 			calls: []string{"power on"}, online: true},
 		// Clients repeat by themselves what has a Retry-After: not a reboot that may have begun.
+		{name: "reboot, HTTP 500", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(internalFail), code: 504, says: "not known",
+			calls: []string{"rebooting"}, online: true},
 		{name: "reboot without answer", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(silence), code: 504, says: "look before you try again",
 			calls: []string{"rebooting"}, online: true},
 

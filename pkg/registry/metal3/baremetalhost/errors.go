@@ -1,9 +1,9 @@
 package baremetalhost
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,38 +61,70 @@ func tooMany(message string) error {
 	return apierrors.NewTooManyRequests(message, int(lockedRetry.Seconds()))
 }
 
-// ironicError turns what Ironic answered to an action into what its user can act on.
-func ironicError(host *metal3.BareMetalHost, err error) error {
+// refusalOf is the API error of an answer with which Ironic declined a request, so
+// that nothing of it was done. It is nil if the request may have been done: after a
+// time-out, a broken connection or an internal error.
+func refusalOf(host *metal3.BareMetalHost, err error) error {
 	var answer *ironic.APIError
+	if !errors.As(err, &answer) || answer.Status >= 500 || answer.Status == http.StatusRequestTimeout {
+		return nil
+	}
 	switch {
 	case ironic.IsLocked(err):
 		return tooMany(fmt.Sprintf("baremetalhost %q: %v; try again when that is done", host.Name, err))
 	case ironic.IsNotFound(err):
 		return conflict(host, fmt.Errorf("Ironic has no node %s any more; wait until it is registered again", host.Status.Provisioning.ID))
-	case ironic.IsUnavailable(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return unavailable(host, err)
-	case errors.As(err, &answer) && answer.Status < 500:
-		return conflict(host, fmt.Errorf("Ironic refused: %s", answer.Message))
+	case ironic.IsUnavailable(err): // our credentials, or a proxy in front of Ironic
+		return nothingDone(host, err)
 	}
-	return unavailable(host, err)
+	return conflict(host, fmt.Errorf("Ironic refused: %s", answer.Message))
 }
 
-// isRefusal tells whether Ironic has certainly not begun the action. After a
-// time-out or a broken connection it may have.
-func isRefusal(err error) bool {
-	return ironic.IsLocked(err) || ironic.IsNotFound(err) || ironic.IsBadRequest(err) || ironic.IsConflict(err)
+// nothingDone is the 503 of an action that did not get as far as changing anything,
+// because Ironic cannot be asked.
+func nothingDone(host *metal3.BareMetalHost, err error) error {
+	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic cannot be asked: %s; nothing was done, try again", ironic.ReasonOf(err)))
 }
 
-// unavailable is the 503 of an action that was not begun, because Ironic cannot be asked.
-func unavailable(host *metal3.BareMetalHost, err error) error {
-	return serviceUnavailable(host, fmt.Sprintf("Ironic cannot be asked: %s; nothing was done, try again", ironic.ReasonOf(err)))
-}
-
-// serviceUnavailable is a 503 with Retry-After, with which clients repeat the request.
-func serviceUnavailable(host *metal3.BareMetalHost, message string) error {
-	status := apierrors.NewServiceUnavailable(fmt.Sprintf("baremetalhost %q: %s", host.Name, message))
+// serviceUnavailable is a 503 with Retry-After, with which clients repeat the request
+// by themselves.
+func serviceUnavailable(name, message string) error {
+	status := apierrors.NewServiceUnavailable(fmt.Sprintf("baremetalhost %q: %s", name, message))
 	status.ErrStatus.Details = &metav1.StatusDetails{
-		Group: metal3.GroupName, Kind: "baremetalhosts", Name: host.Name, RetryAfterSeconds: int32(awayRetry.Seconds()),
+		Group: metal3.GroupName, Kind: "baremetalhosts", Name: name, RetryAfterSeconds: int32(awayRetry.Seconds()),
 	}
 	return status
+}
+
+// outcomeUnknown is the 504 of an action that may have begun. It has no Retry-After,
+// with which clients would begin the action again. next is what the user can do.
+func outcomeUnknown(host *metal3.BareMetalHost, err error, next string) error {
+	return gatewayTimeout(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; %s", ironic.ReasonOf(err), next))
+}
+
+// gatewayTimeout is a 504 without Retry-After.
+func gatewayTimeout(name, message string) error {
+	return apierrors.NewTimeoutError(fmt.Sprintf("baremetalhost %q: %s", name, message), 0)
+}
+
+// readError is the API error of a host that could not be read from etcd. What the
+// store has no API error for, such as a deadline, would be a 500 without a reason.
+func readError(name string, err error) error {
+	if err == nil || isAPIError(err) {
+		return err
+	}
+	return serviceUnavailable(name, fmt.Sprintf("it cannot be read from etcd: %v; nothing was done, try again", err))
+}
+
+// writeError is readError for a host that could not be written.
+func writeError(name string, err error) error {
+	if err == nil || isAPIError(err) {
+		return err
+	}
+	return gatewayTimeout(name, fmt.Sprintf("etcd did not confirm the change: %v; see whether it was made before you try again", err))
+}
+
+func isAPIError(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
 }

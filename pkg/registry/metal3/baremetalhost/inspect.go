@@ -46,37 +46,72 @@ func (*inspection) checkHost(host *metal3.BareMetalHost, _ *metal3.HostInspectio
 	return checkNotDeleting(host)
 }
 
-// act begins the inspection. Ironic inspects only manageable nodes: an available
-// one is made manageable first, which touches no hardware and takes milliseconds.
-// Until the inspection has begun, the annotation that asks for one stands, so that
-// the controller goes on where this process dies.
+// What the user can do while it is not known whether an inspection has begun. To try
+// again at once could reboot the host twice.
+const (
+	inspectionUnknown = "whether the inspection has begun is not known, look before you try again (GET of its subresource inspect)"
+	inspectionWaits   = "the annotation " + metal3.InspectAnnotation + " of the host asks for the inspection now, so that it begins if it has not yet; " +
+		"see how far it is (GET of its subresource inspect)"
+)
+
+// act begins the inspection. Ironic inspects only manageable nodes.
 func (i *inspection) act(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
-	available := node.ProvisionState == ironic.Available
-	if available {
-		if err := i.setAnnotation(ctx, host, true); err != nil {
-			return err
-		}
-		if taken, err := i.awaitController(ctx, host, node); taken || err != nil {
-			return err
-		}
-		if err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
-			return i.giveUp(ctx, host, err)
-		}
-		if err := i.awaitManageable(ctx, node.UUID); err != nil {
-			return ironicError(host, err) // the controller goes on with it
-		}
+	if node.ProvisionState == ironic.Available {
+		return i.inspectAvailable(ctx, host, node)
 	}
 	err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
-	if !available {
-		if err != nil {
-			return ironicError(host, err)
-		}
+	if err == nil {
 		return nil
 	}
-	if err != nil && !ironic.IsConflict(err) { // Conflict: the controller was quicker
+	if refused := refusalOf(host, err); refused != nil {
+		return refused
+	}
+	return outcomeUnknown(host, err, inspectionUnknown)
+}
+
+// inspectAvailable makes an available node manageable first, which touches no hardware
+// and takes milliseconds. Until the inspection has begun, the annotation that asks for
+// one stands, so that the controller goes on where this process dies.
+func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+	if err := i.setAnnotation(ctx, host, true); err != nil {
+		return err
+	}
+	switch taken, err := i.awaitController(ctx, host, node); {
+	case apierrors.IsNotFound(err):
+		return err
+	case err != nil:
+		return gatewayTimeout(host.Name, fmt.Sprintf("it cannot be read from etcd: %v; %s", err, inspectionWaits))
+	case taken:
+		return nil
+	}
+	if err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
 		return i.giveUp(ctx, host, err)
 	}
-	return i.setAnnotation(ctx, host, false)
+	switch err := i.awaitManageable(ctx, node.UUID); {
+	case ironic.IsNotFound(err):
+		return i.giveUp(ctx, host, err)
+	case err != nil:
+		return outcomeUnknown(host, err, inspectionWaits)
+	}
+	err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
+	if ironic.IsConflict(err) {
+		now, getErr := i.Nodes.GetNode(ctx, node.UUID)
+		switch {
+		case getErr != nil:
+			return outcomeUnknown(host, getErr, inspectionWaits)
+		case now.ProvisionState == ironic.Inspecting || now.ProvisionState == ironic.InspectWait:
+			err = nil // somebody else was quicker, the controller mostly
+		}
+	}
+	if err != nil {
+		return i.giveUp(ctx, host, err)
+	}
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	if err := i.setAnnotation(ctx, host, false); err != nil && !apierrors.IsNotFound(err) {
+		return apierrors.NewInternalError(fmt.Errorf("baremetalhost %q: the inspection has begun, but the annotation %s could not be removed and may cause another one: %w", host.Name, metal3.InspectAnnotation, err))
+	}
+	return nil
 }
 
 // controllerGrace is how long the controller has to take an inspection over.
@@ -88,7 +123,7 @@ const controllerGrace = time.Second
 // must not touch the host, it is up to us.
 func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (taken bool, err error) {
 	err = wait.PollUntilContextTimeout(ctx, 25*time.Millisecond, controllerGrace, true, func(ctx context.Context) (bool, error) {
-		recorded, err := i.recordedHost(ctx, host.Name)
+		recorded, err := i.Hosts.Get(ctx, host.Namespace, host.Name)
 		if err != nil {
 			return false, err
 		}
@@ -109,28 +144,31 @@ func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetal
 	return taken, err
 }
 
-// giveUp takes the annotation back when Ironic has refused.
+// giveUp ends an inspection that could not begin. If Ironic has refused, the annotation
+// is taken back, unless the user had set it before.
 func (i *inspection) giveUp(ctx context.Context, host *metal3.BareMetalHost, err error) error {
-	if !isRefusal(err) {
-		return ironicError(host, err) // perhaps begun: the annotation sees to it that it is
+	refused := refusalOf(host, err)
+	if refused == nil {
+		return outcomeUnknown(host, err, inspectionWaits)
 	}
-	if undoErr := i.setAnnotation(context.WithoutCancel(ctx), host, false); undoErr != nil {
-		return apierrors.NewInternalError(fmt.Errorf("baremetalhost %q: %w; and its annotation %s could not be removed: %w", host.Name, err, metal3.InspectAnnotation, undoErr))
+	if _, asked := host.Annotations[metal3.InspectAnnotation]; asked {
+		return refused
 	}
-	return ironicError(host, err)
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	if err := i.setAnnotation(ctx, host, false); err != nil && !apierrors.IsNotFound(err) {
+		return apierrors.NewInternalError(fmt.Errorf("%w; and the annotation %s could not be removed: %w", refused, metal3.InspectAnnotation, err))
+	}
+	return refused
 }
 
 func (i *inspection) setAnnotation(ctx context.Context, host *metal3.BareMetalHost, wanted bool) error {
-	_, err := i.changer.Change(ctx, host.Namespace, host.Name, func(h *metal3.BareMetalHost) error {
-		if !wanted {
+	_, err := changeHost(ctx, i.changer, host, func(h *metal3.BareMetalHost) {
+		if wanted {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.InspectAnnotation, "")
+		} else {
 			delete(h.Annotations, metal3.InspectAnnotation)
-			return nil
 		}
-		if h.Annotations == nil {
-			h.Annotations = map[string]string{}
-		}
-		h.Annotations[metal3.InspectAnnotation] = ""
-		return nil
 	})
 	return err
 }

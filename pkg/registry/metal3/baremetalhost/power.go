@@ -71,49 +71,52 @@ func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3
 }
 
 // act brings the spec in step and then asks Ironic, so that the spec wants what the
-// action does, whoever dies in between. When Ironic refuses, the spec is put back,
-// unless somebody has changed it since.
+// action does, whoever dies in between.
 func (p *power) act(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
 	online := request.Spec.Action != metal3.PowerActionOff
-	changed := host.Spec.Online != online
 	written := host
-	if changed {
+	if host.Spec.Online != online {
 		var err error
-		if written, err = p.changer.Change(ctx, host.Namespace, host.Name, func(h *metal3.BareMetalHost) error {
-			h.Spec.Online = online
-			return nil
-		}); err != nil {
+		if written, err = changeHost(ctx, p.changer, host, func(h *metal3.BareMetalHost) { h.Spec.Online = online }); err != nil {
 			return err
 		}
 	}
-	used, softRefusal, err := p.switcher.SwitchPower(ctx, node.UUID, powerTarget(request.Spec))
-	if err == nil {
-		if used != powerTarget(request.Spec) {
+	target := powerTarget(request.Spec)
+	used, softRefusal, err := p.switcher.SwitchPower(ctx, node.UUID, target)
+	refused := refusalOf(host, err)
+	switch {
+	case err == nil:
+		if used != target {
 			request.Status.Mode = metal3.PowerModeHard
 			request.Status.Message = "soft was refused, hard was used instead: " + softRefusal
 		}
 		return nil
+	case refused != nil:
+		return p.putSpecBack(ctx, host, written, refused)
+	case request.Spec.Action == metal3.PowerActionReboot:
+		return outcomeUnknown(host, err, "whether the host is being rebooted is not known, look before you try again (GET of its subresource power)")
 	}
-	if changed && isRefusal(err) {
-		undo := context.WithoutCancel(ctx)
-		_, undoErr := p.changer.Change(undo, host.Namespace, host.Name, func(h *metal3.BareMetalHost) error {
-			if h.Generation == written.Generation {
-				h.Spec.Online = host.Spec.Online
-			}
-			return nil
-		})
-		if undoErr != nil {
-			return apierrors.NewInternalError(fmt.Errorf("baremetalhost %q: %w; and spec.online could not be set back to %t: %w", host.Name, err, host.Spec.Online, undoErr))
+	// On and off can be repeated: the second one finds done, or under way, what the first one began.
+	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), online))
+}
+
+// putSpecBack undoes what act wrote, unless somebody has changed the spec since, and
+// returns why.
+func (p *power) putSpecBack(ctx context.Context, host, written *metal3.BareMetalHost, refused error) error {
+	if written == host {
+		return refused
+	}
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	_, err := changeHost(ctx, p.changer, host, func(h *metal3.BareMetalHost) {
+		if h.Generation == written.Generation {
+			h.Spec.Online = host.Spec.Online
 		}
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return apierrors.NewInternalError(fmt.Errorf("%w; and spec.online could not be set back to %t: %w", refused, host.Spec.Online, err))
 	}
-	if changed && !isRefusal(err) {
-		return serviceUnavailable(host, fmt.Sprintf("Ironic did not answer: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), online))
-	}
-	if request.Spec.Action == metal3.PowerActionReboot && !isRefusal(err) {
-		// Perhaps it has begun: with a Retry-After, clients would reboot the host again.
-		return apierrors.NewTimeoutError(fmt.Sprintf("baremetalhost %q: Ironic did not answer: %s; whether the host is being rebooted is not known, look before you try again", host.Name, ironic.ReasonOf(err)), 0)
-	}
-	return ironicError(host, err)
+	return refused
 }
 
 // powerTarget is what Ironic is asked for.

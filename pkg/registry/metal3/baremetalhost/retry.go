@@ -47,7 +47,7 @@ func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object,
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, writeError(name, err)
 	}
 	return retry, nil
 }

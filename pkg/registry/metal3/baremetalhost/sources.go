@@ -2,7 +2,9 @@ package baremetalhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,7 +42,8 @@ type Sources struct {
 
 // recordedHost is the host as it is in etcd.
 func (s *Sources) recordedHost(ctx context.Context, name string) (*metal3.BareMetalHost, error) {
-	return s.Hosts.Get(ctx, genericapirequest.NamespaceValue(ctx), name)
+	host, err := s.Hosts.Get(ctx, genericapirequest.NamespaceValue(ctx), name)
+	return host, readError(name, err)
 }
 
 // nodeOf reads the host's node from Ironic, with no password in its words.
@@ -53,7 +56,10 @@ func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (*iron
 		return nil, conflict(host, fmt.Errorf("Ironic has no node %s; wait until it is registered%s", host.Status.Provisioning.ID, because(host)))
 	}
 	if err != nil {
-		return nil, ironicError(host, err)
+		if refused := refusalOf(host, err); refused != nil {
+			return nil, refused
+		}
+		return nil, nothingDone(host, err)
 	}
 	if node.IsAnothers(host.Namespace, host.Name) {
 		return nil, conflict(host, fmt.Errorf("node %s in Ironic is that of another host; wait until this one is registered%s", node.UUID, because(host)))
@@ -62,6 +68,27 @@ func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (*iron
 		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), "" // no reason not to act
 	}
 	return node, nil
+}
+
+// changeHost makes a change on the newest version of host, and returns what was written.
+func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
+	written, err := hosts.Change(ctx, host.Namespace, host.Name, func(newest *metal3.BareMetalHost) error {
+		if newest.UID != host.UID {
+			return conflict(host, errors.New("it was deleted meanwhile, and another host has its name"))
+		}
+		change(newest)
+		return nil
+	})
+	return written, writeError(host.Name, err)
+}
+
+// undoTimeout bounds how long a change of the host is tried to be taken back.
+const undoTimeout = 5 * time.Second
+
+// undoContext is the context in which a change of the host is taken back. It does not
+// end with the request, whose client may have gone.
+func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 }
 
 // updateHost changes the host as a PUT to store would, with validation. Somebody
