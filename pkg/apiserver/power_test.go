@@ -85,8 +85,6 @@ func TestPower(t *testing.T) {
 			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.DisablePowerOff = true }},
 
 		// What Ironic refuses: the spec is as before
-		{name: "locked since", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(lockedNow), code: 429, says: "locked", retry: "2",
-			calls: []string{"power off"}, online: true},
 		{name: "refused", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(wrongState), code: 409, says: `while it is in state "deleting"`,
 			calls: []string{"power off"}, online: true},
 		{name: "on refused", body: `{"spec":{"action":"on"}}`, before: off, do: always(wrongState), code: 409, says: "Ironic refused",

@@ -53,8 +53,12 @@ func busy(host *metal3.BareMetalHost, node *ironic.Node, until string) error {
 // locked is the error of a node that a conductor works on. It is a 429, which
 // clients wait for and repeat, and not a 409, which many take for a lost update.
 func locked(host *metal3.BareMetalHost, node *ironic.Node) error {
+	doing := string(node.ProvisionState)
+	if node.TargetPowerState != "" {
+		doing += ", target " + string(node.TargetPowerState)
+	}
 	return tooMany(fmt.Sprintf("baremetalhost %q: Ironic's node %s is locked by conductor %s (%s); try again when that is done",
-		host.Name, node.UUID, node.Reservation, node.ProvisionState))
+		host.Name, node.UUID, node.Reservation, doing))
 }
 
 func tooMany(message string) error {

@@ -25,6 +25,7 @@ type PowerSwitcher interface {
 // power is the action of baremetalhosts/power.
 type power struct {
 	changer  HostChanger
+	nodes    NodeGetter
 	switcher PowerSwitcher
 }
 
@@ -38,7 +39,7 @@ func NewPowerREST(sources Sources, changer HostChanger, switcher PowerSwitcher) 
 			validate:    validation.ValidateHostPower,
 		},
 		Sources: sources,
-		action:  &power{changer, switcher},
+		action:  &power{changer, sources.Nodes, switcher},
 	}}
 }
 
@@ -58,10 +59,15 @@ func (*power) checkHost(host *metal3.BareMetalHost, request *metal3.HostPower) e
 }
 
 // checkNode refuses what would disturb Ironic, or be refused by it.
-func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostPower) error {
+func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
+	underWay := isUnderWay(request.Spec.Action, node)
 	switch {
 	case node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying:
 		return notVerified(host, node)
+	case underWay && powerTarget(request.Spec) == ironic.TargetPowerOff:
+		return tooMany(fmt.Sprintf("baremetalhost %q: %s", host.Name, cutWaits))
+	case underWay:
+		return nil
 	case node.Reservation != "":
 		return locked(host, node)
 	case node.ProvisionState.IsInTransit():
@@ -81,6 +87,10 @@ func (p *power) act(ctx context.Context, host *metal3.BareMetalHost, node *ironi
 			return err
 		}
 	}
+	if isUnderWay(request.Spec.Action, node) {
+		tellUnderWay(request)
+		return nil
+	}
 	target := powerTarget(request.Spec)
 	used, softRefusal, err := p.switcher.SwitchPower(ctx, node.UUID, target)
 	refused := refusalOf(host, err)
@@ -91,6 +101,8 @@ func (p *power) act(ctx context.Context, host *metal3.BareMetalHost, node *ironi
 			request.Status.Message = "soft was refused, hard was used instead: " + softRefusal
 		}
 		return nil
+	case ironic.IsLocked(err):
+		return p.lockedMeanwhile(ctx, host, node, request, err)
 	case refused != nil:
 		return p.putSpecBack(ctx, host, written, refused)
 	case request.Spec.Action == metal3.PowerActionReboot:
