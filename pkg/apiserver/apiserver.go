@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
@@ -13,15 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/openapi"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
 )
 
 var (
@@ -50,34 +47,6 @@ func init() {
 	}
 }
 
-// Live creates the Refresher that updates recorded hosts from Ironic. It is called when the
-// store of hosts exists. The Refresher must stop when ctx ends.
-type Live func(ctx context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher
-
-// ExtraConfig is the part of the configuration that is specific to this server.
-type ExtraConfig struct {
-	// Nodes are the nodes of Ironic, on which the actions act.
-	Nodes baremetalhost.Nodes
-	// Live creates the Refresher of the hosts.
-	Live Live
-}
-
-// Config is the configuration of the server.
-type Config struct {
-	// Generic is the configuration of the generic API server.
-	Generic *genericapiserver.RecommendedConfig
-	// Extra is the part that is specific to this server.
-	Extra ExtraConfig
-}
-
-// CompletedConfig is a complete Config, from which New creates a server.
-type CompletedConfig struct{ *completedConfig }
-
-type completedConfig struct {
-	generic genericapiserver.CompletedConfig
-	extra   *ExtraConfig
-}
-
 // AddOpenAPI configures OpenAPI v2 and v3. It must be called before the options are applied
 // to the configuration.
 func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
@@ -88,53 +57,34 @@ func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
 	config.OpenAPIV3Config.Info.Title, config.OpenAPIV3Config.Info.Version = "metal3-apiserver", version
 }
 
-// Complete fills in the fields that are derived from others.
-func (c *Config) Complete() CompletedConfig {
-	buildHandlers := c.Generic.BuildHandlerChainFunc
-	c.Generic.BuildHandlerChainFunc = func(api http.Handler, config *genericapiserver.Config) http.Handler {
-		return finishDiscovery(buildHandlers(api, config))
+// Complete fills in the fields of the configuration that are derived from others.
+func Complete(config *genericapiserver.RecommendedConfig) genericapiserver.CompletedConfig {
+	buildHandlers := config.BuildHandlerChainFunc
+	config.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		return finishDiscovery(buildHandlers(api, c))
 	}
-	return CompletedConfig{&completedConfig{c.Generic.Complete(), &c.Extra}}
+	return config.Complete()
 }
 
-// Server is the API server, ready to be prepared and run.
-type Server struct {
-	*genericapiserver.GenericAPIServer
-	// Hosts gives the controller access to the recorded hosts.
-	Hosts *baremetalhost.Hosts
-	// HardwareData gives the controller access to the recorded hardware of hosts.
-	HardwareData *hardwaredata.Records
-}
-
-// New returns a server with the API group installed. The Refresher that Live creates stops
-// when ctx ends.
-func (c completedConfig) New(ctx context.Context) (*Server, error) {
-	server, err := c.generic.New("metal3-apiserver", genericapiserver.NewEmptyDelegate())
+// New returns a server that serves the API group from the storage of each of its
+// resources, ready to be prepared and run.
+func New(config genericapiserver.CompletedConfig, storage map[string]rest.Storage) (*genericapiserver.GenericAPIServer, error) {
+	server, err := config.New("metal3-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, err
 	}
-	if proxy := c.generic.Authentication.RequestHeaderConfig; proxy != nil {
+	if proxy := config.Authentication.RequestHeaderConfig; proxy != nil {
 		if err := server.AddReadyzChecks(healthz.NamedCheck("front-proxy", func(*http.Request) error { return knowsFrontProxy(proxy) })); err != nil {
 			return nil, err
 		}
 	}
-	store, err := baremetalhost.NewStore(Scheme, c.generic.RESTOptionsGetter)
-	if err != nil {
-		return nil, err
-	}
-	hosts := baremetalhost.NewHosts(store)
-	kinds, err := metal3.NewKinds(Scheme, c.generic.RESTOptionsGetter)
-	if err != nil {
-		return nil, err
-	}
-
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
 	group.NegotiatedSerializer = jsonAndYAML{group.NegotiatedSerializer}
-	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = metal3.Storage(Scheme, store, c.extra.Live(ctx, hosts), c.extra.Nodes, kinds)
+	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = storage
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, err
 	}
-	return &Server{GenericAPIServer: server, Hosts: hosts, HardwareData: kinds.HardwareData()}, nil
+	return server, nil
 }
 
 // knowsFrontProxy returns an error until the server can authenticate kube-apiserver's front

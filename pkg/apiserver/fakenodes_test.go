@@ -2,14 +2,15 @@ package apiserver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	metal3registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
@@ -39,6 +40,13 @@ func (f *fakeNodes) script(getErr error, do func(call string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls, f.getErr, f.do = nil, getErr, do
+}
+
+// leave makes every further read fail.
+func (f *fakeNodes) leave(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.getErr = err
 }
 
 func (f *fakeNodes) changes() []string {
@@ -80,8 +88,16 @@ func (f *fakeNodes) call(text string) error {
 	return do(text)
 }
 
-func (f *fakeNodes) SetPowerState(_ context.Context, id string, target ironic.PowerTarget, timeout time.Duration) error {
-	return f.call(fmt.Sprintf("%s: %s within %s", id, target, timeout))
+func (f *fakeNodes) SwitchPower(_ context.Context, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	err := f.call(fmt.Sprintf("%s: %s", id, target))
+	hard, soft := map[ironic.PowerTarget]ironic.PowerTarget{
+		ironic.TargetSoftPowerOff: ironic.TargetPowerOff, ironic.TargetSoftReboot: ironic.TargetReboot,
+	}[target]
+	var answer *ironic.APIError
+	if soft && errors.As(err, &answer) && answer.Status == 400 {
+		return hard, answer.Message, f.call(fmt.Sprintf("%s: %s", id, hard))
+	}
+	return target, "", err
 }
 
 func (f *fakeNodes) SetProvisionState(_ context.Context, id string, target ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
@@ -112,4 +128,4 @@ func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name str
 // always returns err for every change.
 func always(err error) func(string) error { return func(string) error { return err } }
 
-var _ baremetalhost.Nodes = &fakeNodes{}
+var _ metal3registry.Nodes = &fakeNodes{}

@@ -26,6 +26,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	metal3registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
 )
@@ -80,19 +81,18 @@ func startServer(t *testing.T, watchCache bool) *server {
 	}
 	generic.AdmissionControl = s.admit
 	generic.ShutdownWatchTerminationGracePeriod = time.Second
-	config := &apiserver.Config{Generic: generic, Extra: apiserver.ExtraConfig{
-		Nodes: s.nodes,
-		Live: func(_ context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher {
-			s.live.hosts = hosts
-			return s.live
-		},
-	}}
-	ctx, stop := context.WithCancel(context.Background())
-	made, err := config.Complete().New(ctx)
+	config := apiserver.Complete(generic)
+	stores, err := metal3registry.NewStores(apiserver.Scheme, config.RESTOptionsGetter)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.hosts, s.data = made.Hosts, made.HardwareData
+	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
+	s.live.hosts = s.hosts
+	made, err := apiserver.New(config, stores.Storage(apiserver.Scheme, s.live, s.nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- made.PrepareRun().RunWithContext(ctx) }()
 	t.Cleanup(func() {
@@ -294,7 +294,9 @@ func (l *fakeLive) RefreshAll(ctx context.Context) error {
 	return nil
 }
 
-func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error { return nil }
+func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+	return nil
+}
 
 // fakeAdmission refuses requests for the resource that the test sets.
 type fakeAdmission struct {

@@ -26,18 +26,20 @@ func TestInspect(t *testing.T) {
 		getErr error
 		// the answers to the changes, in order; the last one is repeated
 		answers []error
-		code    int
-		says    string
-		retry   string
-		calls   []string
-		// asked is whether the host has the annotation that requests an inspection afterwards
+		// inspecting tells whether the node is being inspected when Ironic has answered
+		inspecting bool
+		code       int
+		says       string
+		retry      string
+		calls      []string
+		// asked tells whether the annotation that asks for an inspection is there afterwards
 		asked bool
 	}{
 		{name: "manageable", before: in(ironic.Manageable), code: 201, calls: []string{"inspect"}},
 		{name: "inspect failed", before: in(ironic.InspectFail), code: 201, calls: []string{"inspect"}},
 		{name: "available", before: in(ironic.Available), code: 201, calls: []string{"manage", "inspect"}},
 		{name: "empty object", body: `{}`, before: in(ironic.Manageable), code: 201, calls: []string{"inspect"}},
-		{name: "the controller was quicker", before: in(ironic.Available), answers: []error{nil, refusal(409, "no")}, code: 201, calls: []string{"manage", "inspect"}},
+		{name: "the controller was quicker", before: in(ironic.Available), answers: []error{nil, lockedNow}, inspecting: true, code: 201, calls: []string{"manage", "inspect"}},
 
 		{name: "inspecting", before: in(ironic.InspectWait), code: 409, says: "under way already"},
 		{name: "provisioned", before: in(ironic.Active), code: 409, says: "deprovision it first"},
@@ -60,11 +62,20 @@ func TestInspect(t *testing.T) {
 		{name: "available, locked", answers: []error{lockedNow}, code: 429, says: "locked", retry: "2", calls: []string{"manage"}},
 		{name: "available, inspect refused", answers: []error{nil, wrongState}, code: 409, says: "Ironic refused", calls: []string{"manage", "inspect"}},
 
+		{name: "available, locked since", answers: []error{nil, lockedNow}, code: 429, says: "locked", retry: "2", calls: []string{"manage", "inspect"}},
+		{name: "not permitted", before: in(ironic.Manageable), answers: []error{refusal(403, "Access was denied")}, code: 503, says: "nothing was done", retry: "1", calls: []string{"inspect"}},
+		{name: "available and asked for, refused", answers: []error{wrongState}, code: 409, says: "Ironic refused", calls: []string{"manage"}, asked: true,
+			before: func(h *metal3.BareMetalHost, _ *ironic.Node) {
+				h.Annotations = map[string]string{metal3.InspectAnnotation: ""}
+			}},
+
 		{name: "away", getErr: silence, code: 503, says: "nothing was done", retry: "1"},
-		{name: "no answer", before: in(ironic.Manageable), answers: []error{silence}, code: 503, retry: "1", calls: []string{"inspect"}},
-		// The inspection may have begun: with the annotation, the controller completes it.
-		{name: "available, no answer", answers: []error{silence}, code: 503, retry: "1", calls: []string{"manage"}, asked: true},
-		{name: "available, no answer to inspect", answers: []error{nil, silence}, code: 503, retry: "1", calls: []string{"manage", "inspect"}, asked: true},
+		// Perhaps it has begun. No Retry-After: clients would have the host inspected twice.
+		{name: "no answer", before: in(ironic.Manageable), answers: []error{silence}, code: 504, says: "is not known, look before you try again", calls: []string{"inspect"}},
+		{name: "HTTP 500", before: in(ironic.InspectFail), answers: []error{internalFail}, code: 504, says: "is not known, look before you try again", calls: []string{"inspect"}},
+		// Then the annotation has the controller go on.
+		{name: "available, no answer", answers: []error{silence}, code: 504, says: "begins if it has not yet", calls: []string{"manage"}, asked: true},
+		{name: "available, no answer to inspect", answers: []error{nil, silence}, code: 504, says: "begins if it has not yet", calls: []string{"manage", "inspect"}, asked: true},
 
 		{name: "empty body", body: " ", code: 400},
 		{name: "another name", body: `{"metadata":{"name":"another"}}`, code: 400, says: "another"},
@@ -83,6 +94,9 @@ func TestInspect(t *testing.T) {
 				var answer error
 				if n := len(s.nodes.changes()); n <= len(test.answers) {
 					answer = test.answers[n-1]
+				}
+				if test.inspecting && strings.HasSuffix(call, ": inspect") {
+					s.nodes.edit(name, func(n *ironic.Node) { n.ProvisionState, n.Reservation = ironic.Inspecting, "conductor-0" })
 				}
 				if strings.HasSuffix(call, ": manage") {
 					if !asked() {

@@ -48,6 +48,17 @@ const (
 	ServiceHold  ProvisionState = "service hold"
 )
 
+// IsInTransit tells whether Ironic is at work on a node in this state, waits for its
+// ramdisk, or was told to pause (hold) in between.
+func (s ProvisionState) IsInTransit() bool {
+	switch s {
+	case Verifying, Inspecting, InspectWait, Cleaning, CleanWait, CleanHold, Deploying, DeployWait, DeployHold, Deleting,
+		Adopting, Rescuing, RescueWait, Unrescuing, Servicing, ServiceWait, ServiceHold:
+		return true
+	}
+	return false
+}
+
 // ProvisionTarget is a verb of PUT /v1/nodes/{id}/states/provision.
 type ProvisionTarget string
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
 // Kind is a kind that metal3-apiserver serves.
@@ -42,17 +41,13 @@ func Kinds(scheme *runtime.Scheme) ([]*Kind, error) { return kindsOf(scheme, noS
 
 // kindsOf gets the kinds from the routing table of the server, and creates their stores.
 func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind, error) {
-	hosts, err := baremetalhost.NewStore(scheme, options)
+	all, err := metal3.NewStores(scheme, options)
 	if err != nil {
 		return nil, err
 	}
-	others, err := metal3.NewKinds(scheme, options)
-	if err != nil {
-		return nil, err
-	}
-	served := metal3.Storage(scheme, hosts, nil, nil, others)
-	stores := map[string]*genericregistry.Store{hosts.DefaultQualifiedResource.Resource: hosts}
-	for resource, kind := range others {
+	served := all.Storage(scheme, nil, nil)
+	stores := map[string]*genericregistry.Store{all.Hosts.DefaultQualifiedResource.Resource: all.Hosts}
+	for resource, kind := range all.Kinds {
 		stores[resource] = kind.Store
 	}
 	var kinds []*Kind
@@ -65,7 +60,7 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 		kinds = append(kinds, &Kind{Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, store: store})
 	}
 	slices.SortFunc(kinds, func(a, b *Kind) int {
-		if isHost := a.store == hosts; isHost != (b.store == hosts) {
+		if isHost := a.store == all.Hosts; isHost != (b.store == all.Hosts) {
 			return map[bool]int{true: -1, false: 1}[isHost]
 		}
 		return cmp.Compare(a.Resource, b.Resource)

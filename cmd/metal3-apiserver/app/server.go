@@ -33,6 +33,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
@@ -128,38 +129,35 @@ func Run(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 
-	var refresher *live.Refresher
-	config, err := o.config()
+	recommended, err := o.config()
 	if err != nil {
 		return err
 	}
-	readerSecrets, err := secretsForReads(config.Generic.ClientConfig)
+	readerSecrets, err := secretsForReads(recommended.ClientConfig)
 	if err != nil {
 		return err
 	}
-	config.Extra = apiserver.ExtraConfig{
-		Nodes: client,
-		Live: func(ctx context.Context, hosts *baremetalhost.Hosts) baremetalhost.Refresher {
-			refresher = live.NewRefresher(ctx, hosts, client, clock.RealClock{}, o.ReadTimeout)
-			refresher.CallbackTimeout = o.Settings.CallbackTimeout
-			refresher.Secrets = readerSecrets
-			return refresher
-		},
+	config := apiserver.Complete(recommended)
+	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter)
+	if err != nil {
+		return err
 	}
+	hosts := baremetalhost.NewHosts(stores.Hosts)
 	// Reads are still served while the server shuts down, so the Refresher must outlive it.
 	liveCtx, stopLive := context.WithCancel(context.WithoutCancel(ctx))
+	refresher := live.NewRefresher(liveCtx, hosts, client, clock.RealClock{}, o.ReadTimeout)
+	refresher.CallbackTimeout = o.Settings.CallbackTimeout
+	refresher.Secrets = readerSecrets
 	defer func() {
 		stopLive()
-		if refresher != nil {
-			refresher.Wait()
-		}
+		refresher.Wait()
 	}()
-	server, err := config.Complete().New(liveCtx)
+	registerObservationAge(refresher)
+	server, err := apiserver.New(config, stores.Storage(apiserver.Scheme, refresher, client))
 	if err != nil {
 		return err
 	}
-	registerObservationAge(refresher)
-	if kube := config.Generic.ClientConfig; kube != nil {
+	if kube := recommended.ClientConfig; kube != nil {
 		kube = rest.CopyConfig(kube)
 		kube.QPS, kube.Burst = clusterQPS, clusterBurst
 		clientset, err := kubernetes.NewForConfig(kube)
@@ -176,8 +174,8 @@ func Run(ctx context.Context, o *Options) (err error) {
 			go func() { defer close(recorded); recorder.Run(ctx) }()
 			defer func() { <-recorded }()
 			return drive.NewController(drive.Parts{
-				Hosts: server.Hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta),
-				Hardware: server.HardwareData, Events: recorder,
+				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta),
+				Hardware: stores.Kinds.HardwareData(), Events: recorder,
 			}, o.Settings).Run(ctx)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
@@ -204,7 +202,7 @@ func secretsForReads(kube *rest.Config) (corev1.SecretsGetter, error) {
 }
 
 // config returns the configuration of the server for the options.
-func (o *Options) config() (*apiserver.Config, error) {
+func (o *Options) config() (*genericapiserver.RecommendedConfig, error) {
 	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.ParseIP("127.0.0.1")}); err != nil {
 		return nil, fmt.Errorf("creating a self-signed certificate: %w (--cert-dir is the directory in which it is kept; to use your own certificate, set --tls-cert-file and --tls-private-key-file)", err)
 	}
@@ -218,5 +216,5 @@ func (o *Options) config() (*apiserver.Config, error) {
 	}
 	// This also limits how long the shutdown waits for requests in progress.
 	generic.Config.RequestTimeout = min(generic.Config.RequestTimeout, time.Minute)
-	return &apiserver.Config{Generic: generic}, nil
+	return generic, nil
 }

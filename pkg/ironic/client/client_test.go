@@ -43,7 +43,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
+			if err := c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
 				t.Error(err)
 			}
 		})
@@ -112,7 +112,7 @@ func hangUp(t *testing.T, w http.ResponseWriter) {
 
 func TestRetries(t *testing.T) {
 	read := func(ctx context.Context, c *Client) error { _, err := c.GetNode(ctx, "a"); return err }
-	write := func(ctx context.Context, c *Client) error { return c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0) }
+	write := func(ctx context.Context, c *Client) error { return c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0) }
 	noWorker := fault("Requested action cannot be performed due to lack of free conductor workers.")
 	for name, test := range map[string]struct {
 		do       func(context.Context, *Client) error

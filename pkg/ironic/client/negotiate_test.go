@@ -134,11 +134,11 @@ func TestNegotiatesAgain(t *testing.T) {
 	if got := f.last(); got.Version != "1.96" || strings.Contains(got.Query, "health") {
 		t.Errorf("after the downgrade: asked %+v", got)
 	}
-	if err := c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
+	if err := c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Fatal(err)
 	}
 	f.setMaxMinor(82)
-	if err := c.SetPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
+	if err := c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Fatalf("write after the downgrade: %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
@@ -18,20 +17,6 @@ func (c *Client) SetProvisionState(ctx context.Context, idOrName string, target 
 		ironic.ProvisionOptions
 	}{target, options}
 	return c.put(ctx, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, redact.TextsOf(options.ConfigDrive)...)
-}
-
-// SetPowerState asks for a change of power. Success says that Ironic has begun:
-// the outcome shows in the node. Timeout is how long Ironic may wait for the
-// machine; 0 means Ironic's own default.
-func (c *Client) SetPowerState(ctx context.Context, idOrName string, target ironic.PowerTarget, timeout time.Duration) error {
-	body := struct {
-		Target  ironic.PowerTarget `json:"target"`
-		Timeout int                `json:"timeout,omitempty"`
-	}{target, 0}
-	if timeout > 0 {
-		body.Timeout = max(int(timeout.Round(time.Second)/time.Second), 1) // Ironic wants whole seconds, at least 1.
-	}
-	return c.put(ctx, "SetPowerState", "set power state "+string(target), idOrName, "states/power", body)
 }
 
 // SetMaintenance puts a node into maintenance. Beware: Ironic then lets it be

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -26,20 +25,11 @@ func TestWrites(t *testing.T) {
 		answer string
 	}{
 		"power on": {
-			do:     func(ctx context.Context, c *Client) error { return c.SetPowerState(ctx, id, ironic.TargetPowerOn, 0) },
+			do: func(ctx context.Context, c *Client) error {
+				_, _, err := c.SwitchPower(ctx, id, ironic.TargetPowerOn)
+				return err
+			},
 			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"power on"}`, status: 202,
-		},
-		"soft power off with a limit": {
-			do: func(ctx context.Context, c *Client) error {
-				return c.SetPowerState(ctx, id, ironic.TargetSoftPowerOff, 90*time.Second)
-			},
-			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"soft power off","timeout":90}`, status: 202,
-		},
-		"limit below a second": {
-			do: func(ctx context.Context, c *Client) error {
-				return c.SetPowerState(ctx, id, ironic.TargetSoftReboot, time.Millisecond)
-			},
-			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"soft rebooting","timeout":1}`, status: 202,
 		},
 		"manage": {
 			do: func(ctx context.Context, c *Client) error {

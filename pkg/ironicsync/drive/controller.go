@@ -37,7 +37,7 @@ type Ironic interface {
 	DeleteNode(ctx context.Context, idOrName string) error
 	SetMaintenance(ctx context.Context, idOrName, reason string) error
 	ClearMaintenance(ctx context.Context, idOrName string) error
-	SetPowerState(ctx context.Context, idOrName string, target ironic.PowerTarget, timeout time.Duration) error
+	SwitchPower(ctx context.Context, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error)
 	SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
 	ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error)
 	CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error)

@@ -292,9 +292,9 @@ func (f *fakeIronic) Validate(ctx context.Context, id string, _ ...string) (wron
 	return wrong, err
 }
 
-// SetPowerState takes a second.
-func (f *fakeIronic) SetPowerState(ctx context.Context, id string, target ironic.PowerTarget, _ time.Duration) error {
-	return f.do(ctx, string(target), func() error {
+// SwitchPower takes a second.
+func (f *fakeIronic) SwitchPower(ctx context.Context, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	return target, "", f.do(ctx, string(target), func() error {
 		f.edit(id, func(n *ironic.Node) { n.TargetPowerState, n.Reservation, n.LastError = target, "conductor-0", "" })
 		f.later(id, time.Second, func(n *ironic.Node) {
 			n.TargetPowerState, n.Reservation = "", ""

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -14,9 +13,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
-
-// softTimeout is how long Ironic waits for the operating system to shut down.
-const softTimeout = 180 * time.Second
 
 // deploy tells Ironic what to deploy, has it validated, and deployed. Until the
 // last request the node is available, and all of it is done again after a crash.
@@ -172,24 +168,17 @@ func (c *Controller) provision(ctx context.Context, node *ironic.Node, target ir
 	return err
 }
 
-// switchPower asks for a power state, and cuts the power where the driver cannot
-// ask the system to shut down, which Ironic answers with 400.
+// switchPower asks for a power state.
 func (c *Controller) switchPower(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, target ironic.PowerTarget) error {
-	soft := map[ironic.PowerTarget]ironic.PowerTarget{
-		ironic.TargetSoftPowerOff: ironic.TargetPowerOff,
-		ironic.TargetSoftReboot:   ironic.TargetReboot,
-	}
-	hard, isSoft := soft[target]
-	var timeout time.Duration
-	if isSoft {
-		timeout = softTimeout
-	}
-	err := c.ironic.SetPowerState(ctx, node.UUID, target, timeout)
-	if isSoft && ironic.IsBadRequest(err) {
-		err = c.ironic.SetPowerState(ctx, node.UUID, hard, 0)
-	}
-	if err != nil || target != ironic.TargetReboot && target != ironic.TargetSoftReboot {
+	used, softRefusal, err := c.ironic.SwitchPower(ctx, node.UUID, target)
+	if err != nil {
 		return err
+	}
+	if used != target {
+		klog.FromContext(ctx).Info("The operating system cannot be asked to shut down, the power is cut", "target", target, "used", used, "refusal", softRefusal)
+	}
+	if target != ironic.TargetReboot && target != ironic.TargetSoftReboot {
+		return nil
 	}
 	// The host is never off, so nothing else would tell that it was rebooted.
 	asked := host.Annotations[metal3.RebootAnnotation]

@@ -56,7 +56,7 @@ func (p *poller) run(ctx context.Context) {
 // what comes next waits for the end of that to be seen; one poll serves all hosts.
 func (p *poller) pause() time.Duration {
 	for _, obj := range p.c.informer.GetStore().List() {
-		if s := obj.(*metal3.BareMetalHost).Status.Ironic; s != nil && (lifecycle.IsInTransit(ironic.ProvisionState(s.ProvisionState)) || s.TargetPowerState != "") {
+		if s := obj.(*metal3.BareMetalHost).Status.Ironic; s != nil && (ironic.ProvisionState(s.ProvisionState).IsInTransit() || s.TargetPowerState != "") {
 			return p.interval * 3 / 10
 		}
 	}

@@ -53,11 +53,11 @@ func (s *slowIronic) SetProvisionState(ctx context.Context, id string, target ir
 	return s.fakeIronic.SetProvisionState(ctx, id, target, options)
 }
 
-func (s *slowIronic) SetPowerState(ctx context.Context, id string, target ironic.PowerTarget, timeout time.Duration) error {
+func (s *slowIronic) SwitchPower(ctx context.Context, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
 	if err := s.hang(ctx, id); err != nil {
-		return err
+		return target, "", err
 	}
-	return s.fakeIronic.SetPowerState(ctx, id, target, timeout)
+	return s.fakeIronic.SwitchPower(ctx, id, target)
 }
 
 // TestSlowBMCs: hosts of which each write hangs are behind all others, whether there

@@ -13,24 +13,25 @@ import (
 )
 
 // hungIronic has machines that do not shut down when they are asked to, or BMCs that
-// cannot ask them, and notes what it was asked.
+// cannot ask them, so that their power is cut; and notes what it was asked.
 type hungIronic struct {
 	*fakeIronic
 	refuses bool
 	asked   []ironic.PowerTarget
 }
 
-func (h *hungIronic) SetPowerState(ctx context.Context, id string, target ironic.PowerTarget, timeout time.Duration) error {
+func (h *hungIronic) SwitchPower(ctx context.Context, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
 	h.Change(func() { h.asked = append(h.asked, target) })
-	if target != ironic.TargetSoftPowerOff && target != ironic.TargetSoftReboot {
-		return h.fakeIronic.SetPowerState(ctx, id, target, timeout)
+	if target != ironic.TargetSoftPowerOff {
+		return h.fakeIronic.SwitchPower(ctx, id, target)
 	}
-	return h.do(ctx, string(target), func() error {
-		if h.refuses {
-			return apiError(400, "The driver 'redfish' does not support '"+string(target)+"'.")
-		}
+	if h.refuses {
+		used, _, err := h.fakeIronic.SwitchPower(ctx, id, ironic.TargetPowerOff)
+		return used, "The driver 'redfish' does not support '" + string(target) + "'.", err
+	}
+	return target, "", h.do(ctx, string(target), func() error {
 		h.edit(id, func(n *ironic.Node) { n.TargetPowerState, n.Reservation, n.LastError = target, "conductor-0", "" })
-		h.later(id, timeout, func(n *ironic.Node) {
+		h.later(id, 3*time.Minute, func(n *ironic.Node) {
 			n.TargetPowerState, n.Reservation = "", ""
 			n.LastError = "Failed to change power state to '" + string(target) + "' by '" + string(target) + "'. Error: Timed out waiting for the power state."
 		})
@@ -47,7 +48,7 @@ func TestSoftPowerOff(t *testing.T) {
 		want       []ironic.PowerTarget
 		showsError bool
 	}{
-		"refused": {refuses: true, want: []ironic.PowerTarget{ironic.TargetSoftPowerOff, ironic.TargetPowerOff}},
+		"refused": {refuses: true, want: []ironic.PowerTarget{ironic.TargetSoftPowerOff}},
 		// What Ironic says of the machine shows in between, for a moment.
 		"ignored": {least: 3 * time.Minute, want: []ironic.PowerTarget{ironic.TargetSoftPowerOff, ironic.TargetPowerOff}, showsError: true},
 	} {

@@ -217,7 +217,7 @@ func observeSilence(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 	}
 	late := seen.CallbackTimeout > 0 && node.IsOwnParent() && since != nil && ironicNow.Sub(*since) > seen.CallbackTimeout
 	switch {
-	case IsInTransit(node.ProvisionState) && node.Reservation == "" && late:
+	case node.ProvisionState.IsInTransit() && node.Reservation == "" && late:
 		SetCondition(status, host, metav1.Condition{
 			Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.CallbackTimeoutReason,
 			Message: fmt.Sprintf("The ramdisk has not called Ironic for more than %s, or Ironic has forgotten the node (%s)", seen.CallbackTimeout, node.ProvisionState),
@@ -241,7 +241,7 @@ func isWaitState(state ironic.ProvisionState) bool {
 // isForgotten tells whether Ironic will never go on with the node: it is timed out,
 // and in a state in which no ramdisk is waited for.
 func isForgotten(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	return IsInTransit(node.ProvisionState) && !isWaitState(node.ProvisionState) && node.Reservation == "" && isSilent(&host.Status)
+	return node.ProvisionState.IsInTransit() && !isWaitState(node.ProvisionState) && node.Reservation == "" && isSilent(&host.Status)
 }
 
 // isSilent tells whether the host's ramdisk was timed out.

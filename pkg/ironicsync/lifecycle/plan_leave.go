@@ -55,7 +55,7 @@ func leaveIronic(s Situation) Step {
 	case ironic.DeployWait, ironic.RescueWait:
 		return deleteNode // abort does not exist or is too new
 	}
-	if IsInTransit(node.ProvisionState) && !isForgotten(host, node) {
+	if node.ProvisionState.IsInTransit() && !isForgotten(host, node) {
 		return Step{Do: Wait}
 	}
 	return deleteNode
@@ -161,7 +161,7 @@ func nextOfDeleted(s Situation) Step {
 	case ironic.InspectWait, ironic.CleanWait, ironic.CleanHold, ironic.DeployHold, ironic.ServiceWait, ironic.ServiceHold:
 		return provision(ironic.TargetAbort, metal3.PreparationError)
 	}
-	if IsInTransit(node.ProvisionState) {
+	if node.ProvisionState.IsInTransit() {
 		return Step{Do: Wait}
 	}
 	return setState(metal3.StatePoweringOffBeforeDelete)
@@ -199,7 +199,7 @@ func powerOffBeforeDelete(s Situation, giveUp bool) Step {
 	switch {
 	case node.TargetPowerState != "":
 		return Step{Do: Wait}
-	case node.PowerState != ironic.PowerOn, giveUp, host.Spec.DisablePowerOff, IsInTransit(node.ProvisionState), node.Maintenance && !isStepFault(node):
+	case node.PowerState != ironic.PowerOn, giveUp, host.Spec.DisablePowerOff, node.ProvisionState.IsInTransit(), node.Maintenance && !isStepFault(node):
 		return setState(metal3.StateDeleting)
 	case isToRegister(toTell):
 		return Step{Do: Register, Retry: isRefused(host)}

@@ -30,7 +30,7 @@ func nextOfRegistering(s Situation) Step {
 		return takeOver(host)
 	case node.ProvisionState == ironic.Error:
 		return setState(metal3.StateDeprovisioning) // half undeployed
-	case IsInTransit(node.ProvisionState):
+	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	case host.Spec.ExternallyProvisioned:
 		return setState(metal3.StateExternallyProvisioned)
@@ -71,7 +71,7 @@ func nextOfInspecting(s Situation) Step {
 		return takeOver(host)
 	case node.ProvisionState == ironic.InspectWait && (isForced(host) || isSilent(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.InspectionError)
-	case IsInTransit(node.ProvisionState):
+	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	case host.Spec.ExternallyProvisioned:
 		return setState(metal3.StateExternallyProvisioned) // marked while /inspect began: what comes next would clean it
@@ -123,7 +123,7 @@ func nextOfPreparing(s Situation) Step {
 		return takeOver(host)
 	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isSilent(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.PreparationError)
-	case IsInTransit(node.ProvisionState):
+	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	case host.Spec.ExternallyProvisioned:
 		return setState(metal3.StateExternallyProvisioned)
@@ -201,7 +201,7 @@ func nextOfProvisioning(s Situation) Step {
 		return setState(metal3.StateDeprovisioning)
 	case ours && node.ProvisionState == ironic.DeployWait && isSilent(&host.Status):
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
-	case IsInTransit(node.ProvisionState):
+	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	}
 	switch node.ProvisionState {

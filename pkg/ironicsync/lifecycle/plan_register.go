@@ -78,18 +78,7 @@ func MissingNetworkData(host *metal3.BareMetalHost) string {
 }
 
 // isUpdatable tells whether Ironic lets the node and its ports be changed now.
-func isUpdatable(node *ironic.Node) bool { return !IsInTransit(node.ProvisionState) }
-
-// IsInTransit tells whether Ironic is at work on the node, or waits for its ramdisk.
-func IsInTransit(state ironic.ProvisionState) bool {
-	switch state {
-	case ironic.Verifying, ironic.Inspecting, ironic.InspectWait, ironic.Cleaning, ironic.CleanWait, ironic.CleanHold,
-		ironic.Deploying, ironic.DeployWait, ironic.DeployHold, ironic.Deleting, ironic.Adopting,
-		ironic.Rescuing, ironic.RescueWait, ironic.Unrescuing, ironic.Servicing, ironic.ServiceWait, ironic.ServiceHold:
-		return true
-	}
-	return false
-}
+func isUpdatable(node *ironic.Node) bool { return !node.ProvisionState.IsInTransit() }
 
 // isRefused tells whether the last try to register met a refusal that only
 // somebody else can lift.

@@ -27,7 +27,6 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
 // server does with a request what the real one does, from its body to a real etcd,
@@ -50,22 +49,18 @@ func newServer(t *testing.T) *server {
 	}
 	_, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
 	options := restOptions{config, codecs.LegacyCodec(metal3.SchemeGroupVersion)}
-	hosts, err := baremetalhost.NewStore(scheme, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds, err := registry.NewKinds(scheme, options)
+	stores, err := registry.NewStores(scheme, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	internal := schema.GroupVersion{Group: metal3.GroupName, Version: runtime.APIVersionInternal}
 	s := &server{
-		storage: registry.Storage(scheme, hosts, noIronic{}, nil, kinds),
-		stores:  map[string]*genericregistry.Store{"baremetalhosts": hosts},
+		storage: stores.Storage(scheme, noIronic{}, nil),
+		stores:  map[string]*genericregistry.Store{"baremetalhosts": stores.Hosts},
 		strict:  codecs.DecoderToVersion(info.StrictSerializer, internal),
 		lenient: codecs.DecoderToVersion(info.Serializer, internal),
 	}
-	for resource, k := range kinds {
+	for resource, k := range stores.Kinds {
 		s.stores[resource] = k.Store
 	}
 	for _, resource := range slices.Sorted(maps.Keys(s.stores)) {
@@ -100,9 +95,11 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 // noIronic is a Refresher that has nothing to refresh.
 type noIronic struct{}
 
-func (noIronic) RefreshHost(context.Context, string, string) error                 { return nil }
-func (noIronic) RefreshAll(context.Context) error                                  { return nil }
-func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error { return nil }
+func (noIronic) RefreshHost(context.Context, string, string) error { return nil }
+func (noIronic) RefreshAll(context.Context) error                  { return nil }
+func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+	return nil
+}
 
 // place writes an object into etcd as it is: by no rule, or by older ones. It
 // returns what a client would then read.

@@ -216,7 +216,9 @@ func (s *scripted) RefreshHost(ctx context.Context, namespace, name string) erro
 	}
 }
 
-func (s *scripted) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error { return nil }
+func (s *scripted) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+	return nil
+}
 
 func (s *scripted) RefreshAll(ctx context.Context) error {
 	all, err := s.hosts.List(ctx, metav1.ListOptions{})

@@ -7,126 +7,111 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/util/dryrun"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// InspectREST serves baremetalhosts/inspect: POST begins an inspection, GET tells
-// of the last one.
-type InspectREST struct {
-	hosts *REST
-	nodes Nodes
-	actionTable
+// ProvisionStateSetter has Ironic change the provision state of nodes.
+type ProvisionStateSetter interface {
+	SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
 }
 
-// NewInspectREST returns the inspect subresource of hosts.
-func NewInspectREST(hosts *REST, nodes Nodes) *InspectREST {
-	return &InspectREST{hosts: hosts, nodes: nodes}
+// inspection is the action of baremetalhosts/inspect.
+type inspection struct {
+	Sources
+	changer HostChanger
+	states  ProvisionStateSetter
 }
 
-var (
-	_ rest.NamedCreater   = &InspectREST{}
-	_ rest.Getter         = &InspectREST{}
-	_ rest.TableConvertor = &InspectREST{}
+// NewInspectREST returns baremetalhosts/inspect: POST begins an inspection, GET tells
+// of the one under way, or the last one.
+func NewInspectREST(sources Sources, changer HostChanger, states ProvisionStateSetter) rest.Storage {
+	return &readableActionREST[*metal3.HostInspection]{actionREST[*metal3.HostInspection]{
+		requestKind: requestKind[*metal3.HostInspection]{
+			kind:        "HostInspection",
+			newRequest:  func() *metal3.HostInspection { return &metal3.HostInspection{} },
+			resetStatus: func(r *metal3.HostInspection) { r.Status = metal3.HostInspectionStatus{} },
+			validate:    validation.ValidateHostInspection,
+		},
+		Sources: sources,
+		action:  &inspection{sources, changer, states},
+	}}
+}
+
+func (*inspection) checkHost(host *metal3.BareMetalHost, _ *metal3.HostInspection) error {
+	return checkNotDeleting(host)
+}
+
+// What the user can do while it is not known whether an inspection has begun. To try
+// again at once could reboot the host twice.
+const (
+	inspectionUnknown = "whether the inspection has begun is not known, look before you try again (GET of its subresource inspect)"
+	inspectionWaits   = "the annotation " + metal3.InspectAnnotation + " of the host asks for the inspection now, so that it begins if it has not yet; " +
+		"see how far it is (GET of its subresource inspect)"
 )
 
-// New returns an empty HostInspection.
-func (*InspectREST) New() runtime.Object { return &metal3.HostInspection{} }
-
-// Destroy has nothing to destroy.
-func (*InspectREST) Destroy() {}
-
-// Get tells what Ironic says of the last inspection, or the one under way.
-func (r *InspectREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
-	defer cancel()
-	host, node, err := hostAndNode(ctx, r.hosts, r.nodes, name)
-	if err != nil {
-		return nil, err
+// act begins the inspection. Ironic inspects only manageable nodes.
+func (i *inspection) act(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
+	if node.ProvisionState == ironic.Available {
+		return i.inspectAvailable(ctx, host, node)
 	}
-	inspection := &metal3.HostInspection{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: host.Namespace}}
-	describeInspection(inspection, host, node)
-	return inspection, nil
-}
-
-// Create has Ironic inspect the host.
-func (r *InspectREST) Create(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	inspection, ok := obj.(*metal3.HostInspection)
-	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a HostInspection: %T", obj))
-	}
-	inspection.Status = metal3.HostInspectionStatus{}
-	err := admit(ctx, "HostInspection", name, inspection, &inspection.ObjectMeta, createValidation, func() field.ErrorList { return validation.ValidateHostInspection(inspection) })
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
-	defer cancel()
-	host, err := recordedHost(ctx, r.hosts, name)
-	if err != nil {
-		return nil, err
-	}
-	if !host.DeletionTimestamp.IsZero() {
-		return nil, conflict(host, fmt.Errorf("it is being deleted"))
-	}
-	node, err := nodeOf(ctx, r.hosts, r.nodes, host)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkInspectAllowed(host, node); err != nil {
-		return nil, err
-	}
-	if !dryrun.IsDryRun(options.DryRun) {
-		if err := r.act(ctx, host, node); err != nil {
-			return nil, err
-		}
-		_ = r.hosts.live.RefreshHost(ctx, host.Namespace, name) // too late for an error: Ironic has accepted
-		if after, err := nodeOf(ctx, r.hosts, r.nodes, host); err == nil {
-			node = after
-		}
-	}
-	describeInspection(inspection, host, node)
-	return inspection, nil
-}
-
-// act begins the inspection. Ironic inspects only manageable nodes: an available
-// one is made manageable first, which touches no hardware and takes milliseconds.
-// Until the inspection has begun, the annotation that asks for one stands, so that
-// the controller goes on where this process dies.
-func (r *InspectREST) act(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
-	available := node.ProvisionState == ironic.Available
-	if available {
-		if err := r.setAnnotation(ctx, host, true); err != nil {
-			return err
-		}
-		if taken, err := r.awaitController(ctx, host, node); taken || err != nil {
-			return err
-		}
-		if err := r.nodes.SetProvisionState(ctx, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
-			return r.giveUp(ctx, host, err)
-		}
-		if err := r.awaitManageable(ctx, node.UUID); err != nil {
-			return ironicError(host, err) // the controller goes on with it
-		}
-	}
-	err := r.nodes.SetProvisionState(ctx, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
-	if !available {
-		if err != nil {
-			return ironicError(host, err)
-		}
+	err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
+	if err == nil {
 		return nil
 	}
-	if err != nil && !ironic.IsConflict(err) { // Conflict: the controller was quicker
-		return r.giveUp(ctx, host, err)
+	if refused := refusalOf(host, err); refused != nil {
+		return refused
 	}
-	return r.setAnnotation(ctx, host, false)
+	return outcomeUnknown(host, err, inspectionUnknown)
+}
+
+// inspectAvailable makes an available node manageable first, which touches no hardware
+// and takes milliseconds. Until the inspection has begun, the annotation that asks for
+// one stands, so that the controller goes on where this process dies.
+func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+	if err := i.setAnnotation(ctx, host, true); err != nil {
+		return err
+	}
+	switch taken, err := i.awaitController(ctx, host, node); {
+	case apierrors.IsNotFound(err):
+		return err
+	case err != nil:
+		return gatewayTimeout(host.Name, fmt.Sprintf("it cannot be read from etcd: %v; %s", err, inspectionWaits))
+	case taken:
+		return nil
+	}
+	if err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
+		return i.giveUp(ctx, host, err)
+	}
+	switch err := i.awaitManageable(ctx, node.UUID); {
+	case ironic.IsNotFound(err):
+		return i.giveUp(ctx, host, err)
+	case err != nil:
+		return outcomeUnknown(host, err, inspectionWaits)
+	}
+	err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
+	if ironic.IsConflict(err) {
+		now, getErr := i.Nodes.GetNode(ctx, node.UUID)
+		switch {
+		case getErr != nil:
+			return outcomeUnknown(host, getErr, inspectionWaits)
+		case now.ProvisionState == ironic.Inspecting || now.ProvisionState == ironic.InspectWait:
+			err = nil // somebody else was quicker, the controller mostly
+		}
+	}
+	if err != nil {
+		return i.giveUp(ctx, host, err)
+	}
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	if err := i.setAnnotation(ctx, host, false); err != nil && !apierrors.IsNotFound(err) {
+		return apierrors.NewInternalError(fmt.Errorf("baremetalhost %q: the inspection has begun, but the annotation %s could not be removed and may cause another one: %w", host.Name, metal3.InspectAnnotation, err))
+	}
+	return nil
 }
 
 // controllerGrace is how long the controller has to take an inspection over.
@@ -136,9 +121,9 @@ const controllerGrace = time.Second
 // removes the annotation: two who begin it could have Ironic inspect twice, as it
 // queues a request for a node that is locked. Where no controller is running, or it
 // must not touch the host, it is up to us.
-func (r *InspectREST) awaitController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (taken bool, err error) {
+func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (taken bool, err error) {
 	err = wait.PollUntilContextTimeout(ctx, 25*time.Millisecond, controllerGrace, true, func(ctx context.Context) (bool, error) {
-		recorded, err := recordedHost(ctx, r.hosts, host.Name)
+		recorded, err := i.Hosts.Get(ctx, host.Namespace, host.Name)
 		if err != nil {
 			return false, err
 		}
@@ -147,7 +132,7 @@ func (r *InspectREST) awaitController(ctx context.Context, host *metal3.BareMeta
 		if !taken {
 			return false, nil
 		}
-		now, err := r.nodes.GetNode(ctx, node.UUID)
+		now, err := i.Nodes.GetNode(ctx, node.UUID)
 		if err != nil {
 			return true, nil // what the host is shown with will tell
 		}
@@ -159,35 +144,38 @@ func (r *InspectREST) awaitController(ctx context.Context, host *metal3.BareMeta
 	return taken, err
 }
 
-// giveUp takes the annotation back when Ironic has refused.
-func (r *InspectREST) giveUp(ctx context.Context, host *metal3.BareMetalHost, err error) error {
-	if !isRefusal(err) {
-		return ironicError(host, err) // perhaps begun: the annotation sees to it that it is
+// giveUp ends an inspection that could not begin. If Ironic has refused, the annotation
+// is taken back, unless the user had set it before.
+func (i *inspection) giveUp(ctx context.Context, host *metal3.BareMetalHost, err error) error {
+	refused := refusalOf(host, err)
+	if refused == nil {
+		return outcomeUnknown(host, err, inspectionWaits)
 	}
-	if undoErr := r.setAnnotation(context.WithoutCancel(ctx), host, false); undoErr != nil {
-		return apierrors.NewInternalError(fmt.Errorf("baremetalhost %q: %w; and its annotation %s could not be removed: %w", host.Name, err, metal3.InspectAnnotation, undoErr))
+	if _, asked := host.Annotations[metal3.InspectAnnotation]; asked {
+		return refused
 	}
-	return ironicError(host, err)
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	if err := i.setAnnotation(ctx, host, false); err != nil && !apierrors.IsNotFound(err) {
+		return apierrors.NewInternalError(fmt.Errorf("%w; and the annotation %s could not be removed: %w", refused, metal3.InspectAnnotation, err))
+	}
+	return refused
 }
 
-func (r *InspectREST) setAnnotation(ctx context.Context, host *metal3.BareMetalHost, wanted bool) error {
-	_, err := updateHost(ctx, r.hosts, host.Name, &metav1.UpdateOptions{}, func(h *metal3.BareMetalHost) error {
-		if !wanted {
+func (i *inspection) setAnnotation(ctx context.Context, host *metal3.BareMetalHost, wanted bool) error {
+	_, err := changeHost(ctx, i.changer, host, func(h *metal3.BareMetalHost) {
+		if wanted {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.InspectAnnotation, "")
+		} else {
 			delete(h.Annotations, metal3.InspectAnnotation)
-			return nil
 		}
-		if h.Annotations == nil {
-			h.Annotations = map[string]string{}
-		}
-		h.Annotations[metal3.InspectAnnotation] = ""
-		return nil
 	})
 	return err
 }
 
-func (r *InspectREST) awaitManageable(ctx context.Context, uuid string) error {
+func (i *inspection) awaitManageable(ctx context.Context, uuid string) error {
 	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, actionTimeout/2, true, func(ctx context.Context) (bool, error) {
-		node, err := r.nodes.GetNode(ctx, uuid)
+		node, err := i.Nodes.GetNode(ctx, uuid)
 		if err != nil {
 			return false, err
 		}
@@ -195,7 +183,7 @@ func (r *InspectREST) awaitManageable(ctx context.Context, uuid string) error {
 	})
 }
 
-func checkInspectAllowed(host *metal3.BareMetalHost, node *ironic.Node) error {
+func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
 	switch {
 	case host.Spec.ExternallyProvisioned:
 		return conflict(host, fmt.Errorf("it is externally provisioned, and an inspection would reboot it"))
@@ -211,17 +199,17 @@ func checkInspectAllowed(host *metal3.BareMetalHost, node *ironic.Node) error {
 	case ironic.Inspecting, ironic.InspectWait:
 		return conflict(host, fmt.Errorf("an inspection is under way already (Ironic: %s)", node.ProvisionState))
 	case ironic.Enroll, ironic.Verifying:
-		return conflict(host, fmt.Errorf("its BMC has not been verified (Ironic: %s); see its status for what is missing%s", node.ProvisionState, because(host)))
+		return notVerified(host, node)
 	case ironic.Active:
 		return conflict(host, fmt.Errorf("it is provisioned (Ironic: %s), and an inspection would reboot it; deprovision it first", node.ProvisionState))
 	}
-	return conflict(host, fmt.Errorf("Ironic is busy with it (%s, target %s); wait until it is manageable or available", node.ProvisionState, node.TargetProvisionState))
+	return busy(host, node, "it is manageable or available")
 }
 
-// describeInspection tells of the inspection. Ironic forgets when it began as
-// soon as it has ended; the host's history remembers.
-func describeInspection(inspection *metal3.HostInspection, host *metal3.BareMetalHost, node *ironic.Node) {
-	status := &inspection.Status
+// describe tells how far the inspection is. Ironic forgets when it began as soon as it
+// has ended; the host's history remembers.
+func (*inspection) describe(request *metal3.HostInspection, host *metal3.BareMetalHost, node *ironic.Node) {
+	status := &request.Status
 	status.State = string(node.ProvisionState)
 	if node.InspectionStartedAt != nil {
 		status.StartedAt = &metav1.Time{Time: *node.InspectionStartedAt}

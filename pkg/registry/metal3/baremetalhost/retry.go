@@ -4,46 +4,36 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// RetryREST serves baremetalhosts/retry: POST has what failed tried again now.
+// retryREST serves baremetalhosts/retry: POST has what failed tried again now.
 // Ironic is not asked: an error whose count is 0 is the controller's order to try.
-type RetryREST struct {
-	status *StatusREST
-	actionTable
+type retryREST struct {
+	requestKind[*metal3.HostRetry]
+	status rest.Updater
 }
 
-// NewRetryREST returns the retry subresource of the hosts that status writes.
-func NewRetryREST(status *StatusREST) *RetryREST { return &RetryREST{status: status} }
-
-var (
-	_ rest.NamedCreater   = &RetryREST{}
-	_ rest.TableConvertor = &RetryREST{}
-)
-
-// New returns an empty HostRetry.
-func (*RetryREST) New() runtime.Object { return &metal3.HostRetry{} }
-
-// Destroy has nothing to destroy.
-func (*RetryREST) Destroy() {}
+// NewRetryREST returns baremetalhosts/retry. status writes the status of hosts.
+func NewRetryREST(status rest.Updater) rest.Storage {
+	return &retryREST{
+		requestKind: requestKind[*metal3.HostRetry]{
+			kind:        "HostRetry",
+			newRequest:  func() *metal3.HostRetry { return &metal3.HostRetry{} },
+			resetStatus: func(r *metal3.HostRetry) { r.Status = metal3.HostRetryStatus{} },
+		},
+		status: status,
+	}
+}
 
 // Create has the host tried again, also one that is being deleted: a deletion
 // gets stuck too.
-func (r *RetryREST) Create(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	retry, ok := obj.(*metal3.HostRetry)
-	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a HostRetry: %T", obj))
-	}
-	retry.Status = metal3.HostRetryStatus{}
-	// Its spec has nothing in it that could be wrong.
-	err := admit(ctx, "HostRetry", name, retry, &retry.ObjectMeta, createValidation, func() field.ErrorList { return nil })
+func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	retry, err := r.accept(ctx, name, obj, createValidation)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +47,7 @@ func (r *RetryREST) Create(ctx context.Context, name string, obj runtime.Object,
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, writeError(name, err)
 	}
 	return retry, nil
 }

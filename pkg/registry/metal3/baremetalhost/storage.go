@@ -26,14 +26,22 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// Refresher makes what is recorded of hosts what Ironic says now.
-type Refresher interface {
-	// RefreshHost and RefreshAll return when an observation that began after the
-	// call was recorded. An error is for the reader's eyes: what is recorded is
-	// served all the same.
+// HostRefresher makes what is recorded of a host what Ironic says now.
+type HostRefresher interface {
+	// RefreshHost returns when an observation that began after the call was recorded.
+	// An error is for the reader's eyes: what is recorded is served all the same.
 	RefreshHost(ctx context.Context, namespace, name string) error
+}
+
+// Refresher is a HostRefresher that can refresh all hosts, too.
+type Refresher interface {
+	HostRefresher
 	RefreshAll(ctx context.Context) error
-	// Strike takes the password of the host's BMC out of what Ironic says about its
+}
+
+// PasswordRedacter takes passwords out of Ironic's words.
+type PasswordRedacter interface {
+	// RedactPassword takes the password of the host's BMC out of what Ironic says about its
 	// node. After an error, none of that may be shown.
 	RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
@@ -84,11 +83,4 @@ func ironicState(s *metal3.IronicStatus) string {
 		return s.ProvisionState + " -> " + s.TargetProvisionState
 	}
 	return s.ProvisionState
-}
-
-// actionTable prints an action's answer for kubectl, as name and age.
-type actionTable struct{}
-
-func (actionTable) ConvertToTable(ctx context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
-	return rest.NewDefaultTableConvertor(metal3.Resource("baremetalhosts")).ConvertToTable(ctx, obj, options)
 }

@@ -1,0 +1,119 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// TestPowerOfLockedNode: whoever holds the lock of the node may be doing what is asked
+// for. As soon as the action has written spec.online, the leader acts on it, too, and
+// then Ironic refuses the action because of the leader's.
+func TestPowerOfLockedNode(t *testing.T) {
+	s := startServer(t, true)
+	const softOff, hardOff = `{"spec":{"action":"off"}}`, `{"spec":{"action":"off","mode":"hard"}}`
+	const on, reboot = `{"spec":{"action":"on"}}`, `{"spec":{"action":"reboot"}}`
+	locked := func(target ironic.PowerTarget) func(*ironic.Node) {
+		return func(n *ironic.Node) { n.Reservation, n.TargetPowerState = "conductor-0", target }
+	}
+	isOff := func(n *ironic.Node) { n.PowerState = ironic.PowerOff }
+	offAndLocked := func(target ironic.PowerTarget) func(*ironic.Node) {
+		return func(n *ironic.Node) { isOff(n); locked(target)(n) }
+	}
+	tests := []struct {
+		name    string
+		body    string
+		offline bool               // spec.online is false before
+		before  func(*ironic.Node) // by default on and not locked
+		since   func(*ironic.Node) // what it is when Ironic answers 409; nil: it is not asked
+		away    bool               // Ironic answers no read after that
+		code    int
+		says    string // in the error, or in status.message
+		target  string // status.targetPowerState
+		online  bool   // of the spec, afterwards
+	}{
+		// The leader was quicker, with what was asked for. In target_power_state Ironic has
+		// "power off" for both modes.
+		{name: "off, the leader's off", body: softOff, since: locked("power off"), code: 201, says: "switching the host off already", target: "power off"},
+		{name: "off, the leader's soft off", body: softOff, since: locked("soft power off"), code: 201, says: "switching the host off already", target: "soft power off"},
+		{name: "off, off again", body: softOff, offline: true, since: locked("power off"), code: 201, says: "switching the host off already", target: "power off"},
+		{name: "off, done by now", body: softOff, since: isOff, code: 201, says: "switched off meanwhile"},
+		{name: "hard off, done by now", body: hardOff, since: isOff, code: 201, says: "switched off meanwhile"},
+		{name: "on, the leader's on", body: on, offline: true, before: isOff, since: offAndLocked("power on"), code: 201, says: "switching the host on already", target: "power on", online: true},
+		// A hard one is not what is under way, perhaps.
+		{name: "hard off, the leader's off", body: hardOff, since: locked("power off"), code: 429, says: "perhaps a soft one"},
+		// Something else holds the lock. The leader comes next, perhaps already now.
+		{name: "off, locked by something else", body: softOff, since: locked(""), code: 429, says: "spec.online is false now"},
+		{name: "hard off, locked by something else", body: hardOff, since: locked(""), code: 429, says: "spec.online is false now"},
+		{name: "off, power on under way", body: softOff, since: locked("power on"), code: 429, says: "spec.online is false now"},
+		{name: "on, power off under way", body: on, offline: true, since: locked("power off"), code: 429, says: "spec.online is true now", online: true},
+		{name: "off, a stale target", body: softOff, since: func(n *ironic.Node) { n.TargetPowerState = "power off" }, code: 429, says: "spec.online is false now"},
+		{name: "off, Ironic gone since", body: softOff, since: locked("power off"), away: true, code: 429, says: "spec.online is false now"},
+		// Ironic has not begun a reboot for us, and it may be asked for again.
+		{name: "reboot", body: reboot, since: locked("power on"), code: 429, says: "locked by host", online: true},
+
+		// Known before anything is written
+		{name: "off under way", body: softOff, offline: true, before: locked("power off"), code: 201, says: "switching the host off already", target: "power off"},
+		{name: "off under way for a reboot by annotation", body: softOff, before: locked("power off"), code: 201, says: "switching the host off already", target: "power off"},
+		{name: "on under way", body: on, before: offAndLocked("power on"), code: 201, says: "switching the host on already", target: "power on", online: true},
+		{name: "hard off, off under way", body: hardOff, offline: true, before: locked("power off"), code: 429, says: "perhaps a soft one"},
+		{name: "hard off, off under way for a reboot by annotation", body: hardOff, before: locked("power off"), code: 429, says: "perhaps a soft one", online: true},
+		{name: "on, off under way", body: on, offline: true, before: locked("power off"), code: 429, says: "target power off"},
+		{name: "off, cleaning switches it off", body: softOff, code: 429, says: "locked by conductor", online: true, before: func(n *ironic.Node) {
+			n.ProvisionState, n.TargetProvisionState = ironic.Cleaning, "available"
+			locked("power off")(n)
+		}},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			name := fmt.Sprintf("locked-%d", i)
+			want := s.register(t, name, func(h *metal3.BareMetalHost, n *ironic.Node) {
+				h.Spec.Online = !test.offline
+				if test.before != nil {
+					test.before(n)
+				}
+			}).Generation
+			if test.online == test.offline {
+				want++
+			}
+			s.nodes.script(nil, func(string) error {
+				if test.since == nil {
+					t.Error("Ironic was asked")
+					return nil
+				}
+				s.nodes.edit(name, test.since)
+				if test.away {
+					s.nodes.leave(silence)
+				}
+				return lockedNow
+			})
+			defer s.nodes.script(nil, nil)
+			got := s.do(t, "POST", hostsPath+"/"+name+"/power", test.body)
+			host := s.recorded(t, name)
+			if host.Spec.Online != test.online {
+				t.Errorf("spec.online is %t", host.Spec.Online)
+			}
+			if host.Generation != want {
+				t.Errorf("the spec was written %d times more than needed", host.Generation-want)
+			}
+			if got.code != test.code {
+				t.Fatalf("HTTP %d: %s", got.code, got.body)
+			}
+			if test.code != 201 {
+				checkError(t, got, name, test.says)
+				if retry := got.header.Get("Retry-After"); retry != "2" {
+					t.Errorf("Retry-After is %q", retry)
+				}
+				return
+			}
+			var power metal3.HostPower
+			got.into(t, 201, &power)
+			if power.Status.TargetPowerState != test.target || power.Status.Mode != "" || !strings.Contains(power.Status.Message, test.says) {
+				t.Errorf("status is %+v", power.Status)
+			}
+		})
+	}
+}

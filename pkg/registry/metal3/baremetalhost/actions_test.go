@@ -1,0 +1,153 @@
+package baremetalhost_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+)
+
+// oneHost is an etcd with one host, which may hang, and an Ironic with its node.
+type oneHost struct {
+	host *metal3.BareMetalHost
+	node *ironic.Node
+	// reads and writes are how many requests etcd answers before it hangs; -1 is all.
+	reads, writes int
+	// deleted is set when, instead, the host is gone by then.
+	deleted bool
+	// answer is what Ironic answers to each change.
+	answer error
+}
+
+// etcd is what a request of which some are left gets.
+func (o *oneHost) etcd(ctx context.Context, left *int) error {
+	switch {
+	case *left != 0:
+		*left--
+		return nil
+	case o.deleted:
+		return apierrors.NewNotFound(metal3.Resource("baremetalhosts"), o.host.Name)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (o *oneHost) Get(ctx context.Context, _, _ string) (*metal3.BareMetalHost, error) {
+	if err := o.etcd(ctx, &o.reads); err != nil {
+		return nil, err
+	}
+	return o.host.DeepCopy(), nil
+}
+
+func (o *oneHost) Change(ctx context.Context, _, _ string, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
+	if err := o.etcd(ctx, &o.writes); err != nil {
+		return nil, err
+	}
+	host := o.host.DeepCopy()
+	if err := change(host); err != nil {
+		return nil, err
+	}
+	host.Generation++
+	o.host = host
+	return host.DeepCopy(), nil
+}
+
+func (o *oneHost) GetNode(context.Context, string) (*ironic.Node, error) { return o.node, nil }
+
+func (o *oneHost) SwitchPower(_ context.Context, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	return target, "", o.answer
+}
+
+func (o *oneHost) SetProvisionState(context.Context, string, ironic.ProvisionTarget, ironic.ProvisionOptions) error {
+	return o.answer
+}
+
+func (*oneHost) RefreshHost(context.Context, string, string) error { return nil }
+
+func (*oneHost) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+	return nil
+}
+
+// TestActionsWithHungEtcd: an action ends though etcd hangs, at whatever point, and
+// tells what is known then.
+func TestActionsWithHungEtcd(t *testing.T) {
+	off := func() runtime.Object {
+		return &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}}
+	}
+	inspect := func() runtime.Object { return &metal3.HostInspection{} }
+	refused := &ironic.APIError{Status: 400, Op: "test", Message: "the machine is sealed"}
+	tests := []struct {
+		name          string
+		request       func() runtime.Object
+		reads, writes int
+		deleted       bool
+		answer        error
+		code          int32
+		says          []string
+		retry         bool // with Retry-After
+	}{
+		{name: "no host, power", request: off, deleted: true, code: 404, says: []string{"not found"}},
+		{name: "no host, inspect", request: inspect, deleted: true, code: 404, says: []string{"not found"}},
+		{name: "power, nothing read", request: off, code: 503, says: []string{"cannot be read from etcd", "nothing was done"}, retry: true},
+		{name: "inspect, nothing read", request: inspect, code: 503, says: []string{"cannot be read from etcd", "nothing was done"}, retry: true},
+		{name: "power, not written", request: off, reads: -1, code: 504, says: []string{"etcd did not confirm the change"}},
+		{name: "inspect, not written", request: inspect, reads: -1, code: 504, says: []string{"etcd did not confirm the change"}},
+		{name: "power, not put back", request: off, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "spec.online could not be set back to true"}},
+		{name: "inspect, not put back", request: inspect, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "inspect.metal3.io could not be removed"}},
+		{name: "inspect, deleted meanwhile", request: inspect, deleted: true, reads: 1, writes: 1, code: 404, says: []string{"not found"}},
+		{name: "power, deleted before it is put back", request: off, deleted: true, reads: 1, writes: 1, answer: refused, code: 409, says: []string{"the machine is sealed"}},
+		{name: "inspect, never manageable", request: inspect, reads: -1, writes: -1, code: 504, says: []string{"no answer in time", "begins if it has not yet"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &oneHost{
+					host:  newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online, h.Status.Provisioning.ID = true, "n" }),
+					node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Available, PowerState: ironic.PowerOn},
+					reads: test.reads, writes: test.writes, deleted: test.deleted, answer: test.answer,
+				}
+				sources := baremetalhost.Sources{Hosts: o, Nodes: o, Refresher: o, Passwords: o}
+				var action rest.Storage
+				switch request := test.request(); request.(type) {
+				case *metal3.HostPower:
+					action = baremetalhost.NewPowerREST(sources, o, o)
+				default:
+					action = baremetalhost.NewInspectREST(sources, o, o)
+				}
+				ctx, cancel := context.WithTimeout(genericapirequest.WithNamespace(t.Context(), namespace), 30*time.Second)
+				defer cancel()
+				began := time.Now()
+				_, err := action.(rest.NamedCreater).Create(ctx, "worker-0", test.request(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+				if took := time.Since(began); took > 20*time.Second {
+					t.Errorf("ended after %s", took)
+				}
+				status, is := err.(apierrors.APIStatus) // not wrapped: the handlers do not unwrap
+				if !is {
+					t.Fatalf("not an API error: %v", err)
+				}
+				if status.Status().Code != test.code {
+					t.Errorf("HTTP %d, want %d", status.Status().Code, test.code)
+				}
+				for _, says := range test.says {
+					if !strings.Contains(err.Error(), says) {
+						t.Errorf("%q is not in: %v", says, err)
+					}
+				}
+				if _, retry := apierrors.SuggestsClientDelay(err); retry != test.retry {
+					t.Errorf("clients repeat it by themselves: %t", retry)
+				}
+			})
+		})
+	}
+}

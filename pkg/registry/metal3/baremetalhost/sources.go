@@ -1,0 +1,107 @@
+package baremetalhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// HostGetter reads hosts as they are recorded.
+type HostGetter interface {
+	Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
+}
+
+// HostChanger changes the spec and metadata of recorded hosts.
+type HostChanger interface {
+	// Change makes a change on the newest host, again if somebody else has written it
+	// meanwhile, and returns what was written.
+	Change(ctx context.Context, namespace, name string, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error)
+}
+
+// NodeGetter reads nodes from Ironic.
+type NodeGetter interface {
+	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
+}
+
+// Sources are where actions read hosts and their nodes.
+type Sources struct {
+	Hosts     HostGetter
+	Nodes     NodeGetter
+	Refresher HostRefresher
+	Passwords PasswordRedacter
+}
+
+// recordedHost is the host as it is in etcd.
+func (s *Sources) recordedHost(ctx context.Context, name string) (*metal3.BareMetalHost, error) {
+	host, err := s.Hosts.Get(ctx, genericapirequest.NamespaceValue(ctx), name)
+	return host, readError(name, err)
+}
+
+// nodeOf reads the host's node from Ironic, with no password in its words.
+func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error) {
+	if host.Status.Provisioning.ID == "" {
+		return nil, conflict(host, fmt.Errorf("it is not registered in Ironic yet (provisioning state %q)%s", host.Status.Provisioning.State, because(host)))
+	}
+	node, err := s.Nodes.GetNode(ctx, host.Status.Provisioning.ID)
+	if ironic.IsNotFound(err) {
+		return nil, conflict(host, fmt.Errorf("Ironic has no node %s; wait until it is registered%s", host.Status.Provisioning.ID, because(host)))
+	}
+	if err != nil {
+		if refused := refusalOf(host, err); refused != nil {
+			return nil, refused
+		}
+		return nil, nothingDone(host, err)
+	}
+	if node.IsAnothers(host.Namespace, host.Name) {
+		return nil, conflict(host, fmt.Errorf("node %s in Ironic is that of another host; wait until this one is registered%s", node.UUID, because(host)))
+	}
+	if err := s.Passwords.RedactPassword(ctx, host, node); err != nil {
+		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), "" // no reason not to act
+	}
+	return node, nil
+}
+
+// changeHost makes a change on the newest version of host, and returns what was written.
+func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
+	written, err := hosts.Change(ctx, host.Namespace, host.Name, func(newest *metal3.BareMetalHost) error {
+		if newest.UID != host.UID {
+			return conflict(host, errors.New("it was deleted meanwhile, and another host has its name"))
+		}
+		change(newest)
+		return nil
+	})
+	return written, writeError(host.Name, err)
+}
+
+// undoTimeout bounds how long a change of the host is tried to be taken back.
+const undoTimeout = 5 * time.Second
+
+// undoContext is the context in which a change of the host is taken back. It does not
+// end with the request, whose client may have gone.
+func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+}
+
+// updateHost changes the host as a PUT to store would, with validation. Somebody
+// else's write in between is not overwritten: change is made on the newest host, again
+// if need be.
+func updateHost(ctx context.Context, store rest.Updater, name string, options *metav1.UpdateOptions, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
+	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
+		host := existing.DeepCopyObject().(*metal3.BareMetalHost)
+		return host, change(host)
+	})
+	obj, _, err := store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, options)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*metal3.BareMetalHost), nil
+}
