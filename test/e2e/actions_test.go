@@ -24,7 +24,7 @@ func actionPath(ns, name, action string) string {
 // TestPowerByKubectl switches a machine by its BMC, with the commands and the
 // short bodies that users type.
 func TestPowerByKubectl(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-1", b.Address(), "creds", "")
@@ -33,7 +33,7 @@ func TestPowerByKubectl(t *testing.T) {
 	power := func(body string) metal3.HostPower {
 		t.Helper()
 		began := time.Now()
-		stdout, stderr, err := s.kube.Kubectl(ctx, body, "create", "--raw", actionPath(ns, "worker-1", "power"), "-f", "-")
+		stdout, stderr, err := s.Kube.Kubectl(ctx, body, "create", "--raw", actionPath(ns, "worker-1", "power"), "-f", "-")
 		if err != nil {
 			t.Fatalf("%v: %s", err, stderr)
 		}
@@ -70,7 +70,7 @@ func TestPowerByKubectl(t *testing.T) {
 	power(`{"spec":{"action":"off"}}`) // softly, by default
 	isOn(false)
 
-	stdout, stderr, err := s.kube.Kubectl(ctx, "", "get", "--raw", actionPath(ns, "worker-1", "power"))
+	stdout, stderr, err := s.Kube.Kubectl(ctx, "", "get", "--raw", actionPath(ns, "worker-1", "power"))
 	if err != nil || !strings.Contains(stdout, `"powerState":"power off"`) {
 		t.Errorf("get --raw: %v %s: %s", err, stderr, stdout)
 	}
@@ -79,9 +79,9 @@ func TestPowerByKubectl(t *testing.T) {
 // TestPowerErrors: what is refused, with which code and words, and that nothing
 // has happened then.
 func TestPowerErrors(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-1")
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	createHost(t, ctx, ns, "new", "ipmi://192.0.2.9", "missing", "")
 	act := func(name string, spec metal3.HostPowerSpec) error {
 		_, err := hosts.Power(ctx, name, &metal3.HostPower{Spec: spec}, metav1.CreateOptions{})
@@ -126,7 +126,7 @@ func TestPowerErrors(t *testing.T) {
 
 // TestInspect: an inspection begins at once; what it found shows once it is done.
 func TestInspect(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	const mac = "52:54:00:77:01:01"
 	id := inspectable(t, ctx, ns, "worker-1", mac)
 	s.bootRamdisk(t, ctx, id, mac, 8192)
@@ -136,7 +136,7 @@ func TestInspect(t *testing.T) {
 	}
 
 	began := time.Now()
-	stdout, stderr, err := s.kube.Kubectl(ctx, `{"spec":{}}`, "create", "--raw", actionPath(ns, "worker-1", "inspect"), "-f", "-")
+	stdout, stderr, err := s.Kube.Kubectl(ctx, `{"spec":{}}`, "create", "--raw", actionPath(ns, "worker-1", "inspect"), "-f", "-")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -147,7 +147,7 @@ func TestInspect(t *testing.T) {
 	if host.Status.OperationHistory.Inspect.Start.IsZero() || !host.Status.OperationHistory.Inspect.End.IsZero() {
 		t.Errorf("history of inspections: %+v", host.Status.OperationHistory.Inspect)
 	}
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	if _, err := hosts.Inspect(ctx, "worker-1", &metal3.HostInspection{}, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("a second inspection: %v, want a conflict", err)
 	}
@@ -172,12 +172,12 @@ func TestInspect(t *testing.T) {
 // TestActionsNeedTheirOwnRights: reading and editing hosts does not include
 // acting on the hardware; the operator's role does.
 func TestActionsNeedTheirOwnRights(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-1")
 	can := func(role string) (read, edit, act error) {
 		t.Helper()
 		user := role + "-of-" + ns
-		_, err := s.core.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
+		_, err := s.Core.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{Kind: "User", Name: user}},
@@ -185,7 +185,7 @@ func TestActionsNeedTheirOwnRights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := s.kube.ClientFor(user)
+		client, err := s.Kube.ClientFor(user)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,11 +243,11 @@ func contains(words []string, word string) bool {
 // TestStatusIsWrittenByThoseWhoDoToday: PUT and PATCH of /status, generation and
 // spec untouched; and it is Ironic that has the last word on what Ironic knows.
 func TestStatusIsWrittenByThoseWhoDoToday(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-1")
 	// As Cluster API does around a move: nobody else writes then.
 	patchHost(t, ctx, ns, "worker-1", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"metal3.io/capm3"}}}`)
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	before := settled(t, ctx, ns, "worker-1")
 	got, err := hosts.Patch(ctx, "worker-1", "application/merge-patch+json",
 		[]byte(`{"spec":{"online":false},"status":{"provisioningFailCount":3,"hardwareProfile":"dell","poweredOn":true}}`), metav1.PatchOptions{}, "status")

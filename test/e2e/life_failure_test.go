@@ -29,7 +29,7 @@ func failDeployment(t *testing.T, id string) (says string) {
 
 func retry(t *testing.T, ctx context.Context, ns, name string) metal3.HostRetry {
 	t.Helper()
-	stdout, stderr, err := s.kube.Kubectl(ctx, `{"spec":{}}`, "create", "--raw", actionPath(ns, name, "retry"), "-f", "-")
+	stdout, stderr, err := s.Kube.Kubectl(ctx, `{"spec":{}}`, "create", "--raw", actionPath(ns, name, "retry"), "-f", "-")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -46,7 +46,7 @@ func retry(t *testing.T, ctx context.Context, ns, name string) metal3.HostRetry 
 // TestDeploymentFails: the host comes back, says why, counts, and is tried again as
 // soon as somebody asks for it.
 func TestDeploymentFails(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
@@ -90,7 +90,7 @@ func TestDeploymentFails(t *testing.T) {
 // TestUserDataMissing: nothing is deployed without it, the host says what it
 // waits for, and goes on when it is there.
 func TestUserDataMissing(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-0")
 	patchHost(t, ctx, ns, "worker-0", strings.Replace(wantImage, `{"spec":{`, `{"spec":{"userData":{"name":"user-data"},`, 1))
 	host := waitHost(t, ctx, ns, "worker-0", 15*time.Second, "complains", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })

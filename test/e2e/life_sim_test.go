@@ -32,7 +32,7 @@ func needsSimulator(t *testing.T) *simulated {
 // by a ramdisk, and what comes of them.
 func TestLifeWithRamdisk(t *testing.T) {
 	sim := needsSimulator(t)
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	w := watchHosts(t, ctx, ns)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
@@ -48,7 +48,7 @@ func TestLifeWithRamdisk(t *testing.T) {
 	if host.Spec.Architecture != "x86_64" {
 		t.Errorf("spec.architecture is %q", host.Spec.Architecture)
 	}
-	data, err := s.hosts.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+	data, err := s.Metal3.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestLifeWithRamdisk(t *testing.T) {
 	isOn(t, b, false)
 	gone := time.Now()
 	eventually(t, ctx, 80*time.Second, func() string { // the garbage collector takes it
-		data, err := s.hosts.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+		data, err := s.Metal3.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}
@@ -115,7 +115,7 @@ func TestNodeLostWhileProvisioned(t *testing.T) {
 		"Custom":  `{"spec":{"customDeploy":{"method":"install_everything"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			b := startBMC(t, ctx)
 			createSecret(t, ctx, ns, "creds", "admin", "password")
 			createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
@@ -154,7 +154,7 @@ func TestNodeLostWhileProvisioned(t *testing.T) {
 // TestDetachedWhileProvisioned: a host that was deployed comes back by adoption too.
 func TestDetachedWhileProvisioned(t *testing.T) {
 	sim := needsSimulator(t)
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
@@ -186,7 +186,7 @@ func TestInspectionAndCleaningFail(t *testing.T) {
 		"clean":   {metal3.PreparationError, metal3.StatePreparing},
 	} {
 		t.Run(phase, func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			node, err := sim.Operator().CreateNode(ctx, map[string]any{"name": ns + "~worker-0", "driver": "fake-hardware"})
 			if err != nil {
 				t.Fatal(err)
@@ -215,11 +215,11 @@ func TestInspectionAndCleaningFail(t *testing.T) {
 // and wait for it, must not come before the action that cuts the power.
 func TestHardPowerOffIsHard(t *testing.T) {
 	needsSimulator(t)
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	b.(simulatedBMC).SetNoSoftPower(true) // a system that hangs
 	runningHost(t, ctx, ns, "worker-0", b)
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	for _, spec := range slices.Repeat([]metal3.HostPowerSpec{{Action: "off", Mode: "hard"}, {Action: "on"}}, 10) {
 		if _, err := hosts.Power(ctx, "worker-0", &metal3.HostPower{Spec: spec}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)

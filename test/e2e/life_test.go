@@ -33,7 +33,7 @@ func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.
 
 func deleteHost(t *testing.T, ctx context.Context, ns, name string) {
 	t.Helper()
-	if err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,7 +47,7 @@ type watched struct {
 // watchHosts records the hosts of a namespace until the test ends.
 func watchHosts(t *testing.T, ctx context.Context, ns string) *watched {
 	t.Helper()
-	watcher, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+	watcher, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func hasEvents(t *testing.T, ctx context.Context, ns, name string, reasons ...st
 // TestLife takes a host through its whole life as a user does, and asserts what a
 // watcher is told of it, with no state skipped.
 func TestLife(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	w := watchHosts(t, ctx, ns)
 	host := fakeHost(t, ctx, ns, "worker-0")
 	id := host.Status.Provisioning.ID
@@ -165,14 +165,14 @@ func TestLife(t *testing.T) {
 func createSecretData(t *testing.T, ctx context.Context, ns, name string, data map[string]string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
-	if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestDeleteProvisionedHost: nothing is left on its disks, nor of it in Ironic.
 func TestDeleteProvisionedHost(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
 	patchHost(t, ctx, ns, "worker-0", wantImage)
 	waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
@@ -213,7 +213,7 @@ func isOn(t *testing.T, b bmc, want bool) {
 // TestExternallyProvisioned: a machine that runs is adopted and left running; when
 // it is not said to be provisioned elsewhere any more, it becomes one of ours.
 func TestExternallyProvisioned(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	w := watchHosts(t, ctx, ns)
 	host := runningHost(t, ctx, ns, "worker-0", b)
@@ -234,7 +234,7 @@ func TestExternallyProvisioned(t *testing.T) {
 // TestPowerDrift: whoever switches a machine, it is soon as the spec wants it;
 // unless the host is paused.
 func TestPowerDrift(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	host := runningHost(t, ctx, ns, "worker-0", b)
 	w := watchHosts(t, ctx, ns)
@@ -283,7 +283,7 @@ func TestPowerDrift(t *testing.T) {
 // TestRebootAnnotations: the plain one is for one reboot and goes by itself, one
 // with a key keeps the host off until its owner removes it.
 func TestRebootAnnotations(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	runningHost(t, ctx, ns, "worker-0", b)
 	w := watchHosts(t, ctx, ns)
@@ -315,7 +315,7 @@ func TestRebootAnnotations(t *testing.T) {
 // TestDetachAndAttach: a host that is detached is gone from Ironic, its machine
 // runs on, and its status is kept; attached again it is as it was.
 func TestDetachAndAttach(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	before := runningHost(t, ctx, ns, "worker-0", b)
 	w := watchHosts(t, ctx, ns)
@@ -355,7 +355,7 @@ func TestDetachAndAttach(t *testing.T) {
 // TestNodeLostWhileRunning: a machine whose node is gone from Ironic is registered
 // and adopted again, and runs on.
 func TestNodeLostWhileRunning(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	id := runningHost(t, ctx, ns, "worker-0", b).Status.Provisioning.ID
 	w := watchHosts(t, ctx, ns)

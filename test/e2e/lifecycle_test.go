@@ -14,7 +14,7 @@ import (
 )
 
 func TestEnrolAndDelete(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "worker-0-bmc", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", b.Address(), "worker-0-bmc", "00:ab:4f:d8:9e:fa")
@@ -30,7 +30,7 @@ func TestEnrolAndDelete(t *testing.T) {
 	if want := ns + "~worker-0"; node.Name != want || node.Driver != "ipmi" {
 		t.Errorf("node is named %q with driver %q, want %q with ipmi", node.Name, node.Driver, want)
 	}
-	secret, err := s.core.CoreV1().Secrets(ns).Get(ctx, "worker-0-bmc", metav1.GetOptions{})
+	secret, err := s.Core.CoreV1().Secrets(ns).Get(ctx, "worker-0-bmc", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestEnrolAndDelete(t *testing.T) {
 		t.Errorf("the Secret is not claimed: %v", secret.ObjectMeta)
 	}
 
-	if err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	waitGone(t, ctx, ns, "worker-0", 30*time.Second)
@@ -52,7 +52,7 @@ func TestEnrolAndDelete(t *testing.T) {
 }
 
 func TestSecretMissingThenMended(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
 	host := waitHost(t, ctx, ns, "worker-0", 10*time.Second, "complains about the Secret", func(h *metal3.BareMetalHost) bool {
@@ -63,7 +63,7 @@ func TestSecretMissingThenMended(t *testing.T) {
 	}
 	// Incomplete: the message names the missing key and nothing of what is there.
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "creds"}, StringData: map[string]string{"username": "admin"}}
-	if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	waitHost(t, ctx, ns, "worker-0", 5*time.Second, "complains about the password", func(h *metal3.BareMetalHost) bool {
@@ -78,7 +78,7 @@ func TestSecretMissingThenMended(t *testing.T) {
 }
 
 func TestWrongPasswordThenMended(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "wrong")
 	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
@@ -96,7 +96,7 @@ func TestWrongPasswordThenMended(t *testing.T) {
 // TestBMCAwayWhileRegistering is the lab guide's story: an unreachable BMC shows
 // in the list with Ironic's own words, and the host recovers by itself.
 func TestBMCAwayWhileRegistering(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestBMCAwayWhileRegistering(t *testing.T) {
 // TestBMCGoesAway: the BMC of a registered host dies. Ironic's power sync notices
 // and puts the node in maintenance with a fault; both end when the BMC is back.
 func TestBMCGoesAway(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
@@ -151,7 +151,7 @@ func TestBMCGoesAway(t *testing.T) {
 // TestRedfishHost: Ironic accepts what we tell it of a Redfish BMC, and its error
 // shows when there is none at the address.
 func TestRedfishHost(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", "redfish-virtualmedia+http://127.0.0.1:9/redfish/v1/Systems/1", "creds", "52:54:00:77:00:21")
 	host := waitHost(t, ctx, ns, "worker-0", 90*time.Second, "shows Ironic's error", func(h *metal3.BareMetalHost) bool {
@@ -176,7 +176,7 @@ func TestRedfishHost(t *testing.T) {
 }
 
 func TestTwoHostsWithOneMAC(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "first", b.Address(), "creds", "52:54:00:77:00:01")
@@ -188,7 +188,7 @@ func TestTwoHostsWithOneMAC(t *testing.T) {
 }
 
 func TestHostWithoutBMCIsUnmanaged(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	createHost(t, ctx, ns, "found", "", "", "52:54:00:77:00:09")
 	waitHost(t, ctx, ns, "found", 10*time.Second, "is unmanaged", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateUnmanaged && h.Status.OperationalStatus == metal3.OperationalStatusDiscovered
@@ -200,13 +200,13 @@ func TestHostWithoutBMCIsUnmanaged(t *testing.T) {
 }
 
 func TestPausedHostIsLeftAlone(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
 	host := waitAvailable(t, ctx, ns, "worker-0")
 	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"metal3.io/capm3"}}}`)
-	if err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// A host that comes and goes after it shows that the queue went past it.
@@ -220,7 +220,7 @@ func TestPausedHostIsLeftAlone(t *testing.T) {
 }
 
 func TestNodeLostIsRegisteredAgain(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "52:54:00:77:00:11")
@@ -239,13 +239,13 @@ func TestNodeLostIsRegisteredAgain(t *testing.T) {
 }
 
 func TestDeleteWhenTheNodeIsGone(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
 	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
 	if err := s.ironic.Operator().DeleteNode(ctx, host.Status.Provisioning.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":null}}}`)
@@ -253,12 +253,12 @@ func TestDeleteWhenTheNodeIsGone(t *testing.T) {
 }
 
 func TestDeleteWhileIronicIsDown(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
 	if err := s.ironic.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// Still there, and readable, while its node cannot be removed.
@@ -277,16 +277,16 @@ func TestDeleteWhileIronicIsDown(t *testing.T) {
 }
 
 func TestDeleteNamespace(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	for _, name := range []string{"a", "b", "c"} {
 		fakeHost(t, ctx, ns, name)
 	}
-	if err := s.core.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
+	if err := s.Core.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
 	eventually(t, ctx, 90*time.Second, func() string {
-		left, err := s.core.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
+		left, err := s.Core.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}

@@ -18,7 +18,7 @@ func (h *host) tells(wanted ...string) map[string]eventsv1.Event {
 	uid := h.get().UID
 	found := map[string]eventsv1.Event{}
 	h.eventually(30*time.Second, func() string {
-		list, err := s.core.EventsV1().Events(h.ns).List(h.ctx, metav1.ListOptions{})
+		list, err := s.Core.EventsV1().Events(h.ns).List(h.ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}

@@ -74,7 +74,7 @@ func (h *host) knowsHardware(bmh *metal3.BareMetalHost) {
 	if bmh.Spec.Architecture != "x86_64" || bmh.Status.HardwareProfile != "unknown" {
 		h.t.Errorf("architecture %q, profile %q", bmh.Spec.Architecture, bmh.Status.HardwareProfile)
 	}
-	data, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
+	data, err := s.Metal3.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
 	if err != nil || data.Spec.HardwareDetails.Hostname != bmh.Status.HardwareDetails.Hostname {
 		h.t.Errorf("HardwareData: %v, %+v", err, data)
 	}

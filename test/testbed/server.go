@@ -188,6 +188,9 @@ func (s *Server) dataRace() error {
 	return err
 }
 
+// Program is the path of the server's program.
+func (s *Server) Program() string { return s.binary }
+
 // Kill ends the server at once.
 func (s *Server) Kill() error { return s.run.kill() }
 
@@ -234,7 +237,8 @@ func (s *Server) ApplyRBAC(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		patterns = []string{filepath.Join(repo, "artifacts", "apiservice", "base", "*role*.yaml")}
+		base := filepath.Join(repo, "artifacts", "apiservice", "base")
+		patterns = []string{filepath.Join(base, "serviceaccount.yaml"), filepath.Join(base, "*role*.yaml")}
 	}
 	args := []string{"apply"}
 	for _, pattern := range patterns {
