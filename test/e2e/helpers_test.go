@@ -29,7 +29,12 @@ func startBMC(t *testing.T, ctx context.Context) bmc {
 
 func createSecret(t *testing.T, ctx context.Context, ns, name, user, password string) {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"username": user, "password": password}}
+	createSecretData(t, ctx, ns, name, map[string]string{"username": user, "password": password})
+}
+
+func createSecretData(t *testing.T, ctx context.Context, ns, name string, data map[string]string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
 	if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +125,41 @@ func waitAvailable(t *testing.T, ctx context.Context, ns, name string) *metal3.B
 	return waitHost(t, ctx, ns, name, 30*time.Second, "is available", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateAvailable && isAtRest(h)
 	})
+}
+
+// waitState waits until a host is at rest in a state.
+func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.ProvisioningState) *metal3.BareMetalHost {
+	t.Helper()
+	return waitHost(t, ctx, ns, name, 30*time.Second, "is "+string(state), func(h *metal3.BareMetalHost) bool {
+		return h.Status.Provisioning.State == state && isAtRest(h)
+	})
+}
+
+func deleteHost(t *testing.T, ctx context.Context, ns, name string) {
+	t.Helper()
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runningHost makes a host of a machine that runs already, and waits until it is
+// taken over as it is.
+func runningHost(t *testing.T, ctx context.Context, ns, name string, b bmc) *metal3.BareMetalHost {
+	t.Helper()
+	createSecretOnce(t, ctx, ns, "bmc")
+	if err := b.SetPower(true); err != nil {
+		t.Fatal(err)
+	}
+	createHost(t, ctx, ns, name, b.Address(), "bmc", "", func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true })
+	return waitState(t, ctx, ns, name, metal3.StateExternallyProvisioned)
+}
+
+// isOn asserts whether the machine itself is on.
+func isOn(t *testing.T, b bmc, want bool) {
+	t.Helper()
+	if on, err := b.Power(); err != nil || on != want {
+		t.Errorf("the machine is on: %t (%v), want %t", on, err, want)
+	}
 }
 
 // isVerified tells whether Ironic has access to the BMC of a new host.

@@ -90,6 +90,10 @@ func TestInspectedAgain(t *testing.T) {
 	h.wait(patience, "inspecting", func(bmh *metal3.BareMetalHost) bool { return slices.Contains(h.seenSoFar(), metal3.StateInspecting) })
 	again("by POST")
 	h.inspected(3)
+	inspection, err := h.api.GetInspect(h.ctx, h.name, metav1.GetOptions{})
+	if err != nil || inspection.Status.FinishedAt == nil || inspection.Status.LastError != "" {
+		t.Errorf("GET inspect: %v %+v", err, inspection)
+	}
 }
 
 // The BMC alone tells of the hardware, with no ramdisk booted for that.

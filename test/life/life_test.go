@@ -55,6 +55,10 @@ func TestWholeLife(t *testing.T) {
 	h.patch(`{"spec":{"image":null}}`)
 	h.in(patience, metal3.StateAvailable)
 	h.expectStates(metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable)
+	node, err := s.ironic.Operator().Node(h.ctx, bmh.Status.Provisioning.ID)
+	if err != nil || node.InstanceUUID != "" || len(node.InstanceInfo) != 0 {
+		t.Errorf("Ironic still has the instance %q, %v: %v", node.InstanceUUID, node.InstanceInfo, err)
+	}
 
 	h.delete()
 	h.gone()
