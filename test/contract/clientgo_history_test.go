@@ -103,7 +103,8 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 			if !slices.ContainsFunc(i.changes(), func(c change) bool { return c.Type == watch.Deleted && c.Name == "more-0" }) {
 				t.Error("the informer did not tell of the host that was deleted meanwhile")
 			}
-			after := mergePatch(t, ctx, ns, "worker-1", fmt.Sprintf(`{"metadata":{"labels":{"for":%q}}}`, labelValue(name)))
+			label := strings.NewReplacer(" ", "_", ",", "").Replace(name)
+			after := mergePatch(t, ctx, ns, "worker-1", fmt.Sprintf(`{"metadata":{"labels":{"for":%q}}}`, label))
 			arrives(t, ctx, name, &i.journal, change{watch.Modified, "worker-1", after.ResourceVersion})
 		})
 	}
@@ -144,8 +145,4 @@ func compactHosts(t *testing.T, ctx context.Context) {
 	if _, err := etcd.Compact(ctx, now.Header.Revision); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func labelValue(text string) string {
-	return strings.NewReplacer(" ", "_", ",", "").Replace(text)
 }

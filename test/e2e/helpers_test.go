@@ -9,10 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
@@ -223,12 +220,4 @@ func getHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMet
 		t.Fatal(err)
 	}
 	return host
-}
-
-// withCodec completes a config for requests to paths outside the API groups.
-func withCodec(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &schema.GroupVersion{}
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	return config
 }

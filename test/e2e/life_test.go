@@ -17,7 +17,6 @@ import (
 const (
 	imageURL  = "http://192.0.2.1/image.qcow2"
 	wantImage = `{"spec":{"image":{"url":"` + imageURL + `","checksum":"` + imageURL + `.sha256sum"}}}`
-	noImage   = `{"spec":{"image":null}}`
 )
 
 // needsSimulator leaves out a test on a real Ironic. The machines of this suite are
@@ -98,7 +97,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("config drive: %v", drive)
 	}
 
-	patchHost(t, ctx, ns, "worker-0", noImage)
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
 	host = waitState(t, ctx, ns, "worker-0", metal3.StateAvailable)
 	if got := host.Status.Provisioning.Image.URL; got != "" || host.Status.OperationHistory.Deprovision.End.IsZero() {
 		t.Errorf("after deprovisioning: image %q, history %+v", got, host.Status.OperationHistory.Deprovision)

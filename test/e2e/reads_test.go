@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -332,11 +332,11 @@ func ironicRequests(t *testing.T, ctx context.Context) map[string]int {
 // metrics is what /metrics of our server says.
 func metrics(t *testing.T, ctx context.Context) string {
 	t.Helper()
-	client, err := rest.UnversionedRESTClientFor(withCodec(s.Server.Direct.Config))
+	client, err := discovery.NewDiscoveryClientForConfig(s.Server.Direct.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := client.Get().AbsPath("/metrics").DoRaw(ctx)
+	text, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,11 +34,6 @@ func TestStopWithWatchesOpen(t *testing.T) {
 		t.Errorf("the server took %s to end, want 5 s at most", took)
 	}
 	t.Logf("ended %s after SIGTERM with watches open", took.Round(time.Millisecond))
-	restart(t, ctx)
-}
-
-func restart(t *testing.T, ctx context.Context) {
-	t.Helper()
 	if err := s.Server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package life
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,17 +38,9 @@ func (h *host) tells(wanted ...string) map[string]eventsv1.Event {
 		if len(missing) == 0 {
 			return ""
 		}
-		return fmt.Sprintf("there are no events %q, only %q", missing, keys(found))
+		return fmt.Sprintf("there are no events %q, only %q", missing, slices.Sorted(maps.Keys(found)))
 	})
 	return found
-}
-
-func keys(found map[string]eventsv1.Event) []string {
-	var all []string
-	for key := range found {
-		all = append(all, key)
-	}
-	return all
 }
 
 // The way of a host can be read from its events.
