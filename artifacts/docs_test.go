@@ -1,6 +1,7 @@
 package artifacts
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,6 +63,38 @@ func TestDocumentedPathsExist(t *testing.T) {
 			if _, err := os.Stat(filepath.Join("..", strings.TrimRight(found, "."))); err != nil {
 				t.Errorf("%s: %v", doc, err)
 			}
+		}
+	}
+}
+
+// The table of docs/design.md names each folder that has code, and no other.
+func TestDocumentedFolders(t *testing.T) {
+	documented := map[string]bool{}
+	_, section, _ := strings.Cut(readDoc(t, "../docs/design.md"), "\n## Where things are\n")
+	for _, match := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(section, -1) {
+		documented[match[1]] = true
+		if info, err := os.Stat(filepath.Join("..", match[1])); err != nil || !info.IsDir() {
+			t.Errorf("docs/design.md names %s, which is no folder: %v", match[1], err)
+		}
+	}
+	for _, top := range []string{"cmd", "hack", "pkg", "test"} {
+		err := filepath.WalkDir(filepath.Join("..", top), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			folder, _ := filepath.Rel("..", filepath.Dir(path))
+			switch {
+			case entry.IsDir() && (entry.Name() == "testdata" || filepath.Base(folder)+"/"+entry.Name() == "pkg/generated"):
+				return filepath.SkipDir
+			case entry.IsDir() || documented[folder]:
+			case strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".sh"):
+				documented[folder] = true // one error is enough
+				t.Errorf("docs/design.md does not name %s", folder)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }

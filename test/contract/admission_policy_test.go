@@ -120,8 +120,8 @@ func TestValidatingAdmissionPolicyWithParameters(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: testbed.Namespace, Name: testbed.ServiceName}},
 	}
 	k.untilRefused(hostYAML("rack-7-a", "online: true"), "failed to configure", "create", "-f", "-")
-	k.made(s.core.RbacV1().ClusterRoles().Create(k.ctx, role, metav1.CreateOptions{}))
-	k.made(s.core.RbacV1().ClusterRoleBindings().Create(k.ctx, binding, metav1.CreateOptions{}))
+	k.made(s.Core.RbacV1().ClusterRoles().Create(k.ctx, role, metav1.CreateOptions{}))
+	k.made(s.Core.RbacV1().ClusterRoleBindings().Create(k.ctx, binding, metav1.CreateOptions{}))
 	k.untilRefused(hostYAML("rack-8-a", "online: true"), "the name must begin with rack-7-", "create", "-f", "-")
 	k.ok(hostYAML("rack-7-a", "online: true"), "create", "-f", "-")
 }
@@ -167,7 +167,7 @@ func ruleFor(resource string, operations ...admissionregistrationv1.OperationTyp
 // addPolicy has a policy hold in the namespace of the test alone.
 func (k kubectlShell) addPolicy(policy *admissionregistrationv1.ValidatingAdmissionPolicy, action admissionregistrationv1.ValidationAction, validations ...admissionregistrationv1.Validation) {
 	k.t.Helper()
-	api := s.core.AdmissionregistrationV1()
+	api := s.Core.AdmissionregistrationV1()
 	policy.GenerateName, policy.Spec.Validations = k.ns+"-", validations
 	policy, err := api.ValidatingAdmissionPolicies().Create(k.ctx, policy, metav1.CreateOptions{})
 	k.made(policy, err)
@@ -184,7 +184,7 @@ func (k kubectlShell) addPolicy(policy *admissionregistrationv1.ValidatingAdmiss
 
 func (k kubectlShell) addMutatingPolicy(match *admissionregistrationv1.MatchResources, expression string) {
 	k.t.Helper()
-	api := s.core.AdmissionregistrationV1()
+	api := s.Core.AdmissionregistrationV1()
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: k.ns}, Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 		MatchConstraints:   match,
 		ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
@@ -215,7 +215,7 @@ func (k kubectlShell) made(object metav1.Object, err error) {
 	k.t.Cleanup(func() {
 		ctx, cancel := cleanupContext(k.ctx)
 		defer cancel()
-		if _, _, err := s.kube.Kubectl(ctx, "", "delete", kind, object.GetName()); err != nil {
+		if _, _, err := s.Kube.Kubectl(ctx, "", "delete", kind, object.GetName()); err != nil {
 			k.t.Error(err)
 		}
 	})

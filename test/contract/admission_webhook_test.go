@@ -86,7 +86,7 @@ func (k kubectlShell) validateWith(client admissionregistrationv1.WebhookClientC
 	for _, c := range change {
 		c(&hook)
 	}
-	k.made(s.core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(k.ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+	k.made(s.Core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(k.ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: k.ns}, Webhooks: []admissionregistrationv1.ValidatingWebhook{hook},
 	}, metav1.CreateOptions{}))
 }
@@ -148,7 +148,7 @@ func TestMutatingWebhook(t *testing.T) {
 			Rules: []admissionregistrationv1.RuleWithOperations{ruleFor("baremetalhosts", onCreate)},
 		}
 	}
-	k.made(s.core.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(k.ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
+	k.made(s.Core.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(k.ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: k.ns},
 		Webhooks:   []admissionregistrationv1.MutatingWebhook{hook("bad.example.com", bad, map[string]string{"bad": ""}), hook("label.example.com", w, nil)},
 	}, metav1.CreateOptions{}))

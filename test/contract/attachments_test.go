@@ -12,7 +12,7 @@ import (
 // interface of a host refers to it, from whichever namespace.
 func TestAttachmentInUse(t *testing.T) {
 	k := newShell(t)
-	_, elsewhere := begin(t)
+	_, elsewhere := s.Begin(t)
 	attachment := func(vlan int) string {
 		return fmt.Sprintf("apiVersion: metal3.io/v1alpha1\nkind: HostNetworkAttachment\nmetadata: {name: net}\nspec: {nativeVLAN: %d}\n", vlan)
 	}
@@ -46,11 +46,11 @@ func TestNamespaceOfAttachment(t *testing.T) {
 	k := newShell(t)
 	k.ok("apiVersion: metal3.io/v1alpha1\nkind: HostNetworkAttachment\nmetadata: {name: net}\nspec: {nativeVLAN: 10}\n", "create", "-f", "-")
 	k.ok(hostYAML("h", "online: false, networkInterfaces: [{name: eno1, hostNetworkAttachment: {name: net}}]"), "create", "-f", "-")
-	if err := s.core.CoreV1().Namespaces().Delete(k.ctx, k.ns, metav1.DeleteOptions{}); err != nil {
+	if err := s.Core.CoreV1().Namespaces().Delete(k.ctx, k.ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	comes(t, k.ctx, func() string {
-		ns, err := s.core.CoreV1().Namespaces().Get(k.ctx, k.ns, metav1.GetOptions{})
+		ns, err := s.Core.CoreV1().Namespaces().Get(k.ctx, k.ns, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}

@@ -33,9 +33,9 @@ type capm3 struct {
 
 func newCAPM3(t *testing.T, ctx context.Context, ns string) *capm3 {
 	t.Helper()
-	config, requests := logRequests(s.config)
+	config, requests := logRequests(s.Config)
 	c := &capm3{t, ctx, ns, runtimeClient(t, config), requests, make(chan struct{}, 1)}
-	informers, err := cache.New(s.config, cache.Options{Scheme: runtimeScheme, DefaultNamespaces: map[string]cache.Config{ns: {}}})
+	informers, err := cache.New(s.Config, cache.Options{Scheme: runtimeScheme, DefaultNamespaces: map[string]cache.Config{ns: {}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // installed is never chosen, only found, and gives it back when it is off.
 func TestCAPM3ExternallyProvisioned(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	c := newCAPM3(t, ctx, ns)
 	managedHost(t, ctx, ns, "worker-0", withLabel("pool", "x"), func(h *metal3.BareMetalHost) {
 		h.Spec.ExternallyProvisioned = true

@@ -25,7 +25,7 @@ func asByDefault(h *metal3.BareMetalHost) {
 // requests that Cluster API Provider Metal3 sends, and what it expects of them.
 func TestCAPM3Machine(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	c := newCAPM3(t, ctx, ns)
 	pool, off := withLabel("pool", "x"), func(h *metal3.BareMetalHost) { h.Spec.Online = false }
 	managedHost(t, ctx, ns, "worker-0", pool, off, asByDefault)
@@ -152,7 +152,7 @@ func TestCAPM3Machine(t *testing.T) {
 // patches, and none of them disturbs the other halves.
 func TestCAPM3Patches(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	c := newCAPM3(t, ctx, ns)
 	created := idleHost(t, ctx, ns, "worker-0")
 	c.change("worker-0", func(*metal3.BareMetalHost) {})

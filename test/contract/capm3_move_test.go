@@ -73,7 +73,7 @@ func (m *mover) remove(kind schema.GroupVersionKind, name string) {
 // goes on where it was: it is not registered, inspected or deployed again.
 func TestCAPM3Move(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	c := newCAPM3(t, ctx, ns)
 	managedHost(t, ctx, ns, "worker-0", asByDefault)
 	c.until("worker-0", "available", isAvailable)

@@ -33,7 +33,7 @@ func isGone(t *testing.T, ctx context.Context, ns, name string) {
 // TestClientGoDeletePreconditions: only the object that the client means is deleted.
 func TestClientGoDeletePreconditions(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	stale := idleHost(t, ctx, ns, "worker-0")
 	host := mergePatch(t, ctx, ns, "worker-0", `{"spec":{"description":"newer"}}`)
 	for name, wrong := range map[string]metav1.Preconditions{
@@ -59,7 +59,7 @@ func TestClientGoDeletePreconditions(t *testing.T) {
 // changed; but none can be added.
 func TestClientGoFinalizers(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	before := idleHost(t, ctx, ns, "worker-0", withFinalizer(holdFinalizer))
 	w, err := hostsIn(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion})
 	if err != nil {
@@ -105,7 +105,7 @@ func TestClientGoFinalizers(t *testing.T) {
 // TestClientGoDeleteCollection: what the selectors select goes, and nothing else.
 func TestClientGoDeleteCollection(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	for i, pool := range []string{"x", "y", "x", "y", "x", "z"} {
 		idleHost(t, ctx, ns, fmt.Sprintf("worker-%d", i), withLabel("pool", pool))
 	}
@@ -146,7 +146,7 @@ func TestClientGoDeleteCollection(t *testing.T) {
 // is left to the garbage collector in a finalizer.
 func TestClientGoDeletePropagation(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	for propagation, finalizers := range map[metav1.DeletionPropagation][]string{
 		metav1.DeletePropagationBackground: {holdFinalizer},
 		metav1.DeletePropagationForeground: {holdFinalizer, metav1.FinalizerDeleteDependents},

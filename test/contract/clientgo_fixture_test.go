@@ -20,13 +20,14 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 var hostResource = metal3.SchemeGroupVersion.WithResource("baremetalhosts")
 
 // hostsIn is the typed client of a namespace.
 func hostsIn(ns string) typed.BareMetalHostInterface {
-	return s.metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	return s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 }
 
 // idleHost makes a host that is paused and has no BMC: what clients write is all
@@ -59,10 +60,10 @@ func withFinalizer(name string) func(*metal3.BareMetalHost) {
 func managedHost(t *testing.T, ctx context.Context, ns, name string, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name + "-bmc"}, StringData: map[string]string{"username": "admin", "password": "password"}}
-	if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	address := newBMC("admin", "password")
+	address := s.ironic.NewBMC("admin", "password")
 	port, err := strconv.Atoi(address[strings.LastIndex(address, ":")+1:])
 	if err != nil {
 		t.Fatal(err)
@@ -117,22 +118,7 @@ func mergePatch(t *testing.T, ctx context.Context, ns, name, patch string, subre
 // comes waits until check has nothing to complain about.
 func comes(t *testing.T, ctx context.Context, check func() string) {
 	t.Helper()
-	const limit = 100 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		complaint := check()
-		if complaint == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("after %s at most: %s", limit, complaint)
-		}
-	}
+	testbed.Eventually(t, ctx, 100*time.Second, 100*time.Millisecond, check)
 }
 
 // change is one event as whoever watches is told it.

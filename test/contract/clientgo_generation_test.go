@@ -14,7 +14,7 @@ import (
 // TestClientGoGeneration: it rises with each change of the spec, and with no other.
 func TestClientGoGeneration(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	managedHost(t, ctx, ns, "worker-0")
 	host := hostIs(t, ctx, ns, "worker-0", "available", isAvailable)
 	power := func(spec metal3.HostPowerSpec) func() error {

@@ -22,9 +22,9 @@ import (
 // Gone, for watches and for lists, and an informer that is so late begins anew by
 // itself. It restarts and compacts what others use, so it does not run beside them.
 func TestClientGoHistoryIsGone(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	old := idleHost(t, ctx, ns, "worker-0")
-	line, config := newFlakyLine(t, s.config)
+	line, config := newFlakyLine(t, s.Config)
 	informers := newInformers(t, config, ns)
 	for _, i := range informers {
 		i.start(t, ctx)
@@ -46,13 +46,13 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 	idleHost(t, ctx, ns, "worker-1")
 	compactHosts(t, ctx)
 	// The watch cache has a history of its own, which ends with the process.
-	if err := s.server.Kill(); err != nil {
+	if err := s.Server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.server.Start(ctx); err != nil {
+	if err := s.Server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.server.WaitAvailable(ctx); err != nil {
+	if err := s.Server.WaitAvailable(ctx); err != nil {
 		t.Fatal(err)
 	}
 
@@ -103,7 +103,8 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 			if !slices.ContainsFunc(i.changes(), func(c change) bool { return c.Type == watch.Deleted && c.Name == "more-0" }) {
 				t.Error("the informer did not tell of the host that was deleted meanwhile")
 			}
-			after := mergePatch(t, ctx, ns, "worker-1", fmt.Sprintf(`{"metadata":{"labels":{"for":%q}}}`, labelValue(name)))
+			label := strings.NewReplacer(" ", "_", ",", "").Replace(name)
+			after := mergePatch(t, ctx, ns, "worker-1", fmt.Sprintf(`{"metadata":{"labels":{"for":%q}}}`, label))
 			arrives(t, ctx, name, &i.journal, change{watch.Modified, "worker-1", after.ResourceVersion})
 		})
 	}
@@ -132,7 +133,7 @@ func watchFrom(ctx context.Context, ns, version string) error {
 // compactHosts has the etcd that our server embeds forget all that was.
 func compactHosts(t *testing.T, ctx context.Context) {
 	t.Helper()
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(filepath.Dir(s.server.LogPath), "data", "etcd.sock")}, DialTimeout: 10 * time.Second})
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(filepath.Dir(s.Server.LogPath), "data", "etcd.sock")}, DialTimeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +145,4 @@ func compactHosts(t *testing.T, ctx context.Context) {
 	if _, err := etcd.Compact(ctx, now.Header.Revision); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func labelValue(text string) string {
-	return strings.NewReplacer(" ", "_", ",", "").Replace(text)
 }

@@ -189,7 +189,7 @@ func writeHistory(t *testing.T, ctx context.Context, ns, prefix string) (written
 // and has asked for a list once.
 func TestClientGoInformers(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "before")
 	start, err := hostsIn(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -208,7 +208,7 @@ func TestClientGoInformers(t *testing.T) {
 		}
 	}()
 
-	informers := newInformers(t, s.config, ns)
+	informers := newInformers(t, s.Config, ns)
 	for _, i := range informers {
 		i.start(t, ctx)
 	}

@@ -51,7 +51,7 @@ var kindSamples = map[string]kindSample{
 // TestClientGoKinds: each kind that discovery names can be used in all ways, by
 // clients that know none of them.
 func TestClientGoKinds(t *testing.T) {
-	served, err := s.core.Discovery().ServerResourcesForGroupVersion(metal3.SchemeGroupVersion.String())
+	served, err := s.Core.Discovery().ServerResourcesForGroupVersion(metal3.SchemeGroupVersion.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +77,8 @@ func TestClientGoKinds(t *testing.T) {
 		}
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
-			ctx, ns := begin(t)
-			k := &kindTest{t, ctx, ns, r, sample, s.dynamic.Resource(metal3.SchemeGroupVersion.WithResource(r.Name)).Namespace(ns)}
+			ctx, ns := s.Begin(t)
+			k := &kindTest{t, ctx, ns, r, sample, s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(r.Name)).Namespace(ns)}
 			k.testLife(hasStatus[r.Name])
 			k.testCollection()
 		})
@@ -269,7 +269,7 @@ func (k *kindTest) testCollection() {
 	if len(list.Items) != 2 || list.GetContinue() == "" || list.GetKind() != k.resource.Kind+"List" {
 		t.Errorf("first page: %d of kind %s", len(list.Items), list.GetKind())
 	}
-	client, err := metadata.NewForConfig(s.config)
+	client, err := metadata.NewForConfig(s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func descriptions(list *metal3.BareMetalHostList) map[string]string {
 // resourceVersion.
 func TestClientGoListVersions(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "a")
 	first := mergePatch(t, ctx, ns, "a", `{"spec":{"description":"first"}}`)
 	mergePatch(t, ctx, ns, "a", `{"spec":{"description":"second"}}`)
@@ -87,7 +87,7 @@ func TestClientGoListVersions(t *testing.T) {
 // TestClientGoListRefused: lists of resourceVersions that do not exist.
 func TestClientGoListRefused(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := idleHost(t, ctx, ns, "a")
 	version, err := strconv.ParseUint(host.ResourceVersion, 10, 64)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestClientGoListRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			// Without the repetitions that Retry-After has clients do.
-			err := s.metal3.Metal3V1alpha1().RESTClient().Get().Namespace(ns).Resource("baremetalhosts").
+			err := s.Metal3.Metal3V1alpha1().RESTClient().Get().Namespace(ns).Resource("baremetalhosts").
 				VersionedParams(&test.options, scheme.ParameterCodec).MaxRetries(0).Do(ctx).Error()
 			if !test.is(err) {
 				t.Errorf("%T %v", err, err)
@@ -126,7 +126,7 @@ func TestClientGoListRefused(t *testing.T) {
 // they are read.
 func TestClientGoPages(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	const n = 7
 	for i := range n {
 		idleHost(t, ctx, ns, fmt.Sprintf("worker-%d", i))
@@ -167,7 +167,7 @@ func TestClientGoPages(t *testing.T) {
 		}
 	})
 	t.Run("metadata", func(t *testing.T) {
-		config, requests := logRequests(s.config)
+		config, requests := logRequests(s.Config)
 		client, err := metadata.NewForConfig(config)
 		if err != nil {
 			t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 // back, all of it goes. It stops what others use, so it does not run beside them.
 func TestClientGoNamespaceDeletion(t *testing.T) {
 	const n = 50
-	ctx, full := begin(t)
-	_, other := begin(t)
+	ctx, full := s.Begin(t)
+	_, other := s.Begin(t)
 	var created sync.WaitGroup
 	for i := range n {
 		created.Go(func() {
@@ -55,19 +55,19 @@ func TestClientGoNamespaceDeletion(t *testing.T) {
 	})
 	defer back()
 	for _, ns := range []string{full, other} {
-		if err := s.core.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
+		if err := s.Core.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	comes(t, ctx, func() string {
-		_, err := s.core.CoreV1().Namespaces().Get(ctx, other, metav1.GetOptions{})
+		_, err := s.Core.CoreV1().Namespaces().Get(ctx, other, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}
 		return fmt.Sprintf("namespace %s, whose hosts have no node, is not gone: %v", other, err)
 	})
 	comes(t, ctx, func() string {
-		ns, err := s.core.CoreV1().Namespaces().Get(ctx, full, metav1.GetOptions{})
+		ns, err := s.Core.CoreV1().Namespaces().Get(ctx, full, metav1.GetOptions{})
 		if err != nil {
 			t.Fatalf("the namespace with %d hosts went without Ironic: %v", n, err)
 		}
@@ -87,7 +87,7 @@ func TestClientGoNamespaceDeletion(t *testing.T) {
 	}
 	back()
 	comes(t, ctx, func() string {
-		ns, err := s.core.CoreV1().Namespaces().Get(ctx, full, metav1.GetOptions{})
+		ns, err := s.Core.CoreV1().Namespaces().Get(ctx, full, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}

@@ -11,9 +11,9 @@ import (
 // kube-apiserver, after which they know all hosts as they are then. It stops what
 // others use, so it does not run beside them.
 func TestClientGoRestarts(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	writeHistory(t, ctx, ns, "before")
-	informers := newInformers(t, s.config, ns)
+	informers := newInformers(t, s.Config, ns)
 	for _, i := range informers {
 		i.start(t, ctx)
 	}
@@ -22,16 +22,16 @@ func TestClientGoRestarts(t *testing.T) {
 		restart func() error
 	}{
 		{"our server", func() error {
-			if err := s.server.Kill(); err != nil {
+			if err := s.Server.Kill(); err != nil {
 				return err
 			}
-			return s.server.Start(ctx)
+			return s.Server.Start(ctx)
 		}},
 		{"kube-apiserver", func() error {
-			if err := s.kube.StopAPIServer(); err != nil {
+			if err := s.Kube.StopAPIServer(); err != nil {
 				return err
 			}
-			return s.kube.StartAPIServer(ctx)
+			return s.Kube.StartAPIServer(ctx)
 		}},
 	}
 	for n, r := range restarts {
@@ -40,7 +40,7 @@ func TestClientGoRestarts(t *testing.T) {
 			if err := r.restart(); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.server.WaitAvailable(ctx); err != nil {
+			if err := s.Server.WaitAvailable(ctx); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(before, versionsIn(t, ctx, ns)); diff != "" {

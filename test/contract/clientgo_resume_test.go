@@ -19,9 +19,9 @@ import (
 // no list again. So does client-go's RetryWatcher.
 func TestClientGoDroppedConnection(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	first := idleHost(t, ctx, ns, "first")
-	line, config := newFlakyLine(t, s.config)
+	line, config := newFlakyLine(t, s.Config)
 	informers := newInformers(t, config, ns)
 	for _, i := range informers {
 		i.start(t, ctx)

@@ -34,7 +34,7 @@ func nextEvent(t *testing.T, ctx context.Context, w watch.Interface) watch.Event
 // and a bookmark that says so, and goes on with what changes.
 func TestClientGoStreamedList(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	for _, name := range []string{"a", "b", "c"} {
 		idleHost(t, ctx, ns, name, withLabel("pool", map[bool]string{true: "x", false: "y"}[name != "b"]))
 	}
@@ -44,10 +44,10 @@ func TestClientGoStreamedList(t *testing.T) {
 	starts := map[string]func(options metav1.ListOptions) (watch.Interface, error){
 		"typed": func(options metav1.ListOptions) (watch.Interface, error) { return hostsIn(ns).Watch(ctx, options) },
 		"dynamic": func(options metav1.ListOptions) (watch.Interface, error) {
-			return s.dynamic.Resource(hostResource).Namespace(ns).Watch(ctx, options)
+			return s.Dynamic.Resource(hostResource).Namespace(ns).Watch(ctx, options)
 		},
 		"metadata": func(options metav1.ListOptions) (watch.Interface, error) {
-			client, err := metadata.NewForConfig(s.config)
+			client, err := metadata.NewForConfig(s.Config)
 			if err != nil {
 				return nil, err
 			}
@@ -112,7 +112,7 @@ func TestClientGoBookmarks(t *testing.T) {
 		t.Skip("without the watch cache a watch has no bookmarks but the first")
 	}
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "watched", withLabel("pool", "x"))
 	from, err := hostsIn(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -164,7 +164,7 @@ func awaitBookmark(t *testing.T, ctx context.Context, ns string, options metav1.
 // is added or deleted.
 func TestClientGoSelectedWatch(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "worker-0")
 	from, err := hostsIn(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {

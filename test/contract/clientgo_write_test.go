@@ -22,7 +22,7 @@ import (
 // a patch without a resourceVersion wins.
 func TestClientGoOptimisticLocking(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	stale := idleHost(t, ctx, ns, "worker-0")
 	mergePatch(t, ctx, ns, "worker-0", `{"spec":{"description":"newer"}}`)
 	stale.Spec.Description = "mine"
@@ -55,7 +55,7 @@ func TestClientGoOptimisticLocking(t *testing.T) {
 func TestClientGoConcurrentIncrements(t *testing.T) {
 	t.Parallel()
 	const writers, each = 4, 5
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "worker-0")
 	hosts := hostsIn(ns)
 	increment := func(change func(*metal3.BareMetalHost), write func(context.Context, *metal3.BareMetalHost, metav1.UpdateOptions) (*metal3.BareMetalHost, error)) error {
@@ -105,7 +105,7 @@ func TestClientGoConcurrentIncrements(t *testing.T) {
 // TestClientGoServerSetFields: what a client may not choose is set by the server.
 func TestClientGoServerSetFields(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	wanted := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
 		Name: "worker-0", UID: "11111111-2222-3333-4444-555555555555", Generation: 42,
 		CreationTimestamp: metav1.NewTime(time.Unix(0, 0)), DeletionTimestamp: &metav1.Time{Time: time.Unix(0, 0)},
@@ -151,7 +151,7 @@ func TestClientGoServerSetFields(t *testing.T) {
 // TestClientGoGenerateName: the server completes the name, differently each time.
 func TestClientGoGenerateName(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	names := map[string]bool{}
 	for range 5 {
 		host, err := hostsIn(ns).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{GenerateName: "worker-"}}, metav1.CreateOptions{})
@@ -169,7 +169,7 @@ func TestClientGoGenerateName(t *testing.T) {
 // takes all but the status, by PUT and by patch.
 func TestClientGoHalves(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "worker-0")
 	change := func(to string) *metal3.BareMetalHost {
 		host, err := hostsIn(ns).Get(ctx, "worker-0", metav1.GetOptions{})

@@ -61,7 +61,7 @@ func condition(name, status, reason string) string {
 // them, and with the same verbs.
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
-	got, err := s.core.Discovery().ServerResourcesForGroupVersion(metal3.SchemeGroupVersion.String())
+	got, err := s.Core.Discovery().ServerResourcesForGroupVersion(metal3.SchemeGroupVersion.String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func TestKubectlAsOnACustomResource(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, cancel := cleanupContext(k.ctx)
 		defer cancel()
-		if _, _, err := s.kube.Kubectl(ctx, "", "delete", "crd", "machines.contract.test", "--wait=false"); err != nil {
+		if _, _, err := s.Kube.Kubectl(ctx, "", "delete", "crd", "machines.contract.test", "--wait=false"); err != nil {
 			t.Error(err)
 		}
 	})

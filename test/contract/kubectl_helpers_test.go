@@ -29,7 +29,7 @@ type kubectlShell struct {
 // newShell gives a test that runs beside others a namespace and a kubectl in it.
 func newShell(t *testing.T) kubectlShell {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	return kubectlShell{t: t, ctx: ctx, ns: ns}
 }
 
@@ -47,7 +47,7 @@ func (k kubectlShell) with(env ...string) kubectlShell {
 // run returns what kubectl said and its exit code.
 func (k kubectlShell) run(stdin string, args ...string) (stdout, stderr string, code int) {
 	k.t.Helper()
-	cmd := s.kube.Admin.KubectlCommand(k.ctx, append([]string{"-n", k.ns}, args...)...)
+	cmd := s.Kube.Admin.KubectlCommand(k.ctx, append([]string{"-n", k.ns}, args...)...)
 	var out, errOut bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
 	cmd.Env = append(cmd.Env, k.env...)
@@ -132,7 +132,7 @@ type runningKubectl struct {
 func (k kubectlShell) start(pattern string, args ...string) *runningKubectl {
 	k.t.Helper()
 	r := &runningKubectl{k: k, stderr: make(chan string, 1000)}
-	r.cmd = s.kube.Admin.KubectlCommand(k.ctx, append([]string{"-n", k.ns, "-v=6"}, args...)...)
+	r.cmd = s.Kube.Admin.KubectlCommand(k.ctx, append([]string{"-n", k.ns, "-v=6"}, args...)...)
 	stderr, err := r.cmd.StderrPipe()
 	if err != nil {
 		k.t.Fatal(err)
@@ -201,7 +201,7 @@ func (k kubectlShell) available(name string) (manifest string) {
 
 // managedHostYAML is a host with a BMC, whose credentials are in the Secret NAME-bmc.
 func managedHostYAML(name string) string {
-	address := newBMC("admin", "password")
+	address := s.ironic.NewBMC("admin", "password")
 	port, _ := strconv.Atoi(address[strings.LastIndex(address, ":")+1:])
 	mac := fmt.Sprintf("52:54:00:c7:%02x:%02x", port>>8, port&0xff) // no two hosts may have the same
 	return hostYAML(name, fmt.Sprintf("online: true, bootMACAddress: '%s', inspectionMode: disabled, automatedCleaningMode: disabled, bmc: {address: '%s', credentialsName: %s-bmc}", mac, address, name))

@@ -69,7 +69,7 @@ func TestKubectlGetWatch(t *testing.T) {
 			k.ok("", "label", "bmh", "h", "watched=")
 			ctx, cancel := context.WithCancel(k.ctx)
 			defer cancel()
-			cmd := s.kube.Admin.KubectlCommand(ctx, append([]string{"-n", k.ns, "-v=6", "get", "-w"}, c.args...)...)
+			cmd := s.Kube.Admin.KubectlCommand(ctx, append([]string{"-n", k.ns, "-v=6", "get", "-w"}, c.args...)...)
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

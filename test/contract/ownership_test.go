@@ -56,7 +56,7 @@ func (d dependant) create(t *testing.T, ctx context.Context, ns, name string, ow
 	obj.SetName(name)
 	obj.SetOwnerReferences(owners)
 	obj.SetFinalizers(d.finalizers)
-	created, err := s.dynamic.Resource(d.resource).Namespace(ns).Create(ctx, obj, metav1.CreateOptions{})
+	created, err := s.Dynamic.Resource(d.resource).Namespace(ns).Create(ctx, obj, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func (d dependant) create(t *testing.T, ctx context.Context, ns, name string, ow
 
 func (d dependant) get(t *testing.T, ctx context.Context, ns, name string) *unstructured.Unstructured {
 	t.Helper()
-	obj, err := s.dynamic.Resource(d.resource).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
+	obj, err := s.Dynamic.Resource(d.resource).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -129,7 +129,7 @@ func TestOwnership(t *testing.T) {
 }
 
 func testOwnership(t *testing.T, policy metav1.DeletionPropagation) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := managedHost(t, ctx, ns, "h")
 	hostIs(t, ctx, ns, "h", "available", isAvailable)
 	owned := dependants()
@@ -169,7 +169,7 @@ func testOwnership(t *testing.T, policy metav1.DeletionPropagation) {
 			}
 		}
 		// The credentials are a user's, and used by nobody now.
-		secret, err := s.core.CoreV1().Secrets(ns).Get(ctx, "h-bmc", metav1.GetOptions{})
+		secret, err := s.Core.CoreV1().Secrets(ns).Get(ctx, "h-bmc", metav1.GetOptions{})
 		if err != nil || len(secret.Finalizers) > 0 || len(secret.OwnerReferences) > 0 {
 			t.Errorf("the Secret of the BMC is held by %v and owned by %v (%v)", secret.Finalizers, secret.OwnerReferences, err)
 		}

@@ -71,7 +71,7 @@ func TestResourceQuotaIsSharedByAll(t *testing.T) {
 	)
 	for i := range said {
 		wg.Go(func() {
-			_, _, err := s.kube.Kubectl(k.ctx, hostYAML(fmt.Sprintf("h-%d", i), "online: true"), "create", "-n", k.ns, "-f", "-")
+			_, _, err := s.Kube.Kubectl(k.ctx, hostYAML(fmt.Sprintf("h-%d", i), "online: true"), "create", "-n", k.ns, "-f", "-")
 			if err != nil {
 				said[i] = err.Error()
 			}

@@ -17,8 +17,8 @@ import (
 // TestRuntimeClient: a controller-runtime client without a cache.
 func TestRuntimeClient(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
-	c := runtimeClient(t, s.config)
+	ctx, ns := s.Begin(t)
+	c := runtimeClient(t, s.Config)
 	host := bareHost(ns, "worker-0")
 	must := func(err error) {
 		t.Helper()
@@ -99,8 +99,8 @@ func TestRuntimeClient(t *testing.T) {
 // each of whom owns what he applied.
 func TestRuntimeApply(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
-	c := runtimeClient(t, s.config)
+	ctx, ns := s.Begin(t)
+	c := runtimeClient(t, s.Config)
 	configuration := func(body map[string]any) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{Object: body}
 		u.SetGroupVersionKind(metal3.SchemeGroupVersion.WithKind("BareMetalHost"))
@@ -150,8 +150,8 @@ func TestRuntimeApply(t *testing.T) {
 // TestRuntimePower: an action by the generic client of subresources.
 func TestRuntimePower(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
-	c := runtimeClient(t, s.config)
+	ctx, ns := s.Begin(t)
+	c := runtimeClient(t, s.Config)
 	managedHost(t, ctx, ns, "worker-0")
 	host := hostIs(t, ctx, ns, "worker-0", "available", isAvailable)
 	comes(t, ctx, func() string {
@@ -182,8 +182,8 @@ func TestRuntimePower(t *testing.T) {
 // TestRuntimeMetadata: reading and watching nothing but the metadata.
 func TestRuntimeMetadata(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
-	c := runtimeClient(t, s.config)
+	ctx, ns := s.Begin(t)
+	c := runtimeClient(t, s.Config)
 	before := idleHost(t, ctx, ns, "worker-0", withLabel("pool", "x"))
 	gvk := metal3.SchemeGroupVersion.WithKind("BareMetalHost")
 	one := &metav1.PartialObjectMetadata{}

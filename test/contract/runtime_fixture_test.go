@@ -52,7 +52,7 @@ func newManager(t *testing.T, ns string, change ...func(*manager.Options)) manag
 	for _, c := range change {
 		c(&options)
 	}
-	m, err := manager.New(s.config, options)
+	m, err := manager.New(s.Config, options)
 	if err != nil {
 		t.Fatal(err)
 	}

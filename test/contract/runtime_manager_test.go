@@ -66,7 +66,7 @@ func (n *noter) Reconcile(ctx context.Context, request reconcile.Request) (recon
 // to either, through its cache, along with its own writes.
 func TestRuntimeController(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	m := newManager(t, ns, func(o *manager.Options) {
 		o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "noter", ns
 		o.LeaderElectionReleaseOnCancel = true
@@ -79,7 +79,7 @@ func TestRuntimeController(t *testing.T) {
 	idleHost(t, ctx, ns, "before")
 	stop := startManager(t, ctx, m)
 	idleHost(t, ctx, ns, "after")
-	secrets := s.core.CoreV1().Secrets(ns)
+	secrets := s.Core.CoreV1().Secrets(ns)
 	noted := func(name, want string) {
 		t.Helper()
 		comes(t, ctx, func() string {
@@ -139,7 +139,7 @@ func TestRuntimeController(t *testing.T) {
 // by an index; and reads past it, as Cluster API Provider Metal3 has hosts read.
 func TestRuntimeCache(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	m := newManager(t, ns, func(o *manager.Options) {
 		// Reads wait until the cache has seen what was written through the client, which
 		// takes resourceVersions that can be compared.

@@ -1,9 +1,9 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +14,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
-	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 func actionPath(ns, name, action string) string {
@@ -24,7 +23,7 @@ func actionPath(ns, name, action string) string {
 // TestPowerByKubectl switches a machine by its BMC, with the commands and the
 // short bodies that users type.
 func TestPowerByKubectl(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-1", b.Address(), "creds", "")
@@ -33,7 +32,7 @@ func TestPowerByKubectl(t *testing.T) {
 	power := func(body string) metal3.HostPower {
 		t.Helper()
 		began := time.Now()
-		stdout, stderr, err := s.kube.Kubectl(ctx, body, "create", "--raw", actionPath(ns, "worker-1", "power"), "-f", "-")
+		stdout, stderr, err := s.Kube.Kubectl(ctx, body, "create", "--raw", actionPath(ns, "worker-1", "power"), "-f", "-")
 		if err != nil {
 			t.Fatalf("%v: %s", err, stderr)
 		}
@@ -70,7 +69,7 @@ func TestPowerByKubectl(t *testing.T) {
 	power(`{"spec":{"action":"off"}}`) // softly, by default
 	isOn(false)
 
-	stdout, stderr, err := s.kube.Kubectl(ctx, "", "get", "--raw", actionPath(ns, "worker-1", "power"))
+	stdout, stderr, err := s.Kube.Kubectl(ctx, "", "get", "--raw", actionPath(ns, "worker-1", "power"))
 	if err != nil || !strings.Contains(stdout, `"powerState":"power off"`) {
 		t.Errorf("get --raw: %v %s: %s", err, stderr, stdout)
 	}
@@ -79,9 +78,9 @@ func TestPowerByKubectl(t *testing.T) {
 // TestPowerErrors: what is refused, with which code and words, and that nothing
 // has happened then.
 func TestPowerErrors(t *testing.T) {
-	ctx, ns := begin(t)
-	host := fakeHost(t, ctx, ns, "worker-1")
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	ctx, ns := s.Begin(t)
+	fakeHost(t, ctx, ns, "worker-1")
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	createHost(t, ctx, ns, "new", "ipmi://192.0.2.9", "missing", "")
 	act := func(name string, spec metal3.HostPowerSpec) error {
 		_, err := hosts.Power(ctx, name, &metal3.HostPower{Spec: spec}, metav1.CreateOptions{})
@@ -121,22 +120,25 @@ func TestPowerErrors(t *testing.T) {
 	if err := act("worker-1", off); !apierrors.IsInvalid(err) {
 		t.Errorf("power-off disabled: %v", err)
 	}
-	_ = host
 }
 
 // TestInspect: an inspection begins at once; what it found shows once it is done.
 func TestInspect(t *testing.T) {
-	ctx, ns := begin(t)
-	const mac = "52:54:00:77:01:01"
-	id := inspectable(t, ctx, ns, "worker-1", mac)
-	s.bootRamdisk(t, ctx, id, mac, 8192)
+	sim := needsSimulator(t)
+	ctx, ns := s.Begin(t)
+	createSecret(t, ctx, ns, "creds", "admin", "password")
+	createHost(t, ctx, ns, "worker-1", startBMC(t, ctx).Address(), "creds", "", func(h *metal3.BareMetalHost) { h.Spec.InspectionMode = "" })
 	host := waitAvailable(t, ctx, ns, "worker-1")
-	if hw := host.Status.HardwareDetails; hw == nil || hw.RAMMebibytes != 8192 {
+	id := host.Status.Provisioning.ID
+	if hw := host.Status.HardwareDetails; hw == nil || hw.RAMMebibytes != 16384 {
 		t.Errorf("hardware after the first inspection: %+v", hw)
+	}
+	if err := sim.HoldRamdisk(id); err != nil { // the test plays the next one
+		t.Fatal(err)
 	}
 
 	began := time.Now()
-	stdout, stderr, err := s.kube.Kubectl(ctx, `{"spec":{}}`, "create", "--raw", actionPath(ns, "worker-1", "inspect"), "-f", "-")
+	stdout, stderr, err := s.Kube.Kubectl(ctx, `{"spec":{}}`, "create", "--raw", actionPath(ns, "worker-1", "inspect"), "-f", "-")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -147,17 +149,24 @@ func TestInspect(t *testing.T) {
 	if host.Status.OperationHistory.Inspect.Start.IsZero() || !host.Status.OperationHistory.Inspect.End.IsZero() {
 		t.Errorf("history of inspections: %+v", host.Status.OperationHistory.Inspect)
 	}
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	if _, err := hosts.Inspect(ctx, "worker-1", &metal3.HostInspection{}, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("a second inspection: %v, want a conflict", err)
 	}
-	s.bootRamdisk(t, ctx, id, mac, 16384)
+	if err := sim.Ramdisk(id, map[string]any{
+		"interfaces": []any{map[string]any{"name": "eth0", "mac_address": host.Spec.BootMACAddress}},
+		"cpu":        map[string]any{"count": 8, "architecture": "x86_64"},
+		"disks":      []any{map[string]any{"name": "/dev/sda", "size": 53687091200}},
+		"memory":     map[string]any{"physical_mb": 32768},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	waitHost(t, ctx, ns, "worker-1", 20*time.Second, "shows its hardware", func(h *metal3.BareMetalHost) bool {
-		return h.Status.HardwareDetails != nil && h.Status.HardwareDetails.RAMMebibytes == 16384
+		return h.Status.HardwareDetails != nil && h.Status.HardwareDetails.RAMMebibytes == 32768
 	})
 	host = waitAvailable(t, ctx, ns, "worker-1")
 	hw := host.Status.HardwareDetails
-	if hw.RAMMebibytes != 16384 || hw.CPU.Count != 8 || hw.CPU.Arch != "x86_64" || len(hw.NIC) == 0 || hw.NIC[0].MAC != mac || len(hw.Storage) != 1 || hw.Storage[0].SizeBytes != 53687091200 {
+	if hw.CPU.Count != 8 || hw.CPU.Arch != "x86_64" || len(hw.NIC) != 1 || hw.NIC[0].MAC != host.Spec.BootMACAddress || len(hw.Storage) != 1 || hw.Storage[0].SizeBytes != 53687091200 {
 		t.Errorf("hardware: %+v", hw)
 	}
 	if _, asked := host.Annotations[metal3.InspectAnnotation]; asked || host.Status.OperationHistory.Inspect.End.IsZero() {
@@ -172,12 +181,12 @@ func TestInspect(t *testing.T) {
 // TestActionsNeedTheirOwnRights: reading and editing hosts does not include
 // acting on the hardware; the operator's role does.
 func TestActionsNeedTheirOwnRights(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-1")
 	can := func(role string) (read, edit, act error) {
 		t.Helper()
 		user := role + "-of-" + ns
-		_, err := s.core.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
+		_, err := s.Core.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{Kind: "User", Name: user}},
@@ -185,7 +194,7 @@ func TestActionsNeedTheirOwnRights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := s.kube.ClientFor(user)
+		client, err := s.Kube.ClientFor(user)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,30 +233,21 @@ func TestActionsNeedTheirOwnRights(t *testing.T) {
 			}
 		}
 		for _, what := range []string{"read", "edit", "act"} {
-			if has, wants := contains(got, what), contains(strings.Fields(want), what); has != wants {
+			if has, wants := slices.Contains(got, what), slices.Contains(strings.Fields(want), what); has != wants {
 				t.Errorf("%s: may %s: %t, want %t", role, what, has, wants)
 			}
 		}
 	}
 }
 
-func contains(words []string, word string) bool {
-	for _, w := range words {
-		if w == word {
-			return true
-		}
-	}
-	return false
-}
-
 // TestStatusIsWrittenByThoseWhoDoToday: PUT and PATCH of /status, generation and
 // spec untouched; and it is Ironic that has the last word on what Ironic knows.
 func TestStatusIsWrittenByThoseWhoDoToday(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-1")
 	// As Cluster API does around a move: nobody else writes then.
 	patchHost(t, ctx, ns, "worker-1", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"metal3.io/capm3"}}}`)
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	before := settled(t, ctx, ns, "worker-1")
 	got, err := hosts.Patch(ctx, "worker-1", "application/merge-patch+json",
 		[]byte(`{"spec":{"online":false},"status":{"provisioningFailCount":3,"hardwareProfile":"dell","poweredOn":true}}`), metav1.PatchOptions{}, "status")
@@ -269,51 +269,5 @@ func TestStatusIsWrittenByThoseWhoDoToday(t *testing.T) {
 	}
 	if put.Status.ProvisioningFailCount != 0 || put.Spec.Description != "" {
 		t.Errorf("after the PUT: fail count %d, description %q", put.Status.ProvisioningFailCount, put.Spec.Description)
-	}
-}
-
-// inspectable makes a host that Ironic inspects with the ramdisk, as real hosts
-// are, on a node whose power takes no time. The test plays the ramdisk.
-func inspectable(t *testing.T, ctx context.Context, ns, name, mac string) (id string) {
-	t.Helper()
-	iface := "agent"
-	if s.ironic.Name() == "Debian bookworm" {
-		t.Skip("Ironic 21.4 inspects by a second daemon, ironic-inspector, which the suite does not start")
-	}
-	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{
-		"name": ns + "~" + name, "driver": "fake-hardware", "inspect_interface": iface,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sim, ok := s.ironic.(*simulated); ok {
-		if err := sim.HoldRamdisk(node.UUID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	createSecretOnce(t, ctx, ns, "bmc")
-	createHost(t, ctx, ns, name, "ipmi://192.0.2.1", "bmc", mac, wholeLife)
-	return node.UUID
-}
-
-// bootRamdisk plays the ramdisk of a node that waits for it.
-func (s *suite) bootRamdisk(t *testing.T, ctx context.Context, id, mac string, mebibytes int) {
-	t.Helper()
-	o := *s.ironic.Operator()
-	o.Microversion = "1.84"
-	waitNode(t, ctx, id, func(n testbed.Node) bool { return n.ProvisionState == "inspect wait" && n.Reservation == "" })
-	disk := map[string]any{"name": "/dev/sda", "model": "QEMU HARDDISK", "size": 53687091200, "rotational": true, "serial": "drive-scsi0", "vendor": "QEMU", "hctl": "0:0:0:0", "by_path": "/dev/disk/by-path/pci-0000:00:05.0-scsi-0:0:0:0"}
-	report := map[string]any{
-		"inventory": map[string]any{
-			"interfaces": []any{map[string]any{"name": "eth0", "mac_address": mac, "ipv4_address": "198.51.100.10", "has_carrier": true, "vendor": "0x1af4", "product": "0x0001", "speed_mbps": 10000}},
-			"cpu":        map[string]any{"model_name": "Intel Xeon E5-2680 v4", "frequency": "2400.000", "count": 8, "architecture": "x86_64", "flags": []any{"vmx", "fpu"}},
-			"disks":      []any{disk}, "memory": map[string]any{"total": mebibytes * 1000 << 10, "physical_mb": mebibytes},
-			"bmc_address": "192.0.2.1", "system_vendor": map[string]any{"product_name": "Standard PC", "serial_number": "SN-1", "manufacturer": "QEMU"},
-			"boot": map[string]any{"current_boot_mode": "uefi", "pxe_interface": mac}, "hostname": "host-1",
-		},
-		"root_disk": disk, "boot_interface": mac, "configuration": map[string]any{"collectors": []any{"default"}, "managers": []any{}}, "error": nil,
-	}
-	if err := o.Do(ctx, "POST", "/v1/continue_inspection", report, nil); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -61,7 +61,7 @@ func TestWatchersWhateverTheClock(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			sim.SetClock(test.clock)
 			var ids []string
@@ -97,7 +97,7 @@ func TestWatchersWhateverTheClock(t *testing.T) {
 // changes to reach a watcher.
 func arrivals(t *testing.T, ctx context.Context, ns string, sim *simulated, ids []string, reason string, worst time.Duration) []time.Duration {
 	t.Helper()
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	list, err := hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func looksAtNodes(sim *simulated) int {
 func TestInventoryWhateverTheClock(t *testing.T) {
 	for name, offset := range map[string]time.Duration{"IronicAhead": 10 * time.Minute, "IronicBehind": -10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{InventoryLag: 3 * time.Second}).SetClock(ironicsim.Clock{Offset: offset})
 			b := startBMC(t, ctx)
 			createSecretOnce(t, ctx, ns, "bmc")

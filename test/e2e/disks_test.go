@@ -14,7 +14,7 @@ import (
 // once more when it goes. What is clean is not cleaned again.
 func TestDisksAreWrittenForImagesOnly(t *testing.T) {
 	sim := needsSimulator(t)
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", startBMC(t, ctx).Address(), "creds", "", wholeLife)
 	host := waitHost(t, ctx, ns, "worker-0", 40*time.Second, "is available", func(h *metal3.BareMetalHost) bool {

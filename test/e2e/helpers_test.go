@@ -3,35 +3,17 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
-
-// begin gives a test a namespace and a time limit.
-func begin(t *testing.T) (context.Context, string) {
-	t.Helper()
-	return beginFor(t, 3*time.Minute)
-}
-
-// beginFor is begin for a test that takes longer.
-func beginFor(t *testing.T, limit time.Duration) (context.Context, string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(cancel)
-	return ctx, testbed.NewNamespace(t, ctx, s.core)
-}
 
 func startBMC(t *testing.T, ctx context.Context) bmc {
 	t.Helper()
@@ -44,8 +26,13 @@ func startBMC(t *testing.T, ctx context.Context) bmc {
 
 func createSecret(t *testing.T, ctx context.Context, ns, name, user, password string) {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"username": user, "password": password}}
-	if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+	createSecretData(t, ctx, ns, name, map[string]string{"username": user, "password": password})
+}
+
+func createSecretData(t *testing.T, ctx context.Context, ns, name string, data map[string]string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
+	if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -56,7 +43,7 @@ func createSecret(t *testing.T, ctx context.Context, ns, name, user, password st
 func createHost(t *testing.T, ctx context.Context, ns, name, address, secret, mac string, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
 	t.Helper()
 	if mac == "" && address != "" {
-		mac = newMAC() // needed where nothing is inspected
+		mac = testbed.NewMAC() // needed where nothing is inspected
 	}
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{
 		Online: true, BootMACAddress: mac, BMC: metal3.BMCDetails{Address: address, CredentialsName: secret},
@@ -65,19 +52,11 @@ func createHost(t *testing.T, ctx context.Context, ns, name, address, secret, ma
 	for _, c := range change {
 		c(host)
 	}
-	created, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Create(ctx, host, metav1.CreateOptions{})
+	created, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Create(ctx, host, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return created
-}
-
-var macs atomic.Uint32
-
-// newMAC is a MAC address that no other host of the suite has.
-func newMAC() string {
-	n := macs.Add(1)
-	return fmt.Sprintf("52:54:00:88:%02x:%02x", n>>8&0xff, n&0xff)
 }
 
 // wholeLife has a host inspected and cleaned, as hosts are by default.
@@ -90,7 +69,7 @@ func waitHost(t *testing.T, ctx context.Context, ns, name string, limit time.Dur
 	t.Helper()
 	var last *metal3.BareMetalHost
 	eventually(t, ctx, limit, func() string {
-		host, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
+		host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -106,7 +85,7 @@ func waitHost(t *testing.T, ctx context.Context, ns, name string, limit time.Dur
 func waitGone(t *testing.T, ctx context.Context, ns, name string, limit time.Duration) {
 	t.Helper()
 	eventually(t, ctx, limit, func() string {
-		host, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
+		host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}
@@ -145,6 +124,41 @@ func waitAvailable(t *testing.T, ctx context.Context, ns, name string) *metal3.B
 	})
 }
 
+// waitState waits until a host is at rest in a state.
+func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.ProvisioningState) *metal3.BareMetalHost {
+	t.Helper()
+	return waitHost(t, ctx, ns, name, 30*time.Second, "is "+string(state), func(h *metal3.BareMetalHost) bool {
+		return h.Status.Provisioning.State == state && isAtRest(h)
+	})
+}
+
+func deleteHost(t *testing.T, ctx context.Context, ns, name string) {
+	t.Helper()
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runningHost makes a host of a machine that runs already, and waits until it is
+// taken over as it is.
+func runningHost(t *testing.T, ctx context.Context, ns, name string, b bmc) *metal3.BareMetalHost {
+	t.Helper()
+	createSecretOnce(t, ctx, ns, "bmc")
+	if err := b.SetPower(true); err != nil {
+		t.Fatal(err)
+	}
+	createHost(t, ctx, ns, name, b.Address(), "bmc", "", func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true })
+	return waitState(t, ctx, ns, name, metal3.StateExternallyProvisioned)
+}
+
+// isOn asserts whether the machine itself is on.
+func isOn(t *testing.T, b bmc, want bool) {
+	t.Helper()
+	if on, err := b.Power(); err != nil || on != want {
+		t.Errorf("the machine is on: %t (%v), want %t", on, err, want)
+	}
+}
+
 // isVerified tells whether Ironic has access to the BMC of a new host.
 func isVerified(h *metal3.BareMetalHost) bool {
 	return h.Status.Ironic != nil && h.Status.ErrorMessage == "" &&
@@ -170,7 +184,7 @@ func isResting(host metal3.ProvisioningState, node string) bool {
 func createSecretOnce(t *testing.T, ctx context.Context, ns, name string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"username": "admin", "password": "password"}}
-	if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 }
@@ -187,31 +201,23 @@ func waitNode(t *testing.T, ctx context.Context, id string, wanted func(testbed.
 
 func patchSecret(t *testing.T, ctx context.Context, ns, name, patch string) {
 	t.Helper()
-	if _, err := s.core.CoreV1().Secrets(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().Secrets(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func patchHost(t *testing.T, ctx context.Context, ns, name, patch string) {
 	t.Helper()
-	if _, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func getHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
-	host, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
+	host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return host
-}
-
-// withCodec completes a config for requests to paths outside the API groups.
-func withCodec(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &schema.GroupVersion{}
-	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	return config
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -35,7 +36,7 @@ type ironicUnderTest interface {
 func startIronic(ctx context.Context, dir string) (ironicUnderTest, error) {
 	release := os.Getenv("IRONIC")
 	if release == "" || release == "sim" {
-		return startSimulated(ctx, dir)
+		return startSimulated(ironicsim.Options{})
 	}
 	i, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: release, Dir: dir})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // kubectl runs kubectl as an administrator and wants it to succeed.
 func kubectl(t *testing.T, ctx context.Context, stdin string, args ...string) string {
 	t.Helper()
-	stdout, stderr, err := s.kube.Kubectl(ctx, stdin, args...)
+	stdout, stderr, err := s.Kube.Kubectl(ctx, stdin, args...)
 	if err != nil {
 		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, stdout, stderr)
 	}
@@ -23,7 +23,7 @@ func kubectl(t *testing.T, ctx context.Context, stdin string, args ...string) st
 
 // TestWhatUsersType are the commands and outputs of the lab guides.
 func TestWhatUsersType(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	out := kubectl(t, ctx, strings.ReplaceAll(workerYAML, "ADDRESS", b.Address()), "create", "-n", ns, "-f", "-")
 	for _, want := range []string{"secret/openshift-worker-0-bmc-secret created", "baremetalhost.metal3.io/openshift-worker-0 created"} {
@@ -74,7 +74,7 @@ func TestWhatUsersType(t *testing.T) {
 		kubectl(t, ctx, "", "wait", "bmh/openshift-worker-0", "-n", ns, "--for=condition="+condition, "--timeout=10s")
 	}
 	second := `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"openshift-worker-0"},"spec":{"online":false}}`
-	if _, stderr, err := s.kube.Kubectl(ctx, second, "apply", "--server-side", "--field-manager=second", "-n", ns, "-f", "-"); err == nil || !strings.Contains(stderr, "conflict") || !strings.Contains(stderr, ".spec.online") {
+	if _, stderr, err := s.Kube.Kubectl(ctx, second, "apply", "--server-side", "--field-manager=second", "-n", ns, "-f", "-"); err == nil || !strings.Contains(stderr, "conflict") || !strings.Contains(stderr, ".spec.online") {
 		t.Errorf("server-side apply of somebody else's field: %v %s", err, stderr)
 	}
 	kubectl(t, ctx, "", "delete", "bmh", "openshift-worker-0", "-n", ns, "--timeout=30s")
@@ -101,7 +101,7 @@ spec:
 `
 
 func TestExplain(t *testing.T) {
-	ctx, _ := begin(t)
+	ctx, _ := s.Begin(t)
 	for path, want := range map[string]string{
 		"baremetalhost":                     "GROUP:      metal3.io",
 		"baremetalhost.spec.bmc":            "credentialsName",
@@ -117,13 +117,13 @@ func TestExplain(t *testing.T) {
 }
 
 func TestValidationSpeaksToKubectl(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	for name, c := range map[string]struct{ spec, want string }{
 		"bad scheme":     {`{"online":true,"bmc":{"address":"ilo4://192.0.2.1","credentialsName":"x"}}`, "spec.bmc.address"},
 		"bad mac":        {`{"online":true,"bootMACAddress":"nonsense"}`, "spec.bootMACAddress"},
 		"misspelt field": {`{"online":true,"bootMacAdress":"00:00:00:00:00:01"}`, `unknown field "spec.bootMacAdress"`},
 	} {
-		_, stderr, err := s.kube.Kubectl(ctx, `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"h"},"spec":`+c.spec+`}`, "create", "-n", ns, "-f", "-")
+		_, stderr, err := s.Kube.Kubectl(ctx, `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"h"},"spec":`+c.spec+`}`, "create", "-n", ns, "-f", "-")
 		if err == nil || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: %v %q, want %q", name, err, stderr, c.want)
 		}
@@ -132,14 +132,14 @@ func TestValidationSpeaksToKubectl(t *testing.T) {
 
 // TestGetWatch: -w and --watch-only print a line for each change that Ironic shows.
 func TestGetWatch(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
 	for _, args := range [][]string{{"-w"}, {"--watch-only"}, {"-w", "worker-0", "-o", "wide"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			watchCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
 			defer cancel()
 			settled(t, ctx, ns, "worker-0")
-			cmd := s.kube.Admin.KubectlCommand(watchCtx, append([]string{"get", "bmh", "-n", ns}, args...)...)
+			cmd := s.Kube.Admin.KubectlCommand(watchCtx, append([]string{"get", "bmh", "-n", ns}, args...)...)
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func touchUntil(ctx context.Context, ns string) {
 	for {
 		select {
 		case now := <-tick.C:
-			_, _, _ = s.kube.Kubectl(ctx, "", "annotate", "bmh", "worker-0", "-n", ns, "--overwrite", "touched="+now.Format("150405.000"))
+			_, _, _ = s.Kube.Kubectl(ctx, "", "annotate", "bmh", "worker-0", "-n", ns, "--overwrite", "touched="+now.Format("150405.000"))
 		case <-ctx.Done():
 			return
 		}

@@ -110,7 +110,7 @@ func (l *listed) changeWhileListed() {
 	l.t.Helper()
 	listed := make(chan error, 1)
 	list := func() {
-		_, err := s.hosts.Metal3V1alpha1().BareMetalHosts(l.ns).List(l.ctx, metav1.ListOptions{})
+		_, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(l.ns).List(l.ctx, metav1.ListOptions{})
 		listed <- err
 	}
 	if sim, ok := s.ironic.(*simulated); ok {
@@ -138,7 +138,7 @@ func (l *listed) changeWhileListed() {
 func (l *listed) shown() map[string]*metal3.IronicStatus {
 	l.t.Helper()
 	options := []metav1.ListOptions{{}, {ResourceVersion: "0"}}[l.round%2]
-	list, err := s.hosts.Metal3V1alpha1().BareMetalHosts(l.ns).List(l.ctx, options)
+	list, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(l.ns).List(l.ctx, options)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -188,14 +188,14 @@ func (l *listed) rounds(n int) {
 // TestListsShowEachChange changes nodes through Ironic's own API and lists the hosts at
 // once: each LIST shows all of it.
 func TestListsShowEachChange(t *testing.T) {
-	ctx, ns := beginFor(t, 10*time.Minute)
+	ctx, ns := s.BeginFor(t, 10*time.Minute)
 	newListed(t, ctx, ns).rounds(*listRounds)
 }
 
 // TestListsInWholeSeconds is that with an Ironic on MariaDB, where many changes have the
 // same time.
 func TestListsInWholeSeconds(t *testing.T) {
-	ctx, ns := beginFor(t, 10*time.Minute)
+	ctx, ns := s.BeginFor(t, 10*time.Minute)
 	onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{}).SetClock(ironicsim.Clock{WholeSeconds: true})
 	newListed(t, ctx, ns).rounds(*listRounds)
 }
@@ -217,7 +217,7 @@ func TestListsWhateverTheClock(t *testing.T) {
 		{name: "NodesOfTheFuture", offsets: []time.Duration{0, 0, 0, 0, 0, 0, 0, time.Hour}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			sim.SetClock(test.clock)
 			l := newListed(t, ctx, ns)
@@ -238,7 +238,7 @@ func TestListsWhateverTheClock(t *testing.T) {
 // others has a place in Ironic's order of changes where nobody looks any more. It is
 // found all the same, and from then on at once.
 func TestListsOfLaggingConductor(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 	l := newListed(t, ctx, ns)
 	late := l.names[5]
@@ -266,7 +266,7 @@ func TestListsOfLaggingConductor(t *testing.T) {
 // TestNodeDeletedPastUs: a node that somebody deleted in Ironic is gone from the next
 // GET, and from lists within half a minute.
 func TestNodeDeletedPastUs(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	l := newListed(t, ctx, ns)
 	l.list("before")
 	for _, name := range l.names[:2] {
@@ -286,7 +286,7 @@ func TestNodeDeletedPastUs(t *testing.T) {
 		t.Error("GET: " + complaint)
 	}
 	testbed.Eventually(t, ctx, 30*time.Second-time.Since(deleted), 250*time.Millisecond, func() string {
-		list, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{})
+		list, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}

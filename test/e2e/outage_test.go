@@ -21,7 +21,7 @@ func TestReadsGoOnWithoutIronic(t *testing.T) {
 		{"Hanging", s.ironic.Pause, s.ironic.Resume, "no answer within"},
 	} {
 		t.Run(outage.name, func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			before := fakeHost(t, ctx, ns, "worker-0")
 			if err := outage.begin(); err != nil {
 				t.Fatal(err)
@@ -38,7 +38,7 @@ func TestReadsGoOnWithoutIronic(t *testing.T) {
 				{"get", "baremetalhosts", "-n", ns, "-o", "name"},
 			} {
 				began := time.Now()
-				stdout, stderr, err := s.kube.Kubectl(ctx, "", args...)
+				stdout, stderr, err := s.Kube.Kubectl(ctx, "", args...)
 				took := time.Since(began)
 				if err != nil || !strings.Contains(stdout, "worker-0") {
 					t.Errorf("kubectl %v: %v\n%s", args, err, stdout)
@@ -53,7 +53,7 @@ func TestReadsGoOnWithoutIronic(t *testing.T) {
 			// Spec writes go on, too.
 			patchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"written without Ironic"}}`)
 			began := time.Now()
-			if _, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{}); err != nil {
+			if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{}); err != nil {
 				t.Error(err)
 			}
 			if took := time.Since(began); took > 3*time.Second {

@@ -17,7 +17,7 @@ const powerRequests = "PUT /v1/nodes/{node}/states/power"
 // with Ironic within 100 ms. The leader's look at Ironic, each second, would take
 // half a second on the average, and so is not what brings it there.
 func TestSpecChangeReachesIronicAtOnce(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{}) // one host, and nobody else's requests
 	b := startBMC(t, ctx)
 	runningHost(t, ctx, ns, "worker-0", b)
@@ -72,7 +72,7 @@ func reactions(t *testing.T, ctx context.Context, ns, name string, sim *simulate
 // the spec wants is done when the lock is gone.
 func TestLockedNode(t *testing.T) {
 	sim := needsSimulator(t)
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	id := runningHost(t, ctx, ns, "worker-0", b).Status.Provisioning.ID
 	if err := sim.LockNode(id, "conductor-7"); err != nil {
@@ -103,7 +103,7 @@ func TestLockedNode(t *testing.T) {
 // TestSoftPowerOffIgnored: a system that does not shut down is asked to first, and
 // its power is cut when Ironic has waited long enough for it.
 func TestSoftPowerOffIgnored(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	// We ask Ironic to wait three minutes.
 	sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{MaxPowerTimeout: time.Second})
 	b := startBMC(t, ctx)
@@ -131,7 +131,7 @@ func TestSoftPowerOffIgnored(t *testing.T) {
 // TestPowerDriftWhenProvisioned: a host that we deployed comes back on like any other.
 // Ironic 29.0.5 does not notice its power button any more, so this is another Ironic.
 func TestPowerDriftWhenProvisioned(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{WithoutDefects: true, PowerSyncInterval: time.Second})
 	b := startBMC(t, ctx)
 	createSecretOnce(t, ctx, ns, "bmc")

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -28,13 +28,13 @@ const rounds = 200
 // once, in every way that a client can read. All that a read has shown reaches a
 // watcher and an informer too, in order.
 func TestReadsAreNeverStale(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
 	id := host.Status.Provisioning.ID
 	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
 
 	var seen recorder
-	watcher, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+	watcher, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func shownOf(n testbed.Node) metal3.IronicStatus {
 // readSomehow reads the host in one of the ways that clients read.
 func readSomehow(t *testing.T, ctx context.Context, ns, name string, round int) (string, *metal3.BareMetalHost) {
 	t.Helper()
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	if round%5 == 0 {
 		got, err := hosts.Get(ctx, name, metav1.GetOptions{ResourceVersion: []string{"", "0"}[round/5%2]})
 		if err != nil {
@@ -199,7 +199,7 @@ func (r *recorder) disorder() string {
 func startInformer(t *testing.T, ctx context.Context, ns string) *recorder {
 	t.Helper()
 	r := &recorder{}
-	factory := externalversions.NewSharedInformerFactoryWithOptions(s.hosts, 0, externalversions.WithNamespace(ns))
+	factory := externalversions.NewSharedInformerFactoryWithOptions(s.Metal3, 0, externalversions.WithNamespace(ns))
 	informer := factory.Metal3().V1alpha1().BareMetalHosts().Informer()
 	add := func(obj any) {
 		if host, ok := obj.(*metal3.BareMetalHost); ok {
@@ -224,9 +224,9 @@ func startInformer(t *testing.T, ctx context.Context, ns string) *recorder {
 
 // TestChangesReachWatchersWithNobodyReading: the leader's poll sees them.
 func TestChangesReachWatchersWithNobodyReading(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
-	watcher, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion})
+	watcher, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func awaitEvent(t *testing.T, ctx context.Context, w watch.Interface, wanted fun
 // TestQuietHostsAreNotWritten: reads and polls of what does not change leave the
 // resourceVersion alone.
 func TestQuietHostsAreNotWritten(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-0")
 	before := settled(t, ctx, ns, "worker-0")
 	polls := ironicRequests(t, ctx)
@@ -280,7 +280,7 @@ func TestQuietHostsAreNotWritten(t *testing.T) {
 		}
 		return ""
 	})
-	list, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{})
+	list, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,11 +332,11 @@ func ironicRequests(t *testing.T, ctx context.Context) map[string]int {
 // metrics is what /metrics of our server says.
 func metrics(t *testing.T, ctx context.Context) string {
 	t.Helper()
-	client, err := rest.UnversionedRESTClientFor(withCodec(s.server.Direct.Config))
+	client, err := discovery.NewDiscoveryClientForConfig(s.Server.Direct.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := client.Get().AbsPath("/metrics").DoRaw(ctx)
+	text, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,12 +347,12 @@ func metrics(t *testing.T, ctx context.Context) string {
 // handful of requests, a lone GET one and a LIST one.
 func TestReadersShare(t *testing.T) {
 	const n = 200
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	onServerOfItsOwn(t, ctx, ns) // the suite's one also asks Ironic for the hosts of other tests
 	for i := range n {
 		observedHost(t, ctx, ns, fmt.Sprintf("w-%03d", i))
 	}
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	if _, err := hosts.List(ctx, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +429,7 @@ func observedHost(t *testing.T, ctx context.Context, ns, name string) *metal3.Ba
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	host, err := hosts.Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Annotations: map[string]string{metal3.PausedAnnotation: "test"},
 	}}, metav1.CreateOptions{})

@@ -3,8 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,15 +18,15 @@ import (
 
 // TestStopWithWatchesOpen: five seconds from SIGTERM to the end, whoever watches.
 func TestStopWithWatchesOpen(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	for range 3 {
-		w, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+		w, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.Stop()
 	}
-	took, err := s.server.Stop()
+	took, err := s.Server.Stop()
 	if err != nil {
 		t.Error(err)
 	}
@@ -36,52 +34,10 @@ func TestStopWithWatchesOpen(t *testing.T) {
 		t.Errorf("the server took %s to end, want 5 s at most", took)
 	}
 	t.Logf("ended %s after SIGTERM with watches open", took.Round(time.Millisecond))
-	restart(t, ctx)
-}
-
-// TestKilledServerGoesOn: after kill -9 at any moment the next process goes on,
-// with one node for each host.
-func TestKilledServerGoesOn(t *testing.T) {
-	ctx, ns := begin(t)
-	b := startBMC(t, ctx)
-	createSecretOnce(t, ctx, ns, "bmc")
-	const n = 5
-	for i := range n {
-		createHost(t, ctx, ns, fmt.Sprintf("w-%d", i), b.Address(), "bmc", fmt.Sprintf("52:54:00:77:02:%02d", i))
-		if err := s.server.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		restart(t, ctx)
-	}
-	for i := range n {
-		waitAvailable(t, ctx, ns, fmt.Sprintf("w-%d", i))
-	}
-	nodes, err := s.ironic.Operator().Nodes(ctx)
-	if err != nil {
+	if err := s.Server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	count := map[string]int{}
-	for _, node := range nodes {
-		if strings.HasPrefix(node.Name, ns+"~") {
-			count[node.Name]++
-		}
-	}
-	if len(count) != n {
-		t.Errorf("nodes in Ironic: %v, want one for each of %d hosts", count, n)
-	}
-	for name, nodes := range count {
-		if nodes != 1 {
-			t.Errorf("%s has %d nodes", name, nodes)
-		}
-	}
-}
-
-func restart(t *testing.T, ctx context.Context) {
-	t.Helper()
-	if err := s.server.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.server.WaitAvailable(ctx); err != nil {
+	if err := s.Server.WaitAvailable(ctx); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -91,9 +47,8 @@ func restart(t *testing.T, ctx context.Context) {
 func onSimulatorOfItsOwn(t *testing.T, ctx context.Context, ns string, options ironicsim.Options) *simulated {
 	t.Helper()
 	needsSimulator(t)
-	options.AutoInspect, options.AutoDeploy = true, true
-	sim := &simulated{Sim: ironicsim.New(options)}
-	if err := sim.Sim.Start(0); err != nil {
+	sim, err := startSimulated(options)
+	if err != nil {
 		t.Fatal(err)
 	}
 	shared := s.ironic
@@ -110,18 +65,8 @@ func onSimulatorOfItsOwn(t *testing.T, ctx context.Context, ns string, options i
 // Lease of its own. It answers past the aggregation layer.
 func onServerOfItsOwn(t *testing.T, ctx context.Context, ns string) {
 	t.Helper()
-	leaseRights(t, ctx, ns)
-	options := s.serverOptions(t.TempDir())
-	options.Args = append(options.Args, "--leader-elect-resource-namespace="+ns)
-	server, err := testbed.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, hosts := s.NewServer(t, ctx, ns, s.serverOptions())
 	if err := server.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	hosts, err := versioned.NewForConfig(server.Direct.Config)
-	if err != nil {
 		t.Fatal(err)
 	}
 	shared := s
@@ -131,15 +76,7 @@ func onServerOfItsOwn(t *testing.T, ctx context.Context, ns string) {
 			t.Error(err)
 		}
 	})
-	s.server, s.hosts = server, hosts
-}
-
-// leaseRights let a server keep its Lease in the namespace, where it does not
-// contend with the suite's.
-func leaseRights(t *testing.T, ctx context.Context, ns string) {
-	t.Helper()
-	kubectl(t, ctx, "", "create", "role", "leases", "-n", ns, "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
-	kubectl(t, ctx, "", "create", "rolebinding", "leases", "-n", ns, "--role=leases", "--serviceaccount=metal3-system:metal3-apiserver")
+	s.Server, s.Metal3 = server, hosts
 }
 
 // replica is one of two servers on an external etcd.
@@ -151,35 +88,27 @@ type replica struct {
 // twoReplicas starts two servers with one store and one Lease beside the suite's.
 func twoReplicas(t *testing.T, ctx context.Context, ns string) (replicas [2]replica) {
 	t.Helper()
-	leaseRights(t, ctx, ns)
 	for i := range replicas {
-		options := s.serverOptions(t.TempDir())
-		options.EtcdServers = s.kube.EtcdEndpoint
-		options.Args = append(options.Args, "--etcd-prefix=/registry/"+ns, "--leader-elect-resource-namespace="+ns)
-		server, err := testbed.NewServer(options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		options := s.serverOptions()
+		options.EtcdServers = s.Kube.EtcdEndpoint
+		options.Args = append(options.Args, "--etcd-prefix=/registry/"+ns)
+		server, hosts := s.NewServer(t, ctx, ns, options)
 		if err := server.Start(ctx); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = server.Kill() })
-		hosts, err := versioned.NewForConfig(server.Direct.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
 		replicas[i] = replica{server, hosts}
 	}
-	shared := s.hosts
-	t.Cleanup(func() { s.hosts = shared })
-	s.hosts = replicas[0].hosts
+	shared := s.Metal3
+	t.Cleanup(func() { s.Metal3 = shared })
+	s.Metal3 = replicas[0].hosts
 	return replicas
 }
 
 // TestTwoReplicas: a second server on an external etcd; reads on either are
 // fresh, and when the leader dies the other one goes on within fifteen seconds.
 func TestTwoReplicas(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	replicas := twoReplicas(t, ctx, ns)
 	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~worker-0", "driver": "fake-hardware"})
 	if err != nil {
@@ -207,8 +136,8 @@ func TestTwoReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	died := time.Now()
-	s.hosts = other.hosts
-	if err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+	s.Metal3 = other.hosts
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
@@ -222,14 +151,14 @@ func TestTwoReplicas(t *testing.T) {
 // TestLeaderStopped: after an orderly stop of the leader the other replica goes on
 // at once. The Lease is free then, so nobody has to wait for it to run out.
 func TestLeaderStopped(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	replicas := twoReplicas(t, ctx, ns)
 	fakeHost(t, ctx, ns, "worker-0")
 	leader, other := leaderOf(t, replicas)
 	if leads(t, other) {
 		t.Fatal("both replicas lead")
 	}
-	s.hosts = other.hosts
+	s.Metal3 = other.hosts
 	stopped, err := leader.Stop()
 	if err != nil {
 		t.Fatal(err)
@@ -271,17 +200,17 @@ func leads(t *testing.T, r replica) bool {
 
 // TestHealth: ready and alive whatever Ironic does, and the metrics that tell of it.
 func TestHealth(t *testing.T) {
-	ctx, _ := begin(t)
+	ctx, _ := s.Begin(t)
 	if err := s.ironic.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/readyz", "/livez"} {
-		if out, stderr, err := s.server.Direct.Kubectl(ctx, "", "get", "--raw", path); err != nil || out != "ok" {
+		if out, stderr, err := s.Server.Direct.Kubectl(ctx, "", "get", "--raw", path); err != nil || out != "ok" {
 			t.Errorf("%s without Ironic: %q %v %s", path, out, err, stderr)
 		}
 	}
 	eventually(t, ctx, 10*time.Second, func() string {
-		metrics, stderr, err := s.server.Direct.Kubectl(ctx, "", "get", "--raw", "/metrics")
+		metrics, stderr, err := s.Server.Direct.Kubectl(ctx, "", "get", "--raw", "/metrics")
 		if err != nil {
 			return err.Error() + stderr
 		}
@@ -299,7 +228,7 @@ func TestHealth(t *testing.T) {
 
 // TestNoPasswordInTheLog is the last look at what the servers wrote.
 func TestNoPasswordInTheLog(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	const password = "zebra-crossing" // IPMI takes 20 bytes at most, with what is added below
 	b, err := s.ironic.StartBMC(ctx, "admin", password)
 	if err != nil {
@@ -311,7 +240,7 @@ func TestNoPasswordInTheLog(t *testing.T) {
 	createSecret(t, ctx, ns, "wrong", "admin", password+"-wrong")
 	createHost(t, ctx, ns, "worker-1", b.Address(), "wrong", "")
 	waitHost(t, ctx, ns, "worker-1", 30*time.Second, "fails", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })
-	log, err := s.server.Logs()
+	log, err := s.Server.Logs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,23 +248,19 @@ func TestNoPasswordInTheLog(t *testing.T) {
 	if strings.Contains(all, password) {
 		t.Error("the password of a BMC is in the log, a host or an event")
 	}
-	if strings.Contains(log, "DATA RACE") {
-		t.Error("the server's log tells of a data race: " + filepath.Base(s.server.LogPath))
-		_, _ = fmt.Fprintln(os.Stderr, log)
-	}
 }
 
 // TestStartsBeforeTheCluster: without a kube-apiserver the server waits and says
 // for what.
 func TestStartsBeforeTheCluster(t *testing.T) {
-	ctx, _ := begin(t)
+	ctx, _ := s.Begin(t)
 	kube, err := testbed.StartKube(ctx, testbed.KubeOptions{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = kube.Stop() }()
-	options := s.serverOptions(t.TempDir())
-	options.Kube = kube
+	options := s.serverOptions()
+	options.Kube, options.Dir = kube, t.TempDir()
 	server, err := testbed.NewServer(options)
 	if err != nil {
 		t.Fatal(err)

@@ -2,22 +2,18 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // simulated is the simulator, in this process.
-type simulated struct {
-	*ironicsim.Sim
-	bmcs atomic.Int32
-}
+type simulated struct{ *testbed.SimulatedIronic }
 
-func startSimulated(context.Context, string) (ironicUnderTest, error) {
-	sim := ironicsim.New(ironicsim.Options{AutoInspect: true, AutoDeploy: true})
-	return &simulated{Sim: sim}, sim.Start(0)
+func startSimulated(options ironicsim.Options) (*simulated, error) {
+	options.AutoInspect, options.AutoDeploy = true, true
+	sim, err := testbed.StartSimulatedIronic(options)
+	return &simulated{sim}, err
 }
 
 func (i *simulated) Name() string                { return "simulated" }
@@ -29,8 +25,8 @@ func (i *simulated) Resume() error               { i.SetFaults(ironicsim.Faults{
 func (i *simulated) Close() error                { i.Sim.Close(); return nil }
 
 func (i *simulated) StartBMC(_ context.Context, user, password string) (bmc, error) {
-	address := fmt.Sprintf("ipmi://127.0.0.1:%d", 6230+i.bmcs.Add(1))
-	return simulatedBMC{i.AddBMC(address, user, password), address}, nil
+	address := i.NewBMC(user, password)
+	return simulatedBMC{i.BMC(address), address}, nil
 }
 
 type simulatedBMC struct {

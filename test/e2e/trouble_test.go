@@ -36,7 +36,7 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 func expectLists(t *testing.T, ctx context.Context, ns, name string, sim *simulated) {
 	t.Helper()
 	var heard warnings
-	config := rest.CopyConfig(s.server.Direct.Config)
+	config := rest.CopyConfig(s.Server.Direct.Config)
 	config.WarningHandler = &heard
 	hosts, err := versioned.NewForConfig(config)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestInventoryThatCannotBeKept(t *testing.T) {
 		"VLAN4095": rawInventory(`"2400"`, "", `"switch_port_untagged_vlan_id": 4095, "switch_port_vlans": [{"id": 4095, "name": "all"}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			createSecretOnce(t, ctx, ns, "bmc")
 			createHost(t, ctx, ns, "good", startBMC(t, ctx).Address(), "bmc", "", wholeLife)
@@ -119,7 +119,7 @@ func TestInventoryThatCannotBeKept(t *testing.T) {
 				return says(h, "inventory", "hardware")
 			})
 			expectLists(t, ctx, ns, "good", sim)
-			if log, err := s.server.Logs(); err != nil || strings.Contains(log, "Ironic cannot be observed") {
+			if log, err := s.Server.Logs(); err != nil || strings.Contains(log, "Ironic cannot be observed") {
 				t.Errorf("the server takes it for a failure of Ironic's (%v)", err)
 			}
 		})
@@ -136,7 +136,7 @@ func TestWritesRefused(t *testing.T) {
 		http.StatusInternalServerError: {"500", "Unexpected error"},
 	} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			createSecretOnce(t, ctx, ns, "bmc")
 			b := startBMC(t, ctx)

@@ -2,8 +2,8 @@
 # Runs one simulated BMC (OpenIPMI's ipmi_sim, IPMI 2.0 over LAN) on 127.0.0.1:PORT
 # in the foreground, from the folder that root.sh makes:
 #   bmc-run.sh RELEASE PORT
-# User and password: BMC_USER (admin), BMC_PASSWORD (password). Its power, its
-# faults and its log are files in FOLDER/state/BMC_NAME (bmc-PORT): see bmc-chassis.
+# User and password: BMC_USER (admin), BMC_PASSWORD (password). Its power and
+# its log are files in FOLDER/state/BMC_NAME (bmc-PORT): see bmc-chassis.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 release=${1:?"usage: bmc-run.sh RELEASE PORT"} port=${2:?"usage: bmc-run.sh RELEASE PORT"}

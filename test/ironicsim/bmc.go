@@ -74,11 +74,6 @@ func (b *BMC) set(change func()) {
 // Address is the address that the BMC was added with, without a default port.
 func (b *BMC) Address() string { return b.address }
 
-// SetCredentials changes the user and password that the BMC accepts.
-func (b *BMC) SetCredentials(user, password string) {
-	b.set(func() { b.user, b.password = user, password })
-}
-
 // SetDead makes the BMC stop answering, or answer again.
 func (b *BMC) SetDead(dead bool) { b.set(func() { b.dead = dead }) }
 

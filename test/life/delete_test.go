@@ -32,7 +32,7 @@ func (h *host) isGone() {
 	if h.machine.Power() != bmcsim.Off {
 		h.t.Errorf("the machine is on and runs %v", h.machine.Running())
 	}
-	secret, err := s.core.CoreV1().Secrets(h.ns).Get(h.ctx, h.name+"-bmc", metav1.GetOptions{})
+	secret, err := s.Core.CoreV1().Secrets(h.ns).Get(h.ctx, h.name+"-bmc", metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -88,10 +88,10 @@ func TestDeleteWhenAvailable(t *testing.T) {
 	}
 	// Kubernetes' garbage collector takes what the host owns; it is in no hurry.
 	h.eventually(patience, func() string {
-		if _, err := s.core.CoreV1().Secrets(h.ns).Get(h.ctx, h.name+"-bmc", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := s.Core.CoreV1().Secrets(h.ns).Get(h.ctx, h.name+"-bmc", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return "its Secret is still there"
 		}
-		if _, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := s.Metal3.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return "its HardwareData is still there"
 		}
 		return ""
@@ -182,7 +182,7 @@ func TestDeleteWithoutSecret(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, notInspected, withImage)
 	h.provisioned()
-	secrets := s.core.CoreV1().Secrets(h.ns)
+	secrets := s.Core.CoreV1().Secrets(h.ns)
 	if err := secrets.Delete(h.ctx, h.name+"-bmc", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestDeleteNamespace(t *testing.T) {
 	other := newHostIn(t, h.ctx, h.ns, "worker-1", faulty(bmcsim.RefuseConnections))
 	h.provisioned()
 	steps := len(h.machine.Steps())
-	if err := s.core.CoreV1().Namespaces().Delete(h.ctx, h.ns, metav1.DeleteOptions{}); err != nil {
+	if err := s.Core.CoreV1().Namespaces().Delete(h.ctx, h.ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.isGone()
@@ -209,7 +209,7 @@ func TestDeleteNamespace(t *testing.T) {
 		t.Errorf("the disks of a deleted host were not cleaned: %q", done)
 	}
 	h.eventually(patience, func() string {
-		ns, err := s.core.CoreV1().Namespaces().Get(h.ctx, h.ns, metav1.GetOptions{})
+		ns, err := s.Core.CoreV1().Namespaces().Get(h.ctx, h.ns, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}

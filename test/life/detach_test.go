@@ -56,6 +56,7 @@ func TestDetach(t *testing.T) {
 	if after.Status.OperationalStatus != metal3.OperationalStatusOK {
 		t.Errorf("operational status %q", after.Status.OperationalStatus)
 	}
+	h.tells("Normal Detached", "Normal Attached")
 	h.wrote(1)
 	if got := len(h.machine.Boots()); got != boots {
 		t.Errorf("the machine booted %d times more", got-boots)

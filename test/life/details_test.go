@@ -162,7 +162,7 @@ func TestSecretVanishesWhileRegistering(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned, faulty(bmcsim.RefuseConnections))
 	h.failed(patience, metal3.RegistrationError, "")
 	name := h.name + "-bmc"
-	secrets := s.core.CoreV1().Secrets(h.ns)
+	secrets := s.Core.CoreV1().Secrets(h.ns)
 	if err := secrets.Delete(h.ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

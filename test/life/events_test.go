@@ -2,6 +2,8 @@ package life
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ func (h *host) tells(wanted ...string) map[string]eventsv1.Event {
 	uid := h.get().UID
 	found := map[string]eventsv1.Event{}
 	h.eventually(30*time.Second, func() string {
-		list, err := s.core.EventsV1().Events(h.ns).List(h.ctx, metav1.ListOptions{})
+		list, err := s.Core.EventsV1().Events(h.ns).List(h.ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -36,17 +38,9 @@ func (h *host) tells(wanted ...string) map[string]eventsv1.Event {
 		if len(missing) == 0 {
 			return ""
 		}
-		return fmt.Sprintf("there are no events %q, only %q", missing, keys(found))
+		return fmt.Sprintf("there are no events %q, only %q", missing, slices.Sorted(maps.Keys(found)))
 	})
 	return found
-}
-
-func keys(found map[string]eventsv1.Event) []string {
-	var all []string
-	for key := range found {
-		all = append(all, key)
-	}
-	return all
 }
 
 // The way of a host can be read from its events.

@@ -28,7 +28,7 @@ func TestHardwareByAnnotation(t *testing.T) {
 	if _, still := bmh.Annotations[metal3.HardwareDetailsAnnotation]; still {
 		t.Error("the annotation is still there")
 	}
-	data, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
+	data, err := s.Metal3.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
 	if err != nil || data.Spec.HardwareDetails.Hostname != "given" {
 		t.Errorf("HardwareData is %+v: %v", data, err)
 	}
@@ -44,7 +44,7 @@ func TestHardwareDataBeforehand(t *testing.T) {
 	data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: metal3.HardwareDataSpec{
 		HardwareDetails: &metal3.HardwareDetails{Hostname: "known", CPU: metal3.CPU{Arch: "x86_64", Count: 2}},
 	}}
-	if _, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Create(h.ctx, data, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Metal3.Metal3V1alpha1().HardwareData(h.ns).Create(h.ctx, data, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)
@@ -90,6 +90,10 @@ func TestInspectedAgain(t *testing.T) {
 	h.wait(patience, "inspecting", func(bmh *metal3.BareMetalHost) bool { return slices.Contains(h.seenSoFar(), metal3.StateInspecting) })
 	again("by POST")
 	h.inspected(3)
+	inspection, err := h.api.GetInspect(h.ctx, h.name, metav1.GetOptions{})
+	if err != nil || inspection.Status.FinishedAt == nil || inspection.Status.LastError != "" {
+		t.Errorf("GET inspect: %v %+v", err, inspection)
+	}
 }
 
 // The BMC alone tells of the hardware, with no ramdisk booted for that.

@@ -90,12 +90,12 @@ func newHost(t *testing.T, options ...option) *host {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	return newHostIn(t, ctx, testbed.NewNamespace(t, ctx, s.core), "worker-0", options...)
+	return newHostIn(t, ctx, s.NewNamespace(t, ctx), "worker-0", options...)
 }
 
 func newHostIn(t *testing.T, ctx context.Context, ns, name string, options ...option) *host {
 	t.Helper()
-	return newHostOn(t, ctx, s.hosts, ns, name, options...)
+	return newHostOn(t, ctx, s.Metal3, ns, name, options...)
 }
 
 // newHostOn is for the hosts of the suite's server or of another one.
@@ -202,7 +202,7 @@ func (h *host) expectStates(want ...metal3.ProvisioningState) {
 func (h *host) secret(name string, data map[string]string) {
 	h.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
-	if _, err := s.core.CoreV1().Secrets(h.ns).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().Secrets(h.ns).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -210,7 +210,7 @@ func (h *host) secret(name string, data map[string]string) {
 func (h *host) patchSecret(name string, data map[string]string) {
 	h.t.Helper()
 	patch, _ := json.Marshal(map[string]any{"stringData": data})
-	if _, err := s.core.CoreV1().Secrets(h.ns).Patch(h.ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().Secrets(h.ns).Patch(h.ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
-	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // warnings are those that a server sends along with its answers.
@@ -41,7 +41,7 @@ func TestHungBMCs(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	ns := testbed.NewNamespace(t, ctx, s.core)
+	ns := s.NewNamespace(t, ctx)
 	hung := make([]*host, 10)
 	for i := range hung {
 		hung[i] = newHostIn(t, ctx, ns, fmt.Sprintf("hung-%d", i), faulty(bmcsim.HangConnections))
@@ -50,7 +50,7 @@ func TestHungBMCs(t *testing.T) {
 		h.ironicIn(ironic.Verifying)
 	}
 	var told warnings
-	config := s.kube.UnlimitedConfig()
+	config := rest.CopyConfig(s.Config)
 	config.WarningHandler = &told
 	client, err := versioned.NewForConfig(config)
 	if err != nil {

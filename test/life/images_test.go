@@ -81,7 +81,7 @@ func TestOCIImage(t *testing.T) {
 		h.Spec.Image = &metal3.Image{URL: url, DiskFormat: ptr.To(metal3.Raw), OCIAuthSecretName: ptr.To("pull")}
 	})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Type: corev1.SecretTypeDockerConfigJson, StringData: config("wrong-password")}
-	if _, err := s.core.CoreV1().Secrets(h.ns).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().Secrets(h.ns).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)

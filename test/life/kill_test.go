@@ -100,7 +100,7 @@ func newKilled(t *testing.T, ctx context.Context) *killed {
 	k.kubectl("create", "secret", "generic", "bmc", "-n", k.ns, "--from-literal=username=admin", "--from-literal=password=password")
 	k.kubectl("create", "secret", "generic", "user-data", "-n", k.ns, "--from-literal=userData=#cloud-config")
 	var err error
-	if k.leases, err = s.core.CoordinationV1().Leases(k.ns).Watch(ctx, metav1.ListOptions{}); err != nil {
+	if k.leases, err = s.Core.CoordinationV1().Leases(k.ns).Watch(ctx, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.leases.Stop)

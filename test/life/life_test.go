@@ -55,6 +55,10 @@ func TestWholeLife(t *testing.T) {
 	h.patch(`{"spec":{"image":null}}`)
 	h.in(patience, metal3.StateAvailable)
 	h.expectStates(metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable)
+	node, err := s.ironic.Operator().Node(h.ctx, bmh.Status.Provisioning.ID)
+	if err != nil || node.InstanceUUID != "" || len(node.InstanceInfo) != 0 {
+		t.Errorf("Ironic still has the instance %q, %v: %v", node.InstanceUUID, node.InstanceInfo, err)
+	}
 
 	h.delete()
 	h.gone()
@@ -74,7 +78,7 @@ func (h *host) knowsHardware(bmh *metal3.BareMetalHost) {
 	if bmh.Spec.Architecture != "x86_64" || bmh.Status.HardwareProfile != "unknown" {
 		h.t.Errorf("architecture %q, profile %q", bmh.Spec.Architecture, bmh.Status.HardwareProfile)
 	}
-	data, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
+	data, err := s.Metal3.Metal3V1alpha1().HardwareData(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
 	if err != nil || data.Spec.HardwareDetails.Hostname != bmh.Status.HardwareDetails.Hostname {
 		h.t.Errorf("HardwareData: %v, %+v", err, data)
 	}

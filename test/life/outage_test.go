@@ -124,6 +124,7 @@ func TestIronicLosesItsNodes(t *testing.T) {
 	h.states()
 
 	h.wipe()
+	id := bmh.Status.Provisioning.ID
 	again := func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState == string(ironic.Active) && bmh.Status.ErrorMessage == ""
 	}
@@ -134,6 +135,9 @@ func TestIronicLosesItsNodes(t *testing.T) {
 	})
 	other.available()
 	h.expectStates(metal3.StateProvisioned)
+	if got := after.Status.Provisioning.ID; got != id {
+		t.Errorf("node %s came back as %s", id, got)
+	}
 	if after.Status.Provisioning.Image != bmh.Status.Provisioning.Image || s.inspects() && after.Status.HardwareDetails == nil {
 		t.Errorf("image %+v, was %+v; hardware %v", after.Status.Provisioning.Image, bmh.Status.Provisioning.Image, after.Status.HardwareDetails)
 	}

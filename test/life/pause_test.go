@@ -50,7 +50,7 @@ func TestMoved(t *testing.T) {
 	old.secret("user-data", map[string]string{"userData": "#cloud-config\n"})
 	old.provisioned()
 	boots := len(old.machine.Boots())
-	data, err := s.hosts.Metal3V1alpha1().HardwareData(old.ns).Get(old.ctx, old.name, metav1.GetOptions{})
+	data, err := s.Metal3.Metal3V1alpha1().HardwareData(old.ns).Get(old.ctx, old.name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestMoved(t *testing.T) {
 	}}, Spec: before.Spec}
 	moved.Spec.BMC.CredentialsName = "moved-bmc"
 	h.create(moved)
-	if _, err := s.hosts.Metal3V1alpha1().HardwareData(h.ns).Create(h.ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: data.Spec}, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Metal3.Metal3V1alpha1().HardwareData(h.ns).Create(h.ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: h.name}, Spec: data.Spec}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)

@@ -42,7 +42,7 @@ func TestOfflineHostIsNotProvisioned(t *testing.T) {
 	h.wrote(1)
 }
 
-// Somebody presses the power button.
+// Somebody presses the power button. Of a paused host that is seen, and no more.
 func TestSwitchedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
@@ -55,6 +55,12 @@ func TestSwitchedBehindOurBack(t *testing.T) {
 		}
 		return ""
 	})
+	h.power(bmcsim.On)
+	h.annotate(metal3.PausedAnnotation, "")
+	h.machine.SetPower(bmcsim.Off)
+	h.power(bmcsim.Off)
+	h.stays(4*time.Second, "off while it is paused", func(*metal3.BareMetalHost) bool { return h.machine.Power() == bmcsim.Off })
+	h.annotateNot(metal3.PausedAnnotation)
 	h.power(bmcsim.On)
 	h.patch(`{"spec":{"online":false}}`)
 	h.power(bmcsim.Off)

@@ -34,7 +34,7 @@ func TestCredentialsRotated(t *testing.T) {
 		good := bmh.Status.GoodCredentials
 		return good.Reference != nil && good.Reference.Name == "rotated" && good.Version != second.Version && bmh.Status.ErrorMessage == ""
 	})
-	old, err := s.core.CoreV1().Secrets(h.ns).Get(h.ctx, h.name+"-bmc", metav1.GetOptions{})
+	old, err := s.Core.CoreV1().Secrets(h.ns).Get(h.ctx, h.name+"-bmc", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ func TestServerKilledOnTheWayBack(t *testing.T) {
 	h := newHost(t, notInspected)
 	again := func() {
 		t.Helper()
-		if err := s.server.Kill(); err != nil {
+		if err := s.Server.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.server.Start(h.ctx); err != nil {
+		if err := s.Server.Start(h.ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

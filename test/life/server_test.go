@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
@@ -29,28 +27,16 @@ type ownServer struct {
 // newOwnServer makes one that is not started yet.
 func newOwnServer(t *testing.T, ctx context.Context, args ...string) *ownServer {
 	t.Helper()
-	o := &ownServer{t: t, ctx: ctx, ns: testbed.NewNamespace(t, ctx, s.core), machines: map[string]*bmcsim.Machine{}}
-	o.kubectl("create", "role", "leases", "-n", o.ns, "--verb=get,create,update", "--resource=leases.coordination.k8s.io")
-	o.kubectl("create", "rolebinding", "leases", "-n", o.ns, "--role=leases", "--serviceaccount=metal3-system:metal3-apiserver")
-	var err error
-	o.server, err = testbed.NewServer(testbed.ServerOptions{
-		Kube: s.kube, Dir: t.TempDir(), IronicEndpoint: s.ironic.Endpoint,
+	o := &ownServer{t: t, ctx: ctx, ns: s.NewNamespace(t, ctx), machines: map[string]*bmcsim.Machine{}}
+	o.server, o.hosts = s.NewServer(t, ctx, o.ns, testbed.ServerOptions{
+		IronicEndpoint: s.ironic.Endpoint,
 		Args: append([]string{
 			"--v=2",
 			"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile),
 			"--deploy-ramdisk-url=" + s.machines.FileURL(bmcsim.RamdiskFile),
 			"--deploy-iso-url=" + s.machines.FileURL(bmcsim.AgentISO),
-			"--leader-elect-resource-namespace=" + o.ns,
 		}, args...),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := rest.CopyConfig(o.server.Direct.Config)
-	config.WarningHandler = rest.NoWarnings{}
-	if o.hosts, err = versioned.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
 	return o
 }
 
@@ -107,7 +93,7 @@ func (o *ownServer) newHost(name string, options ...option) *host {
 
 func (o *ownServer) kubectl(args ...string) {
 	o.t.Helper()
-	if _, _, err := s.kube.Kubectl(o.ctx, "", args...); err != nil {
+	if _, _, err := s.Kube.Kubectl(o.ctx, "", args...); err != nil {
 		o.t.Fatal(err)
 	}
 }

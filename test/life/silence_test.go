@@ -23,11 +23,13 @@ func TestBMCSilentWhenDone(t *testing.T) {
 	if c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.ManageableCondition); c == nil || c.Reason != metal3.PowerFailureReason {
 		t.Errorf("condition %+v", c)
 	}
-	if bmh.Status.Provisioning.State != metal3.StateExternallyProvisioned {
-		t.Errorf("state %q", bmh.Status.Provisioning.State)
+	if bmh.Status.Provisioning.State != metal3.StateExternallyProvisioned || bmh.Status.Ironic.Fault != "power failure" {
+		t.Errorf("state %q, fault %q", bmh.Status.Provisioning.State, bmh.Status.Ironic.Fault)
 	}
 	h.mend(bmcsim.RefuseConnections)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	if bmh := h.in(patience, metal3.StateExternallyProvisioned); bmh.Status.ErrorCount != 0 || bmh.Status.Ironic.Fault != "" {
+		t.Errorf("the BMC answers, and errorCount is %d, the fault %q", bmh.Status.ErrorCount, bmh.Status.Ironic.Fault)
+	}
 	h.untouched()
 }
 

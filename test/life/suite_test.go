@@ -14,24 +14,16 @@ import (
 	"os"
 	"testing"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-
-	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // suite is what all tests share. A test keeps to a namespace and machines of its own.
 type suite struct {
+	testbed.Suite
 	release  string
-	kube     *testbed.Kube
-	server   *testbed.Server
 	ironic   *testbed.DebianIronic
 	machines *bmcsim.Sim
-	// hosts and core are an administrator's, through kube-apiserver.
-	hosts versioned.Interface
-	core  kubernetes.Interface
 }
 
 var s suite
@@ -58,29 +50,25 @@ func needsTimeouts(t *testing.T, fault bmcsim.Fault) {
 func (s *suite) inspects() bool { return s.release != "bookworm" }
 
 func TestMain(m *testing.M) {
+	s.release = os.Getenv("IRONIC")
+	if s.release == "" || s.release == "sim" {
+		fmt.Println("the lives of hosts on a real Ironic are left out: set IRONIC=trixie")
+		return
+	}
 	// The tests mostly wait, for Ironic and for machines that boot: more of them
 	// than there are processors can do that at a time.
-	s.release = os.Getenv("IRONIC")
 	parallel := "6"
 	if s.release != "trixie" {
 		// 21.4 waits for the lock of its sqlite with everything else, and then gives up;
 		// the one worker of 39.0 is soon busy.
 		parallel = "3"
 	}
-	_ = flag.Set("test.parallel", parallel)
-	flag.Parse() // what the command line says goes before
-	if testing.Short() || s.release == "" || s.release == "sim" {
-		fmt.Println("the lives of hosts on a real Ironic are left out: set IRONIC=trixie")
-		return
-	}
-	os.Exit(testbed.RunSuite(m, "life", s.start))
+	_ = flag.Set("test.parallel", parallel) // before the command line is read, which has the last word
+	s.Main(m, "life", s.start)
 }
 
-func (s *suite) start(ctx context.Context, bed *testbed.Suite) (err error) {
-	if s.kube, err = bed.StartKube(ctx); err != nil {
-		return err
-	}
-	dir, err := bed.Dir("ironic")
+func (s *suite) start(ctx context.Context) error {
+	dir, err := s.Dir("ironic")
 	if err != nil {
 		return err
 	}
@@ -93,8 +81,8 @@ func (s *suite) start(ctx context.Context, bed *testbed.Suite) (err error) {
 	if s.machines, err = bmcsim.Start(bmcsim.Options{IronicURL: s.ironic.Endpoint, DeploySteps: []string{"install_coreos"}}); err != nil {
 		return errors.Join(err, s.ironic.Close())
 	}
-	bed.OnStop(s.machines.Close)
-	bed.OnStop(s.ironic.Close) // Ironic first: without BMCs it takes longer to end
+	s.OnStop(s.machines.Close)
+	s.OnStop(s.ironic.Close) // Ironic first: without BMCs it takes longer to end
 	args := []string{"--v=2"}
 	for _, arch := range []string{"x86_64", "aarch64"} { // and nothing for others
 		args = append(args,
@@ -102,15 +90,5 @@ func (s *suite) start(ctx context.Context, bed *testbed.Suite) (err error) {
 			"--deploy-ramdisk-url-by-arch="+arch+"="+s.machines.FileURL(bmcsim.RamdiskFile),
 			"--deploy-iso-url-by-arch="+arch+"="+s.machines.FileURL(bmcsim.AgentISO))
 	}
-	s.server, err = bed.StartServer(ctx, testbed.ServerOptions{Kube: s.kube, IronicEndpoint: s.ironic.Endpoint, Args: args})
-	if err != nil {
-		return err
-	}
-	config := s.kube.UnlimitedConfig()
-	config.WarningHandler = rest.NoWarnings{} // of a status that is not live while a test has stopped Ironic
-	if s.hosts, err = versioned.NewForConfig(config); err != nil {
-		return err
-	}
-	s.core, err = kubernetes.NewForConfig(config)
-	return err
+	return s.StartServer(ctx, testbed.ServerOptions{IronicEndpoint: s.ironic.Endpoint, Args: args})
 }

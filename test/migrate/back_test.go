@@ -23,7 +23,7 @@ import (
 func TestThereAndBack(t *testing.T) {
 	fleet := newFleet(t, 500)
 	ns := fleet[0].ns
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	before := uidsIn(t, ns)
 	server := install(t, "")
 	expectText(t, server.run(t, "import", "--dry-run"), "would copy: 500 baremetalhosts, 500 hardwaredata")
@@ -109,7 +109,7 @@ func TestThereAndBack(t *testing.T) {
 		after[name] = back[name]
 	}
 	expectUIDs(t, ns, after)
-	secret, err := s.core.CoreV1().Secrets(ns).Get(t.Context(), added+"-bmc", metav1.GetOptions{})
+	secret, err := s.Core.CoreV1().Secrets(ns).Get(t.Context(), added+"-bmc", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func expectLive(t *testing.T, m *member) {
 	if err := s.ironic.SetNode(m.node, object{"maintenance": true, "maintenance_reason": "a fan is broken"}); err != nil {
 		t.Fatal(err)
 	}
-	host, err := s.hosts.Metal3V1alpha1().BareMetalHosts(m.ns).Get(t.Context(), m.name, metav1.GetOptions{})
+	host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(m.ns).Get(t.Context(), m.name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,13 +176,13 @@ func expectLive(t *testing.T, m *member) {
 // addOwned creates two objects of which the owner is of the kind that comes later.
 func addOwned(t *testing.T, ns string) {
 	t.Helper()
-	settings, err := s.hosts.Metal3V1alpha1().HostFirmwareSettings(ns).Create(t.Context(), &metal3.HostFirmwareSettings{
+	settings, err := s.Metal3.Metal3V1alpha1().HostFirmwareSettings(ns).Create(t.Context(), &metal3.HostFirmwareSettings{
 		ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: metal3.HostFirmwareSettingsSpec{Settings: metal3.DesiredSettingsMap{}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.hosts.Metal3V1alpha1().FirmwareSchemas(ns).Create(t.Context(), &metal3.FirmwareSchema{
+	if _, err := s.Metal3.Metal3V1alpha1().FirmwareSchemas(ns).Create(t.Context(), &metal3.FirmwareSchema{
 		ObjectMeta: metav1.ObjectMeta{Name: "schema-new", OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: metal3.SchemeGroupVersion.String(), Kind: "HostFirmwareSettings", Name: settings.Name, UID: settings.UID,
 		}}},
@@ -195,9 +195,8 @@ func addOwned(t *testing.T, ns string) {
 // addHost creates a host as a user does, and waits until it owns its Secret.
 func addHost(t *testing.T, ns, name string) {
 	t.Helper()
-	address := fmt.Sprintf("ipmi://127.0.0.1:%d", 10000+bmcs.Add(1))
-	s.ironic.AddBMC(address, "root", "calvin")
-	secrets := s.core.CoreV1().Secrets(ns)
+	address := s.ironic.NewBMC("root", "calvin")
+	secrets := s.Core.CoreV1().Secrets(ns)
 	if _, err := secrets.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-bmc"}, StringData: map[string]string{"username": "root", "password": "calvin"},
 	}, metav1.CreateOptions{}); err != nil {
@@ -211,7 +210,7 @@ func addHost(t *testing.T, ns, name string) {
 			InspectionMode: metal3.InspectionModeDisabled, AutomatedCleaningMode: metal3.CleaningModeDisabled,
 		},
 	}
-	if _, err := s.hosts.Metal3V1alpha1().BareMetalHosts(ns).Create(t.Context(), host, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Create(t.Context(), host, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 60*time.Second, func(ctx context.Context) error {

@@ -109,7 +109,7 @@ func structural(definitions map[string]common.OpenAPIDefinition, prefix string, 
 // applyCRDs has the cluster serve all kinds from CRDs.
 func (s *suite) applyCRDs(ctx context.Context) error {
 	for _, kind := range s.kinds {
-		if _, err := s.anything.Resource(crds).Create(ctx, crd(kind), metav1.CreateOptions{}); err != nil {
+		if _, err := s.Dynamic.Resource(crds).Create(ctx, crd(kind), metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("CRD %s: %w", kind.CRD(), err)
 		}
 	}
@@ -117,7 +117,7 @@ func (s *suite) applyCRDs(ctx context.Context) error {
 	for {
 		var missing []error
 		for _, kind := range s.kinds {
-			_, err := s.anything.Resource(v1alpha1.SchemeGroupVersion.WithResource(kind.Resource)).List(ctx, metav1.ListOptions{Limit: 1})
+			_, err := s.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(kind.Resource)).List(ctx, metav1.ListOptions{Limit: 1})
 			missing = append(missing, err)
 		}
 		err := errors.Join(missing...)

@@ -12,6 +12,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // member is a host of a fleet as the operator leaves it: with a node in Ironic under
@@ -62,7 +63,7 @@ func newFleetFrom(t *testing.T, first, n int) []*member {
 
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	ns, err := s.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fleet-"}}, metav1.CreateOptions{})
+	ns, err := s.Core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fleet-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +72,9 @@ func newNamespace(t *testing.T) string {
 
 func (m *member) make(ctx context.Context, i int) error {
 	const user, password = "root", "calvin"
-	number := int(bmcs.Add(1))
-	address := fmt.Sprintf("ipmi://127.0.0.1:%d", 10000+number)
-	machine := s.ironic.AddBMC(address, user, password)
+	address, mac := s.ironic.NewBMC(user, password), testbed.NewMAC()
+	machine := s.ironic.BMC(address)
 	machine.SetPower("power on")
-	mac := fmt.Sprintf("52:54:00:%02x:%02x:%02x", number>>16, number>>8&0xff, number&0xff)
 	image := &metal3.Image{URL: "http://192.0.2.1/image.qcow2", Checksum: "http://192.0.2.1/image.qcow2.sha256", ChecksumType: metal3.SHA256}
 	provisioned := i%(provisionedShare+1) != 0
 
@@ -98,12 +97,12 @@ func (m *member) make(ctx context.Context, i int) error {
 	case detachedOne:
 		host.Annotations[metal3.DetachedAnnotation] = ""
 	}
-	created, err := s.hosts.Metal3V1alpha1().BareMetalHosts(m.ns).Create(ctx, host, metav1.CreateOptions{})
+	created, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(m.ns).Create(ctx, host, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	owner := metav1.OwnerReference{APIVersion: metal3.SchemeGroupVersion.String(), Kind: "BareMetalHost", Name: m.name, UID: created.UID}
-	secret, err := s.core.CoreV1().Secrets(m.ns).Create(ctx, &corev1.Secret{
+	secret, err := s.Core.CoreV1().Secrets(m.ns).Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: m.name + "-bmc", Labels: map[string]string{"environment.metal3.io": "baremetal"},
 			Finalizers: []string{metal3.SecretFinalizer}, OwnerReferences: []metav1.OwnerReference{owner},
@@ -119,7 +118,7 @@ func (m *member) make(ctx context.Context, i int) error {
 		NIC: []metal3.NIC{{Name: "eth0", MAC: mac, PXE: true}},
 	}
 	owner.BlockOwnerDeletion = nil
-	if _, err = s.hosts.Metal3V1alpha1().HardwareData(m.ns).Create(ctx, &metal3.HardwareData{
+	if _, err = s.Metal3.Metal3V1alpha1().HardwareData(m.ns).Create(ctx, &metal3.HardwareData{
 		ObjectMeta: metav1.ObjectMeta{Name: m.name, Finalizers: []string{metal3.HardwareDataFinalizer}, OwnerReferences: []metav1.OwnerReference{owner}},
 		Spec:       metal3.HardwareDataSpec{HardwareDetails: hardware},
 	}, metav1.CreateOptions{}); err != nil {
@@ -151,17 +150,17 @@ func (m *member) make(ctx context.Context, i int) error {
 	if i == detachedOne {
 		created.Status.OperationalStatus = metal3.OperationalStatusDetached
 	}
-	if m.host, err = s.hosts.Metal3V1alpha1().BareMetalHosts(m.ns).UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
+	if m.host, err = s.Metal3.Metal3V1alpha1().BareMetalHosts(m.ns).UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
 	if i == deletedPaused || i == deletedOne {
 		if i == deletedPaused {
 			m.host.Annotations = map[string]string{metal3.PausedAnnotation: ""}
-			if m.host, err = s.hosts.Metal3V1alpha1().BareMetalHosts(m.ns).Update(ctx, m.host, metav1.UpdateOptions{}); err != nil {
+			if m.host, err = s.Metal3.Metal3V1alpha1().BareMetalHosts(m.ns).Update(ctx, m.host, metav1.UpdateOptions{}); err != nil {
 				return err
 			}
 		}
-		return s.hosts.Metal3V1alpha1().BareMetalHosts(m.ns).Delete(ctx, m.name, metav1.DeleteOptions{})
+		return s.Metal3.Metal3V1alpha1().BareMetalHosts(m.ns).Delete(ctx, m.name, metav1.DeleteOptions{})
 	}
 	return nil
 }
@@ -174,7 +173,7 @@ func newNode(host *metal3.BareMetalHost, state string, inIronic bool) (uuid stri
 		return "", err
 	}
 	info := access.DriverInfo("root", "calvin")
-	info["deploy_kernel"], info["deploy_ramdisk"] = kernel, ramdisk
+	info["deploy_kernel"], info["deploy_ramdisk"] = testbed.UnusedKernelURL, testbed.UnusedRamdiskURL
 	info["force_persistent_boot_device"] = "Default"
 	name := host.Namespace + "~" + host.Name
 	uuid, err = s.ironic.CreateNode(object{

@@ -24,7 +24,7 @@ func TestKilledAnywhere(t *testing.T) {
 	fleet := newFleet(t, specials)
 	ns := fleet[0].ns
 	before := uidsIn(t, ns)
-	server := install(t, s.kube.EtcdEndpoint)
+	server := install(t, s.Kube.EtcdEndpoint)
 	reader := watchOver(t, fleet[1])
 
 	server.runKilled(t, "import")
@@ -126,7 +126,7 @@ func watchOver(t *testing.T, m *member) *watcher {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			host, err := s.hosts.Metal3V1alpha1().BareMetalHosts(m.ns).Get(ctx, m.name, metav1.GetOptions{})
+			host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(m.ns).Get(ctx, m.name, metav1.GetOptions{})
 			switch {
 			case errors.Is(ctx.Err(), context.Canceled):
 			case apierrors.IsNotFound(err):

@@ -52,7 +52,7 @@ func createSample(t *testing.T, ns string, kind *migrate.Kind) {
 		"name": "sample", "namespace": ns, "finalizers": []any{"example.com/held"},
 		"labels": map[string]any{"rack": "7"}, "annotations": map[string]any{metal3.PausedAnnotation: "test"},
 	}
-	client := s.anything.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource)).Namespace(ns)
+	client := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource)).Namespace(ns)
 	created, err := client.Create(t.Context(), &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func uidsIn(t *testing.T, ns string) map[string]types.UID {
 	found := map[string]types.UID{}
 	eventually(t, 60*time.Second, func(ctx context.Context) error {
 		clear(found)
-		secrets, err := s.core.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{})
+		secrets, err := s.Core.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func uidsIn(t *testing.T, ns string) map[string]types.UID {
 			found["secrets/"+secret.Name] = secret.UID
 		}
 		for _, kind := range s.kinds {
-			list, err := s.anything.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource)).Namespace(ns).List(ctx, metav1.ListOptions{})
+			list, err := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource)).Namespace(ns).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func expectUIDs(t *testing.T, ns string, want map[string]types.UID) {
 // does not exist: it looks for owners, and where it is told to.
 func collectGarbage(t *testing.T, ns string) {
 	t.Helper()
-	canary, err := s.core.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+	canary, err := s.Core.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "orphan-",
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: metal3.SchemeGroupVersion.String(), Kind: "BareMetalHost", Name: "nobody", UID: types.UID(uuid.NewString()),
@@ -78,7 +78,7 @@ func collectGarbage(t *testing.T, ns string) {
 func gone(t *testing.T, limit time.Duration, ns, name string) {
 	t.Helper()
 	eventually(t, limit, func(ctx context.Context) error {
-		_, err := s.core.CoreV1().Secrets(ns).Get(ctx, name, metav1.GetOptions{})
+		_, err := s.Core.CoreV1().Secrets(ns).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -101,7 +101,7 @@ func unlock(t *testing.T, ns string) {
 	t.Helper()
 	ctx := t.Context()
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
-	if err := s.core.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
+	if err := s.Core.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -113,7 +113,7 @@ func unlock(t *testing.T, ns string) {
 			gvr = corev1.SchemeGroupVersion.WithResource(resource)
 		}
 		group.Go(func() error {
-			_, err := s.anything.Resource(gvr).Namespace(ns).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+			_, err := s.Dynamic.Resource(gvr).Namespace(ns).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
@@ -124,7 +124,7 @@ func unlock(t *testing.T, ns string) {
 		t.Fatal(err)
 	}
 	eventually(t, 120*time.Second, func(ctx context.Context) error {
-		_, err := s.core.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
+		_, err := s.Core.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

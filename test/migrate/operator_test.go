@@ -36,7 +36,7 @@ func nodesOf(t *testing.T, fleet []*member) map[string]any {
 func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 	fleet := newFleetFrom(t, specials, 20)
 	ns := fleet[0].ns
-	hosts := s.hosts.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 	if created, err := hosts.List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	} else {
@@ -48,7 +48,7 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 	}
 	before := nodesOf(t, fleet)
 
-	server := install(t, s.kube.EtcdEndpoint)
+	server := install(t, s.Kube.EtcdEndpoint)
 	expectText(t, server.run(t, "import"), "all UIDs and contents are the same: 20 baremetalhosts, 20 hardwaredata")
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,10 +19,6 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
-
-const kernel, ramdisk = "http://192.0.2.1/ramdisk.kernel", "http://192.0.2.1/ramdisk.initramfs"
-
-var bmcs atomic.Int32
 
 // installation is our server installed beside the CRDs, not started yet.
 type installation struct {
@@ -38,12 +33,12 @@ type installation struct {
 func install(t *testing.T, etcd string) *installation {
 	t.Helper()
 	ctx, dir := t.Context(), t.TempDir()
-	args := []string{"--v=1", "--deploy-kernel-url=" + kernel, "--deploy-ramdisk-url=" + ramdisk}
+	args := append([]string{"--v=1"}, testbed.UnusedRamdiskArgs...)
 	if etcd != "" {
 		args = append(args, "--etcd-prefix=/registry/"+t.Name())
 	}
 	server, err := testbed.NewServer(testbed.ServerOptions{
-		Kube: s.kube, Dir: dir, IronicEndpoint: s.ironic.URL(), EtcdServers: etcd, Args: args,
+		Kube: s.Kube, Dir: dir, IronicEndpoint: s.ironic.URL(), EtcdServers: etcd, Args: args,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,13 +56,13 @@ func install(t *testing.T, etcd string) *installation {
 		t.Fatal(err)
 	}
 	// An earlier test may have left it held, as an export does.
-	if err := s.core.CoordinationV1().Leases(testbed.Namespace).Delete(ctx, "metal3-apiserver", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := s.Core.CoordinationV1().Leases(testbed.Namespace).Delete(ctx, "metal3-apiserver", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 	// The program is who its job would be in a cluster.
 	const folder = "../../artifacts/apiservice/components/migration/"
 	kubectl(t, "apply", "-f", folder+"serviceaccount.yaml", "-f", folder+"clusterrole.yaml", "-f", folder+"clusterrolebinding.yaml", "-f", folder+"role.yaml", "-f", folder+"rolebinding.yaml")
-	who, err := s.kube.ClientFor("system:serviceaccount:"+testbed.Namespace+":metal3-apiserver-migration",
+	who, err := s.Kube.ClientFor("system:serviceaccount:"+testbed.Namespace+":metal3-apiserver-migration",
 		"system:serviceaccounts", "system:serviceaccounts:"+testbed.Namespace, "system:authenticated")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +71,7 @@ func install(t *testing.T, etcd string) *installation {
 	if etcd != "" {
 		i.storage = []string{"--etcd-servers=" + etcd, "--etcd-prefix=/registry/" + t.Name()}
 	}
-	if err := os.WriteFile(i.ca, s.kube.Admin.Config.CAData, 0o600); err != nil {
+	if err := os.WriteFile(i.ca, s.Kube.Admin.Config.CAData, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	at, err := url.Parse(server.Direct.Config.Host)
@@ -92,7 +87,7 @@ func install(t *testing.T, etcd string) *installation {
 		ObjectMeta: metav1.ObjectMeta{Name: testbed.ServiceName},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost", Ports: []corev1.ServicePort{{Name: "https", Port: port}}},
 	}
-	services := s.core.CoreV1().Services(testbed.Namespace)
+	services := s.Core.CoreV1().Services(testbed.Namespace)
 	if err := services.Delete(ctx, service.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
@@ -104,15 +99,11 @@ func install(t *testing.T, etcd string) *installation {
 
 // command is `metal3-apiserver import` or `export`.
 func (i *installation) command(ctx context.Context, args ...string) *exec.Cmd {
-	path := os.Getenv("METAL3_APISERVER")
-	if path == "" {
-		path = "../../bin/metal3-apiserver"
-	}
 	args = append(args, "--kubeconfig="+i.kubeconfig, "--apiservice-service="+i.service)
 	if args[0] == "import" {
 		args = append(args, "--apiservice-ca-file="+i.ca)
 	}
-	cmd := exec.CommandContext(ctx, path, append(args, i.storage...)...)
+	cmd := exec.CommandContext(ctx, i.Program(), append(args, i.storage...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }

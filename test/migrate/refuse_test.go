@@ -23,7 +23,7 @@ func TestRefusesWhileTheOperatorRuns(t *testing.T) {
 	server := install(t, "")
 	ctx, ns := t.Context(), newNamespace(t)
 	labels := map[string]string{"app": "bmo"}
-	deployment, err := s.core.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{
+	deployment, err := s.Core.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "baremetal-operator-controller-manager"},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -35,14 +35,14 @@ func TestRefusesWhileTheOperatorRuns(t *testing.T) {
 	}
 	server.refused(t, "kubectl scale deployment -n "+ns+" baremetal-operator-controller-manager --replicas=0", "import")
 	deployment.Spec.Replicas = ptr.To[int32](0)
-	if _, err := s.core.AppsV1().Deployments(ns).Update(ctx, deployment, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.Core.AppsV1().Deployments(ns).Update(ctx, deployment, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
 	// An operator that somebody runs elsewhere, seen by its Lease alone.
 	renewing, stop := context.WithCancel(ctx)
 	stopped := make(chan struct{})
-	lease, err := s.core.CoordinationV1().Leases(ns).Create(ctx, &coordinationv1.Lease{
+	lease, err := s.Core.CoordinationV1().Leases(ns).Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: "baremetal-operator"},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("laptop"), LeaseDurationSeconds: ptr.To[int32](4), RenewTime: &metav1.MicroTime{Time: time.Now()}},
 	}, metav1.CreateOptions{})
@@ -58,14 +58,14 @@ func TestRefusesWhileTheOperatorRuns(t *testing.T) {
 			case <-time.After(500 * time.Millisecond):
 			}
 			patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
-			_, _ = s.core.CoordinationV1().Leases(ns).Patch(renewing, lease.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			_, _ = s.Core.CoordinationV1().Leases(ns).Patch(renewing, lease.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		}
 	}()
 	server.refused(t, "Lease "+ns+"/baremetal-operator is being renewed by laptop", "import")
 	stop()
 	<-stopped
 
-	webhook, err := s.core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+	webhook, err := s.Core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "baremetal-operator-validating-webhook-configuration"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "baremetalhost.metal3.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
@@ -77,11 +77,11 @@ func TestRefusesWhileTheOperatorRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.refused(t, "webhook baremetalhost.metal3.io", "import")
-	if err := s.core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, webhook.Name, metav1.DeleteOptions{}); err != nil {
+	if err := s.Core.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, webhook.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	server.run(t, "import", "--dry-run") // the Lease is that of an operator that has ended
-	if err := s.core.CoordinationV1().Leases(ns).Delete(ctx, lease.Name, metav1.DeleteOptions{}); err != nil {
+	if err := s.Core.CoordinationV1().Leases(ns).Delete(ctx, lease.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -90,17 +90,17 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 	server := install(t, "")
 	ctx, fleet := t.Context(), newFleet(t, 2)
 	ns := fleet[0].ns
-	hosts := s.anything.Resource(metal3.SchemeGroupVersion.WithResource("baremetalhosts")).Namespace(ns)
+	hosts := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource("baremetalhosts")).Namespace(ns)
 
 	// A field of an operator that is newer than we are.
-	crd, err := s.anything.Resource(crds).Get(ctx, "baremetalhosts.metal3.io", metav1.GetOptions{})
+	crd, err := s.Dynamic.Resource(crds).Get(ctx, "baremetalhosts.metal3.io", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	_ = unstructured.SetNestedField(versions[0].(object), object{"type": "string"}, "schema", "openAPIV3Schema", "properties", "spec", "properties", "flavour")
 	_ = unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
-	if _, err := s.anything.Resource(crds).Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
+	if _, err := s.Dynamic.Resource(crds).Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 30*time.Second, func(ctx context.Context) error {
@@ -136,11 +136,11 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 	patchAPIService(t, `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null}},"spec":{"service":{"namespace":"elsewhere","name":"other","port":443}}}`)
 	server.refused(t, "names the Service elsewhere/other", "import")
 	// Changed back in place, kube-apiserver would go on telling what that Service told it.
-	if err := s.anything.Resource(apiServices).Delete(ctx, "v1alpha1.metal3.io", metav1.DeleteOptions{}); err != nil {
+	if err := s.Dynamic.Resource(apiServices).Delete(ctx, "v1alpha1.metal3.io", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 60*time.Second, func(ctx context.Context) error {
-		_, err := s.anything.Resource(apiServices).Get(ctx, "v1alpha1.metal3.io", metav1.GetOptions{})
+		_, err := s.Dynamic.Resource(apiServices).Get(ctx, "v1alpha1.metal3.io", metav1.GetOptions{})
 		return err
 	})
 
@@ -155,18 +155,18 @@ func patchAPIService(t *testing.T, patch string) {
 	if !json.Valid([]byte(patch)) {
 		t.Fatal(patch)
 	}
-	if _, err := s.anything.Resource(apiServices).Patch(t.Context(), "v1alpha1.metal3.io", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Dynamic.Resource(apiServices).Patch(t.Context(), "v1alpha1.metal3.io", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestRefusesWhileOurServerLeads(t *testing.T) {
-	server := install(t, s.kube.EtcdEndpoint)
+	server := install(t, s.Kube.EtcdEndpoint)
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 60*time.Second, func(ctx context.Context) error {
-		lease, err := s.core.CoordinationV1().Leases("metal3-system").Get(ctx, "metal3-apiserver", metav1.GetOptions{})
+		lease, err := s.Core.CoordinationV1().Leases("metal3-system").Get(ctx, "metal3-apiserver", metav1.GetOptions{})
 		if err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 			err = fmt.Errorf("nobody leads")
 		}

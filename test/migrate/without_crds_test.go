@@ -18,22 +18,22 @@ import (
 // the last one: it deletes the CRDs.
 func TestCarriers(t *testing.T) {
 	for _, kind := range s.kinds {
-		if err := s.anything.Resource(crds).Delete(t.Context(), kind.CRD(), metav1.DeleteOptions{}); err != nil {
+		if err := s.Dynamic.Resource(crds).Delete(t.Context(), kind.CRD(), metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventually(t, 60*time.Second, func(ctx context.Context) error {
-		list, err := s.anything.Resource(crds).List(ctx, metav1.ListOptions{})
+		list, err := s.Dynamic.Resource(crds).List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
 			err = fmt.Errorf("%d CRDs are there", len(list.Items))
 		}
 		return err
 	})
-	server := install(t, s.kube.EtcdEndpoint)
+	server := install(t, s.Kube.EtcdEndpoint)
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.core.CoreV1().Services("metal3-system").Delete(t.Context(), "metal3-apiserver", metav1.DeleteOptions{}); err != nil {
+	if err := s.Core.CoreV1().Services("metal3-system").Delete(t.Context(), "metal3-apiserver", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Register(t.Context()); err != nil {
@@ -43,7 +43,7 @@ func TestCarriers(t *testing.T) {
 	kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd/baremetalhosts.metal3.io", "crd/hardwaredata.metal3.io")
 
 	// What clusterctl goes by.
-	list, err := s.anything.Resource(crds).List(t.Context(), metav1.ListOptions{LabelSelector: "clusterctl.cluster.x-k8s.io"})
+	list, err := s.Dynamic.Resource(crds).List(t.Context(), metav1.ListOptions{LabelSelector: "clusterctl.cluster.x-k8s.io"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,35 +64,35 @@ func TestCarriers(t *testing.T) {
 	// An upgrade of the operator's CRDs by clusterctl has them served.
 	for _, item := range list.Items {
 		patch := []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":true}]`)
-		if _, err := s.anything.Resource(crds).Patch(t.Context(), item.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := s.Dynamic.Resource(crds).Patch(t.Context(), item.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// kube-apiserver has taken note of it when it gives the group another version.
 	patch := []byte(`[{"op":"add","path":"/spec/versions/-","value":{"name":"v1alpha0","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}}]`)
-	if _, err := s.anything.Resource(crds).Patch(t.Context(), "baremetalhosts.metal3.io", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := s.Dynamic.Resource(crds).Patch(t.Context(), "baremetalhosts.metal3.io", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 60*time.Second, func(ctx context.Context) error {
-		_, err := s.anything.Resource(apiServices).Get(ctx, "v1alpha0.metal3.io", metav1.GetOptions{})
+		_, err := s.Dynamic.Resource(apiServices).Get(ctx, "v1alpha0.metal3.io", metav1.GetOptions{})
 		return err
 	})
 	expectServed(t)
-	apiService, err := s.anything.Resource(apiServices).Get(t.Context(), "v1alpha1.metal3.io", metav1.GetOptions{})
+	apiService, err := s.Dynamic.Resource(apiServices).Get(t.Context(), "v1alpha1.metal3.io", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if name, _, _ := unstructured.NestedString(apiService.Object, "spec", "service", "name"); name != "metal3-apiserver" {
 		t.Errorf("kube-apiserver has given the group to the CRDs: %v", apiService.Object["spec"])
 	}
-	if _, _, err := s.kube.Kubectl(t.Context(), "", "create", "-k", "../../artifacts/crds"); err == nil || !strings.Contains(err.Error(), "already exists") {
+	if _, _, err := s.Kube.Kubectl(t.Context(), "", "create", "-k", "../../artifacts/crds"); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("kubectl create on a cluster that has CRDs: %v, want a refusal", err)
 	}
 }
 
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	out, _, err := s.kube.Kubectl(t.Context(), "", args...)
+	out, _, err := s.Kube.Kubectl(t.Context(), "", args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +105,13 @@ func expectOurs(t *testing.T) {
 	expectServed(t)
 	// kube-apiserver asks for the description of a group from time to time.
 	eventually(t, 2*time.Minute, func(ctx context.Context) error {
-		doc, _, err := s.kube.Kubectl(ctx, "", "explain", "baremetalhosts.spec.bmc")
+		doc, _, err := s.Kube.Kubectl(ctx, "", "explain", "baremetalhosts.spec.bmc")
 		if err == nil && !strings.Contains(doc, "credentialsName") {
 			err = fmt.Errorf("kubectl explain knows nothing of our types:\n%s", doc)
 		}
 		return err
 	})
-	schema, err := s.core.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis/metal3.io/v1alpha1").Do(t.Context()).Raw()
+	schema, err := s.Core.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis/metal3.io/v1alpha1").Do(t.Context()).Raw()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +123,14 @@ func expectOurs(t *testing.T) {
 // expectServed looks whether it is our server that answers, to discovery and to a list.
 func expectServed(t *testing.T) {
 	t.Helper()
-	body, err := s.core.Discovery().RESTClient().Get().AbsPath("/apis/metal3.io/v1alpha1").Do(t.Context()).Raw()
+	body, err := s.Core.Discovery().RESTClient().Get().AbsPath("/apis/metal3.io/v1alpha1").Do(t.Context()).Raw()
 	if err != nil || !strings.Contains(string(body), `"baremetalhosts/power"`) {
 		t.Errorf("discovery is not our server's: %v", err)
 	}
-	if _, err := s.hosts.Metal3V1alpha1().BareMetalHosts("").List(t.Context(), metav1.ListOptions{}); err != nil {
+	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts("").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
-	err = s.hosts.Metal3V1alpha1().BareMetalHosts("default").Delete(t.Context(), "nobody", metav1.DeleteOptions{})
+	err = s.Metal3.Metal3V1alpha1().BareMetalHosts("default").Delete(t.Context(), "nobody", metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}

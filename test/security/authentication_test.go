@@ -32,7 +32,7 @@ func asMaster(c *client) *client {
 // others, and only the cluster's authority says who somebody is.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
-	ctx, _ := begin(t)
+	ctx, _ := s.Begin(t)
 	stranger, err := testbed.NewAuthority("testbed-ca") // the name is the same, the key is not
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestIdentity(t *testing.T) {
 		}
 		return certificate
 	}
-	users, proxies := s.kube.ClientAuthority(), s.kube.FrontProxyAuthority()
+	users, proxies := s.Kube.ClientAuthority(), s.Kube.FrontProxyAuthority()
 	const anonymous, mallory = `User "system:anonymous" cannot list`, `User "mallory" cannot list`
 	proxy := direct(t, issue(t, proxies.Issue, "front-proxy-client"))
 	for name, tt := range map[string]struct {
@@ -104,14 +104,14 @@ func unquoted(text string) string { return strings.ReplaceAll(text, `\"`, `"`) }
 // somebody else is worth nothing here.
 func TestToken(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
-	if _, err := s.core.CoreV1().ServiceAccounts(ns).Create(ctx, account, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().ServiceAccounts(ns).Create(ctx, account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	token := func(audiences ...string) string {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
-		made, err := s.core.CoreV1().ServiceAccounts(ns).CreateToken(ctx, "reader", request, metav1.CreateOptions{})
+		made, err := s.Core.CoreV1().ServiceAccounts(ns).CreateToken(ctx, "reader", request, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,20 +129,20 @@ func TestToken(t *testing.T) {
 // TestImpersonationByRight: who has the right gets what the other one may, no more.
 func TestImpersonationByRight(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	const support = "support"
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: ns},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}, ResourceNames: []string{"nobody"}}},
 	}
-	if _, err := s.core.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: ns}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ns},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: support}},
 	}
-	if _, err := s.core.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, ctx, func() string {
@@ -160,8 +160,8 @@ func TestImpersonationByRight(t *testing.T) {
 // TestTransport: nothing but TLS 1.2 and later.
 func TestTransport(t *testing.T) {
 	t.Parallel()
-	ctx, _ := begin(t)
-	address := strings.TrimPrefix(s.server.Direct.Config.Host, "https://")
+	ctx, _ := s.Begin(t)
+	address := strings.TrimPrefix(s.Server.Direct.Config.Host, "https://")
 	dial := func(version uint16) error {
 		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version}}
 		conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -198,7 +198,7 @@ const trustMap = "extension-apiserver-authentication"
 // soon as the cluster says so, without a restart.
 func TestFrontProxyAuthorityRotates(t *testing.T) {
 	t.Parallel()
-	ctx, _ := begin(t)
+	ctx, _ := s.Begin(t)
 	next, err := testbed.NewAuthority("next-front-proxy-ca")
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestFrontProxyAuthorityRotates(t *testing.T) {
 		}
 		return ""
 	})
-	if got := asMaster(direct(t, issue(t, s.kube.FrontProxyAuthority().Issue, "front-proxy-client"))).get(t, ctx, hosts); got.code != 200 {
+	if got := asMaster(direct(t, issue(t, s.Kube.FrontProxyAuthority().Issue, "front-proxy-client"))).get(t, ctx, hosts); got.code != 200 {
 		t.Errorf("the old authority beside the new one: %d %s", got.code, got.body)
 	}
 	editTrust(t, ctx, func(string) string { return before })
@@ -230,7 +230,7 @@ func TestFrontProxyAuthorityRotates(t *testing.T) {
 func editTrust(t *testing.T, ctx context.Context, change func(string) string) (before string) {
 	t.Helper()
 	const key = "requestheader-client-ca-file"
-	maps := s.core.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+	maps := s.Core.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	eventually(t, ctx, func() string {
 		trust, err := maps.Get(ctx, trustMap, metav1.GetOptions{})
 		if err != nil {

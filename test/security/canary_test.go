@@ -83,7 +83,7 @@ func applySecret(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := s.kube.Kubectl(ctx, string(secret), "apply", "-f", "-"); err != nil {
+	if _, _, err := s.Kube.Kubectl(ctx, string(secret), "apply", "-f", "-"); err != nil {
 		return fmt.Errorf("applying a Secret: %w", err)
 	}
 	return nil
@@ -96,12 +96,12 @@ func searchFiles() error {
 	content := map[string]string{"the answers to all requests": heard.String()}
 	heard.Unlock()
 	err := dataFiles(content)
-	for _, path := range []string{s.server.LogPath, s.audit} {
+	for _, path := range []string{s.Server.LogPath, s.audit} {
 		text, readErr := os.ReadFile(path)
 		err = errors.Join(err, readErr)
 		content[path] = string(text)
 	}
-	content["the dumps in the log"] = undumped(content[s.server.LogPath])
+	content["the dumps in the log"] = undumped(content[s.Server.LogPath])
 	for place, text := range content {
 		for what, where := range findCanaries(text) {
 			err = errors.Join(err, fmt.Errorf("%s has %s: ...%s...", place, what, where))
@@ -112,7 +112,7 @@ func searchFiles() error {
 
 // dataFiles adds the files of our etcd, in which is also what was overwritten.
 func dataFiles(found map[string]string) error {
-	return filepath.WalkDir(s.server.DataDir(), func(path string, entry os.DirEntry, err error) error {
+	return filepath.WalkDir(s.Server.DataDir(), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}

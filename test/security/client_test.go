@@ -69,18 +69,18 @@ func newClient(t *testing.T, server *rest.Config, certificates ...tls.Certificat
 // throughKube and direct are the two ways to our server.
 func throughKube(t *testing.T, certificates ...tls.Certificate) *client {
 	t.Helper()
-	return newClient(t, s.kube.Admin.Config, certificates...)
+	return newClient(t, s.Kube.Admin.Config, certificates...)
 }
 
 func direct(t *testing.T, certificates ...tls.Certificate) *client {
 	t.Helper()
-	return newClient(t, s.server.Direct.Config, certificates...)
+	return newClient(t, s.Server.Direct.Config, certificates...)
 }
 
 // user is a certificate by the cluster's authority.
 func user(t *testing.T, name string, groups ...string) tls.Certificate {
 	t.Helper()
-	return issue(t, s.kube.ClientAuthority().Issue, name, groups...)
+	return issue(t, s.Kube.ClientAuthority().Issue, name, groups...)
 }
 
 func issue(t *testing.T, by func(string, time.Time, ...string) (tls.Certificate, error), name string, groups ...string) tls.Certificate {

@@ -24,9 +24,9 @@ const maxMemory = 1536 << 10
 // and the server goes on.
 func TestHostileInput(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	createHost(t, ctx, ns, "x", "", "")
-	pid := s.server.PID()
+	pid := s.Server.PID()
 	c := direct(t, user(t, "admin", "system:masters"))
 	collection := groupVersion + "/namespaces/" + ns + "/baremetalhosts"
 	const (
@@ -130,7 +130,7 @@ func TestHostileInput(t *testing.T) {
 			}
 		}
 	})
-	if now := s.server.PID(); now != pid || !s.server.Alive() {
+	if now := s.Server.PID(); now != pid || !s.Server.Alive() {
 		t.Errorf("the server has ended (process %d, now %d)", pid, now)
 	}
 	checkLog(t)
@@ -182,7 +182,7 @@ func checkStatus(t *testing.T, got answer) {
 // refusesUpgrade: nothing here is a stream, and a request that asks for one is
 // either refused or answered as any other.
 func refusesUpgrade(t *testing.T, ctx context.Context, collection string) {
-	address := strings.TrimPrefix(s.server.Direct.Config.Host, "https://")
+	address := strings.TrimPrefix(s.Server.Direct.Config.Host, "https://")
 	certificate := user(t, "admin", "system:masters")
 	for _, path := range []string{collection + "/x", collection + "/x/power", "/api/v1/namespaces/default/pods/x/exec?command=sh"} {
 		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}}}
@@ -206,7 +206,7 @@ func refusesUpgrade(t *testing.T, ctx context.Context, collection string) {
 // checkLog: no handler has panicked, and nobody has written lines of his own.
 func checkLog(t *testing.T) {
 	t.Helper()
-	log, err := s.server.Logs()
+	log, err := s.Server.Logs()
 	if err != nil {
 		t.Fatal(err)
 	}

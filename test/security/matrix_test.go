@@ -25,7 +25,7 @@ var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delet
 // where we do. All writes are dry runs. testdata/matrix.txt says what is allowed.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
-	ctx, a := begin(t)
+	ctx, a := s.Begin(t)
 	b := makeNamespace(t, ctx, "other-")
 	users := makeUsers(t, ctx, a)
 	resources := discover(t, ctx)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestNodesOfOthers: who may write hosts in one namespace, and knows the machine of
@@ -17,10 +18,10 @@ import (
 // status along, and a status may be written: both say which node is the host's.
 func TestNodesOfOthers(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
 	createSecret(t, ctx, victim, "bmc", map[string]string{"username": "admin", "password": "theirs"})
-	createHost(t, ctx, victim, "x", newBMC("admin", "theirs"), "bmc", func(spec *metal3.BareMetalHostSpec) { spec.Image = testImage.DeepCopy() })
+	createHost(t, ctx, victim, "x", s.sim.NewBMC("admin", "theirs"), "bmc", func(spec *metal3.BareMetalHostSpec) { spec.Image = testImage.DeepCopy() })
 	provisioned := func(h *metal3.BareMetalHost) bool { return h.Status.Provisioning.State == metal3.StateProvisioned }
 	theirs := waitHost(t, ctx, victim, "x", "provisioned", provisioned)
 	node := theirs.Status.Provisioning.ID
@@ -38,7 +39,7 @@ func TestNodesOfOthers(t *testing.T) {
 	stolen := object{
 		"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
 		"metadata": object{"name": "stolen", "annotations": object{metal3.StatusAnnotation: string(status)}},
-		"spec":     object{"online": false, "bmc": object{"address": newBMC("admin", "mine"), "credentialsName": "bmc"}, "bootMACAddress": newMAC()},
+		"spec":     object{"online": false, "bmc": object{"address": s.sim.NewBMC("admin", "mine"), "credentialsName": "bmc"}, "bootMACAddress": testbed.NewMAC()},
 	}
 	if got := thief.mustDo(t, ctx, http.MethodPost, collection, "application/json", body(t, stolen)); got.code != http.StatusCreated {
 		t.Fatalf("%d %s", got.code, got.body)
@@ -53,7 +54,7 @@ func TestNodesOfOthers(t *testing.T) {
 	})
 	// A reporter, who may write statuses, can do no more.
 	createSecret(t, ctx, ns, "other", map[string]string{"username": "admin", "password": "mine"})
-	createHost(t, ctx, ns, "reported", newBMC("admin", "mine"), "other")
+	createHost(t, ctx, ns, "reported", s.sim.NewBMC("admin", "mine"), "other")
 	waitHost(t, ctx, ns, "reported", "available", isAvailable)
 	writeStatus(t, ctx, ns, node)
 	thief.mustDo(t, ctx, http.MethodPost, collection+"/reported/power", "application/json", power)
@@ -72,7 +73,7 @@ func TestNodesOfOthers(t *testing.T) {
 func writeStatus(t *testing.T, ctx context.Context, ns, node string) {
 	t.Helper()
 	eventually(t, ctx, func() string {
-		hosts := s.metal3.Metal3V1alpha1().BareMetalHosts(ns)
+		hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
 		host, err := hosts.Get(ctx, "reported", metav1.GetOptions{})
 		if err == nil {
 			host.Status.Provisioning.ID = node

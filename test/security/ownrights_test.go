@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -19,8 +20,8 @@ import (
 // has it, docs/security.md what each right is for.
 func TestOwnRights(t *testing.T) {
 	t.Parallel()
-	ctx, elsewhere := begin(t)
-	config := s.kube.UnlimitedConfig()
+	ctx, elsewhere := s.Begin(t)
+	config := rest.CopyConfig(s.Config)
 	config.Impersonate.UserName = serviceAccount
 	config.Impersonate.Groups = append(slices.Clone(ownGroups), "system:authenticated")
 	core, err := kubernetes.NewForConfig(config)
@@ -81,7 +82,7 @@ func rulesOf(status authorizationv1.SubjectRulesReviewStatus) []string {
 // TestOwnRightsEnd tries what somebody with the server's token would try next.
 func TestOwnRightsEnd(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	createSecret(t, ctx, ns, "some", map[string]string{"a": "b"})
 	c := throughKube(t, user(t, serviceAccount, ownGroups...))
 	const dry = "?dryRun=All"

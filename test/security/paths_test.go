@@ -27,7 +27,7 @@ var paths = []string{
 // testdata/paths.txt has the answers.
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	users := slices.DeleteFunc(people(), func(p person) bool { return p.rule != nil || p.role == "edit" || p.role == "admin" })
 	var mu sync.Mutex
 	answers := map[string]map[string][]string{} // path, answer: users

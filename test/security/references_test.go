@@ -29,7 +29,7 @@ func body(t *testing.T, o object) string {
 // namespace, it is refused.
 func TestReferencesStayInTheirNamespace(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
 	createSecret(t, ctx, victim, "secret", map[string]string{"username": "admin", "password": newCanary("a Secret of another namespace").text})
 	owner := throughKube(t, user(t, "owner-of-references"))
@@ -83,20 +83,20 @@ func TestReferencesStayInTheirNamespace(t *testing.T) {
 // a Secret that is not there.
 func TestNamesAreNoPaths(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
 	before := createSecret(t, ctx, victim, "secret", map[string]string{"username": "admin", "password": newCanary("a Secret behind a path").text})
 	createSecret(t, ctx, ns, "own", map[string]string{"username": "admin", "password": "password"})
-	address := newBMC("admin", "password")
+	address := s.sim.NewBMC("admin", "password")
 	names := []string{"../" + victim + "/secret", victim + "/secret", "..", ".", "secret?x=y", "a%2F..%2Fb", "\n", strings.Repeat("a", 1000), "../../" + victim + "/secrets/secret"}
 	for i, name := range names {
 		host := fmt.Sprintf("bmc-%d", i)
-		createHost(t, ctx, ns, host, newBMC("admin", "x"), name)
+		createHost(t, ctx, ns, host, s.sim.NewBMC("admin", "x"), name)
 		waitHost(t, ctx, ns, host, "complaining of the Secret", func(h *metal3.BareMetalHost) bool {
 			return h.Status.ErrorType == metal3.RegistrationError && strings.Contains(h.Status.ErrorMessage, "does not exist")
 		})
 	}
-	createHost(t, ctx, ns, "network", newBMC("admin", "password"), "own", func(spec *metal3.BareMetalHostSpec) {
+	createHost(t, ctx, ns, "network", s.sim.NewBMC("admin", "password"), "own", func(spec *metal3.BareMetalHostSpec) {
 		spec.PreprovisioningNetworkDataName = names[0]
 	})
 	waitHost(t, ctx, ns, "network", "complaining of the ramdisk's network", func(h *metal3.BareMetalHost) bool {
@@ -109,7 +109,7 @@ func TestNamesAreNoPaths(t *testing.T) {
 	waitHost(t, ctx, ns, "data", "complaining of its user data", func(h *metal3.BareMetalHost) bool {
 		return h.Status.ErrorType == metal3.ProvisioningError && strings.Contains(h.Status.ErrorMessage, "does not exist")
 	})
-	after, err := s.core.CoreV1().Secrets(victim).Get(ctx, "secret", metav1.GetOptions{})
+	after, err := s.Core.CoreV1().Secrets(victim).Get(ctx, "secret", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestNamesAreNoPaths(t *testing.T) {
 // TestAddressWithPassword: refused, and not repeated.
 func TestAddressWithPassword(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	c := throughKube(t, user(t, "admin", "system:masters"))
 	for _, form := range []string{
 		"redfish://admin:%s@192.0.2.1/redfish/v1/Systems/1", "ipmi://admin:%s@192.0.2.1", "admin:%s@192.0.2.1",
@@ -146,9 +146,9 @@ func TestAddressWithPassword(t *testing.T) {
 // deleted that way.
 func TestOnlySecretsOfBMCsAreOwned(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bystander"}}
-	if _, err := s.core.CoreV1().ServiceAccounts(ns).Create(ctx, account, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.CoreV1().ServiceAccounts(ns).Create(ctx, account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c := newCanary("a Secret that is no BMC's")
@@ -159,12 +159,12 @@ func TestOnlySecretsOfBMCsAreOwned(t *testing.T) {
 		createSecretOf(t, ctx, ns, "certificate", corev1.SecretTypeTLS, certificate),
 	}
 	for _, secret := range bystanders {
-		createHost(t, ctx, ns, secret.Name, newBMC("admin", "x"), secret.Name)
+		createHost(t, ctx, ns, secret.Name, s.sim.NewBMC("admin", "x"), secret.Name)
 		waitHost(t, ctx, ns, secret.Name, "complaining of the Secret", func(h *metal3.BareMetalHost) bool {
 			return strings.Contains(h.Status.ErrorMessage, "it needs the keys username and password")
 		})
 		deleteHost(t, ctx, ns, secret.Name)
-		after, err := s.core.CoreV1().Secrets(ns).Get(ctx, secret.Name, metav1.GetOptions{})
+		after, err := s.Core.CoreV1().Secrets(ns).Get(ctx, secret.Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,11 +174,11 @@ func TestOnlySecretsOfBMCsAreOwned(t *testing.T) {
 	}
 	// One of a BMC goes, as with the Bare Metal Operator: this is known (docs/security.md).
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": c.text})
-	createHost(t, ctx, ns, "bmc", newBMC("admin", c.text), "bmc")
+	createHost(t, ctx, ns, "bmc", s.sim.NewBMC("admin", c.text), "bmc")
 	waitHost(t, ctx, ns, "bmc", "available", isAvailable)
 	deleteHost(t, ctx, ns, "bmc")
 	eventually(t, ctx, func() string {
-		if secret, err := s.core.CoreV1().Secrets(ns).Get(ctx, "bmc", metav1.GetOptions{}); err == nil {
+		if secret, err := s.Core.CoreV1().Secrets(ns).Get(ctx, "bmc", metav1.GetOptions{}); err == nil {
 			return fmt.Sprintf("the Secret of the BMC is still there: %v", secret.ObjectMeta)
 		}
 		return ""
@@ -191,11 +191,11 @@ func isAvailable(h *metal3.BareMetalHost) bool {
 
 func deleteHost(t *testing.T, ctx context.Context, ns, name string) {
 	t.Helper()
-	if err := s.metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, ctx, func() string {
-		if host, err := s.metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{}); err == nil {
+		if host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{}); err == nil {
 			return fmt.Sprintf("host %s is still there: %+v", name, host.Status)
 		}
 		return ""

@@ -25,7 +25,7 @@ import (
 // each with a password that occurs nowhere else, and looks for these everywhere. (What
 // the other tests do is searched when all have ended, by searchFiles.)
 func TestNoSecretGetsOut(t *testing.T) {
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	t.Run("life", func(t *testing.T) {
 		for name, scenario := range scenarios {
 			t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestNoSecretGetsOut(t *testing.T) {
 	}
 	// The search finds what is there to be found.
 	sent := findCanaries(s.ironic.all())
-	secrets, err := s.core.CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
+	secrets, err := s.Core.CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 			"networkData": `{"services":[{"type":"dns","address":"192.0.2.1","secret":` + quoted(newCanary("life: network data")) + `}]}`,
 			"metaData":    `{"token":` + quoted(newCanary("life: meta data")) + `}`,
 		})
-		address := newBMC("admin", password.text)
+		address := s.sim.NewBMC("admin", password.text)
 		createHost(t, ctx, ns, "whole-life", address, "whole-life", func(spec *metal3.BareMetalHostSpec) {
 			ref := &corev1.SecretReference{Name: "whole-life-data"}
 			spec.Image, spec.UserData, spec.NetworkData, spec.MetaData = testImage.DeepCopy(), ref, ref, ref
@@ -103,7 +103,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		rotated := newCanary("life: the rotated password")
 		s.sim.AddBMC(address, "admin", rotated.text)
 		patch := fmt.Sprintf(`{"stringData":{"password":%s}}`, quoted(rotated))
-		if _, err := s.core.CoreV1().Secrets(ns).Patch(ctx, "whole-life", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := s.Core.CoreV1().Secrets(ns).Patch(ctx, "whole-life", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		waitHost(t, ctx, ns, "whole-life", "told the new password", func(h *metal3.BareMetalHost) bool {
@@ -125,7 +125,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 			t.Fatal(err)
 		}
 		// The Secrets stay, as the search has to find them.
-		if _, err := s.core.CoreV1().Secrets(ns).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "was-whole-life"}, StringData: map[string]string{
+		if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "was-whole-life"}, StringData: map[string]string{
 			"a": password.text, "b": rotated.text,
 		}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -134,12 +134,12 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 	},
 	"wrong password": func(t *testing.T, ctx context.Context, ns string) {
 		secretOf(t, ctx, ns, "wrong")
-		createHost(t, ctx, ns, "wrong", newBMC("admin", "another"), "wrong")
+		createHost(t, ctx, ns, "wrong", s.sim.NewBMC("admin", "another"), "wrong")
 		waitHost(t, ctx, ns, "wrong", "refused", hasError)
 	},
 	"a driver's sentence has the password": func(t *testing.T, ctx context.Context, ns string) {
 		password := secretOf(t, ctx, ns, "sentence")
-		createHost(t, ctx, ns, "sentence", newBMC("admin", password.text), "sentence")
+		createHost(t, ctx, ns, "sentence", s.sim.NewBMC("admin", password.text), "sentence")
 		host := waitHost(t, ctx, ns, "sentence", "available", isAvailable)
 		words := fmt.Sprintf("login of admin with %s at the console failed", password.text)
 		if err := s.sim.SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": words, "maintenance": true, "maintenance_reason": words, "fault": "power failure"}); err != nil {
@@ -168,12 +168,12 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 	},
 	"Ironic quotes a rotation": func(t *testing.T, ctx context.Context, ns string) {
 		password := secretOf(t, ctx, ns, "quoted-rotation")
-		createHost(t, ctx, ns, "quoted-rotation", newBMC("admin", password.text), "quoted-rotation")
+		createHost(t, ctx, ns, "quoted-rotation", s.sim.NewBMC("admin", password.text), "quoted-rotation")
 		waitHost(t, ctx, ns, "quoted-rotation", "available", isAvailable)
 		rotated := newCanary("life: a rotated password that Ironic quotes")
 		s.ironic.refuseWith(rotated.core, http.StatusBadRequest)
 		patch := fmt.Sprintf(`{"stringData":{"password":%s,"before":%s}}`, quoted(rotated), quoted(password))
-		if _, err := s.core.CoreV1().Secrets(ns).Patch(ctx, "quoted-rotation", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := s.Core.CoreV1().Secrets(ns).Patch(ctx, "quoted-rotation", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		waitRefused(t, ctx, rotated)
@@ -188,7 +188,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		}
 		createSecretOf(t, ctx, ns, "pull-secret", corev1.SecretTypeDockerConfigJson, map[string]string{corev1.DockerConfigJsonKey: string(config)})
 		s.ironic.refuseWith(pull.core, http.StatusBadRequest)
-		createHost(t, ctx, ns, "pull", newBMC("admin", password.text), "pull", func(spec *metal3.BareMetalHostSpec) {
+		createHost(t, ctx, ns, "pull", s.sim.NewBMC("admin", password.text), "pull", func(spec *metal3.BareMetalHostSpec) {
 			name := "pull-secret"
 			spec.Image = &metal3.Image{URL: "oci://registry.example.com/image:1", OCIAuthSecretName: &name}
 		})
@@ -200,7 +200,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		userData := newCanary("life: user data that Ironic quotes")
 		createSecret(t, ctx, ns, "drive-data", map[string]string{"value": "#!/bin/sh\npasswd <<'EOF'\n" + userData.text + "\nEOF\n"})
 		s.ironic.refuseWith(userData.core, http.StatusBadRequest)
-		createHost(t, ctx, ns, "drive", newBMC("admin", password.text), "drive", func(spec *metal3.BareMetalHostSpec) {
+		createHost(t, ctx, ns, "drive", s.sim.NewBMC("admin", password.text), "drive", func(spec *metal3.BareMetalHostSpec) {
 			spec.Image, spec.UserData = testImage.DeepCopy(), &corev1.SecretReference{Name: "drive-data"}
 		})
 		waitRefused(t, ctx, userData)
@@ -211,7 +211,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		network := newCanary("life: network data that Ironic quotes")
 		createSecret(t, ctx, ns, "network-data", map[string]string{"networkData": `{"links":[{"id":` + quoted(network) + `}]}`})
 		s.ironic.refuseWith(network.core, http.StatusBadRequest)
-		createHost(t, ctx, ns, "network", newBMC("admin", "x"), "network", func(spec *metal3.BareMetalHostSpec) {
+		createHost(t, ctx, ns, "network", s.sim.NewBMC("admin", "x"), "network", func(spec *metal3.BareMetalHostSpec) {
 			spec.PreprovisioningNetworkDataName = "network-data"
 		})
 		waitRefused(t, ctx, network)
@@ -226,7 +226,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		} {
 			bad[name] = fmt.Sprintf(form, newCanary("life: malformed network data: "+name).core)
 			createSecret(t, ctx, ns, "parsed-"+name, map[string]string{"value": bad[name]})
-			createHost(t, ctx, ns, "parsed-"+name, newBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
+			createHost(t, ctx, ns, "parsed-"+name, s.sim.NewBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
 				spec.PreprovisioningNetworkDataName = "parsed-" + name
 			})
 		}
@@ -246,14 +246,14 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 				kind = corev1.SecretTypeOpaque
 			}
 			createSecretOf(t, ctx, ns, name, kind, map[string]string{key: auth})
-			createHost(t, ctx, ns, name, newBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
+			createHost(t, ctx, ns, name, s.sim.NewBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
 				spec.Image = &metal3.Image{URL: "oci://registry.example.com/image:1", OCIAuthSecretName: &name}
 			})
 			waitHost(t, ctx, ns, name, "in error", hasError)
 		}
 		half := newCanary("life: malformed: a password without a user")
 		createSecret(t, ctx, ns, "half", map[string]string{"password": half.text})
-		createHost(t, ctx, ns, "half", newBMC("admin", "x"), "half")
+		createHost(t, ctx, ns, "half", s.sim.NewBMC("admin", "x"), "half")
 		waitHost(t, ctx, ns, "half", "in error", hasError)
 	},
 }
@@ -262,7 +262,7 @@ func quotes(t *testing.T, ctx context.Context, ns, name string, status int) {
 	t.Helper()
 	password := secretOf(t, ctx, ns, name)
 	s.ironic.refuseWith(password.core, status)
-	createHost(t, ctx, ns, name, newBMC("admin", password.text), name)
+	createHost(t, ctx, ns, name, s.sim.NewBMC("admin", password.text), name)
 	waitRefused(t, ctx, password)
 	if status < 500 { // a 500 is an Ironic that is away
 		waitHost(t, ctx, ns, name, "in error", hasError)
@@ -305,12 +305,12 @@ func everything(t *testing.T, ctx context.Context) map[string]string {
 			t.Errorf("%s is empty", name)
 		}
 	}
-	file("the server's log", s.server.LogPath)
+	file("the server's log", s.Server.LogPath)
 	found["the server's log, its hexadecimal dumps"] = undumped(found["the server's log"])
 	file("the server's audit log", s.audit)
-	file("the log of kube-apiserver", filepath.Join(filepath.Dir(s.kube.Admin.Kubeconfig), "kube-apiserver.log"))
-	file("the server's command line", fmt.Sprintf("/proc/%d/cmdline", s.server.PID()))
-	file("the server's environment", fmt.Sprintf("/proc/%d/environ", s.server.PID()))
+	file("the log of kube-apiserver", filepath.Join(filepath.Dir(s.Kube.Admin.Kubeconfig), "kube-apiserver.log"))
+	file("the server's command line", fmt.Sprintf("/proc/%d/cmdline", s.Server.PID()))
+	file("the server's environment", fmt.Sprintf("/proc/%d/environ", s.Server.PID()))
 	master := user(t, "admin", "system:masters")
 	c := throughKube(t, master)
 	for _, r := range discover(t, ctx) {
@@ -356,7 +356,7 @@ func undumped(log string) string {
 // stored adds the keys of our etcd, and its files.
 func stored(t *testing.T, ctx context.Context, found map[string]string) {
 	t.Helper()
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(s.server.DataDir(), "etcd.sock")}, Context: ctx})
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(s.Server.DataDir(), "etcd.sock")}, Context: ctx})
 	if err != nil {
 		t.Fatal(err)
 	}

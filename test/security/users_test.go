@@ -75,7 +75,7 @@ func grant(t *testing.T, ctx context.Context, ns string, p person) {
 	if p.rule != nil {
 		ref.Kind, ref.Name = "Role", p.name
 		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Rules: []rbacv1.PolicyRule{*p.rule}}
-		if _, err := s.core.RbacV1().Roles(ns).Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		if _, err := s.Core.RbacV1().Roles(ns).Create(ctx, role, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		resource.Verb = p.rule.Verbs[0]
@@ -88,12 +88,12 @@ func grant(t *testing.T, ctx context.Context, ns string, p person) {
 		ObjectMeta: metav1.ObjectMeta{Name: p.name}, RoleRef: ref,
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: p.name}},
 	}
-	if _, err := s.core.RbacV1().RoleBindings(ns).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Core.RbacV1().RoleBindings(ns).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, ctx, func() string {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: p.name, ResourceAttributes: resource}}
-		got, err := s.core.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		got, err := s.Core.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
 			return err.Error()
 		}

@@ -14,19 +14,19 @@ import (
 // its own half of a host.
 func TestRealWrites(t *testing.T) {
 	t.Parallel()
-	ctx, ns := begin(t)
+	ctx, ns := s.Begin(t)
 	users := map[string]*client{}
 	for _, p := range makeUsers(t, ctx, ns) {
 		users[p.name] = throughKube(t, p.certificates...)
 	}
 	const password = "password"
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
-	createHost(t, ctx, ns, "x", newBMC("admin", password), "bmc")
+	createHost(t, ctx, ns, "x", s.sim.NewBMC("admin", password), "bmc")
 	before := waitHost(t, ctx, ns, "x", "available and on", func(h *metal3.BareMetalHost) bool { return isAvailable(h) && h.Status.PoweredOn })
 	host := groupVersion + "/namespaces/" + ns + "/baremetalhosts/x"
 	const merge, asJSON = "application/merge-patch+json", "application/json"
 	get := func() *metal3.BareMetalHost {
-		host, err := s.metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, "x", metav1.GetOptions{})
+		host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, "x", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

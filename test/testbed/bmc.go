@@ -91,23 +91,6 @@ func (b *BMC) Power() (bool, error) {
 	return strings.TrimSpace(value) == "1", err
 }
 
-// SetFail makes the BMC answer every chassis command with an error.
-func (b *BMC) SetFail(on bool) error { return b.fault("fail", on) }
-
-// SetStuck makes the BMC accept power commands that have no effect.
-func (b *BMC) SetStuck(on bool) error { return b.fault("stuck", on) }
-
-func (b *BMC) fault(name string, on bool) error {
-	path := filepath.Join(b.dir, name)
-	if on {
-		return os.WriteFile(path, nil, 0o600)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // rmcpPing is the presence ping of ASF, which an IPMI controller answers without a login.
 func rmcpPing(ctx context.Context, port int) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", "127.0.0.1:"+strconv.Itoa(port))

@@ -36,19 +36,13 @@ func RepoRoot() (string, error) {
 	}
 }
 
-// program finds a built program; an empty binDir means bin/ of the checkout.
-func program(binDir, name, howToBuild string) (string, error) {
-	if binDir == "" {
-		root, err := RepoRoot()
-		if err != nil {
-			return "", err
-		}
-		binDir = filepath.Join(root, "bin")
-	}
-	path, err := filepath.Abs(filepath.Join(binDir, name))
+// builtProgram is the path of a program in bin/ of the checkout.
+func builtProgram(name, howToBuild string) (string, error) {
+	root, err := RepoRoot()
 	if err != nil {
 		return "", err
 	}
+	path := filepath.Join(root, "bin", name)
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("%w: build it with %s", err, howToBuild)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,8 +24,6 @@ type IronicOptions struct {
 	User, Password string
 	// ExtraConf is text in ironic.conf's format that overrides what test/ironic/run.sh sets.
 	ExtraConf string
-	// Progress is told what is being made, which takes minutes the first time; os.Stderr when nil.
-	Progress io.Writer
 }
 
 // DebianIronic is a real Ironic from Debian packages, API and conductor in one
@@ -70,9 +67,6 @@ func StartDebianIronic(ctx context.Context, options IronicOptions) (*DebianIroni
 	if options.Dir, err = filepath.Abs(options.Dir); err != nil {
 		return nil, err
 	}
-	if options.Progress == nil {
-		options.Progress = os.Stderr
-	}
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -110,7 +104,7 @@ func StartDebianIronic(ctx context.Context, options IronicOptions) (*DebianIroni
 
 func (i *DebianIronic) makeRoot(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(i.scripts, "root.sh"), i.options.Release)
-	cmd.Stderr = i.options.Progress
+	cmd.Stderr = os.Stderr // it takes minutes the first time, and tells how far it is
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	// mmdebstrap undoes its mounts on SIGTERM, so its whole group gets that.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -85,16 +85,6 @@ func TestIronicDrivesABMC(t *testing.T) {
 	}
 	step("the BMC comes back", func() error { return bmc.Start(ctx) },
 		func(n Node) bool { return n.Fault == "" && !n.Maintenance && n.PowerState == "power off" })
-	node = step("power on with a BMC that is stuck",
-		func() error { return errors.Join(bmc.SetStuck(true), operator.Power(ctx, id, "power on")) },
-		func(n Node) bool { return n.LastError != "" && n.TargetPowerState == "" })
-	if want := "Failed to set node power state to power on."; !strings.Contains(node.LastError, want) {
-		t.Errorf("the error of a stuck BMC is %q, want %q", node.LastError, want)
-	}
-	if err := errors.Join(bmc.SetStuck(false), bmc.SetFail(true)); err != nil {
-		t.Fatal(err)
-	}
-	step("a BMC that fails", func() error { return nil }, func(n Node) bool { return n.Fault == "power failure" })
 }
 
 func TestVerifyFailsWithoutBMC(t *testing.T) {

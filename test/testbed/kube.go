@@ -18,8 +18,6 @@ const buildTools = "hack/tools/build.sh"
 type KubeOptions struct {
 	// Dir gets the logs, keys, kubeconfigs and etcd's data. It must exist.
 	Dir string
-	// BinDir has etcd, kube-apiserver and kubectl; bin/ of the checkout when empty.
-	BinDir string
 	// ControllerManager starts the controllers that delete namespaces and orphans,
 	// that count for quotas, and that fill the aggregated ClusterRoles (admin, edit
 	// and view are empty without them).
@@ -63,7 +61,7 @@ func (k *Kube) prepare() error {
 	if k.options.Dir, err = filepath.Abs(k.options.Dir); err != nil {
 		return err
 	}
-	if k.kubectl, err = program(k.options.BinDir, "kubectl", buildTools); err != nil {
+	if k.kubectl, err = builtProgram("kubectl", buildTools); err != nil {
 		return err
 	}
 	if k.port, err = freePort(); err != nil {
@@ -114,7 +112,7 @@ func (k *Kube) start(ctx context.Context) error {
 }
 
 func (k *Kube) startEtcd(ctx context.Context) error {
-	binary, err := program(k.options.BinDir, "etcd", buildTools)
+	binary, err := builtProgram("etcd", buildTools)
 	if err != nil {
 		return err
 	}
@@ -149,7 +147,7 @@ func (k *Kube) startEtcd(ctx context.Context) error {
 
 // StartAPIServer starts kube-apiserver again after StopAPIServer and waits until it is ready.
 func (k *Kube) StartAPIServer(ctx context.Context) error {
-	binary, err := program(k.options.BinDir, "kube-apiserver", buildTools)
+	binary, err := builtProgram("kube-apiserver", buildTools)
 	if err != nil {
 		return err
 	}
@@ -203,7 +201,7 @@ func (k *Kube) StopAPIServer() error {
 // it: it looks for new kinds each half minute only, so what is to be there from the
 // beginning comes before it.
 func (k *Kube) StartControllers(ctx context.Context) error {
-	binary, err := program(k.options.BinDir, "kube-controller-manager", buildTools)
+	binary, err := builtProgram("kube-controller-manager", buildTools)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 func skipUnlessBuilt(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, err := program("", name, buildTools); err != nil {
+		if _, err := builtProgram(name, buildTools); err != nil {
 			t.Skip(err)
 		}
 	}

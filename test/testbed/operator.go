@@ -43,7 +43,6 @@ type Node struct {
 	Reservation          string         `json:"reservation"`
 	InstanceInfo         map[string]any `json:"instance_info"`
 	InstanceUUID         string         `json:"instance_uuid"`
-	DeployInterface      string         `json:"deploy_interface"`
 	InspectionFinishedAt *time.Time     `json:"inspection_finished_at"`
 }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/discovery"
@@ -29,20 +28,12 @@ type ServerOptions struct {
 	// Dir gets the log, keys, kubeconfigs and the data of the embedded etcd. It
 	// must exist and belong to this server alone.
 	Dir string
-	// Binary is the server's program. When empty: what METAL3_APISERVER says, such
-	// as one built with the race detector, or else bin/metal3-apiserver of the checkout.
-	Binary string
-	// RBAC are patterns (filepath.Glob) of the manifests of what the server may
-	// do; those that we ship when empty. The server has no other rights.
-	RBAC []string
 	// IronicEndpoint is --ironic-endpoint.
 	IronicEndpoint string
 	// EtcdServers is --etcd-servers, such as Kube.EtcdEndpoint; empty: embedded, in Dir.
 	EtcdServers string
 	// Args are added to the flags.
 	Args []string
-	// Env is added to the environment.
-	Env []string
 }
 
 // Server is our own server beside a Kube, as the service account that the
@@ -54,7 +45,7 @@ type Server struct {
 	LogPath string
 
 	options ServerOptions
-	binary  string
+	program string
 	port    int
 	run     *process
 }
@@ -83,15 +74,13 @@ func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 
 // NewServer prepares a server: its port, certificates and kubeconfig.
 func NewServer(options ServerOptions) (*Server, error) {
-	s := &Server{options: options, binary: options.Binary}
+	s := &Server{options: options}
 	var err error
 	if s.options.Dir, err = filepath.Abs(options.Dir); err != nil {
 		return nil, err
 	}
-	if s.binary == "" {
-		if s.binary, err = serverProgram(); err != nil {
-			return nil, err
-		}
+	if s.program, err = serverProgram(); err != nil {
+		return nil, err
 	}
 	if s.port, err = freePort(); err != nil {
 		return nil, err
@@ -122,11 +111,13 @@ func NewServer(options ServerOptions) (*Server, error) {
 	return s, err
 }
 
+// serverProgram is what METAL3_APISERVER says, such as one built with the race
+// detector, or else bin/metal3-apiserver of the checkout.
 func serverProgram() (string, error) {
 	if path := os.Getenv("METAL3_APISERVER"); path != "" {
 		return path, nil
 	}
-	return program("", ServiceName, "make build")
+	return builtProgram(ServiceName, "make build")
 }
 
 func (s *Server) path(name string) string { return filepath.Join(s.options.Dir, name) }
@@ -149,8 +140,8 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	var err error
 	s.run, err = command{
-		name: ServiceName, log: s.LogPath, path: s.binary,
-		args: append(args, s.options.Args...), env: s.options.Env,
+		name: ServiceName, log: s.LogPath, path: s.program,
+		args: append(args, s.options.Args...),
 	}.start()
 	if err != nil {
 		return err
@@ -188,6 +179,9 @@ func (s *Server) dataRace() error {
 	return err
 }
 
+// Program is the path of the server's program.
+func (s *Server) Program() string { return s.program }
+
 // Kill ends the server at once.
 func (s *Server) Kill() error { return s.run.kill() }
 
@@ -200,27 +194,14 @@ func (s *Server) PID() int { return s.run.cmd.Process.Pid }
 // DataDir is where the embedded etcd is.
 func (s *Server) DataDir() string { return s.path("data") }
 
-// Pause stops the server's process in its tracks; Resume lets it go on.
-func (s *Server) Pause() error { return s.run.signal(syscall.SIGSTOP) }
-
-// Resume ends Pause.
-func (s *Server) Resume() error { return s.run.signal(syscall.SIGCONT) }
-
-// Restart stops the server and starts it again.
-func (s *Server) Restart(ctx context.Context) error {
-	if _, err := s.Stop(); err != nil {
-		return err
-	}
-	return s.Start(ctx)
-}
-
 // Logs is what the server has logged, over all its starts.
 func (s *Server) Logs() (string, error) {
 	content, err := readFile(s.LogPath)
 	return strings.TrimSpace(content), err
 }
 
-// ApplyRBAC creates the namespace and applies the manifests of ServerOptions.
+// ApplyRBAC creates the namespace and applies the manifests of what the server may
+// do. It has no other rights.
 func (s *Server) ApplyRBAC(ctx context.Context) error {
 	k := s.options.Kube
 	if _, _, err := k.Kubectl(ctx, asJSON(object{
@@ -228,22 +209,15 @@ func (s *Server) ApplyRBAC(ctx context.Context) error {
 	}), "apply", "-f", "-"); err != nil {
 		return err
 	}
-	patterns := s.options.RBAC
-	if len(patterns) == 0 {
-		repo, err := RepoRoot()
-		if err != nil {
-			return err
-		}
-		patterns = []string{filepath.Join(repo, "artifacts", "apiservice", "base", "*role*.yaml")}
+	repo, err := RepoRoot()
+	if err != nil {
+		return err
 	}
 	args := []string{"apply"}
-	for _, pattern := range patterns {
-		paths, err := filepath.Glob(pattern)
+	for _, pattern := range []string{"serviceaccount.yaml", "*role*.yaml"} {
+		paths, err := filepath.Glob(filepath.Join(repo, "artifacts", "apiservice", "base", pattern))
 		if err != nil {
-			return fmt.Errorf("%s: %w", pattern, err)
-		}
-		if len(paths) == 0 {
-			return fmt.Errorf("the server's RBAC: there is no %s", pattern)
+			return err
 		}
 		for _, path := range paths {
 			args = append(args, "-f", path)

@@ -73,19 +73,6 @@ func TestServerIsServedThroughKube(t *testing.T) {
 	}
 }
 
-func TestServerNeedsItsRBAC(t *testing.T) {
-	k := startKube(t, KubeOptions{})
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "server")
-	if err := os.WriteFile(binary, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	_, err := StartServer(t.Context(), ServerOptions{Kube: k, Dir: dir, Binary: binary, RBAC: []string{filepath.Join(dir, "*.yaml")}})
-	if err == nil || !strings.Contains(err.Error(), "*.yaml") {
-		t.Errorf("starting without the manifests: %v, want an error that names them", err)
-	}
-}
-
 // A server that was built with the race detector reports to its log and goes on.
 func TestDataRaceInTheLogIsAnError(t *testing.T) {
 	server := &Server{LogPath: filepath.Join(t.TempDir(), "log")}

@@ -3,52 +3,124 @@ package testbed
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// Suite is what the tests of a package share, while it is being started.
+// Suite is what the end-to-end tests of a package share: a control plane and an
+// administrator's clients of it, and what the package starts beside it. A package
+// embeds it:
+//
+//	type suite struct {
+//		testbed.Suite
+//		ironic *testbed.SimulatedIronic
+//	}
+//
+//	var s suite
+//
+//	func TestMain(m *testing.M) { s.Main(m, "example", s.start) }
 type Suite struct {
+	// Kube has kube-controller-manager, unless ControllersLater.
+	Kube *Kube
+	// Server is ours, once StartServer has started it.
+	Server *Server
+	// Config is an administrator's, through kube-apiserver. It has no limit on the
+	// rate of requests, and does not log the warnings of answers.
+	Config *rest.Config
+	// Metal3, Core and Dynamic are clients with Config.
+	Metal3  versioned.Interface
+	Core    kubernetes.Interface
+	Dynamic dynamic.Interface
+
+	// ControllersLater leaves kube-controller-manager to the package; see
+	// Kube.StartControllers. Set it before Main.
+	ControllersLater bool
+
 	dir   string
 	stops []func() error
 }
 
-// RunSuite starts what the tests of a package share, runs them, stops everything
-// again and returns the exit code of TestMain. The logs are kept when a test
-// failed. start has ten minutes, and may fail after having started a part.
-func RunSuite(m *testing.M, name string, start func(context.Context, *Suite) error) (code int) {
+// Main is the TestMain of a package: it starts the control plane, has start do the
+// rest, runs the tests, stops everything and exits. With -short it does nothing.
+// The logs are kept when a test failed. All of the start has ten minutes; start may
+// fail after having started a part.
+func (s *Suite) Main(m *testing.M, name string, start func(context.Context) error) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Printf("%s: left out because of -short\n", name)
+		return
+	}
+	os.Exit(s.run(m, name, start))
+}
+
+func (s *Suite) run(m *testing.M, name string, start func(context.Context) error) (code int) {
 	fail := func(err error) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		return 1
 	}
-	dir, err := os.MkdirTemp("", name+"-")
-	if err != nil {
+	var err error
+	if s.dir, err = os.MkdirTemp("", name+"-"); err != nil {
 		return fail(err)
 	}
-	s := &Suite{dir: dir}
 	defer func() {
 		if err := s.stop(); err != nil {
 			code = fail(err)
 		}
 		if code == 0 {
-			_ = os.RemoveAll(dir)
+			_ = os.RemoveAll(s.dir)
 		} else {
-			fmt.Fprintln(os.Stderr, "logs are in", dir)
+			fmt.Fprintln(os.Stderr, "logs are in", s.dir)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	began := time.Now()
-	if err := start(ctx, s); err != nil {
+	if err := s.startKube(ctx); err != nil {
+		return fail(err)
+	}
+	if err := start(ctx); err != nil {
 		return fail(err)
 	}
 	fmt.Printf("%s: all is up after %s\n", name, time.Since(began).Round(time.Millisecond))
 	return m.Run()
+}
+
+func (s *Suite) startKube(ctx context.Context) error {
+	dir, err := s.Dir("kube")
+	if err != nil {
+		return err
+	}
+	if s.Kube, err = StartKube(ctx, KubeOptions{Dir: dir, ControllerManager: !s.ControllersLater}); err != nil {
+		return err
+	}
+	s.OnStop(s.Kube.Stop)
+	s.Config = rest.CopyConfig(s.Kube.Admin.Config)
+	s.Config.WarningHandler = rest.NoWarnings{}
+	if s.Metal3, err = versioned.NewForConfig(s.Config); err != nil {
+		return err
+	}
+	if s.Core, err = kubernetes.NewForConfig(s.Config); err != nil {
+		return err
+	}
+	s.Dynamic, err = dynamic.NewForConfig(s.Config)
+	return err
 }
 
 // Dir makes a folder for a part of the suite. It goes with the suite.
@@ -68,36 +140,96 @@ func (s *Suite) stop() error {
 	return errors.Join(errs...)
 }
 
-// StartKube starts a control plane, with kube-controller-manager.
-func (s *Suite) StartKube(ctx context.Context) (*Kube, error) {
-	dir, err := s.Dir("kube")
-	if err != nil {
-		return nil, err
+// StartSimulatedIronic starts an Ironic that ends with the suite.
+func (s *Suite) StartSimulatedIronic(options ironicsim.Options) (*SimulatedIronic, error) {
+	ironic, err := StartSimulatedIronic(options)
+	if err == nil {
+		s.OnStop(func() error { ironic.Close(); return nil })
 	}
-	kube, err := StartKube(ctx, KubeOptions{Dir: dir, ControllerManager: true})
-	if err != nil {
-		return nil, err
-	}
-	s.OnStop(kube.Stop)
-	return kube, nil
+	return ironic, err
 }
 
-// StartServer starts our server with the given options; its Dir is set here.
-func (s *Suite) StartServer(ctx context.Context, options ServerOptions) (server *Server, err error) {
+// StartServer starts our server beside Kube with the given options; their Kube and
+// Dir are set here.
+func (s *Suite) StartServer(ctx context.Context, options ServerOptions) (err error) {
+	options.Kube = s.Kube
 	if options.Dir, err = s.Dir("server"); err != nil {
-		return nil, err
+		return err
 	}
-	if server, err = StartServer(ctx, options); err != nil {
-		return nil, err
+	server, err := StartServer(ctx, options)
+	if err != nil {
+		return err
 	}
+	s.Server = server
 	s.OnStop(func() error { _, err := server.Stop(); return err })
-	return server, nil
+	return nil
 }
 
-// UnlimitedConfig is an administrator's through kube-apiserver, without the limit
-// on requests a second that a client keeps by itself.
-func (k *Kube) UnlimitedConfig() *rest.Config {
-	config := rest.CopyConfig(k.Admin.Config)
-	config.QPS, config.Burst = -1, 0
-	return config
+// NewServer prepares a server beside the suite's for a test, with a store of its own
+// unless the options name one, and its Lease in the namespace. Only its own port
+// leads to it, not the aggregation layer. The client is an administrator's.
+func (s *Suite) NewServer(t *testing.T, ctx context.Context, namespace string, options ServerOptions) (*Server, versioned.Interface) {
+	t.Helper()
+	if err := s.allowLease(ctx, namespace); err != nil {
+		t.Fatal(err)
+	}
+	options.Kube, options.Dir = s.Kube, t.TempDir()
+	options.Args = append(slices.Clone(options.Args), "--leader-elect-resource-namespace="+namespace)
+	server, err := NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(server.Direct.Config)
+	config.WarningHandler = rest.NoWarnings{}
+	metal3, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, metal3
+}
+
+// allowLease lets our servers keep a Lease in the namespace. The manifests give them
+// that right in their own only.
+func (s *Suite) allowLease(ctx context.Context, namespace string) error {
+	name := metav1.ObjectMeta{Name: "metal3-apiserver-lease"}
+	_, err := s.Core.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"},
+	}}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // by another server of the test
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.Core.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: name,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: Namespace, Name: ServiceName}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// Begin gives a test a time limit of three minutes and a namespace of its own.
+func (s *Suite) Begin(t *testing.T) (ctx context.Context, namespace string) {
+	t.Helper()
+	return s.BeginFor(t, 3*time.Minute)
+}
+
+// BeginFor is Begin for a test that takes longer.
+func (s *Suite) BeginFor(t *testing.T, limit time.Duration) (ctx context.Context, namespace string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx, s.NewNamespace(t, ctx)
+}
+
+// NewNamespace makes a namespace named after the test.
+func (s *Suite) NewNamespace(t *testing.T, ctx context.Context) string {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	ns, err := s.Core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name[:min(len(name), 50)] + "-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns.Name
 }

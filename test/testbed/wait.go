@@ -2,13 +2,8 @@ package testbed
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // Eventually repeats check, with a pause in between, until it has no complaint. After
@@ -30,15 +25,4 @@ func Eventually(t *testing.T, ctx context.Context, limit, pause time.Duration, c
 		case <-tick.C:
 		}
 	}
-}
-
-// NewNamespace makes a namespace for a test, and tells its name.
-func NewNamespace(t *testing.T, ctx context.Context, core kubernetes.Interface) string {
-	t.Helper()
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	ns, err := core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name[:min(len(name), 50)] + "-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ns.Name
 }
