@@ -183,7 +183,7 @@ func TestInspectionAndCleaningFail(t *testing.T) {
 		state metal3.ProvisioningState
 	}{
 		"inspect": {metal3.InspectionError, metal3.StateInspecting},
-		"clean":   {metal3.PreparationError, metal3.StatePreparing},
+		"clean":   {metal3.ProvisioningError, metal3.StateProvisioning},
 	} {
 		t.Run(phase, func(t *testing.T) {
 			ctx, ns := begin(t)
@@ -196,6 +196,10 @@ func TestInspectionAndCleaningFail(t *testing.T) {
 			}
 			createSecretOnce(t, ctx, ns, "bmc")
 			createHost(t, ctx, ns, "worker-0", "ipmi://192.0.2.1", "bmc", "", wholeLife)
+			if c.state == metal3.StateProvisioning {
+				waitAvailable(t, ctx, ns, "worker-0")
+				patchHost(t, ctx, ns, "worker-0", wantImage)
+			}
 			failed := waitHost(t, ctx, ns, "worker-0", 20*time.Second, "has failed", func(h *metal3.BareMetalHost) bool {
 				return h.Status.OperationalStatus == metal3.OperationalStatusError
 			})
@@ -206,7 +210,11 @@ func TestInspectionAndCleaningFail(t *testing.T) {
 				t.Errorf("it did not stay: %q", h.Status.ErrorType)
 			}
 			retry(t, ctx, ns, "worker-0")
-			waitAvailable(t, ctx, ns, "worker-0")
+			if c.state == metal3.StateProvisioning {
+				waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
+			} else {
+				waitAvailable(t, ctx, ns, "worker-0")
+			}
 		})
 	}
 }
