@@ -145,7 +145,7 @@ func (d *demo) enrol(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Println("\nIronic verifies the BMCs, inspects and cleans the machines ...")
+	fmt.Println("\nIronic verifies the BMCs and inspects the machines ...")
 	for _, h := range hosts {
 		condition := "condition=AvailableForProvisioning"
 		if h.unplugged {

@@ -173,7 +173,7 @@ func TestInspect(t *testing.T) {
 		t.Errorf("after the inspection: annotations %v, history %+v", host.Annotations, host.Status.OperationHistory.Inspect)
 	}
 	inspection, err := hosts.GetInspect(ctx, "worker-1", metav1.GetOptions{})
-	if err != nil || inspection.Status.FinishedAt == nil || inspection.Status.State != "available" {
+	if err != nil || inspection.Status.FinishedAt == nil || inspection.Status.State != "manageable" {
 		t.Errorf("GET inspect: %v %+v", err, inspection)
 	}
 }

@@ -21,14 +21,14 @@ func TestSilentRamdisk(t *testing.T) {
 	// All of them at once: each waits for a minute and a half.
 	deprovisioning := o.newHost("deprovisioning", notInspected, withImage)
 	deploying := o.newHost("deploying", notInspected, notCleaned)
-	preparing := o.newHost("preparing", notInspected, faulty(bmcsim.RefuseConnections), faulty(bmcsim.SilentRamdisk))
+	cleaning := o.newHost("cleaning", notInspected, withImage, faulty(bmcsim.RefuseConnections), faulty(bmcsim.SilentRamdisk))
 	stages := []struct {
 		*host
 		kind   metal3.ErrorType
 		writes int
 		wanted metal3.ProvisioningState
 	}{
-		{preparing, metal3.PreparationError, 0, metal3.StateAvailable},
+		{cleaning, metal3.ProvisioningError, 1, metal3.StateProvisioned},
 		{deploying, metal3.ProvisioningError, 1, metal3.StateProvisioned},
 		{deprovisioning, metal3.ProvisioningError, 1, metal3.StateAvailable},
 	}
@@ -36,10 +36,10 @@ func TestSilentRamdisk(t *testing.T) {
 		stages = append(stages, stages[0])
 		inspecting := &stages[len(stages)-1]
 		inspecting.host = o.newHost("inspecting", notCleaned, faulty(bmcsim.RefuseConnections), faulty(bmcsim.SilentRamdisk))
-		inspecting.kind = metal3.InspectionError
+		inspecting.kind, inspecting.writes, inspecting.wanted = metal3.InspectionError, 0, metal3.StateAvailable
 		inspecting.changedInIronic()
 	}
-	preparing.changedInIronic()
+	cleaning.changedInIronic()
 	deploying.available()
 	deploying.fault(bmcsim.SilentRamdisk)
 	deploying.wantImage()

@@ -69,11 +69,13 @@ func TestDeleteWhileInspecting(t *testing.T) {
 	h.goes()
 }
 
-func TestDeleteWhilePreparing(t *testing.T) {
+func TestDeleteWhileCleaned(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, faulty(bmcsim.SilentRamdisk), notInspected)
+	h := newHost(t, faulty(bmcsim.SilentRamdisk), notInspected, withImage)
 	h.ironicIn(ironic.CleanWait)
+	h.mend(bmcsim.SilentRamdisk)
 	h.goes()
+	h.wrote(0)
 }
 
 func TestDeleteWhenAvailable(t *testing.T) {

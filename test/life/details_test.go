@@ -187,14 +187,12 @@ func TestSecretVanishesWhileRegistering(t *testing.T) {
 	h.available()
 }
 
-// A BMC that falls silent while the host is prepared, and when it is available: each
-// is told, and is over when it answers again.
-func TestBMCSilentUntilAvailable(t *testing.T) {
+// A BMC that falls silent when the host is available, and while it is cleaned for its
+// image: each is told, and is over when it answers again.
+func TestBMCSilentUntilCleaned(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, notInspected, faulty(bmcsim.SilentRamdisk))
-	h.ironicIn(ironic.CleanWait)
-	h.fault(bmcsim.RefuseConnections)
-	h.mend(bmcsim.SilentRamdisk)
+	h := newHost(t, notInspected)
+	h.available()
 	silent := func(state metal3.ProvisioningState) {
 		t.Helper()
 		bmh := h.wait(patience, "shows an error", func(bmh *metal3.BareMetalHost) bool {
@@ -204,10 +202,17 @@ func TestBMCSilentUntilAvailable(t *testing.T) {
 			t.Errorf("%s: %q in state %q, want it in %q", bmh.Status.ErrorType, bmh.Status.ErrorMessage, bmh.Status.Provisioning.State, state)
 		}
 		h.mend(bmcsim.RefuseConnections)
-		h.available()
 	}
-	silent(metal3.StatePreparing)
 	h.fault(bmcsim.RefuseConnections)
 	silent(metal3.StateAvailable)
-	h.wrote(0)
+	h.available()
+
+	h.fault(bmcsim.SilentRamdisk)
+	h.wantImage()
+	h.ironicIn(ironic.CleanWait)
+	h.fault(bmcsim.RefuseConnections)
+	h.mend(bmcsim.SilentRamdisk)
+	silent(metal3.StateProvisioning)
+	h.provisioned()
+	h.wrote(1)
 }

@@ -112,17 +112,18 @@ func TestInspectionFails(t *testing.T) {
 
 func TestCleaningFails(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, faulty(bmcsim.CleanStepFails), notInspected)
-	bmh := h.failed(patience, metal3.PreparationError, "simulated fault clean-step-fails")
-	if bmh.Status.Provisioning.State != metal3.StatePreparing {
-		t.Errorf("state %q", bmh.Status.Provisioning.State)
+	h := newHost(t, faulty(bmcsim.CleanStepFails), notInspected, withImage)
+	bmh := h.failed(patience, metal3.ProvisioningError, "simulated fault clean-step-fails")
+	if bmh.Status.Provisioning.State != metal3.StateProvisioning || bmh.Status.ProvisioningFailCount != 0 {
+		t.Errorf("state %q, provisioningFailCount %d: no deployment was tried", bmh.Status.Provisioning.State, bmh.Status.ProvisioningFailCount)
 	}
 	h.mend(bmcsim.CleanStepFails)
 	h.retry()
-	bmh = h.available()
+	bmh = h.provisioned()
 	if bmh.Status.ErrorCount != 0 {
 		t.Errorf("errorCount is %d", bmh.Status.ErrorCount)
 	}
+	h.wrote(1)
 }
 
 // A power command without effect is an error after Ironic's time-out.

@@ -10,7 +10,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
 
-// The whole way: enrolled, inspected, cleaned, provisioned with user data,
+// The whole way: enrolled, inspected, cleaned and provisioned with user data,
 // deprovisioned, deleted. Each state reaches a watcher, and the machine has got
 // what the spec says.
 func TestWholeLife(t *testing.T) {

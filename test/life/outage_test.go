@@ -61,13 +61,17 @@ func TestIronicRestartedAtEachStage(t *testing.T) {
 	if s.inspects() {
 		h.fault(bmcsim.SilentInspection)
 		h.ironicIn(ironic.InspectWait)
-		h.fault(bmcsim.SilentRamdisk) // for the cleaning that follows
 		h.ironicDown(func() {})
-		h.mend(bmcsim.SilentRamdisk)
 		h.mend(bmcsim.SilentInspection)
 	}
-	h.wait(patience, "preparing", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.Provisioning.State == metal3.StatePreparing })
+	h.recovers(afterChange, "available", isIn(metal3.StateAvailable))
+
+	h.fault(bmcsim.SilentRamdisk)
+	h.wantImage()
+	h.ironicIn(ironic.CleanWait)
 	h.ironicDown(func() {})
+	h.mend(bmcsim.SilentRamdisk)
+	h.patch(`{"spec":{"image":null}}`)
 	h.recovers(afterChange, "available", isIn(metal3.StateAvailable))
 
 	image := h.deploying()

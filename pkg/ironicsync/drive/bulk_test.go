@@ -24,10 +24,10 @@ func TestTransitIsCheap(t *testing.T) {
 	for _, hosts := range []int{20, 60} {
 		t.Run(fmt.Sprintf("%d hosts", hosts), func(t *testing.T) {
 			inFleet(t, fleetSettings(), unwrapped, func(t *testing.T, w *world) {
-				w.ironic.Change(func() { w.ironic.takes[ironic.Cleaning] = 10 * time.Minute })
+				w.ironic.Change(func() { w.ironic.takes[ironic.Inspecting] = 10 * time.Minute })
 				keys := w.enrol(enginetest.Namespace, hosts)
-				w.after(5*time.Minute, "all are being cleaned", w.all(keys, func(host *metal3.BareMetalHost) bool {
-					return host.Status.Ironic != nil && host.Status.Ironic.ProvisionState == string(ironic.Cleaning)
+				w.after(5*time.Minute, "all are being inspected", w.all(keys, func(host *metal3.BareMetalHost) bool {
+					return host.Status.Ironic != nil && host.Status.Ironic.ProvisionState == string(ironic.Inspecting)
 				}))
 				time.Sleep(10 * time.Second) // what has just changed is looked at for a while
 				before := w.requests()

@@ -29,11 +29,11 @@ func limited(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// namesIn are the names of the nodes in a state.
-func (w *world) namesIn(state ironic.ProvisionState) (names []string) {
+// namesIn are the names of the nodes in one of some states.
+func (w *world) namesIn(states ...ironic.ProvisionState) (names []string) {
 	w.ironic.Change(func() {
 		for _, node := range w.ironic.ByID {
-			if node.ProvisionState == state {
+			if slices.Contains(states, node.ProvisionState) {
 				names = append(names, node.Name)
 			}
 		}
@@ -41,14 +41,14 @@ func (w *world) namesIn(state ironic.ProvisionState) (names []string) {
 	return names
 }
 
-// until waits for something, watches meanwhile that no more than two nodes are in a
-// state at a time, and returns them in the order in which they came there.
-func (w *world) until(limit time.Duration, what string, state ironic.ProvisionState, condition func() bool) (order []string) {
+// until waits for something, watches meanwhile that Ironic works on no more than two
+// nodes at a time, and returns them in the order in which they came there.
+func (w *world) until(limit time.Duration, what string, condition func() bool) (order []string) {
 	w.t.Helper()
 	w.after(limit, what, func() bool {
-		names := w.namesIn(state)
+		names := w.namesIn(ironic.Inspecting, ironic.Cleaning, ironic.Deploying)
 		if len(names) > 2 {
-			w.t.Fatalf("%v are %s at a time", names, state)
+			w.t.Fatalf("Ironic works on %v at a time", names)
 		}
 		slices.Sort(names)
 		for _, name := range names {
@@ -63,17 +63,17 @@ func (w *world) until(limit time.Duration, what string, state ironic.ProvisionSt
 
 // TestProvisioningLimit: no more hosts than allowed are inspected, deployed or
 // undeployed at a time, the others say that they are delayed, and the few of one
-// namespace do not wait for the many of another. (The cleaning that follows an
-// inspection is not held back: its ramdisk is running already.)
+// namespace do not wait for the many of another. A host keeps its place between the
+// cleaning and the deployment.
 func TestProvisioningLimit(t *testing.T) {
 	limited(t, func(t *testing.T, w *world) {
 		a := w.enrol("a", 6)
-		w.until(time.Minute, "four of six are delayed", ironic.Inspecting, func() bool { return w.count(a, isDelayed) == 4 })
+		w.until(time.Minute, "four of six are delayed", func() bool { return w.count(a, isDelayed) == 4 })
 		b := w.enrol("b", 2)
 		all := append(slices.Clone(a), b...)
 		sixWait := func() bool { return w.count(all, isDelayed) == 6 }
-		w.until(10*time.Second, "six of eight are delayed", ironic.Inspecting, sixWait)
-		order := w.until(5*time.Minute, "all are available", ironic.Inspecting, w.all(all, arrived(metal3.StateAvailable)))
+		w.until(10*time.Second, "six of eight are delayed", sixWait)
+		order := w.until(5*time.Minute, "all are available", w.all(all, arrived(metal3.StateAvailable)))
 		t.Logf("inspected in the order %v", order)
 		for _, name := range []string{"b~b-0", "b~b-1"} {
 			if i := slices.Index(order, name); i < 0 || i > 5 {
@@ -84,8 +84,8 @@ func TestProvisioningLimit(t *testing.T) {
 		for _, key := range all {
 			w.edit(key, wantImage)
 		}
-		w.until(10*time.Second, "six of eight are delayed", ironic.Deploying, sixWait)
-		order = w.until(5*time.Minute, "all are provisioned", ironic.Deploying, w.all(all, arrived(metal3.StateProvisioned)))
+		w.until(10*time.Second, "six of eight are delayed", sixWait)
+		order = w.until(5*time.Minute, "all are provisioned", w.all(all, arrived(metal3.StateProvisioned)))
 		t.Logf("deployed in the order %v", order)
 		if n := w.ironic.count("active"); n != len(all) {
 			t.Errorf("%d deployments of %d hosts", n, len(all))
@@ -94,8 +94,8 @@ func TestProvisioningLimit(t *testing.T) {
 		for _, key := range all {
 			w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 		}
-		w.until(10*time.Second, "six of eight are delayed", ironic.Cleaning, sixWait)
-		w.until(5*time.Minute, "all are available again", ironic.Cleaning, w.all(all, arrived(metal3.StateAvailable)))
+		w.until(10*time.Second, "six of eight are delayed", sixWait)
+		w.until(5*time.Minute, "all are available again", w.all(all, arrived(metal3.StateAvailable)))
 	})
 }
 
@@ -141,6 +141,6 @@ func TestVirtualMediaIsNotDelayed(t *testing.T) {
 			}
 			return w.count(media, arrived(metal3.StateAvailable)) == len(media)
 		})
-		t.Logf("available after %s, with five seconds each for inspection and cleaning", took)
+		t.Logf("available after %s, with five seconds for the inspection", took)
 	})
 }

@@ -349,9 +349,9 @@ func TestQuiet(t *testing.T) {
 		for i := range hosts {
 			w.hosts.Add(enrolled(i))
 		}
-		w.after(5*time.Minute, "all available", func() bool {
+		w.after(5*time.Minute, "all available and on", func() bool {
 			for i := range hosts {
-				if s := w.hosts.Host(t, enginetest.HostName(i)).Status.Ironic; s == nil || s.ProvisionState != "available" || s.PowerState != "power on" {
+				if s := w.hosts.Host(t, enginetest.HostName(i)).Status.Ironic; s == nil || s.ProvisionState != "manageable" || s.PowerState != "power on" {
 					return false
 				}
 			}

@@ -216,18 +216,20 @@ func TestConflictThatStays(t *testing.T) {
 	})
 }
 
-// TestForcedRebootWhilePreparing: the cleaning that it aborted begins again at once,
+// TestForcedRebootWhileCleaned: the cleaning that it aborted begins again at once,
 // and is not aborted again.
-func TestForcedRebootWhilePreparing(t *testing.T) {
+func TestForcedRebootWhileCleaned(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.secret("secret")
 		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 }) // as an abort ends it
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "preparing", func() bool { return w.host().Status.Provisioning.State == metal3.StatePreparing })
+		host := enrolled(0)
+		wantImage(host)
+		w.hosts.Add(host)
+		w.after(20*time.Second, "provisioning", func() bool { return w.host().Status.Provisioning.State == metal3.StateProvisioning })
 		w.update(func(h *metal3.BareMetalHost) {
 			h.Annotations = map[string]string{metal3.RebootAnnotation: `{"force":true}`}
 		})
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
 		if _, left := w.host().Annotations[metal3.RebootAnnotation]; left {
 			t.Error("the annotation is left")
 		}

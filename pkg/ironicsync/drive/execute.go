@@ -75,7 +75,7 @@ func (c *Controller) finish(ctx context.Context, host *metal3.BareMetalHost, nod
 		return c.record(ctx, host, node, func(h *metal3.BareMetalHost) {
 			lifecycle.RemoveRebootAnnotation(h)
 			switch h.Status.Provisioning.State {
-			case metal3.StateInspecting, metal3.StatePreparing:
+			case metal3.StateInspecting, metal3.StatePreparing, metal3.StateProvisioning:
 				h.Status.ErrorCount = 0 // the abort was asked for, and so is the next try
 			}
 		})

@@ -44,6 +44,9 @@ func TestLife(t *testing.T) {
 		if data := w.hardware.data["metal3/worker-0"]; data == nil || len(data.OwnerReferences) != 1 || data.Spec.HardwareDetails.Hostname != "worker-0" {
 			t.Errorf("HardwareData is %+v", data)
 		}
+		if n := w.ironic.count("provide"); n != 0 {
+			t.Errorf("the host was cleaned %d times, and nobody has asked for an image", n)
+		}
 
 		w.update(wantImage)
 		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
@@ -61,9 +64,15 @@ func TestLife(t *testing.T) {
 		if s := w.host().Status; s.Provisioning.Image.URL != "" || s.OperationHistory.Deprovision.End.IsZero() {
 			t.Errorf("deprovisioned: %+v", s.Provisioning)
 		}
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned again", w.in(metal3.StateProvisioned))
+		if n := w.ironic.count("provide"); n != 1 {
+			t.Errorf("the host was cleaned %d times to be provisioned, want 1: deprovisioning has cleaned it for the second", n)
+		}
 		want := []metal3.ProvisioningState{
 			metal3.StateRegistering, metal3.StateInspecting, metal3.StatePreparing, metal3.StateAvailable,
 			metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable,
+			metal3.StateProvisioning, metal3.StateProvisioned,
 		}
 		if got := w.hosts.States(enginetest.HostName(0)); !slices.Equal(got, want) {
 			t.Errorf("a watcher saw %v, want %v", got, want)
@@ -104,6 +113,43 @@ func TestDeploymentFails(t *testing.T) {
 		if s := w.host().Status; s.ErrorCount != 0 || s.ProvisioningFailCount != 0 || s.ErrorMessage != "" {
 			t.Errorf("errors are left: %d, %d, %q", s.ErrorCount, s.ProvisioningFailCount, s.ErrorMessage)
 		}
+	})
+}
+
+// TestCleaningFails: a host that cannot be cleaned for its image says so, tries again
+// later each time, and is available again as soon as the image is taken away.
+func TestCleaningFails(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1000 })
+		w.update(wantImage)
+		failed := func(n int) func() bool {
+			return func() bool {
+				s := w.host().Status
+				return s.Provisioning.State == metal3.StateProvisioning && s.ErrorType == metal3.ProvisioningError && s.ErrorMessage == "it failed" && s.ErrorCount == n
+			}
+		}
+		w.after(10*time.Second, "failed", failed(1))
+		if took := w.after(10*time.Minute, "failed again", failed(2)); took < 50*time.Second {
+			t.Errorf("tried again after %s", took)
+		}
+		if s := w.host().Status; s.ProvisioningFailCount != 0 {
+			t.Errorf("%d failed deployments, and none was tried", s.ProvisioningFailCount)
+		}
+
+		tries := w.ironic.count("provide")
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(10*time.Second, "available again", w.in(metal3.StateAvailable))
+		time.Sleep(3 * time.Hour)
+		if s := w.host().Status; s.ErrorCount != 0 || w.ironic.count("provide") != tries {
+			t.Errorf("%d errors are left, and it was cleaned %d times more", s.ErrorCount, w.ironic.count("provide")-tries)
+		}
+
+		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 0 })
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
 	})
 }
 

@@ -46,9 +46,23 @@ func (c *Controller) count(is func(*metal3.BareMetalHost) bool) map[string]int {
 }
 
 // isBusy tells whether Ironic is at work on the host in a way that the
-// provisioning limit is about.
+// provisioning limit is about. Between its cleaning and its deployment a host keeps
+// its place: another one that took it would be at work beside it.
 func isBusy(host *metal3.BareMetalHost) bool {
-	return host != nil && host.Status.Ironic != nil && capacity.Counts(ironic.ProvisionState(host.Status.Ironic.ProvisionState), bootInterface(host))
+	if host == nil || host.Status.Ironic == nil {
+		return false
+	}
+	return capacity.Counts(ironic.ProvisionState(host.Status.Ironic.ProvisionState), bootInterface(host)) ||
+		isAboutToDeploy(host) && !isExempt(host)
+}
+
+// isAboutToDeploy tells whether a deployment of the host is the next step, and nothing
+// keeps it back.
+func isAboutToDeploy(host *metal3.BareMetalHost) bool {
+	_, paused := host.Annotations[metal3.PausedAnnotation]
+	status := &host.Status
+	return status.Provisioning.State == metal3.StateProvisioning && status.Ironic.ProvisionState == string(ironic.Available) &&
+		status.OperationalStatus == metal3.OperationalStatusOK && !status.Ironic.Maintenance && !paused
 }
 
 // isRetrying tells whether one of Ironic's workers is busy with a BMC that may not

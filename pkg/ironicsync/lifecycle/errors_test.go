@@ -284,6 +284,7 @@ func TestSilentRamdiskOfForgottenNode(t *testing.T) {
 		{[]hostOption{withState(metal3.StateInspecting), inspectionBegan}, ironic.InspectWait, metal3.InspectionError, "abort"},
 		{[]hostOption{withState(metal3.StatePreparing)}, ironic.CleanWait, metal3.PreparationError, "abort"},
 		{[]hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a")}, ironic.DeployWait, metal3.ProvisioningError, "!deprovisioning"},
+		{[]hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a")}, ironic.CleanWait, metal3.ProvisioningError, "abort"},
 		{[]hostOption{withState(metal3.StateDeprovisioning)}, ironic.CleanWait, metal3.ProvisioningError, "abort"},
 	} {
 		host := newHost(tt.options...)

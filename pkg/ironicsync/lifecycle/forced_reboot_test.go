@@ -27,10 +27,14 @@ func TestForcedRebootAbortsOnce(t *testing.T) {
 		{"inspecting", ironic.Manageable, "inspect", "Wait", "inspect"},
 		{"preparing", ironic.CleanWait, "abort", "abort", "Wait"},
 		{"preparing", ironic.CleanFail, "DropReboot", "manage", "manage"},
-		{"preparing", ironic.Manageable, "provide", "Wait", "provide"},
+		{"preparing", ironic.Manageable, "=available", "=available", "=available"},
+		{"provisioning", ironic.Manageable, "provide", "Wait", "provide"},
+		{"provisioning", ironic.CleanWait, "abort", "abort", "Wait"},
+		{"provisioning", ironic.CleanFail, "DropReboot", "manage", "manage"},
 		{"provisioning", ironic.DeployWait, "=deprovisioning", "=deprovisioning", "Wait"},
 		{"provisioning", ironic.Available, "Deploy", "Wait", "Deploy"},
 		{"available", ironic.Available, "=provisioning", "soft-power-off", "=provisioning"},
+		{"available", ironic.Manageable, "=provisioning", "soft-power-off", "=provisioning"},
 	} {
 		for annotation, want := range map[[2]string]string{
 			{metal3.RebootAnnotation, `{"force":true}`}: tt.plain, {key, `{"force":true}`}: tt.held, {key, ""}: tt.heldUnforce,

@@ -18,8 +18,8 @@ func TestNextOfLeftOverNode(t *testing.T) {
 		state ironic.ProvisionState
 		want  string
 	}{
-		{ironic.DeployFail, "=deprovisioning"}, // as Error; neither runs anything
-		{ironic.Error, "deleted"},
+		{ironic.DeployFail, "Wait"}, // as Error; nobody has asked us for anything yet
+		{ironic.Error, "Wait"},
 		{ironic.DeployWait, "Wait"},
 		{ironic.Active, "=provisioned"},
 		{ironic.Available, "=inspecting"},
@@ -28,8 +28,10 @@ func TestNextOfLeftOverNode(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.state, got, tt.want)
 		}
 	}
-	if got := found(ironic.DeployFail, wantsImage("http://images/a")); got != "=deprovisioning" {
-		t.Errorf("deploy failed, image wanted: %s, want =deprovisioning", got)
+	for _, state := range []ironic.ProvisionState{ironic.DeployFail, ironic.Error} { // neither runs anything
+		if got := found(state, wantsImage("http://images/a")); got != "=deprovisioning" {
+			t.Errorf("%s, image wanted: %s, want =deprovisioning", state, got)
+		}
 	}
 	// What may run is not ours, and what an operator does with a host that is in use
 	// is not either.

@@ -133,12 +133,14 @@ func wasTried(failed metal3.ErrorType, before *metal3.IronicStatus, node *ironic
 // isSettled tells whether the host has arrived where it is to be, so that earlier
 // errors in a row count no more.
 func isSettled(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) bool {
+	arrived := false
 	switch status.Provisioning.State {
-	case metal3.StateAvailable, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-		return (node.ProvisionState == ironic.Available || node.ProvisionState == ironic.Active) &&
-			node.TargetPowerState == "" && status.PoweredOn == host.Spec.Online
+	case metal3.StateAvailable:
+		arrived = node.ProvisionState == ironic.Manageable || node.ProvisionState == ironic.Available
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		arrived = node.ProvisionState == ironic.Active
 	}
-	return false
+	return arrived && node.TargetPowerState == "" && status.PoweredOn == host.Spec.Online
 }
 
 func ironicStatus(node *ironic.Node) *metal3.IronicStatus {

@@ -96,7 +96,7 @@ func TestObserve(t *testing.T) {
 		"deploy-failed":                 {newHost(withState(metal3.StateProvisioning)), shown{State: metal3.StateProvisioning, Operational: bad, ErrorType: metal3.ProvisioningError, Message: "Failed to prepare to deploy: Validation of image href http://127.0.0.1:1/image failed", ErrorCount: 1, Conditions: notReady(strings.Replace(preparing, "Preparing", "Provisioning", 1), "Error")}},
 		"service-wait":                  {newHost(withState(metal3.StateProvisioned)), shown{State: metal3.StateProvisioned, Operational: metal3.OperationalStatusServicing, PoweredOn: true, Conditions: notReady(provisioned, "Servicing")}},
 
-		"powering-on":      {newHost(withState(metal3.StateAvailable)), shown{State: metal3.StatePreparing, Operational: ok, PoweredOn: true, Conditions: preparing}},
+		"powering-on":      {newHost(withState(metal3.StateAvailable)), shown{State: metal3.StateAvailable, Operational: ok, PoweredOn: true, Conditions: available}},
 		"power-off-failed": {newHost(withState(metal3.StatePreparing), offline), shown{State: metal3.StatePreparing, Operational: bad, ErrorType: metal3.PowerManagementError, Message: "Failed to change power state to 'power off' by 'power off': Failed to set node power state to power off.", ErrorCount: 1, PoweredOn: true, Conditions: notReady(preparing, "Error")}},
 		// Ironic does not know the power then: what was known last stays.
 		"power-failure": {newHost(withState(metal3.StatePreparing), withPower(true)), shown{State: metal3.StatePreparing, Operational: bad, ErrorType: metal3.PowerManagementError, Message: syncFailed, ErrorCount: 1, PoweredOn: true, Conditions: strings.Replace(notReady(preparing, "Error"), "T/Manageable", "F/PowerFailure", 1)}},

@@ -104,6 +104,7 @@ func TestNextOfHost(t *testing.T) {
 		"marked external while inspecting": {options: and(inspecting, externallyProvisioned), node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
 		"inspecting, reboot not forced":    {options: and(inspecting, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.InspectWait), want: "Wait"},
 		"re-inspection":                    {options: and(available, annotated(metal3.InspectAnnotation, "")), node: nodeIn(ironic.Available), want: "=inspecting"},
+		"re-inspection, not cleaned yet":   {options: and(available, annotated(metal3.InspectAnnotation, "")), node: nodeIn(ironic.Manageable), want: "=inspecting"},
 		"re-inspection switched off":       {options: and(available, annotated(metal3.InspectAnnotation, "disabled")), node: nodeIn(ironic.Available), want: "Wait"},
 
 		// Preparation.
@@ -114,7 +115,9 @@ func TestNextOfHost(t *testing.T) {
 		"root device hints changed": {options: and(available, func(h *metal3.BareMetalHost) {
 			h.Spec.RootDeviceHints = &metal3.RootDeviceHints{DeviceName: "/dev/nvme0n1"}
 		}), node: nodeIn(ironic.Available), want: "=preparing"},
-		"external, as it is available": {options: and(available, externallyProvisioned), node: nodeIn(ironic.Available), want: "=externally-provisioned"},
+		"external, as it is available":     {options: and(available, externallyProvisioned), node: nodeIn(ironic.Available), want: "=externally-provisioned"},
+		"external, as it is available now": {options: and(available, externallyProvisioned), node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
+		"boot mode changed, not cleaned":   {options: and(available, func(h *metal3.BareMetalHost) { h.Spec.BootMode = metal3.Legacy }), node: nodeIn(ironic.Manageable), want: "=preparing"},
 
 		// Provisioning.
 		"image wanted":                  {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Available), want: "=provisioning"},
@@ -128,6 +131,16 @@ func TestNextOfHost(t *testing.T) {
 		"failed, retried, given up":     {options: and(available, attempting("http://images/a"), withError(metal3.ProvisioningError, "no", 0)), node: nodeIn(ironic.Available), want: "ForgetFailures"},
 		"image changed while deploying": {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
 		"deploying, forced reboot":      {options: and(provisioning, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"image wanted, not cleaned":     {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Manageable), want: "=provisioning"},
+		"not cleaned, not online":       {options: and(available, wantsImage("http://images/a"), offline), node: nodeIn(ironic.Manageable, off), want: "Wait"},
+		"cleaning fails for it":         {options: provisioning, node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), want: "ClearMaintenance"},
+		"cleaning failed for it now":    {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), change: hold, want: "Wait:7s"},
+		"cleaning refused for it now":   {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Manageable), change: hold, want: "Wait:7s"},
+		"silent while cleaned for it":   {options: and(provisioning, timedOut), node: nodeIn(ironic.CleanWait), want: "abort"},
+		"not ours to clean after all":   {options: and(provisioning, externallyProvisioned), node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
+		"other image before cleaning":   {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.Manageable), want: "=available"},
+		"other image while cleaned":     {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.CleanWait), want: "Wait"},
+		"cleaned, to be forced off":     {options: and(provisioning, annotated(metal3.DetachedAnnotation, `{"force":true}`)), node: nodeIn(ironic.CleanWait), want: "abort"},
 		"deployment refused just now":   {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},
 
 		"forgotten while deploying": {options: and(provisioning, timedOut), node: nodeIn(ironic.Deploying), want: "DeleteNode"},
@@ -145,6 +158,8 @@ func TestNextOfHost(t *testing.T) {
 		"switched off behind our back":   {options: provisionedHost, node: nodeIn(ironic.Active, off), want: "power-on"},
 		"to be off":                      {options: and(provisionedHost, offline), node: nodeIn(ironic.Active), want: "soft-power-off"},
 		"available, to be off":           {options: and(available, offline), node: nodeIn(ironic.Available), want: "soft-power-off"},
+		"not cleaned, to be off":         {options: and(available, offline), node: nodeIn(ironic.Manageable), want: "soft-power-off"},
+		"not cleaned, to be on":          {options: available, node: nodeIn(ironic.Manageable, off), want: "power-on"},
 		"did not shut down":              {options: and(provisionedHost, offline, withError(metal3.PowerManagementError, "no", 1)), node: nodeIn(ironic.Active, softTimedOut), change: hold, want: "power-off"},
 		"power failed just now":          {options: and(provisionedHost, withError(metal3.PowerManagementError, "no", 1)), node: nodeIn(ironic.Active, off), change: hold, want: "Wait:7s"},
 		"something else failed":          {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(5), withError(metal3.ProvisioningError, "no", 5)), node: nodeIn(ironic.Available, off), change: hold, want: "power-on"},
@@ -217,7 +232,9 @@ func TestNextOfDeletedHost(t *testing.T) {
 		"inspect failed":               {options: with(state(metal3.StateInspecting)), node: nodeIn(ironic.InspectFail), want: "=powering-off-before-delete"},
 		"clean wait":                   {options: with(state(metal3.StatePreparing)), node: nodeIn(ironic.CleanWait), want: "abort"},
 		"available":                    {options: with(state(metal3.StateAvailable)), node: nodeIn(ironic.Available), want: "=powering-off-before-delete"},
-		"provisioning":                 {options: with(state(metal3.StateProvisioning)), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"available, not cleaned":       {options: with(state(metal3.StateAvailable)), node: nodeIn(ironic.Manageable), want: "=powering-off-before-delete"},
+		"provisioning":                 {options: with(state(metal3.StateProvisioning), attempting("http://images/a")), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"deployed past us, failed":     {options: with(state(metal3.StateProvisioning)), node: nodeIn(ironic.DeployFail), want: "=powering-off-before-delete"},
 		"provisioned":                  {options: with(provisionedHost), node: nodeIn(ironic.Active), want: "=deprovisioning"},
 		"provisioned, without Secret":  {options: with(provisionedHost), node: nodeIn(ironic.Active), noBMC: true, want: "=deprovisioning"},
 		"provisioned, node lost":       {options: with(provisionedHost), want: "CreateNode"},

@@ -105,7 +105,10 @@ func nextOfDeleted(s Situation) Step {
 		return leaveIronic(s)
 	}
 	state := host.Status.Provisioning.State
-	ours := state == metal3.StateProvisioned || state == metal3.StateProvisioning || state == metal3.StateDeprovisioning
+	history := &host.Status.OperationHistory
+	ours := state == metal3.StateProvisioned ||
+		state == metal3.StateProvisioning && isUnderWay(history.Provision) ||
+		state == metal3.StateDeprovisioning && isUnderWay(history.Deprovision)
 	giveUp := host.Status.ErrorCount >= abandonAfter
 	if giveUp && ours && !isDeletionBegun(host) {
 		return setState(metal3.StateDeprovisioning) // the errors are older than the deletion
@@ -143,10 +146,10 @@ func nextOfDeleted(s Situation) Step {
 	case node.ProvisionState == ironic.Enroll:
 		return s.retry(Step{Do: Register}, hasFailed(host))
 	}
-	switch state {
-	case metal3.StateProvisioning, metal3.StateProvisioned:
+	switch {
+	case ours && state != metal3.StateDeprovisioning:
 		return setState(metal3.StateDeprovisioning)
-	case metal3.StateDeprovisioning:
+	case ours:
 		switch {
 		case node.ProvisionState == ironic.Available, giveUp && !isBeingCleaned(node):
 			return setState(metal3.StatePoweringOffBeforeDelete)

@@ -28,8 +28,8 @@ func nextOfRegistering(s Situation) Step {
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
-	case node.ProvisionState == ironic.Error:
-		return setState(metal3.StateDeprovisioning) // half undeployed
+	case node.ProvisionState == ironic.DeployFail, node.ProvisionState == ironic.Error:
+		return nextOfForeignWork(s)
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	case host.Spec.ExternallyProvisioned:
@@ -114,8 +114,10 @@ func toManageable(s Situation) Step {
 	return Step{Do: Wait}
 }
 
-// nextOfPreparing makes the node available, which includes its cleaning. (RAID,
-// BIOS settings and firmware belong here, in manageable, before provide.)
+// nextOfPreparing leads to available. (RAID, BIOS settings and firmware belong here.)
+// The node stays manageable: the verb provide, which makes it available, has Ironic
+// clean its disks, and nobody has asked for an image yet. Where it is being cleaned
+// here, somebody else has begun that.
 func nextOfPreparing(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
@@ -130,31 +132,28 @@ func nextOfPreparing(s Situation) Step {
 	}
 	switch node.ProvisionState {
 	case ironic.Manageable:
-		switch {
-		case wantsInspection(host):
+		if wantsInspection(host) {
 			return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
-		case isHeld(host):
-			return Step{Do: Wait}
 		}
-		return s.retry(provision(ironic.TargetProvide, metal3.PreparationError), hasFailed(host))
+		return setState(metal3.StateAvailable)
 	case ironic.CleanFail:
 		if asksToReboot(host) {
 			return Step{Do: DropReboot}
 		}
 	case ironic.Available:
 		return setState(metal3.StateAvailable)
-	case ironic.Error:
-		return setState(metal3.StateDeprovisioning)
 	}
 	return toManageable(s)
 }
 
+// nextOfAvailable is for a host whose node is manageable, or available where Ironic
+// has cleaned it: after a deprovisioning, mostly.
 func nextOfAvailable(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
-	case node.ProvisionState != ironic.Available:
+	case node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable:
 		return Step{Do: Wait} // an observation makes another state of it
 	case host.Spec.ExternallyProvisioned:
 		return setState(metal3.StateExternallyProvisioned)
@@ -188,43 +187,90 @@ func settingsDiffer(host *metal3.BareMetalHost) bool {
 		!equality.Semantic.DeepEqual(saved.RAID, host.Spec.RAID)
 }
 
+// nextOfProvisioning has Ironic clean the node, unless it did so when the node was
+// deprovisioned, and deploy what the spec wants.
 func nextOfProvisioning(s Situation) Step {
 	host, node := s.Host, s.Node
-	// An operator may have had the node deployed in Ironic; what is under way then
-	// is not ours to judge.
-	attempt := host.Status.OperationHistory.Provision
-	ours := !attempt.Start.IsZero() && attempt.End.IsZero()
+	if !isUnderWay(host.Status.OperationHistory.Provision) {
+		return nextOfForeignWork(s)
+	}
+	cancelled := deploy.AttemptChanged(host)
 	switch {
 	case isDeployed(node.ProvisionState):
 		return setState(metal3.StateProvisioned)
-	case ours && deploy.AttemptChanged(host), ours && node.ProvisionState == ironic.DeployWait && isForced(host):
+	case cancelled && isDeploymentBegun(node.ProvisionState), node.ProvisionState == ironic.DeployWait && isForced(host):
 		return setState(metal3.StateDeprovisioning)
-	case ours && node.ProvisionState == ironic.DeployWait && isSilent(&host.Status):
+	case node.ProvisionState == ironic.DeployWait && isSilent(&host.Status):
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
+	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isSilent(&host.Status)):
+		return provision(ironic.TargetAbort, metal3.ProvisioningError)
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	}
 	switch node.ProvisionState {
-	case ironic.Available:
+	case ironic.Manageable, ironic.Available:
 		switch {
-		case !ours:
+		case host.Spec.ExternallyProvisioned:
+			return setState(metal3.StateExternallyProvisioned)
+		case cancelled: // nothing was deployed, so there is nothing to undeploy
 			return setState(metal3.StateAvailable)
 		case isHeld(host):
 			return Step{Do: Wait}
+		case node.ProvisionState == ironic.Manageable:
+			return s.retry(provision(ironic.TargetProvide, metal3.ProvisioningError), hasFailed(host))
 		}
 		return s.retry(Step{Do: Deploy, Error: metal3.ProvisioningError}, hasFailed(host))
-	case ironic.Manageable: // registered anew: Ironic had lost the node
-		return s.retry(provision(ironic.TargetProvide, metal3.ProvisioningError), hasFailed(host))
-	case ironic.DeployFail, ironic.Error:
-		switch {
-		case ours:
-			return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
-		case isNew(host) && !host.Spec.ExternallyProvisioned:
-			return setState(metal3.StateDeprovisioning) // by the word of Ironic it runs nothing
+	case ironic.CleanFail:
+		if asksToReboot(host) {
+			return Step{Do: DropReboot}
 		}
-		return Step{Do: Wait}
+	case ironic.DeployFail, ironic.Error:
+		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
 	}
 	return toManageable(s)
+}
+
+// isUnderWay tells whether we have begun an operation that has not ended. (A state
+// alone does not tell: an observation follows what an operator has Ironic do.)
+func isUnderWay(operation metal3.OperationMetric) bool {
+	return !operation.Start.IsZero() && operation.End.IsZero()
+}
+
+// nextOfForeignWork is for a node that somebody has deployed or undeployed past us, or
+// before its host was there. What comes of that is followed; a deployment that failed is
+// undone only where the spec of a new host wants the machine for something.
+func nextOfForeignWork(s Situation) Step {
+	host, node := s.Host, s.Node
+	switch {
+	case isDeployed(node.ProvisionState):
+		return takeOver(host)
+	case node.ProvisionState == ironic.CleanWait && isSilent(&host.Status):
+		return provision(ironic.TargetAbort, metal3.ProvisioningError)
+	case node.ProvisionState.IsInTransit():
+		return Step{Do: Wait}
+	}
+	switch node.ProvisionState {
+	case ironic.DeployFail, ironic.Error:
+		if isNew(host) && !host.Spec.ExternallyProvisioned && deploy.WantsImage(&host.Spec) {
+			return setState(metal3.StateDeprovisioning)
+		}
+		return Step{Do: Wait}
+	case ironic.Manageable, ironic.Available:
+		if isNew(host) {
+			return setState(metal3.StateRegistering)
+		}
+		return setState(metal3.StateAvailable)
+	}
+	return toManageable(s)
+}
+
+// isDeploymentBegun tells whether Ironic deploys the node, has failed to, or undoes it.
+func isDeploymentBegun(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.Deploying, ironic.DeployWait, ironic.DeployFail, ironic.DeployHold, ironic.Deleting, ironic.Error:
+		return true
+	}
+	return false
 }
 
 // isNew tells whether the host was never prepared: what is on its node is from before.
@@ -271,6 +317,9 @@ func keepDeployed(s Situation) Step {
 // makes it available.
 func nextOfDeprovisioning(s Situation) Step {
 	host, node := s.Host, s.Node
+	if !isUnderWay(host.Status.OperationHistory.Deprovision) {
+		return nextOfForeignWork(s)
+	}
 	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
 	switch node.ProvisionState {
 	case ironic.Active, ironic.DeployWait, ironic.DeployFail, ironic.Rescue, ironic.RescueWait, ironic.RescueFail,

@@ -25,15 +25,15 @@ const arrivingTable = `
 no node          Begin=registering  Begin=registering  CreateNode       CreateNode    CreateNode    CreateNode    CreateNode       CreateNode
 enroll           Begin=registering  Begin=registering  Register         Register      Register      Register      Register         Register
 verifying        Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             Wait
-manageable       Begin=registering  Begin=registering  =inspecting      inspect       =preparing    =preparing    provide          =externally-provisioned
+manageable       Begin=registering  Begin=registering  =inspecting      inspect       =preparing    =preparing    =available       =externally-provisioned
 available        Begin=registering  Begin=registering  =inspecting      manage        manage        manage        =available       =externally-provisioned
 active           Begin=registering  Begin=registering  =provisioned     =provisioned  =provisioned  =provisioned  =provisioned     =externally-provisioned
 deploying        Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             Wait
 wait call-back   Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             Wait
-deploy failed    Begin=registering  Begin=registering  =inspecting      Wait          Wait          Wait          Wait             =externally-provisioned
+deploy failed    Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             =externally-provisioned
 deploy hold      Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             Wait
 deleting         Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             Wait
-error            Begin=registering  Begin=registering  =deprovisioning  Wait          Wait          Wait          =deprovisioning  =externally-provisioned
+error            Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             =externally-provisioned
 cleaning         Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             Wait
 clean wait       Begin=registering  Begin=registering  Wait             Wait          Wait          Wait          Wait             Wait
 clean failed     Begin=registering  Begin=registering  =inspecting      manage        manage        manage        manage           =externally-provisioned
@@ -66,41 +66,43 @@ var resting = map[string][]hostOption{
 	"foreign": {prepared, withState(metal3.StateProvisioning)},
 	// The same on the node that a new host was found to have.
 	"found": {withState(metal3.StateProvisioning)},
+	// The same, and then undeployed.
+	"undone": {func(h *metal3.BareMetalHost) { h.Status.Provisioning.State = metal3.StateDeprovisioning }},
 }
 
 const restingTable = `
-                 available        wanted           ready            provisioning     cancelled        foreign          found
-no node          CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode
-enroll           Register         Register         Register         Register         Register         Register         Register
-verifying        Wait             Wait             Wait             Wait             Wait             Wait             Wait
-manageable       Wait             Wait             Wait             provide          =deprovisioning  provide          provide
-available        Wait             =provisioning    =provisioning    Deploy           =deprovisioning  =available       =available
-active           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-deploying        Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-wait call-back   Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-deploy failed    Wait             Wait             Wait             !deprovisioning  =deprovisioning  Wait             =deprovisioning
-deploy hold      Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-deleting         Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-error            Wait             Wait             Wait             !deprovisioning  =deprovisioning  Wait             =deprovisioning
-cleaning         Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-clean wait       Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-clean failed     Wait             Wait             Wait             manage           =deprovisioning  manage           manage
-clean hold       Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-inspecting       Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-inspect wait     Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-inspect failed   Wait             Wait             Wait             manage           =deprovisioning  manage           manage
-adopting         Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait
-adopt failed     Wait             Wait             Wait             manage           =deprovisioning  manage           manage
-rescue           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-rescuing         =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-rescue wait      =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-rescue failed    =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-unrescuing       =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-unrescue failed  =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-servicing        =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-service wait     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-service failed   =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
-service hold     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned
+                 available        wanted           ready            provisioning     cancelled        foreign          found         undone
+no node          CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode       CreateNode    CreateNode
+enroll           Register         Register         Register         Register         Register         Register         Register      Register
+verifying        Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+manageable       Wait             =provisioning    =provisioning    provide          =available       =available       =registering  =registering
+available        Wait             =provisioning    =provisioning    Deploy           =available       =available       =registering  =registering
+active           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+deploying        Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait          Wait
+wait call-back   Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait          Wait
+deploy failed    Wait             Wait             Wait             !deprovisioning  =deprovisioning  Wait             Wait          Wait
+deploy hold      Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait          Wait
+deleting         Wait             Wait             Wait             Wait             =deprovisioning  Wait             Wait          Wait
+error            Wait             Wait             Wait             !deprovisioning  =deprovisioning  Wait             Wait          Wait
+cleaning         Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+clean wait       Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+clean failed     Wait             Wait             Wait             manage           manage           manage           manage        manage
+clean hold       Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+inspecting       Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+inspect wait     Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+inspect failed   Wait             Wait             Wait             manage           manage           manage           manage        manage
+adopting         Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
+adopt failed     Wait             Wait             Wait             manage           manage           manage           manage        manage
+rescue           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+rescuing         =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+rescue wait      =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+rescue failed    =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+unrescuing       =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+unrescue failed  =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+servicing        =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+service wait     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+service failed   =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
+service hold     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
 `
 
 // leaving are hosts that run something, and those that do so no longer. The last two
@@ -124,10 +126,10 @@ available        manage           =deprovisioning  manage           =available  
 active           Wait             =deprovisioning  Wait             deleted          =provisioned     =provisioned
 deploying        Wait             =deprovisioning  Wait             Wait             Wait             Wait
 wait call-back   Wait             =deprovisioning  Wait             deleted          Wait             Wait
-deploy failed    Wait             =deprovisioning  Wait             deleted          =inspecting      =inspecting
+deploy failed    Wait             =deprovisioning  Wait             deleted          Wait             Wait
 deploy hold      Wait             =deprovisioning  Wait             abort            Wait             Wait
 deleting         Wait             =deprovisioning  Wait             Wait             Wait             Wait
-error            Wait             =deprovisioning  Wait             deleted          =deprovisioning  =deprovisioning
+error            Wait             =deprovisioning  Wait             deleted          Wait             Wait
 cleaning         Wait             =deprovisioning  Wait             Wait             Wait             Wait
 clean wait       Wait             =deprovisioning  Wait             Wait             Wait             Wait
 clean failed     manage           =deprovisioning  manage           manage           =inspecting      =inspecting
@@ -159,41 +161,43 @@ var deletedEarly = map[string][]hostOption{
 	"preparing":   arriving["preparing"],
 	"available":   resting["available"],
 	"ready":       resting["ready"],
+	"found":       resting["found"],
+	"undone":      resting["undone"],
 }
 
 const deletedEarlyTable = `
-                 none           unmanaged      registering    inspecting     matching       preparing      available      ready
-no node          Release        Release        Release        Release        Release        Release        Release        Release
-enroll           =deleting      =deleting      =deleting      Register       Register       Register       Register       Register
-verifying        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-manageable       =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-available        =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-active           =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-deploying        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-wait call-back   =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-deploy failed    =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-deploy hold      =deleting      =deleting      =deleting      abort          abort          abort          abort          abort
-deleting         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-error            =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-cleaning         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-clean wait       =deleting      =deleting      =deleting      abort          abort          abort          abort          abort
-clean failed     =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-clean hold       =deleting      =deleting      =deleting      abort          abort          abort          abort          abort
-inspecting       =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-inspect wait     =deleting      =deleting      =deleting      abort          abort          abort          abort          abort
-inspect failed   =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-adopting         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-adopt failed     =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-rescue           =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-rescuing         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-rescue wait      =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-rescue failed    =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-unrescuing       =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-unrescue failed  =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-servicing        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait
-service wait     =deleting      =deleting      =deleting      abort          abort          abort          abort          abort
-service failed   =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-service hold     =deleting      =deleting      =deleting      abort          abort          abort          abort          abort
+                 none           unmanaged      registering    inspecting     matching       preparing      available      ready          found          undone
+no node          Release        Release        Release        Release        Release        Release        Release        Release        Release        Release
+enroll           =deleting      =deleting      =deleting      Register       Register       Register       Register       Register       Register       Register
+verifying        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+manageable       =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+available        =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+active           =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+deploying        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+wait call-back   =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+deploy failed    =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+deploy hold      =deleting      =deleting      =deleting      abort          abort          abort          abort          abort          abort          abort
+deleting         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+error            =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+cleaning         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+clean wait       =deleting      =deleting      =deleting      abort          abort          abort          abort          abort          abort          abort
+clean failed     =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+clean hold       =deleting      =deleting      =deleting      abort          abort          abort          abort          abort          abort          abort
+inspecting       =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+inspect wait     =deleting      =deleting      =deleting      abort          abort          abort          abort          abort          abort          abort
+inspect failed   =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+adopting         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+adopt failed     =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+rescue           =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+rescuing         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+rescue wait      =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+rescue failed    =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+unrescuing       =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+unrescue failed  =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+servicing        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
+service wait     =deleting      =deleting      =deleting      abort          abort          abort          abort          abort          abort          abort
+service failed   =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+service hold     =deleting      =deleting      =deleting      abort          abort          abort          abort          abort          abort          abort
 `
 
 // deletedLate are the others.

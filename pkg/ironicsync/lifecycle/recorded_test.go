@@ -112,8 +112,14 @@ func newHost(options ...hostOption) *metal3.BareMetalHost {
 	return h
 }
 
+// withState is a host in a state that it was led to by us.
 func withState(s metal3.ProvisioningState) hostOption {
-	return func(h *metal3.BareMetalHost) { h.Status.Provisioning.State = s }
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Provisioning.State = s
+		if s == metal3.StateDeprovisioning {
+			h.Status.OperationHistory.Deprovision.Start = metav1.NewTime(created.Add(-time.Hour))
+		}
+	}
 }
 
 func withRegistered(status metav1.ConditionStatus, reason, message string) hostOption {

@@ -28,6 +28,9 @@ type world struct {
 	disk string
 	// mayWipe is set while somebody has allowed that to be wiped; see permit.
 	mayWipe bool
+	// asked is set while the spec has asked for something to be written to the
+	// machine's disks, until the host has come back to available; see permit.
+	asked bool
 	// runs is what the host was recorded to run when it arrived in state.
 	runs  workload
 	state metal3.ProvisioningState
@@ -73,9 +76,21 @@ func (w *world) wants() workload { return workloadOf(w.host.Spec.Image, w.host.S
 // at provisioned or externally provisioned on nobody may, until the user wants
 // something else, as docs/life.md has it, or deletes the host. Once the host has
 // left that state, the way to the next arrival is free, failures included.
+//
+// It also follows whether anything has asked for a write to the disks at all: an image
+// or a custom deployment in the spec, now or since the host was last at rest without,
+// or the end of externallyProvisioned, which has the host deprovisioned.
 func (w *world) permit() {
 	host := w.host
 	state := host.Status.Provisioning.State
+	switch {
+	case w.wants() != workload{}:
+		w.asked = true
+	case state == metal3.StateAvailable && !w.isInTransit():
+		w.asked = false
+	case state == metal3.StateExternallyProvisioned && !host.Spec.ExternallyProvisioned:
+		w.asked = true
+	}
 	switch want := w.wants(); {
 	case !host.DeletionTimestamp.IsZero():
 		// Nothing of an externally provisioned host is ours to clean.
@@ -91,6 +106,12 @@ func (w *world) permit() {
 		w.mayWipe = !host.Spec.ExternallyProvisioned && want == workload{}
 	}
 	w.state = state
+}
+
+// isInTransit tells whether Ironic is at work on the host's node.
+func (w *world) isInTransit() bool {
+	node := w.nodes[w.host.Status.Provisioning.ID]
+	return node != nil && node.ProvisionState.IsInTransit()
 }
 
 // plan observes, as the controller does before each step, and asks what to do.
@@ -138,6 +159,9 @@ func (w *world) working(node *ironic.Node) bool {
 
 // wiped is called when Ironic begins to clean the machine or to write to it.
 func (w *world) wiped() {
+	if !w.asked {
+		w.harm = "the disks are written to, and no spec has asked for that"
+	}
 	if w.disk != "" && !w.mayWipe {
 		w.harm = fmt.Sprintf("%q is wiped, and nobody has allowed that", w.disk)
 	}
@@ -345,7 +369,7 @@ func (w *world) wanted() string {
 		return fmt.Sprintf("%d nodes", len(w.nodes))
 	case s.Provisioning.State != want:
 		return fmt.Sprintf("state %q, not %q", s.Provisioning.State, want)
-	case want == metal3.StateAvailable && node.ProvisionState != ironic.Available, want != metal3.StateAvailable && node.ProvisionState != ironic.Active:
+	case want == metal3.StateAvailable && node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable, want != metal3.StateAvailable && node.ProvisionState != ironic.Active:
 		return fmt.Sprintf("the node is %s while the host is %s", node.ProvisionState, want)
 	case node.PowerState != power:
 		return fmt.Sprintf("the node is %s", node.PowerState)
@@ -454,16 +478,26 @@ func TestDeletionComesToAnEnd(t *testing.T) {
 // deletedWorld has a host that was deleted in the state before, and its node in state.
 func deletedWorld(machine map[string]map[string]string, state ironic.ProvisionState, before metal3.ProvisioningState) *world {
 	host := newHost(withState(before), deleted)
-	host.Status.LastAttemptedImage = &metal3.Image{URL: "http://images/a"}
+	if before == metal3.StateProvisioning {
+		attempting("http://images/a")(host)
+	}
 	id := host.Status.Provisioning.ID
 	node := &ironic.Node{UUID: id, Name: NodeName(host), ProvisionState: state, PowerState: ironic.PowerOn}
 	w := &world{machine: machine, host: host, nodes: map[string]*ironic.Node{id: node}, mayWipe: true}
-	if before == metal3.StateExternallyProvisioned {
+	switch before {
+	case metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning:
+		w.asked = true
+	case metal3.StateExternallyProvisioned:
 		host.Spec.ExternallyProvisioned = true
-		switch state {
-		case ironic.Enroll, ironic.Verifying, ironic.Manageable, ironic.Available, ironic.Active, ironic.Adopting, ironic.AdoptFail:
-			w.disk, w.mayWipe = "foreign", false // elsewhere, Ironic may be at it already
+	}
+	switch state {
+	case ironic.Enroll, ironic.Verifying, ironic.Manageable, ironic.Available, ironic.Active, ironic.Adopting, ironic.AdoptFail:
+		if before == metal3.StateExternallyProvisioned {
+			w.disk, w.mayWipe = "foreign", false
 		}
+	case ironic.Inspecting, ironic.InspectWait, ironic.InspectFail, ironic.CleanFail, ironic.DeployFail, ironic.Error:
+	default:
+		w.asked = true // Ironic may be at it already
 	}
 	if w.working(node) {
 		node.Reservation = "conductor-0"

@@ -23,14 +23,6 @@ func stateOf(host *metal3.BareMetalHost, node *ironic.Node) metal3.ProvisioningS
 	case ironic.Enroll, ironic.Verifying:
 		return metal3.StateRegistering
 
-	case ironic.Manageable:
-		if stored == metal3.StateAvailable || stored == metal3.StateReady {
-			if wantsInspection(host) {
-				return metal3.StateInspecting
-			}
-			return metal3.StatePreparing
-		}
-
 	case ironic.Inspecting, ironic.InspectWait, ironic.InspectFail:
 		return metal3.StateInspecting
 

