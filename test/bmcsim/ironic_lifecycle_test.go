@@ -25,11 +25,11 @@ func lifecycle(b *bed, m *bmcsim.Machine, boot string) {
 		inventoryOfRamdisk(b, m)
 	}
 	if diff := cmp.Diff(disks, m.Disks()); diff != "" || len(m.DiskWrites()) != 0 {
-		t.Errorf("disks were written to before anything was asked for: %v", m.DiskWrites())
+		t.Errorf("disks were written to before cleaning was requested: %v", m.DiskWrites())
 	}
 	b.provision(m, "available", verb("provide"))
 	if cmp.Equal(disks, m.Disks()) {
-		t.Error("the disks were cleaned and are as they were")
+		t.Error("cleaning did not change the disks")
 	}
 	if steps := m.Steps(); !slices.Contains(steps, "clean erase_devices_metadata") {
 		t.Errorf("cleaned without erase_devices_metadata: %v", steps)

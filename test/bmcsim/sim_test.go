@@ -407,12 +407,12 @@ func TestRamdisk(t *testing.T) {
 	}
 	before := m.Disks()
 	if !bytes.Contains(before["/dev/sda"], []byte("EFI PART")) || !bytes.Contains(before["/dev/sda"], []byte("data on")) {
-		t.Errorf("a disk in use has %q", before["/dev/sda"])
+		t.Errorf("the initial content of a disk is %q", before["/dev/sda"])
 	}
 	same := func() string { return cmp.Diff(before, m.Disks()) }
 	changed := func() string {
 		if same() == "" {
-			return "nothing changed"
+			return "no change"
 		}
 		before = m.Disks()
 		return ""
