@@ -102,7 +102,7 @@ ended() { if [ "$2" = 0 ]; then passed_steps+=("$1"); else failed_steps+=("$1");
 
 # Runs the first step, and the others in parallel with it.
 run() {
-	local first=$1 beside=() others missing status=0 name
+	local first=$1 parallel=() others missing status=0 name
 	shift
 	if [[ $first == ironic-* ]]; then
 		missing=$(ironic_missing)
@@ -123,7 +123,7 @@ run() {
 			done
 		) &
 		others=$!
-		beside=("$@")
+		parallel=("$@")
 	fi
 	heading "$first"
 	set +e
@@ -131,8 +131,8 @@ run() {
 	status=$?
 	set -e
 	ended "$first" "$status"
-	[ ${#beside[@]} = 0 ] || wait "$others"
-	for name in "${beside[@]}"; do
+	[ ${#parallel[@]} = 0 ] || wait "$others"
+	for name in "${parallel[@]}"; do
 		heading "$name (in parallel with $first)"
 		cat "$results/$name.out"
 		ended "$name" "$(cat "$results/$name.status")"

@@ -13,7 +13,7 @@ import (
 func TestActions(t *testing.T) {
 	s := startServer(t, true)
 	t.Run("get power", func(t *testing.T) { testGetPower(t, s) })
-	t.Run("spec changed meanwhile", func(t *testing.T) { testConcurrentSpec(t, s) })
+	t.Run("concurrent change of the spec", func(t *testing.T) { testConcurrentSpec(t, s) })
 	t.Run("admission", func(t *testing.T) { testAdmission(t, s) })
 	t.Run("host missing or being deleted", func(t *testing.T) { testNoHost(t, s) })
 	t.Run("strict", func(t *testing.T) { testStrictActions(t, s) })

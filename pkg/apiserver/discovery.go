@@ -10,14 +10,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// discoveryPath is where the resources of our API are listed.
+// discoveryPath is the discovery endpoint of the API group.
 var discoveryPath = genericapiserver.APIGroupPrefix + "/" + v1alpha1.SchemeGroupVersion.String()
 
-// finishDiscovery answers requests for discoveryPath to the end, whether or not the
-// client waits for it. kube-apiserver probes there whether the APIService is available,
-// five times at once every 30 seconds, and resets the HTTP/2 stream as soon as it has
-// the header of the answer. The generic server logs each answer that it cannot write as
-// five errors. This one is small and at hand, so there is nothing to break off.
+// finishDiscovery completes requests for discoveryPath whether or not the client waits for the
+// whole answer. kube-apiserver uses this path to check whether the APIService is available: every
+// 30 seconds, it sends five requests at once and resets each HTTP/2 stream as soon as it has the
+// header of the answer. The generic server logs five errors for each answer that it cannot write.
+// The answer is small and available in memory, so nothing is gained by cancelling the request.
 func finishDiscovery(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == discoveryPath {
@@ -29,10 +29,10 @@ func finishDiscovery(handler http.Handler) http.Handler {
 	})
 }
 
-// discoveryWriter drops what is written after the client has gone.
+// discoveryWriter discards what is written after the client has gone.
 type discoveryWriter struct {
 	http.ResponseWriter
-	// client ends when the client has gone.
+	// client is the context of the request, which ends when the client has gone.
 	client context.Context
 }
 

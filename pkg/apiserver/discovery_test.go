@@ -11,14 +11,14 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// errorLog collects what the libraries log as errors while a test runs.
+// errorLog collects the errors that libraries log during a test.
 type errorLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-// logErrors must come before the server that a test starts: its goroutines read the
-// handlers.
+// logErrors starts collecting errors. It must be called before the test starts a server, because
+// the server's goroutines read the handlers.
 func logErrors(t *testing.T) *errorLog {
 	t.Helper()
 	log, handlers := &errorLog{}, utilruntime.ErrorHandlers
@@ -37,11 +37,11 @@ func (l *errorLog) String() string {
 	return strings.Join(l.lines, "\n")
 }
 
-// TestProbesThatHangUp asks as kube-apiserver does to find out whether the APIService is
-// available: it does not read the answer.
+// TestProbesThatHangUp checks that no errors are logged if a client does not read the answer, as
+// kube-apiserver does when it checks whether the APIService is available.
 func TestProbesThatHangUp(t *testing.T) {
 	log := logErrors(t)
-	t.Run("server", func(t *testing.T) { // which has ended, with all that it logs, when this returns
+	t.Run("server", func(t *testing.T) { // when it returns, the server has stopped and logs nothing more
 		s := startServer(t, true)
 		probe := func(ctx context.Context) error {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+groupPath, nil)
@@ -69,7 +69,7 @@ func TestProbesThatHangUp(t *testing.T) {
 			}
 			probes.Wait()
 		}
-		// Whoever waits for it gets all of it.
+		// A client that waits gets the whole answer.
 		if got := s.do(t, "GET", groupPath, ""); got.code != http.StatusOK || !strings.Contains(string(got.body), `"baremetalhosts/power"`) {
 			t.Errorf("HTTP %d: %s", got.code, got.body)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// routes is what is served beside the BMCs.
+// routes returns a handler for everything except the BMCs.
 func (s *Sim) routes() http.Handler {
 	mux := http.NewServeMux()
 	s.agentRoutes(mux)
@@ -29,12 +29,12 @@ func (s *Sim) routes() http.Handler {
 		}
 		respond(w, http.StatusCreated, m.view())
 	})
-	// Each of the others is about one machine and answers with it.
+	// All other routes are about one machine, and answer with its state.
 	handle := func(pattern string, f func(m *Machine, r *http.Request, text string) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			m := s.machine(r.PathValue("machine"))
 			if m == nil {
-				http.Error(w, "there is no such machine", http.StatusNotFound)
+				http.Error(w, "no such machine", http.StatusNotFound)
 				return
 			}
 			text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
@@ -51,7 +51,7 @@ func (s *Sim) routes() http.Handler {
 	handle("GET /machines/{machine}", func(*Machine, *http.Request, string) error { return nil })
 	handle("PUT /machines/{machine}/power", func(m *Machine, _ *http.Request, text string) error {
 		if p := Power(text); p != On && p != Off {
-			return fmt.Errorf("power is %s or %s, not %q", On, Off, text)
+			return fmt.Errorf("power must be %s or %s, not %q", On, Off, text)
 		}
 		m.SetPower(Power(text))
 		return nil
@@ -76,12 +76,12 @@ func (s *Sim) routes() http.Handler {
 func parseFault(r *http.Request) (Fault, error) {
 	f := Fault(r.PathValue("fault"))
 	if !slices.Contains(allFaults, f) {
-		return "", fmt.Errorf("there is no fault %q; there are %v", f, allFaults)
+		return "", fmt.Errorf("unknown fault %q: must be one of %v", f, allFaults)
 	}
 	return f, nil
 }
 
-// view is a machine for people.
+// view describes a machine for people.
 func (m *Machine) view() object {
 	image := m.Image()
 	return object{

@@ -10,12 +10,11 @@ import (
 	"sync"
 )
 
-// agent is the ramdisk's own API, by which Ironic tells it what to do. There is
-// one per boot.
+// agent is the API of a ramdisk, through which Ironic sends it commands. There is one agent per boot.
 type agent struct {
 	machine *Machine
-	ctx     context.Context // ends with the ramdisk
-	wake    chan struct{}   // asks for a heartbeat now
+	ctx     context.Context // ends when the ramdisk ends
+	wake    chan struct{}   // requests a heartbeat now
 
 	mu        sync.Mutex
 	uuid      string
@@ -25,7 +24,7 @@ type agent struct {
 	commands  []*command
 }
 
-// command is one that Ironic gave, as the agent shows it.
+// command is a command from Ironic, in the form in which the agent shows it.
 type command struct {
 	ID     string `json:"id"`
 	Name   string `json:"command_name"`
@@ -35,7 +34,7 @@ type command struct {
 	Result any    `json:"command_result"`
 }
 
-// What a command can be; Ironic polls one that is running.
+// The statuses of a command. Ironic polls a command that is running.
 const (
 	running   = "RUNNING"
 	succeeded = "SUCCEEDED"
@@ -44,10 +43,11 @@ const (
 
 func agentPath(m *Machine) string { return "/agent/" + m.name }
 
-// found takes what Ironic told. The token comes once only; later there is a mask in its place.
+// found stores what Ironic answered to a lookup. Ironic sends the token only once; later answers have a
+// mask in its place.
 func (a *agent) found(f found) {
 	a.mu.Lock()
-	if usable(f.Config.Token) {
+	if isToken(f.Config.Token) {
 		a.uuid, a.token = f.Node.UUID, f.Config.Token
 	}
 	known := a.uuid != ""
@@ -55,7 +55,7 @@ func (a *agent) found(f found) {
 	if !known {
 		return
 	}
-	// From now on Ironic may call.
+	// From now on, Ironic may send commands.
 	a.machine.mu.Lock()
 	defer a.machine.mu.Unlock()
 	if a.ctx.Err() == nil {
@@ -74,14 +74,15 @@ func (a *agent) credentials() (uuid, token string) {
 	return a.uuid, a.token
 }
 
-func (a *agent) inspectionTaken() {
+// inspectionAccepted records that Ironic has accepted the inventory.
+func (a *agent) inspectionAccepted() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.inspected = true
 }
 
-// mayInspect is false once Ironic took an inventory, or gave a command and so
-// booted the ramdisk for something else.
+// mayInspect returns false after Ironic has accepted an inventory, or has sent a command, which means
+// that it booted the ramdisk for something else.
 func (a *agent) mayInspect() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +95,8 @@ func (a *agent) isLockedDown() bool {
 	return a.locked
 }
 
-// agentRoutes adds the API of all agents to mux. Where none runs, the connection
-// is cut, which is what Ironic sees of a machine that is off.
+// agentRoutes adds the API of all agents to mux. If no agent is running, the connection is aborted, as
+// for a machine that is off.
 func (s *Sim) agentRoutes(mux *http.ServeMux) {
 	handle := func(pattern string, h func(*agent, http.ResponseWriter, *http.Request)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -108,7 +109,7 @@ func (s *Sim) agentRoutes(mux *http.ServeMux) {
 			if a == nil || a.isLockedDown() {
 				panic(http.ErrAbortHandler)
 			}
-			// Ironic 21.4 sends no token when it only looks.
+			// Ironic 21.4 sends no token with a GET.
 			sent := r.URL.Query().Get("agent_token")
 			if _, token := a.credentials(); sent != token && (sent != "" || r.Method != http.MethodGet) {
 				agentFault(w, http.StatusUnauthorized, "The agent_token is missing or wrong.")
@@ -138,7 +139,7 @@ func (a *agent) postCommand(w http.ResponseWriter, r *http.Request) {
 		Name   string
 		Params json.RawMessage
 	}
-	// A config drive is in it: some megabytes at most.
+	// The request can contain a config drive of several megabytes.
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 256<<20)).Decode(&request); err != nil {
 		agentFault(w, http.StatusBadRequest, err.Error())
 		return
@@ -164,7 +165,8 @@ func (a *agent) postCommand(w http.ResponseWriter, r *http.Request) {
 		result, err := do(a.ctx, request.Params)
 		a.finish(c, result, err)
 	}
-	// Steps run beside, as they take long; Ironic asks for their end when a heartbeat comes.
+	// Steps run in the background, because they take long. When a heartbeat arrives, Ironic checks
+	// whether they have ended.
 	if wait || !isStep(request.Name) {
 		work()
 	} else if !a.machine.sim.task(func() { work(); a.beat() }) {
@@ -186,7 +188,7 @@ func (a *agent) finish(c *command, result any, err error) {
 	}
 }
 
-// beat asks for a heartbeat now.
+// beat requests a heartbeat now.
 func (a *agent) beat() {
 	select {
 	case a.wake <- struct{}{}:

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// action does a command. Its error is what Ironic shows as the node's last_error.
+// action executes a command. Ironic shows its error as the node's last_error.
 type action func(ctx context.Context, params json.RawMessage) (any, error)
 
-// lookup finds a command, and its name without the extension before the dot,
-// which is how the agent lists it.
+// lookup returns the action of a command and the command's name without the extension before the dot,
+// under which the agent lists it.
 func (a *agent) lookup(full string) (action, string) {
 	extension, name, _ := strings.Cut(full, ".")
 	switch full {
@@ -42,7 +42,7 @@ func (a *agent) lookup(full string) (action, string) {
 
 func isStep(full string) bool { return strings.Contains(full, ".execute_") }
 
-// step is one of cleaning, deployment or service.
+// step is a step of cleaning, deployment or servicing.
 type step struct {
 	Interface string         `json:"interface"`
 	Step      string         `json:"step"`
@@ -50,8 +50,8 @@ type step struct {
 	Args      map[string]any `json:"args,omitempty"`
 }
 
-// usualSteps are those of the agent's generic hardware manager. Steps of a
-// priority over 0 run without being asked for.
+// usualSteps are the steps of the agent's generic hardware manager. Steps with a priority greater than
+// 0 run by default.
 var usualSteps = map[string][]step{
 	"clean": {
 		{Interface: "deploy", Step: "erase_devices", Priority: 10},
@@ -117,7 +117,7 @@ func (a *agent) executeStep(kind string) action {
 			return nil, fmt.Errorf("%s step %s: %w", kind, name, err)
 		}
 		if name == "create_configuration" {
-			result = request.Node.TargetRAID // as if the controller had made just that
+			result = request.Node.TargetRAID // as if the controller had created it
 		}
 		return object{kind + "_step": request.Step, kind + "_result": result}, nil
 	}
@@ -141,13 +141,13 @@ func (a *agent) runStep(ctx context.Context, kind, name string, args, instance m
 	return nil, nil
 }
 
-// partitionUUIDs tells nothing: whole disks need no boot loader.
+// partitionUUIDs returns nothing, because whole-disk images need no boot loader.
 func (a *agent) partitionUUIDs(context.Context, json.RawMessage) (any, error) { return object{}, nil }
 
 func (a *agent) powerOff(context.Context, json.RawMessage) (any, error) {
 	a.machine.mu.Lock()
 	defer a.machine.mu.Unlock()
-	// With the answer still to come: a real ramdisk takes a moment, too.
+	// This happens before the answer is sent. A real ramdisk also takes a moment to power off.
 	a.machine.change++
 	a.machine.turn(Off, "ramdisk")
 	return nil, nil
@@ -161,7 +161,7 @@ func (a *agent) reboot(context.Context, json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-// lockDown makes the agent unreachable and keeps the machine on.
+// lockDown makes the agent unreachable without switching the machine off.
 func (a *agent) lockDown(context.Context, json.RawMessage) (any, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,7 +169,8 @@ func (a *agent) lockDown(context.Context, json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-// systemLogs is what Ironic stores after a failure: gzip in base64.
+// systemLogs returns the logs that Ironic stores after a failure, compressed by gzip and encoded in
+// base64.
 func (a *agent) systemLogs(context.Context, json.RawMessage) (any, error) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)

@@ -11,32 +11,32 @@ import (
 	"strings"
 )
 
-// ConfigDrive is the contents of a config drive by path, such as
+// ConfigDrive has the contents of the files on a config drive, by path, for example
 // openstack/latest/user_data.
 type ConfigDrive map[string][]byte
 
-// The files that Ironic makes.
+// The paths of the files that Ironic creates.
 const (
 	UserDataPath    = "openstack/latest/user_data"
 	MetaDataPath    = "openstack/latest/meta_data.json"
 	NetworkDataPath = "openstack/latest/network_data.json"
 )
 
-// UserData is empty when there is none.
+// UserData returns the user data, or an empty string if there is none.
 func (d ConfigDrive) UserData() string { return string(d[UserDataPath]) }
 
-// MetaData is empty when there is none.
+// MetaData returns the metadata, or an empty string if there is none.
 func (d ConfigDrive) MetaData() string { return string(d[MetaDataPath]) }
 
-// NetworkData is empty when there is none.
+// NetworkData returns the network data, or an empty string if there is none.
 func (d ConfigDrive) NetworkData() string { return string(d[NetworkDataPath]) }
 
-// maxConfigDrive is what Ironic allows: 64 MB.
+// maxConfigDrive is the maximum size that Ironic allows, 64 MiB.
 const maxConfigDrive = 64 << 20
 
-// readConfigDrive takes what Ironic may hand over: nothing, an ISO 9660 image in
-// gzip in base64, a URL of one, or, with custom-agent, the parts that it would
-// have made one of.
+// readConfigDrive reads a config drive in any form that Ironic can pass: nothing; an ISO 9660 image
+// that is compressed by gzip and encoded in base64; the URL of such an image; or, with custom-agent,
+// the parts from which Ironic would otherwise have built an image.
 func readConfigDrive(ctx context.Context, value any) (ConfigDrive, error) {
 	switch v := value.(type) {
 	case nil:
@@ -56,7 +56,7 @@ func readConfigDrive(ctx context.Context, value any) (ConfigDrive, error) {
 		}
 		return configDriveOfImage(v)
 	default:
-		return nil, fmt.Errorf("it is a %T", value)
+		return nil, fmt.Errorf("unsupported type %T", value)
 	}
 }
 
@@ -94,7 +94,7 @@ func configDriveOfParts(parts map[string]any) (ConfigDrive, error) {
 	return drive, nil
 }
 
-// download reads what is no larger than a config drive.
+// download downloads a file that is at most as large as a config drive.
 func download(ctx context.Context, url string) ([]byte, error) {
 	content, err := get(ctx, url, "")
 	if err != nil {

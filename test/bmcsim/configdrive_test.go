@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testdata/configdrive.base64 is what Ironic hands over, made by genisoimage with Ironic's options.
+// TestReadConfigDrive also reads testdata/configdrive.base64, which has the form in which Ironic passes a
+// config drive. It was created by genisoimage with Ironic's options.
 func TestReadConfigDrive(t *testing.T) {
 	image, err := os.ReadFile("testdata/configdrive.base64")
 	if err != nil {
@@ -60,7 +61,8 @@ func TestReadConfigDrive(t *testing.T) {
 	}
 }
 
-// An image that is cut off or damaged is an error or less files, never a panic.
+// TestReadDamagedISO checks that a truncated or damaged image causes an error or missing files, but never
+// a panic.
 func TestReadDamagedISO(t *testing.T) {
 	text, err := os.ReadFile("testdata/configdrive.base64")
 	if err != nil {

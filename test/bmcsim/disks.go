@@ -9,23 +9,24 @@ import (
 	"time"
 )
 
-// A disk says that it is large and is small: diskSize bytes, of which the first and
-// the last metadataSize are the partition tables and their copies.
+// The simulated content of a disk is much smaller than the size that the machine reports: diskSize
+// bytes, of which the first and the last metadataSize bytes are the partition tables and their copies.
 const (
 	diskSize     = 8 << 10
 	metadataSize = 1 << 10
 )
 
-// DiskWrite is something that a machine's disks went through.
+// DiskWrite is a write to a machine's disk.
 type DiskWrite struct {
-	// Step of the ramdisk did it, such as "clean erase_devices_metadata".
+	// Step is the step of the ramdisk that wrote to the disk, such as "clean erase_devices_metadata".
 	Step string
-	// Disk is its name, such as /dev/sda.
+	// Disk is the name of the disk, such as /dev/sda.
 	Disk string
-	At   time.Time
+	// At is the time of the write.
+	At time.Time
 }
 
-// Disks are the contents of the machine's disks by their names.
+// Disks returns the contents of the machine's disks by their names.
 func (m *Machine) Disks() map[string][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,48 +37,48 @@ func (m *Machine) Disks() map[string][]byte {
 	return disks
 }
 
-// DiskWrites are those of ramdisks since the machine was made, the last at the end.
-// The machine's own operating system writes nothing.
+// DiskWrites returns all writes by ramdisks, in chronological order. The machine's own operating system
+// writes nothing.
 func (m *Machine) DiskWrites() []DiskWrite {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.diskWrites)
 }
 
-// disksInUse are those of a machine that somebody worked with: each has partition
-// tables at both ends and data in between.
+// disksInUse returns the disks of a machine that was in use before: each has partition tables at both ends
+// and data in between.
 func disksInUse(h hardware) map[string][]byte {
 	disks := map[string][]byte{}
 	for _, d := range h.disks {
 		content := bytes.Repeat([]byte("data on "+d.serial+"\n"), diskSize/8)[:diskSize]
-		copy(content[510:], "\x55\xaa")          // the boot sector ends
-		copy(content[512:], "EFI PART")          // GPT
-		copy(content[diskSize-512:], "EFI PART") // its copy
+		copy(content[510:], "\x55\xaa")          // the end of the boot sector
+		copy(content[512:], "EFI PART")          // the GPT
+		copy(content[diskSize-512:], "EFI PART") // the backup GPT
 		disks[d.name] = content
 	}
 	return disks
 }
 
-// rootDisk is where images are written to.
+// rootDisk returns the name of the disk to which images are written.
 func (m *Machine) rootDisk() string { return m.hardware.disks[len(m.hardware.disks)-1].name }
 
-// changeDisk needs m.mu. change gets the disk's content to write to.
+// changeDisk calls change, which modifies the content of a disk, and records the write. m.mu must be held.
 func (m *Machine) changeDisk(step, name string, change func([]byte)) {
 	change(m.disks[name])
 	m.diskWrites = append(m.diskWrites, DiskWrite{Step: step, Disk: name, At: time.Now()})
 }
 
-// eraseDisks does to all disks what a step of the ramdisk does. Other steps leave
-// them alone.
+// eraseDisks applies the effect of a step of the ramdisk to all disks. Steps that do not erase disks have no
+// effect.
 func (m *Machine) eraseDisks(kind, step string) {
-	var whole func(disk string) bool // as opposed to its partition tables
+	var whole func(disk string) bool // whether the whole disk is erased or only its partition tables
 	switch step {
 	case "erase_devices":
 		whole = func(string) bool { return true }
-	case "erase_devices_express": // where that takes no time
+	case "erase_devices_express": // erases whole disks if that takes no time
 		whole = func(disk string) bool { return strings.Contains(disk, "nvme") }
 	case "erase_devices_metadata", "create_configuration", "delete_configuration", "apply_configuration":
-		// The last three are those of RAID.
+		// The last three steps are those of RAID.
 		whole = func(string) bool { return false }
 	default:
 		return
@@ -95,12 +96,12 @@ func (m *Machine) eraseDisks(kind, step string) {
 	}
 }
 
-// writeDisk puts the beginning of what is deployed on the root disk, and the rest
-// that it does not fill stays. m.mu must be held.
+// writeDisk writes the beginning of a deployed image to the root disk. The rest of the disk keeps its
+// content. m.mu must be held.
 func (m *Machine) writeDisk(step string, deployed []byte, drive ConfigDrive) {
 	m.changeDisk("deploy "+step, m.rootDisk(), func(content []byte) {
 		copy(content, deployed)
-		if len(drive) > 0 { // a partition at the end
+		if len(drive) > 0 { // the config drive is a partition at the end
 			copy(content[diskSize-metadataSize:], fmt.Sprintf("config-2 %s", drive.UserData()))
 		}
 	})

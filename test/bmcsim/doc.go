@@ -1,13 +1,12 @@
-// Package bmcsim is, to a real Ironic, a number of machines: each has a BMC that
-// speaks Redfish over HTTP and boots the ramdisk (ironic-python-agent) when it is
-// switched on towards the network or a virtual CD. The ramdisk reports an
-// inventory, heartbeats, and does what Ironic tells it: it cleans, and "writes"
-// images, of which it keeps what a test wants to see.
+// Package bmcsim simulates machines for a real Ironic. Each machine has a BMC that uses Redfish over
+// HTTP, and runs a ramdisk (ironic-python-agent) when it boots from the network or from a virtual CD.
+// The ramdisk reports an inventory, sends heartbeats, and executes Ironic's commands: it cleans, and
+// it "writes" images, which means that it records what tests need to know about them.
 //
-// Each machine's BMC has a port of its own on 127.0.0.1, as each real BMC has an
-// address of its own; all ramdisks, the files that Ironic fetches and the admin
-// endpoint share one more. Close ends all of it.
+// The BMC of each machine has its own port on 127.0.0.1, as each real BMC has its own address. All
+// ramdisks, the files that Ironic fetches, and the admin endpoint share one more port. Close stops
+// everything.
 //
-// The fields, paths and error texts are those that Ironic 21.4 to 39.0 and sushy,
-// its Redfish library, read. What they do not read is not there.
+// Only the fields, paths and error messages are implemented that Ironic 21.4 to 39.0 and sushy, its
+// Redfish library, use.
 package bmcsim

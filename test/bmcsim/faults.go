@@ -2,30 +2,30 @@ package bmcsim
 
 import "slices"
 
-// Fault is something that is wrong with a machine until ClearFault.
+// Fault is a simulated defect of a machine. It lasts until ClearFault.
 type Fault string
 
-// The faults that there are.
+// The faults.
 const (
-	// WrongPassword: the BMC answers 401 whatever the password.
+	// WrongPassword makes the BMC answer 401 for any password.
 	WrongPassword Fault = "wrong-password"
-	// RefuseConnections: nothing listens at the BMC's address.
+	// RefuseConnections makes the BMC refuse connections.
 	RefuseConnections Fault = "refuse-connections"
-	// HangConnections: the BMC takes requests and does not answer.
+	// HangConnections makes the BMC accept requests without answering them.
 	HangConnections Fault = "hang-connections"
-	// IgnorePower: the BMC says yes to power commands, and nothing happens.
+	// IgnorePower makes the BMC accept power commands without executing them.
 	IgnorePower Fault = "ignore-power"
-	// IgnoreSoftPower is that for the graceful ones only.
+	// IgnoreSoftPower is like IgnorePower, but only for graceful power commands.
 	IgnoreSoftPower Fault = "ignore-soft-power"
-	// SilentRamdisk: the ramdisk boots and never calls Ironic.
+	// SilentRamdisk makes the ramdisk boot without ever calling Ironic.
 	SilentRamdisk Fault = "silent-ramdisk"
-	// SilentInspection: the ramdisk reports no inventory, but does everything else.
+	// SilentInspection makes the ramdisk report no inventory. It does everything else.
 	SilentInspection Fault = "silent-inspection"
-	// InspectionFails: the ramdisk reports an error with its inventory.
+	// InspectionFails makes the ramdisk report an error with its inventory.
 	InspectionFails Fault = "inspection-fails"
-	// DeployStepFails: each in-band step of a deployment fails.
+	// DeployStepFails makes every in-band step of a deployment fail.
 	DeployStepFails Fault = "deploy-step-fails"
-	// CleanStepFails: each in-band step of cleaning fails.
+	// CleanStepFails makes every in-band step of cleaning fail.
 	CleanStepFails Fault = "clean-step-fails"
 )
 
@@ -34,8 +34,8 @@ var allFaults = []Fault{
 	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails,
 }
 
-// SetFault makes a machine faulty. message is what the ramdisk then reports to
-// Ironic, where it does; empty for a plain one.
+// SetFault adds a fault to a machine. If the ramdisk reports the fault to Ironic, it uses message; an
+// empty message is replaced by a default.
 func (m *Machine) SetFault(f Fault, message string) error {
 	if message == "" {
 		message = "simulated fault " + string(f)
@@ -46,7 +46,7 @@ func (m *Machine) SetFault(f Fault, message string) error {
 	return m.bmc.apply()
 }
 
-// ClearFault mends a machine; without arguments, of all faults.
+// ClearFault removes faults from a machine; without arguments, it removes all of them.
 func (m *Machine) ClearFault(faults ...Fault) error {
 	if len(faults) == 0 {
 		faults = allFaults
@@ -59,20 +59,20 @@ func (m *Machine) ClearFault(faults ...Fault) error {
 	return m.bmc.apply()
 }
 
-// Faults are those that a machine has now.
+// Faults returns the faults that a machine currently has.
 func (m *Machine) Faults() []Fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(allFaults), func(f Fault) bool { return !m.faulty(f) })
 }
 
-// faulty needs m.mu.
+// faulty reports whether the machine has a fault. m.mu must be held.
 func (m *Machine) faulty(f Fault) bool {
 	_, ok := m.faults[f]
 	return ok
 }
 
-// fault is the message of a fault, and whether the machine has it.
+// fault returns the message of a fault, and whether the machine has the fault.
 func (m *Machine) fault(f Fault) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

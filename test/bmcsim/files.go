@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// files are what Ironic and ramdisks fetch. Those that a test needs each time
-// are there from the beginning.
+// files are the files that Ironic and ramdisks fetch. Those that most tests need exist from the
+// beginning.
 type files struct {
 	since  time.Time
 	mu     sync.Mutex
 	byName map[string][]byte
 }
 
-// The files that are there from the beginning, below Sim.FileURL.
+// The files that exist from the beginning, for use with Sim.FileURL.
 const (
 	KernelFile  = "ipa.kernel"
 	RamdiskFile = "ipa.initramfs"
@@ -37,7 +37,7 @@ func newFiles() *files {
 	return f
 }
 
-// AddFile serves content under a name, and tells its URL and its SHA-256 checksum.
+// AddFile serves content under a name. It returns the URL and the SHA-256 checksum.
 func (s *Sim) AddFile(name string, content []byte) (url, checksum string) {
 	s.files.mu.Lock()
 	s.files.byName[name] = bytes.Clone(content)
@@ -46,10 +46,10 @@ func (s *Sim) AddFile(name string, content []byte) (url, checksum string) {
 	return s.FileURL(name), sha256Of(content)
 }
 
-// FileURL is where a file is served.
+// FileURL returns the URL of a file.
 func (s *Sim) FileURL(name string) string { return s.url + "/files/" + name }
 
-// FileChecksum is the SHA-256 checksum of a file; empty when it is not there.
+// FileChecksum returns the SHA-256 checksum of a file, or an empty string if it does not exist.
 func (s *Sim) FileChecksum(name string) string {
 	s.files.mu.Lock()
 	content, ok := s.files.byName[name]
@@ -70,7 +70,7 @@ func (f *files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	// Ironic keeps its copy of a file as long as this does not change.
+	// Ironic keeps its cached copy of a file as long as the modification time does not change.
 	http.ServeContent(w, r, "", since, bytes.NewReader(content))
 }
 
@@ -79,7 +79,7 @@ func sha256Of(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// emptyISO is a volume without files: Ironic looks at the header only.
+// emptyISO returns an image without files, because Ironic only reads the header.
 func emptyISO(label string) []byte {
 	image := make([]byte, 20*sectorSize)
 	for i, kind := range []byte{1, 255} { // primary descriptor, end of descriptors

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// hardware is what a machine is made of: the BMC and the ramdisk tell the same.
+// hardware describes the hardware of a machine. The BMC and the ramdisk report the same hardware.
 type hardware struct {
 	uuid, manufacturer, product, serial, biosVersion string
 	arch, cpuModel                                   string
@@ -18,7 +18,7 @@ type nic struct {
 	name, mac, ip, model, pci string
 	carrier                   bool
 	speedMbps                 int
-	// What the switch tells by LLDP, where there is a carrier.
+	// What the switch announces by LLDP if there is a carrier.
 	switchMAC, switchPort string
 	vlan                  int // untagged
 	vlans                 []vlan
@@ -35,7 +35,8 @@ type disk struct {
 	rotational                             bool
 }
 
-// hardwareOf is that of a machine by its index: the same each time, and unlike any other's.
+// hardwareOf returns the hardware of a machine by its index. It is always the same, and differs from
+// the hardware of all other machines.
 func hardwareOf(index int) hardware {
 	hi, lo := index>>8&0xff, index&0xff
 	mac := func(port int) string { return fmt.Sprintf("52:54:00:%02x:%02x:%02x", hi, lo, port) }

@@ -19,25 +19,25 @@ import (
 	"time"
 )
 
-// Image is one that the ramdisk wrote to disk.
+// Image is an image that the ramdisk has written to disk.
 type Image struct {
 	// Step is write_image, or the step of a custom deployment.
 	Step string
-	// URL, Checksum and the rest are as Ironic passed them on.
+	// These fields are as Ironic passed them to the ramdisk.
 	URL, Checksum, HashAlgorithm, HashValue, DiskFormat string
-	// Authorization came with it: what the ramdisk has to send to fetch the image.
+	// Authorization is the header with which the ramdisk has to fetch the image, if any.
 	Authorization string
-	// Bytes were fetched.
+	// Bytes is the number of bytes that were fetched.
 	Bytes int64
 }
 
-// imageClient takes any certificate: the checksum tells a wrong image.
+// imageClient accepts any certificate, because the checksum reveals a wrong image.
 var imageClient = &http.Client{
 	Timeout:   5 * time.Minute,
 	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 }
 
-// writeImage does deploy interface direct's step.
+// writeImage executes the step of the deploy interface direct.
 func (m *Machine) writeImage(ctx context.Context, args map[string]any) (any, error) {
 	content, err := json.Marshal(args["image_info"])
 	if err != nil {
@@ -76,27 +76,28 @@ func (m *Machine) writeImage(ctx context.Context, args map[string]any) (any, err
 	if drive == nil {
 		drive = info.ConfigDrive
 	}
-	if err := m.wrote(ctx, image, beginning, drive); err != nil {
+	if err := m.writeImageToDisk(ctx, image, beginning, drive); err != nil {
 		return nil, err
 	}
 	return "image written to " + m.rootDisk(), nil
 }
 
-// writeCustom does a step of deploy interface custom-agent, which takes the
-// config drive from the node.
+// writeCustom executes a step of the deploy interface custom-agent, which takes the config drive from
+// the node.
 func (m *Machine) writeCustom(ctx context.Context, step string, instance map[string]any) (any, error) {
-	return nil, m.wrote(ctx, Image{Step: step}, []byte("installed by "+step+"\n"), instance["configdrive"])
+	return nil, m.writeImageToDisk(ctx, Image{Step: step}, []byte("installed by "+step+"\n"), instance["configdrive"])
 }
 
-// wrote puts on disk what was deployed. beginning is as much of it as a disk takes.
-func (m *Machine) wrote(ctx context.Context, image Image, beginning []byte, configDrive any) error {
+// writeImageToDisk writes an image and a config drive to the machine's disk. beginning is the part of the
+// image that fits on the simulated disk.
+func (m *Machine) writeImageToDisk(ctx context.Context, image Image, beginning []byte, configDrive any) error {
 	drive, err := readConfigDrive(ctx, configDrive)
 	if err != nil {
 		return fmt.Errorf("config drive: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if ctx.Err() != nil { // switched off meanwhile
+	if ctx.Err() != nil { // the machine was switched off in the meantime
 		return ctx.Err()
 	}
 	m.writeDisk(image.Step, beginning, drive)
@@ -105,8 +106,8 @@ func (m *Machine) wrote(ctx context.Context, image Image, beginning []byte, conf
 	return nil
 }
 
-// fetch downloads the image and compares its checksum. It tells its size, and as much
-// of its beginning as a disk takes.
+// fetch downloads the image and verifies its checksum. It returns the part of the image that fits on the
+// simulated disk, and the size of the whole image.
 func (i Image) fetch(ctx context.Context) (beginning []byte, size int64, err error) {
 	algorithm, want := i.HashAlgorithm, i.HashValue
 	if want == "" {
@@ -139,7 +140,7 @@ func (i Image) fetch(ctx context.Context) (beginning []byte, size int64, err err
 	return beginning, size + int64(len(beginning)), nil
 }
 
-// get begins a download. The caller closes it.
+// get starts a download. The caller must close the result.
 func get(ctx context.Context, url, authorization string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -159,8 +160,8 @@ func get(ctx context.Context, url, authorization string) (io.ReadCloser, error) 
 	return response.Body, nil
 }
 
-// checksumFrom reads the checksum of a file from a list as sha256sum writes it, or
-// from a file with nothing but the checksum.
+// checksumFrom reads the checksum of a file from a list in the format of sha256sum, or from a file that
+// contains only the checksum.
 func checksumFrom(ctx context.Context, url, file string) (string, error) {
 	content, err := download(ctx, url)
 	if err != nil {
@@ -178,7 +179,8 @@ func checksumFrom(ctx context.Context, url, file string) (string, error) {
 	return "", fmt.Errorf("checksum file %s does not contain a checksum for %s", url, file)
 }
 
-// newHash knows the algorithm by its name or, without one, by the length of the checksum.
+// newHash returns the algorithm with a name or, without a name, the one whose checksums have the length
+// of checksum.
 func newHash(algorithm, checksum string) (hash.Hash, error) {
 	switch {
 	case algorithm == "md5", algorithm == "" && len(checksum) == hex.EncodedLen(md5.Size):
@@ -188,5 +190,5 @@ func newHash(algorithm, checksum string) (hash.Hash, error) {
 	case algorithm == "sha512", algorithm == "" && len(checksum) == hex.EncodedLen(sha512.Size):
 		return sha512.New(), nil
 	}
-	return nil, fmt.Errorf("checksum %q of algorithm %q is not understood", checksum, algorithm)
+	return nil, fmt.Errorf("checksum %q with algorithm %q is not supported", checksum, algorithm)
 }

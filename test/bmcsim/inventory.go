@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// report is what the ramdisk posts to continue_inspection: an inventory and what
-// Ironic keeps as plugin data. A ramdisk knows what it was booted from only when
-// that was the network.
+// report returns what the ramdisk posts to continue_inspection: an inventory, and the data that Ironic
+// stores as plugin data. A ramdisk knows from which interface it was booted only if it was booted from
+// the network.
 func (h hardware) report(fromNetwork bool) object {
 	interfaces, lldp := []object{}, object{}
 	for _, n := range h.nics {
@@ -45,7 +45,7 @@ func (h hardware) report(fromNetwork bool) object {
 				"flags": []string{"aes", "avx2", "fpu", "lm", "sse4_2", "vmx"}, "socket_count": 2,
 			},
 			"memory": object{"total": int64(h.memoryMiB) << 20, "physical_mb": h.memoryMiB},
-			// A BMC on a loopback address is not looked up by it.
+			// The ramdisk does not report the address of a BMC on a loopback address.
 			"bmc_address": nil, "bmc_v6address": nil, "bmc_mac": nil,
 			"system_vendor": object{
 				"product_name": h.product, "serial_number": h.serial, "manufacturer": h.manufacturer,
@@ -59,8 +59,8 @@ func (h hardware) report(fromNetwork bool) object {
 	}
 }
 
-// lldp are the TLVs of the switch's last frame, each with its type and its value
-// in hexadecimal; IEEE 802.1AB, and 802.1Q annex D for VLANs.
+// lldp returns the TLVs of the last LLDP frame from the switch, each with its type and its value in
+// hexadecimal (IEEE 802.1AB, and IEEE 802.1Q annex D for VLANs).
 func (n nic) lldp() [][2]any {
 	tlvs := [][2]any{}
 	if !n.carrier {
@@ -69,7 +69,7 @@ func (n nic) lldp() [][2]any {
 	add := func(kind int, parts ...[]byte) {
 		tlvs = append(tlvs, [2]any{kind, hex.EncodeToString(slices.Concat(parts...))})
 	}
-	mac, _ := net.ParseMAC(n.switchMAC) // of our own making
+	mac, _ := net.ParseMAC(n.switchMAC) // hardwareOf creates valid addresses
 	add(1, []byte{4}, mac)
 	add(2, []byte{5}, []byte(n.switchPort))
 	add(3, []byte{0, 120})

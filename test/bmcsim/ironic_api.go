@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// ironicAPI are the calls that a ramdisk makes, which need no password. All
-// machines share a few connections: Ironic's server resets some of those that
-// come in a burst.
+// ironicAPI makes the requests of ramdisks to Ironic, which need no password. All machines share a few
+// connections, because Ironic's server resets some of the connections that arrive in a burst.
 type ironicAPI struct {
 	url    string
 	client *http.Client
@@ -31,25 +30,25 @@ func newIronicAPI(url string) *ironicAPI {
 
 func (i *ironicAPI) close() { i.client.CloseIdleConnections() }
 
-// found is what Ironic tells a ramdisk that it knows.
+// found is Ironic's answer to a ramdisk whose node it has found.
 type found struct {
 	Node struct {
 		UUID string `json:"uuid"`
 	} `json:"node"`
 	Config struct {
-		// Token is masked by asterisks when it was given to somebody before.
+		// Token consists of asterisks if Ironic has already sent it to a ramdisk.
 		Token string `json:"agent_token"`
 	} `json:"config"`
 }
 
-// lookup finds the node that waits for a ramdisk with one of these MAC addresses.
+// lookup looks up the node that waits for a ramdisk with one of these MAC addresses.
 func (i *ironicAPI) lookup(ctx context.Context, macs []string) (found, error) {
 	var f found
 	query := url.Values{"addresses": {strings.Join(macs, ",")}}
 	return f, i.do(ctx, http.MethodGet, "/v1/lookup?"+query.Encode(), "1.68", nil, &f)
 }
 
-// continueInspection reports an inventory; only a node in "inspect wait" takes one.
+// continueInspection reports an inventory. Ironic accepts it only for a node in "inspect wait".
 func (i *ironicAPI) continueInspection(ctx context.Context, report object) (found, error) {
 	var f found
 	return f, i.do(ctx, http.MethodPost, "/v1/continue_inspection", "1.84", report, &f)
@@ -61,7 +60,7 @@ func (i *ironicAPI) heartbeat(ctx context.Context, uuid, token, callback string)
 	}, nil)
 }
 
-// refusal is an answer of Ironic other than 2xx.
+// refusal is an answer of Ironic with a status other than 2xx.
 type refusal struct {
 	code int
 	body string

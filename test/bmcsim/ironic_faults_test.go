@@ -15,15 +15,15 @@ func (b *bed) fault(m *bmcsim.Machine, f bmcsim.Fault, message string) {
 	}
 }
 
-func (b *bed) mend(m *bmcsim.Machine) {
+func (b *bed) clearFaults(m *bmcsim.Machine) {
 	b.t.Helper()
 	if err := m.ClearFault(); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// fails asks for a verb and waits for a state with an error that has a text.
-func (b *bed) fails(m *bmcsim.Machine, target, state, text string) testbed.Node {
+// provisionFails requests a provision state and waits for a state with an error that contains text.
+func (b *bed) provisionFails(m *bmcsim.Machine, target, state, text string) testbed.Node {
 	b.t.Helper()
 	if err := b.operator.Provision(b.t.Context(), m.Name(), target); err != nil {
 		b.t.Fatal(err)
@@ -38,22 +38,22 @@ func (b *bed) fails(m *bmcsim.Machine, target, state, text string) testbed.Node 
 	return n
 }
 
-func noWayIn(b *bed, m *bmcsim.Machine) {
+func unreachableBMC(b *bed, m *bmcsim.Machine) {
 	b.enrol(m, "ipxe", nil)
 	b.fault(m, bmcsim.WrongPassword, "")
-	b.fails(m, "manage", "enroll", "HTTP GET "+m.URL()+m.SystemID()+" returned code 401")
-	b.mend(m)
+	b.provisionFails(m, "manage", "enroll", "HTTP GET "+m.URL()+m.SystemID()+" returned code 401")
+	b.clearFaults(m)
 	b.fault(m, bmcsim.RefuseConnections, "")
-	b.fails(m, "manage", "enroll", "Unable to connect to "+m.URL())
-	b.mend(m)
+	b.provisionFails(m, "manage", "enroll", "Unable to connect to "+m.URL())
+	b.clearFaults(m)
 	b.provision(m, "manageable", verb("manage"))
 
-	// A session that was good before is not any more.
+	// A session that was valid before is no longer valid.
 	b.fault(m, bmcsim.WrongPassword, "")
 	if _, err := b.operator.WaitNode(b.t.Context(), m.Name(), 30*time.Second, func(n testbed.Node) bool { return n.Fault == "power failure" }); err != nil {
 		b.t.Errorf("password changed: %v", err)
 	}
-	b.mend(m)
+	b.clearFaults(m)
 	if _, err := b.operator.WaitNode(b.t.Context(), m.Name(), 30*time.Second, func(n testbed.Node) bool { return n.Fault == "" && n.PowerState == "power off" }); err != nil {
 		b.t.Errorf("password changed back: %v", err)
 	}
@@ -73,7 +73,7 @@ func ignoredPower(b *bed, m *bmcsim.Machine) {
 		{bmcsim.IgnoreSoftPower, "soft power off", true, "power on"},
 		{bmcsim.IgnoreSoftPower, "power off", false, "power off"},
 	} {
-		b.mend(m)
+		b.clearFaults(m)
 		if step.fault != "" {
 			b.fault(m, step.fault, "")
 		}
@@ -98,7 +98,7 @@ func silentRamdisk(b *bed, m *bmcsim.Machine) {
 		b.t.Fatal(err)
 	}
 	b.wait(m, "clean wait", 20*time.Second)
-	b.mend(m)
+	b.clearFaults(m)
 	b.wait(m, "available", time.Minute)
 }
 
@@ -109,14 +109,14 @@ func failingInspection(b *bed, m *bmcsim.Machine) {
 	b.enrol(m, "ipxe", nil)
 	b.provision(m, "manageable", verb("manage"))
 	b.fault(m, bmcsim.InspectionFails, "no disks at all")
-	b.fails(m, "inspect", "inspect failed", "no disks at all")
-	b.mend(m)
+	b.provisionFails(m, "inspect", "inspect failed", "no disks at all")
+	b.clearFaults(m)
 	b.fault(m, bmcsim.SilentInspection, "")
 	if err := b.operator.Provision(b.t.Context(), m.Name(), "inspect"); err != nil {
 		b.t.Fatal(err)
 	}
 	b.wait(m, "inspect wait", 20*time.Second)
-	b.mend(m)
+	b.clearFaults(m)
 	b.wait(m, "manageable", time.Minute)
 }
 
@@ -124,18 +124,18 @@ func failingSteps(b *bed, m *bmcsim.Machine) {
 	b.enrol(m, "ipxe", map[string]any{"instance_info": b.image(bmcsim.ImageFile)})
 	b.provision(m, "manageable", verb("manage"))
 	b.fault(m, bmcsim.CleanStepFails, "the disk has no eraser")
-	if n := b.fails(m, "provide", "clean failed", "the disk has no eraser"); !n.Maintenance || n.Fault != "clean failure" {
+	if n := b.provisionFails(m, "provide", "clean failed", "the disk has no eraser"); !n.Maintenance || n.Fault != "clean failure" {
 		b.t.Errorf("after a clean failure: %+v", n)
 	}
-	b.mend(m)
+	b.clearFaults(m)
 	if err := b.operator.SetMaintenance(b.t.Context(), m.Name(), false, ""); err != nil {
 		b.t.Fatal(err)
 	}
 	b.provision(m, "manageable", verb("manage"))
 	b.provision(m, "available", verb("provide"))
 	b.fault(m, bmcsim.DeployStepFails, "the disk is full")
-	b.fails(m, "active", "deploy failed", "the disk is full")
-	b.mend(m)
+	b.provisionFails(m, "active", "deploy failed", "the disk is full")
+	b.clearFaults(m)
 	b.provision(m, "active", verb("active"))
 	if m.Writes() != 1 {
 		b.t.Errorf("%d writes, want 1", m.Writes())
@@ -148,12 +148,12 @@ func badImages(b *bed, m *bmcsim.Machine) {
 	b.enrol(m, "ipxe", map[string]any{"instance_info": missing})
 	b.provision(m, "manageable", verb("manage"))
 	b.provision(m, "available", verb("provide"))
-	b.fails(m, "active", "deploy failed", "404")
+	b.provisionFails(m, "active", "deploy failed", "404")
 
 	wrong := b.image(bmcsim.ImageFile)
 	wrong["image_os_hash_value"] = b.sim.FileChecksum(bmcsim.KernelFile)
 	b.setInstance(m, wrong)
-	b.fails(m, "active", "deploy failed", "checksum")
+	b.provisionFails(m, "active", "deploy failed", "checksum")
 	if m.Writes() != 0 {
 		b.t.Errorf("%d writes, want none", m.Writes())
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
-// lifecycle is the main road: enrol, inspect, clean, deploy, undeploy, delete.
+// lifecycle tests the usual life cycle: enrol, inspect, clean, deploy, undeploy, delete.
 func lifecycle(b *bed, m *bmcsim.Machine, boot string) {
 	t := b.t
 	disks := m.Disks()
@@ -25,11 +25,11 @@ func lifecycle(b *bed, m *bmcsim.Machine, boot string) {
 		inventoryOfRamdisk(b, m)
 	}
 	if diff := cmp.Diff(disks, m.Disks()); diff != "" || len(m.DiskWrites()) != 0 {
-		t.Errorf("disks were written to before anything was asked for: %v", m.DiskWrites())
+		t.Errorf("disks were written to before cleaning was requested: %v", m.DiskWrites())
 	}
 	b.provision(m, "available", verb("provide"))
 	if cmp.Equal(disks, m.Disks()) {
-		t.Error("the disks were cleaned and are as they were")
+		t.Error("cleaning did not change the disks")
 	}
 	if steps := m.Steps(); !slices.Contains(steps, "clean erase_devices_metadata") {
 		t.Errorf("cleaned without erase_devices_metadata: %v", steps)
@@ -128,7 +128,7 @@ func power(b *bed, m *bmcsim.Machine) {
 	}
 	m.SetPower(bmcsim.On)
 	if _, err := b.operator.WaitNode(t.Context(), m.Name(), 20*time.Second, func(n testbed.Node) bool { return n.PowerState == "power on" }); err != nil {
-		t.Errorf("somebody pressed the button: %v", err)
+		t.Errorf("after the power button was pressed: %v", err)
 	}
 	if err := b.operator.Do(t.Context(), "PUT", "/v1/nodes/"+m.Name()+"/management/inject_nmi", map[string]any{}, nil); err != nil || m.NMIs() != 1 {
 		t.Errorf("%d NMIs, %v", m.NMIs(), err)
@@ -174,15 +174,15 @@ func biosSettings(b *bed, m *bmcsim.Machine) {
 	t.Errorf("Ironic's BIOS settings: %+v", answer)
 }
 
-// secureBoot is switched on for what is deployed, and off again when it goes: the
-// ramdisk that cleans afterwards is not signed.
+// secureBoot checks that secure boot is enabled for the deployed system and disabled again after it is
+// removed, because the ramdisk that cleans afterwards is not signed.
 func secureBoot(b *bed, m *bmcsim.Machine, boot string) {
 	t := b.t
 	b.enrol(m, boot, map[string]any{"properties": map[string]any{"capabilities": "boot_mode:uefi,secure_boot:true"}})
 	b.provision(m, "manageable", verb("manage"))
 	b.provision(m, "available", verb("provide"))
 	if m.SecureBoot() {
-		t.Error("secure boot is on before anything is deployed")
+		t.Error("secure boot is enabled before anything is deployed")
 	}
 	info := b.image(bmcsim.ImageFile)
 	info["capabilities"] = map[string]any{"secure_boot": "true"}
@@ -193,7 +193,7 @@ func secureBoot(b *bed, m *bmcsim.Machine, boot string) {
 	}
 	b.provision(m, "available", verb("deleted"))
 	if m.SecureBoot() {
-		t.Error("undeployed and cleaned, and secure boot is still on")
+		t.Error("secure boot is still enabled after undeploying and cleaning")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
-// extraConf makes Ironic keep what switches tell by LLDP in readable form, as Metal3's does.
+// extraConf makes Ironic store what switches announce by LLDP in readable form, as in Metal3's Ironic.
 const extraConf = "[inspector]\nhooks = $default_hooks,parse-lldp\n"
 
 // bed is a real Ironic with simulated machines.
@@ -46,7 +46,7 @@ func newBed(t *testing.T, options bmcsim.Options) *bed {
 		t.Fatal(errors.Join(err, ironic.Close()))
 	}
 	t.Cleanup(func() {
-		// Ironic first: without BMCs it takes longer to end.
+		// Ironic is stopped first, because it takes longer to stop without BMCs.
 		if err := errors.Join(ironic.Close(), sim.Close()); err != nil {
 			t.Error(err)
 		}
@@ -58,8 +58,8 @@ func newBed(t *testing.T, options bmcsim.Options) *bed {
 	return &bed{t: t, sim: sim, operator: operator, release: release}
 }
 
-// enrol makes a node of a machine, with all that it needs until it is deleted:
-// with Ironic 29.0 a PATCH is not free of side effects.
+// enrol creates a node for a machine, with everything that it needs until it is deleted, because a PATCH
+// has side effects in Ironic 29.0.
 func (b *bed) enrol(m *bmcsim.Machine, boot string, more map[string]any) {
 	b.t.Helper()
 	info := map[string]any{
@@ -90,12 +90,12 @@ func (b *bed) enrol(m *bmcsim.Machine, boot string, more map[string]any) {
 	}
 }
 
-// remove ends a part of the test, so that the others have all of Ironic for themselves.
+// remove deletes a node at the end of a part of the test, so that Ironic has more capacity for the others.
 func (b *bed) remove(m *bmcsim.Machine, uuid string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	m.SetPower(bmcsim.Off)
-	// In maintenance a node can be deleted from any state.
+	// A node in maintenance can be deleted from any state.
 	err := b.operator.SetMaintenance(ctx, uuid, true, "the test is over")
 	if err == nil {
 		err = b.operator.DeleteNode(ctx, uuid)
@@ -105,7 +105,7 @@ func (b *bed) remove(m *bmcsim.Machine, uuid string) {
 	}
 }
 
-// provision asks for a verb and waits until the node rests in a state.
+// provision requests a provision state and waits until the node is in the state want.
 func (b *bed) provision(m *bmcsim.Machine, want string, request map[string]any) testbed.Node {
 	b.t.Helper()
 	started := time.Now()
@@ -121,7 +121,7 @@ func (b *bed) wait(m *bmcsim.Machine, state string, limit time.Duration) testbed
 	b.t.Helper()
 	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), limit, func(n testbed.Node) bool {
 		if n.Reservation != "" || n.ProvisionState != state {
-			return n.Reservation == "" && strings.HasSuffix(n.ProvisionState, " failed") // nothing comes after it
+			return n.Reservation == "" && strings.HasSuffix(n.ProvisionState, " failed") // this state is final
 		}
 		return n.TargetProvisionState == "" || strings.HasSuffix(state, " wait")
 	})
@@ -136,7 +136,7 @@ func (b *bed) wait(m *bmcsim.Machine, state string, limit time.Duration) testbed
 
 func verb(target string) map[string]any { return map[string]any{"target": target} }
 
-// image is the instance_info of an image that the Sim serves.
+// image returns the instance_info for an image that the Sim serves.
 func (b *bed) image(name string) map[string]any {
 	return map[string]any{
 		"image_source": b.sim.FileURL(name), "image_os_hash_algo": "sha256", "image_os_hash_value": b.sim.FileChecksum(name),
@@ -144,7 +144,8 @@ func (b *bed) image(name string) map[string]any {
 	}
 }
 
-// setInstance is a PATCH of instance_info. It does not leave a node of Ironic 29.0 its own child in power actions.
+// setInstance patches instance_info. It makes sure that power actions still work in Ironic 29.0, where the
+// PATCH makes the node its own parent.
 func (b *bed) setInstance(m *bmcsim.Machine, info map[string]any) {
 	b.t.Helper()
 	err := b.operator.PatchNode(b.t.Context(), m.Name(),
@@ -162,7 +163,7 @@ func (b *bed) get(path string, into any) {
 	}
 }
 
-// TestIronic runs all of it on one Ironic, each part with a machine of its own.
+// TestIronic runs all tests on one Ironic. Each test uses its own machine.
 func TestIronic(t *testing.T) {
 	parts := []struct {
 		name string
@@ -178,7 +179,7 @@ func TestIronic(t *testing.T) {
 		{"out-of-band inspection", outOfBandInspection},
 		{"live ISO", liveISO},
 		{"custom deployment", customDeployment},
-		{"no way into the BMC", noWayIn},
+		{"no way into the BMC", unreachableBMC},
 		{"power commands without effect", ignoredPower},
 		{"silent ramdisk", silentRamdisk},
 		{"inspection that fails", failingInspection},
@@ -186,7 +187,7 @@ func TestIronic(t *testing.T) {
 		{"images that are not there or not the right ones", badImages},
 	}
 	b := newBed(t, bmcsim.Options{Machines: len(parts), DeploySteps: []string{"install_os"}})
-	t.Run("parts", func(t *testing.T) { // ends when all of them have
+	t.Run("parts", func(t *testing.T) { // returns when all parallel subtests have ended
 		for i, part := range parts {
 			t.Run(part.name, func(t *testing.T) {
 				t.Parallel()

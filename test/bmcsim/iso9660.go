@@ -10,8 +10,8 @@ import (
 
 const sectorSize = 2048
 
-// readISO reads the files of an ISO 9660 image (ECMA-119) by path. It needs its
-// Joliet tree, the one with long names in UCS-2, which Ironic always makes.
+// readISO returns the files of an ISO 9660 image (ECMA-119) by path. It requires the Joliet tree, which
+// has long names in UCS-2 and which Ironic always creates.
 func readISO(image []byte) (ConfigDrive, error) {
 	for sector := 16; ; sector++ {
 		d := slice(image, sector*sectorSize, sectorSize)
@@ -37,7 +37,7 @@ func readISODirectory(image, record []byte, path string, files ConfigDrive, dept
 	}
 	for at := 0; at < len(content); {
 		length := int(content[at])
-		if length == 0 { // the rest of a sector is empty when no record fits in
+		if length == 0 { // the rest of a sector is empty if no other record fits into it
 			at = (at/sectorSize + 1) * sectorSize
 			continue
 		}
@@ -64,17 +64,17 @@ func readISODirectory(image, record []byte, path string, files ConfigDrive, dept
 	return nil
 }
 
-// extent is the contents that a directory record points to.
+// extent returns the contents to which a directory record refers.
 func extent(image, record []byte) ([]byte, error) {
 	start, size := binary.LittleEndian.Uint32(record[2:]), binary.LittleEndian.Uint32(record[10:])
 	content := slice(image, int(start)*sectorSize, int(size))
 	if content == nil && size > 0 {
-		return nil, errors.New("the ISO image is cut off")
+		return nil, errors.New("the ISO image is truncated")
 	}
 	return content, nil
 }
 
-// isoName decodes a Joliet name and takes the version off, which is always 1.
+// isoName decodes a Joliet name and removes the version, which is always 1.
 func isoName(b []byte) string {
 	units := make([]uint16, len(b)/2)
 	for i := range units {
@@ -83,7 +83,7 @@ func isoName(b []byte) string {
 	return strings.TrimSuffix(string(utf16.Decode(units)), ";1")
 }
 
-// slice is nil where the image is too short.
+// slice returns a part of b, or nil if b is too short.
 func slice(b []byte, start, length int) []byte {
 	if start < 0 || length < 0 || start > len(b) || length > len(b)-start {
 		return nil

@@ -22,11 +22,11 @@ type Machine struct {
 
 	power  Power
 	events []PowerEvent
-	// change numbers the power commands: one that is not the last when its time has come is dropped.
+	// change counts the power commands. A delayed command is dropped if another one came after it.
 	change int
 	boot   bootOverride
 	boots  []Boot
-	// running is what the last boot started; stop ends it, when there is something to end.
+	// running is what the last boot started. stop ends it, and is nil if there is nothing to end.
 	running Running
 	stop    context.CancelFunc
 	agent   *agent
@@ -34,8 +34,8 @@ type Machine struct {
 	media      map[string]*media
 	bios       map[string]any
 	biosNext   map[string]any // takes effect with the next boot
-	secureBoot bool           // as wanted; what is in effect is secureNow
-	secureNow  bool
+	secureBoot bool           // takes effect with the next boot
+	secureNow  bool           // is in effect since the last boot
 	nmis       int
 
 	inspections int
@@ -65,37 +65,39 @@ func newMachine(s *Sim, index int) (*Machine, error) {
 	return m, err
 }
 
-// Name is machine-0 and so on.
+// Name returns the name of the machine: machine-0 and so on.
 func (m *Machine) Name() string { return m.name }
 
-// URL is the BMC's, such as http://127.0.0.1:8001: redfish_address in a node's driver_info.
+// URL returns the URL of the BMC, such as http://127.0.0.1:8001, for redfish_address in a node's
+// driver_info.
 func (m *Machine) URL() string { return "http://" + m.bmc.address }
 
-// SystemID is redfish_system_id in a node's driver_info.
+// SystemID returns the value for redfish_system_id in a node's driver_info.
 func (m *Machine) SystemID() string { return "/redfish/v1/Systems/" + m.name }
 
-// Address is a BareMetalHost's spec.bmc.address for network boot.
+// Address returns the value for a BareMetalHost's spec.bmc.address with network boot.
 func (m *Machine) Address() string { return "redfish+" + m.URL() + m.SystemID() }
 
-// VirtualMediaAddress is a BareMetalHost's spec.bmc.address for boot from a virtual CD.
+// VirtualMediaAddress returns the value for a BareMetalHost's spec.bmc.address with boot from a virtual
+// CD.
 func (m *Machine) VirtualMediaAddress() string {
 	return "redfish-virtualmedia+" + m.URL() + m.SystemID()
 }
 
-// MAC is that of the network interface that the machine boots from.
+// MAC returns the MAC address of the network interface from which the machine boots.
 func (m *Machine) MAC() string { return m.hardware.nics[0].mac }
 
-// Username is the BMC's user.
+// Username returns the user name of the BMC.
 func (m *Machine) Username() string { return m.sim.options.Username }
 
-// Password is the BMC's.
+// Password returns the password of the BMC.
 func (m *Machine) Password() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.password
 }
 
-// SetPassword changes the BMC's password, which ends its sessions.
+// SetPassword changes the password of the BMC, which ends its sessions.
 func (m *Machine) SetPassword(password string) {
 	m.mu.Lock()
 	m.password = password
@@ -103,29 +105,29 @@ func (m *Machine) SetPassword(password string) {
 	m.bmc.endSessions()
 }
 
-// Running is what the last boot started.
+// Running returns what the last boot started.
 func (m *Machine) Running() Running {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.running
 }
 
-// Boots tells what the machine booted from since it was made, the last at the end.
+// Boots returns all boots of the machine, in chronological order.
 func (m *Machine) Boots() []Boot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.boots)
 }
 
-// Writes counts the images written to disk; the same count later proves that
-// the machine was not installed again.
+// Writes returns how many images were written to disk. If the number has not changed, the machine was
+// not installed again.
 func (m *Machine) Writes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.writes)
 }
 
-// Image is the one written last; without a URL when there is none.
+// Image returns the image that was last written, or one without a URL if there is none.
 func (m *Machine) Image() Image {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,43 +137,44 @@ func (m *Machine) Image() Image {
 	return m.writes[len(m.writes)-1]
 }
 
-// ConfigDrive is the one written with the last image, its files by path.
+// ConfigDrive returns the config drive that was written with the last image.
 func (m *Machine) ConfigDrive() ConfigDrive {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.drive)
 }
 
-// Steps are those of cleaning and deployment that the ramdisk did, such as "clean erase_devices_metadata".
+// Steps returns the steps of cleaning and deployment that the ramdisk has executed, such as "clean
+// erase_devices_metadata".
 func (m *Machine) Steps() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.steps)
 }
 
-// Inspections counts the inventories that Ironic took.
+// Inspections returns how many inventories Ironic has accepted.
 func (m *Machine) Inspections() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.inspections
 }
 
-// BIOS are the attributes in effect.
+// BIOS returns the BIOS attributes that are in effect.
 func (m *Machine) BIOS() map[string]any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.bios)
 }
 
-// SecureBoot tells whether the last boot verified signatures: what the BMC was
-// told since takes effect with the next one.
+// SecureBoot reports whether the last boot verified signatures. A later change of the setting takes
+// effect with the next boot.
 func (m *Machine) SecureBoot() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.secureNow
 }
 
-// NMIs counts the non-maskable interrupts that the BMC was asked for.
+// NMIs returns how many non-maskable interrupts were requested from the BMC.
 func (m *Machine) NMIs() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Power is a machine's, in Redfish's words.
+// Power is a power state, in Redfish's words.
 type Power string
 
-// The two that a machine can rest in.
+// The power states.
 const (
 	On  Power = "On"
 	Off Power = "Off"
 )
 
-// PowerEvent is a change of a machine's power.
+// PowerEvent is a change of a machine's power state.
 type PowerEvent struct {
 	Time  time.Time
 	Power Power
@@ -26,7 +26,7 @@ type PowerEvent struct {
 // Running is what a boot started.
 type Running string
 
-// What can be running.
+// What a boot can start.
 const (
 	RunningNothing Running = "nothing"
 	RunningRamdisk Running = "ramdisk"
@@ -38,12 +38,12 @@ const (
 type Boot struct {
 	// Device is the Redfish boot source: Hdd, Pxe, UefiHttp, Cd.
 	Device string
-	// Media is the image in the virtual drive that it started from, if any.
+	// Media is the image in the virtual drive from which it booted, if any.
 	Media   string
 	Running Running
 }
 
-// bootOverride is the Boot part of a ComputerSystem. target is None where nothing overrides.
+// bootOverride is the Boot property of a ComputerSystem. target is None if there is no override.
 type bootOverride struct{ enabled, target, mode, httpURI string }
 
 const (
@@ -51,21 +51,21 @@ const (
 	overrideOnce     = "Once"
 )
 
-// Power is the machine's now.
+// Power returns the current power state.
 func (m *Machine) Power() Power {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.power
 }
 
-// PowerHistory are the changes since the machine was made.
+// PowerHistory returns all changes of the power state.
 func (m *Machine) PowerHistory() []PowerEvent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.events)
 }
 
-// SetPower presses the machine's power button behind Ironic's back, at once.
+// SetPower switches the machine at once, as its power button would, without Ironic.
 func (m *Machine) SetPower(p Power) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *Machine) SetPower(p Power) {
 
 var resetTypes = []string{"On", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PushPowerButton", "Nmi"}
 
-// reset does what the BMC is asked for; a state that the machine is in already is not an error.
+// reset executes a Reset action of the BMC. It is not an error if the machine is already in that state.
 func (m *Machine) reset(kind string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +94,8 @@ func (m *Machine) reset(kind string) {
 	}
 }
 
-// schedule calls f after the power delay with m.mu held, unless another power
-// command comes first. m.mu is held.
+// schedule calls f with m.mu held after the power delay, unless another power command comes first. m.mu
+// must be held.
 func (m *Machine) schedule(f func()) {
 	m.change++
 	if m.sim.options.PowerDelay <= 0 {
@@ -112,7 +112,7 @@ func (m *Machine) schedule(f func()) {
 	})
 }
 
-// turn switches the machine on or off. m.mu is held.
+// turn switches the machine on or off. m.mu must be held.
 func (m *Machine) turn(p Power, by string) {
 	if m.power == p {
 		return
@@ -133,7 +133,7 @@ func (m *Machine) restart(by string) {
 	m.start()
 }
 
-// halt ends what is running. m.mu is held.
+// halt ends what is running. m.mu must be held.
 func (m *Machine) halt() {
 	if m.stop != nil {
 		m.stop()
@@ -141,7 +141,7 @@ func (m *Machine) halt() {
 	m.stop, m.agent, m.running = nil, nil, RunningNothing
 }
 
-// start boots the machine. m.mu is held.
+// start boots the machine. m.mu must be held.
 func (m *Machine) start() {
 	for name, value := range m.biosNext {
 		m.bios[name] = value
@@ -158,10 +158,10 @@ func (m *Machine) start() {
 	case "Pxe", "UefiHttp":
 		boot.Running = RunningRamdisk
 	case "Cd", "UsbCd":
-		// A drive that is empty is passed over, as firmware does.
+		// Like real firmware, skip a drive that is empty.
 		if boot.Media = m.media["Cd"].image; boot.Media != "" {
-			// Ironic boots its own ramdisk once, and a live ISO from now on:
-			// that is the only difference that reaches the BMC.
+			// Ironic boots its own ramdisk once, and a live ISO persistently. This is the only
+			// difference that the BMC can see.
 			boot.Running = RunningLiveISO
 			if once {
 				boot.Running = RunningRamdisk

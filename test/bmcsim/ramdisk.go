@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// ramdisk is the life of one ramdisk, from its boot until ctx ends because the
-// machine is switched off or booted again.
+// ramdisk runs a ramdisk from its boot until ctx ends because the machine is switched off or booted
+// again.
 //
-// It is not told what it was booted for, and does not need to be: only a node
-// that waits for an inventory takes one, and only one that waits for a ramdisk
-// is found. Ironic is not ready for either while it still switches the machine
-// on, so both are tried until one works.
+// A ramdisk does not know for what purpose it was booted, and does not need to: Ironic accepts an
+// inventory only for a node that waits for one, and a lookup finds only a node that waits for a
+// ramdisk. Neither works while Ironic is still switching the machine on, so the ramdisk tries both until
+// one succeeds.
 func (m *Machine) ramdisk(ctx context.Context) {
 	if !sleep(ctx, m.sim.options.BootDelay) {
 		return
@@ -39,12 +39,12 @@ func (m *Machine) ramdisk(ctx context.Context) {
 	}
 }
 
-// callHome is one round of calls. What fails is tried again in the next one.
+// callHome makes one round of requests to Ironic. Those that fail are repeated in the next round.
 func (m *Machine) callHome(ctx context.Context, a *agent) {
 	if _, silent := m.fault(SilentRamdisk); silent || m.sim.options.IronicURL == "" || a.isLockedDown() {
 		return
 	}
-	// Ironic 21.4 has no inspection of its own and refuses it; that costs nothing.
+	// Ironic 21.4 has no in-band inspection of its own and refuses this, which does no harm.
 	if _, silent := m.fault(SilentInspection); !silent && a.mayInspect() {
 		report := m.hardware.report(m.lastBoot().Device != "Cd")
 		if message, fails := m.fault(InspectionFails); fails {
@@ -54,7 +54,7 @@ func (m *Machine) callHome(ctx context.Context, a *agent) {
 			m.mu.Lock()
 			m.inspections++
 			m.mu.Unlock()
-			a.inspectionTaken()
+			a.inspectionAccepted()
 			a.found(f)
 			return
 		}
@@ -70,7 +70,7 @@ func (m *Machine) callHome(ctx context.Context, a *agent) {
 		}
 	}
 	uuid, token := a.credentials()
-	// An error is a node that is gone or locked: the next heartbeat tells.
+	// An error means that the node is locked or no longer exists. The next heartbeat tries again.
 	_ = m.sim.ironic.heartbeat(ctx, uuid, token, m.sim.url+agentPath(m))
 }
 
@@ -88,10 +88,11 @@ func (m *Machine) macs() []string {
 	return all
 }
 
-// usable tells whether a token is one, and not the mask in its place.
-func usable(token string) bool { return strings.Trim(token, "*") != "" }
+// isToken reports whether token is a real token, and not empty or a mask.
+func isToken(token string) bool { return strings.Trim(token, "*") != "" }
 
-// jitter spreads the calls of machines that were switched on together.
+// jitter randomizes an interval, so that machines that were switched on together do not call at the
+// same time.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2+1)
 }

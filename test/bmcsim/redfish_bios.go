@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// biosAttribute is one entry of the BIOS and of the registry that describes it.
+// biosAttribute is a BIOS attribute together with its entry in the attribute registry.
 type biosAttribute struct {
 	name     string
 	value    any
@@ -47,7 +47,7 @@ func (m *Machine) biosResource() object {
 	})
 }
 
-// biosSettings is what the next boot makes of the attributes.
+// biosSettings returns the attributes that take effect with the next boot.
 func (m *Machine) biosSettings() object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *Machine) patchBIOS(w http.ResponseWriter, r *http.Request) {
 	}
 	for name, value := range request.Attributes {
 		i := slices.IndexFunc(biosAttributes, func(a biosAttribute) bool { return a.name == name })
-		if i < 0 || !biosAttributes[i].takes(value) {
+		if i < 0 || !biosAttributes[i].accepts(value) {
 			fail(w, http.StatusBadRequest, "Base.1.0.PropertyValueNotInList", fmt.Sprintf("BIOS attribute %s cannot be %v.", name, value))
 			return
 		}
@@ -84,8 +84,8 @@ func (m *Machine) resetBIOS(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// takes tells whether a machine accepts a setting.
-func (a biosAttribute) takes(value any) bool {
+// accepts reports whether the attribute can be set to a value.
+func (a biosAttribute) accepts(value any) bool {
 	if a.readOnly {
 		return false
 	}
@@ -104,7 +104,7 @@ const (
 	registryFilePath = "/redfish/v1/Registries/" + biosRegistryID
 )
 
-// biosRegistryFile says where the registry is.
+// biosRegistryFile returns the resource that has the location of the attribute registry.
 func biosRegistryFile() object {
 	return resource(registryFilePath, "BIOS attribute registry file", object{
 		"@odata.type": "#MessageRegistryFile.v1_1_0.MessageRegistryFile",
@@ -113,7 +113,8 @@ func biosRegistryFile() object {
 	})
 }
 
-// biosRegistry is what Ironic takes the type and the limits of each setting from.
+// biosRegistry returns the attribute registry, from which Ironic reads the type and the limits of each
+// setting.
 func biosRegistry() object {
 	var entries []object
 	for _, a := range biosAttributes {

@@ -2,8 +2,8 @@ package bmcsim
 
 import "strconv"
 
-// resources are those below a ComputerSystem that never change, by path: what
-// out-of-band inspection reads.
+// resources returns the resources below a ComputerSystem that never change, by path. Out-of-band
+// inspection reads them.
 func (h hardware) resources(system string) map[string]object {
 	all := map[string]object{}
 	// list adds a collection of n members.

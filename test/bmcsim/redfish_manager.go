@@ -21,11 +21,11 @@ func (m *Machine) chassis() object {
 	})
 }
 
-// media is one virtual drive; no image: empty.
+// media is a virtual drive. Without an image, it is empty.
 type media struct{ image string }
 
-// mediaNames are the drives, under the Manager: sushy looks there where the
-// ComputerSystem has none.
+// mediaNames are the names of the virtual drives. They belong to the Manager, where sushy looks for
+// them if the ComputerSystem has none.
 var mediaNames = []string{"Cd", "USBStick"}
 
 func (m *Machine) virtualMedia(name string) object {
@@ -72,7 +72,7 @@ func (m *Machine) ejectMedia(w http.ResponseWriter, name string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// VirtualMedia is the image in the machine's virtual CD drive, or empty.
+// VirtualMedia returns the URL of the image in the machine's virtual CD drive, or an empty string.
 func (m *Machine) VirtualMedia() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

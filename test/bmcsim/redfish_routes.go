@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// routes is what the Redfish service has.
+// routes returns a handler for the Redfish service.
 func (b *bmc) routes() http.Handler {
 	m, mux := b.machine, http.NewServeMux()
-	// Each resource is found with and without a slash at the end.
+	// Each resource is available with and without a trailing slash.
 	handle := func(method, path string, h http.HandlerFunc) {
 		mux.HandleFunc(method+" "+path, h)
 		if !strings.HasSuffix(path, "}") {
@@ -20,7 +20,7 @@ func (b *bmc) routes() http.Handler {
 		handle(http.MethodGet, path, func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, f()) })
 	}
 	collection := func(path string, members ...string) { get(path, func() object { return collectionOf(path, members) }) }
-	// A change is refused when the resource is no longer what the client saw.
+	// A change is refused if the resource has changed since the client read it.
 	patch := func(path string, current func() object, h http.HandlerFunc) {
 		get(path, current)
 		handle(http.MethodPatch, path, func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func links(paths ...string) []object {
 	return all
 }
 
-// resource adds what each resource has.
+// resource adds the fields that all resources have.
 func resource(path, name string, fields object) object {
 	fields["@odata.id"], fields["Name"] = path, name
 	if _, ok := fields["Id"]; !ok {

@@ -2,7 +2,7 @@ package bmcsim
 
 import "net/http"
 
-// secureBootResource tells what is wanted and, since that takes a boot, what is in effect.
+// secureBootResource has both the setting for the next boot and the one that is in effect.
 func (m *Machine) secureBootResource() object {
 	m.mu.Lock()
 	defer m.mu.Unlock()

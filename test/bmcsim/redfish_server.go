@@ -25,11 +25,11 @@ type bmc struct {
 
 	mu       sync.Mutex
 	listener net.Listener  // nil while connections are refused
-	thawed   chan struct{} // closed when nothing hangs
+	thawed   chan struct{} // open while requests hang, otherwise closed
 	sessions map[string]bool
 }
 
-// startBMC listens on 127.0.0.1, on any free port for 0.
+// startBMC starts a BMC on a port of 127.0.0.1; 0 means any free port.
 func startBMC(m *Machine, port int) (*bmc, error) {
 	listener, err := listen(port)
 	if err != nil {
@@ -49,7 +49,7 @@ func startBMC(m *Machine, port int) (*bmc, error) {
 }
 
 func (b *bmc) serve(l net.Listener) bool {
-	return b.machine.sim.task(func() { _ = b.server.Serve(l) }) // ends with the listener
+	return b.machine.sim.task(func() { _ = b.server.Serve(l) }) // ends when the listener is closed
 }
 
 func (b *bmc) endSessions() {
@@ -60,7 +60,7 @@ func (b *bmc) endSessions() {
 
 func (b *bmc) close() error { return b.server.Close() }
 
-// apply makes the listener as the machine's faults want it.
+// apply updates the BMC according to the machine's faults.
 func (b *bmc) apply() error {
 	_, refuse := b.machine.fault(RefuseConnections)
 	_, hang := b.machine.fault(HangConnections)
@@ -90,7 +90,7 @@ func (b *bmc) apply() error {
 	case !refuse && b.listener == nil:
 		l, err := listen(b.port)
 		if err != nil {
-			return fmt.Errorf("BMC of %s cannot come back: %w", b.machine.name, err)
+			return fmt.Errorf("BMC of %s cannot listen again: %w", b.machine.name, err)
 		}
 		b.listener = l
 		if !b.serve(l) {
@@ -100,13 +100,13 @@ func (b *bmc) apply() error {
 	return nil
 }
 
-// guard lets in who may come in.
+// guard simulates the machine's faults and requires authentication.
 func (b *bmc) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
 		thawed, refused := b.thawed, b.listener == nil
 		b.mu.Unlock()
-		if refused { // a connection from before the fault
+		if refused { // the connection is older than the fault
 			panic(http.ErrAbortHandler)
 		}
 		select {
@@ -156,7 +156,7 @@ func (b *bmc) createSession(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.sessions[token] = true
 	b.mu.Unlock()
-	// The token is the name of the session, too: who has one has the other.
+	// The token also serves as the ID of the session.
 	path := sessionsPath + "/" + token
 	w.Header().Set("X-Auth-Token", token)
 	w.Header().Set("Location", path)
@@ -170,7 +170,7 @@ func (b *bmc) deleteSession(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// respond writes a resource with an ETag, which sushy sends back with a PATCH.
+// respond writes a resource with an ETag, which sushy returns in a PATCH.
 func respond(w http.ResponseWriter, code int, body any) {
 	content, err := json.Marshal(body)
 	if err != nil {
@@ -190,7 +190,7 @@ func etag(content []byte) string {
 	return fmt.Sprintf(`"%x"`, h.Sum64())
 }
 
-// fail writes an error as Redfish wants it, which sushy puts into its exceptions.
+// fail writes an error in the format of Redfish, which sushy includes in its exceptions.
 func fail(w http.ResponseWriter, code int, id, message string) {
 	respond(w, code, object{"error": object{
 		"code": id, "message": message,
@@ -198,7 +198,8 @@ func fail(w http.ResponseWriter, code int, id, message string) {
 	}})
 }
 
-// body decodes a request's JSON object; none counts as empty, which sushy sends to eject a medium.
+// body decodes the JSON object of a request. A missing body counts as an empty object, because sushy
+// sends none to eject a medium.
 func body(w http.ResponseWriter, r *http.Request, into any) bool {
 	content, err := io.ReadAll(r.Body)
 	if err == nil && len(content) > 0 {

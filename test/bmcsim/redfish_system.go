@@ -12,7 +12,7 @@ var (
 	bootModes    = []string{"UEFI", "Legacy"}
 )
 
-// system is the ComputerSystem.
+// system returns the ComputerSystem.
 func (m *Machine) system() object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,14 +46,14 @@ func (m *Machine) postReset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !slices.Contains(resetTypes, request.ResetType) {
-		fail(w, http.StatusBadRequest, "Base.1.0.ActionParameterValueNotInList", fmt.Sprintf("ResetType %q is none of %v.", request.ResetType, resetTypes))
+		fail(w, http.StatusBadRequest, "Base.1.0.ActionParameterValueNotInList", fmt.Sprintf("ResetType %q is not one of %v.", request.ResetType, resetTypes))
 		return
 	}
 	m.reset(request.ResetType)
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// patchSystem changes the boot override; a field that is not sent stays.
+// patchSystem changes the boot override. Fields that are not sent are not changed.
 func (m *Machine) patchSystem(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Boot struct {
@@ -81,7 +81,7 @@ func (m *Machine) patchSystem(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if f.allowed != nil && !slices.Contains(f.allowed, *f.sent) {
-			fail(w, http.StatusBadRequest, "Base.1.0.PropertyValueNotInList", fmt.Sprintf("%q is none of %v.", *f.sent, f.allowed))
+			fail(w, http.StatusBadRequest, "Base.1.0.PropertyValueNotInList", fmt.Sprintf("%q is not one of %v.", *f.sent, f.allowed))
 			return
 		}
 		*f.into = *f.sent

@@ -10,20 +10,20 @@ import (
 	"sync"
 )
 
-// The user and password of the OCI registry.
+// The user name and password for the OCI registry.
 const (
 	RegistryUser     = "puller"
 	RegistryPassword = "registry-password"
 )
 
-// registry is an OCI registry with disk images, over HTTPS. Who wants something
-// needs a token, which is given for RegistryUser and RegistryPassword.
+// registry is an OCI registry with disk images, over HTTPS. All requests need a token, which a client
+// gets for RegistryUser and RegistryPassword.
 type registry struct {
 	server *httptest.Server
 	token  string
 
 	mu sync.Mutex
-	// content are manifests and images, by their digests.
+	// content has the manifests and images by digest.
 	content map[string][]byte
 }
 
@@ -40,8 +40,7 @@ func startRegistry() *registry {
 	return r
 }
 
-// AddOCIImage puts a raw disk image into the registry, and tells the oci:// URL of
-// its manifest.
+// AddOCIImage adds a raw disk image to the registry, and returns the oci:// URL of its manifest.
 func (s *Sim) AddOCIImage(name string, image []byte) string {
 	digest := "sha256:" + sha256Of(image)
 	manifest, err := json.Marshal(object{
@@ -49,7 +48,7 @@ func (s *Sim) AddOCIImage(name string, image []byte) string {
 		"layers": []object{{"mediaType": "application/octet-stream", "size": len(image), "digest": digest}},
 	})
 	if err != nil {
-		panic(err) // it is strings and numbers
+		panic(err) // cannot happen: it only has strings and numbers
 	}
 	r := s.registry
 	manifestDigest := "sha256:" + sha256Of(manifest)
@@ -59,8 +58,8 @@ func (s *Sim) AddOCIImage(name string, image []byte) string {
 	return "oci://" + r.server.Listener.Addr().String() + "/images/" + name + "@" + manifestDigest
 }
 
-// giveToken takes the two as a user and a password, or, as Ironic 29 sends what it
-// got as one, as a password without a user.
+// giveToken accepts the user name and the password either separately or, as Ironic 29 sends them, joined
+// by a colon as a password without a user name.
 func (r *registry) giveToken(w http.ResponseWriter, req *http.Request) {
 	user, password, _ := req.BasicAuth()
 	if (user != RegistryUser || password != RegistryPassword) && (user != "" || password != RegistryUser+":"+RegistryPassword) {

@@ -11,33 +11,34 @@ import (
 	"time"
 )
 
-// Options are the choices of Start. The zero value of each has a default, but
-// for IronicURL, without which ramdisks stay silent.
+// Options are the options of Start. All of them are optional. Without IronicURL, ramdisks make no calls.
 type Options struct {
-	// Machines is how many there are at first; AddMachine adds others.
+	// Machines is the initial number of machines. AddMachine adds others.
 	Machines int
-	// IronicURL is where ramdisks call back, without /v1.
+	// IronicURL is the URL of Ironic, which ramdisks call, without /v1.
 	IronicURL string
-	// Username and Password are those of each BMC: admin and password.
+	// Username and Password are the credentials for all BMCs. The defaults are admin and password.
 	Username, Password string
-	// PowerDelay is from a power command until its effect.
+	// PowerDelay is the time until a power command takes effect.
 	PowerDelay time.Duration
-	// BootDelay is from power-on until the ramdisk's first call.
+	// BootDelay is the time from power-on until the ramdisk's first call.
 	BootDelay time.Duration
-	// Heartbeat is between two calls of a ramdisk: one second. A real one takes a minute or more.
+	// Heartbeat is the interval between two calls of a ramdisk. The default is one second; for a real
+	// ramdisk, it is a minute or more.
 	Heartbeat time.Duration
-	// StepDelay is how long each step of cleaning and deployment takes.
+	// StepDelay is the time that each step of cleaning and deployment takes.
 	StepDelay time.Duration
-	// DeploySteps are in-band steps that the ramdisk offers beside its usual
-	// ones, for deploy interface custom-agent. Each counts as a write of an image.
+	// DeploySteps are additional in-band steps that the ramdisk offers for the deploy interface
+	// custom-agent. Each execution counts as writing an image.
 	DeploySteps []string
-	// Port is that of ramdisks, files and the admin endpoint; 0: any that is free.
+	// Port is the port of the ramdisks, the files and the admin endpoint; 0 means any free port.
 	Port int
-	// FirstBMCPort is the first machine's, and the others follow it; 0: any that are free.
+	// FirstBMCPort is the port of the first machine's BMC. The others use the following ports. 0 means any
+	// free ports.
 	FirstBMCPort int
 }
 
-// Sim is a number of simulated machines.
+// Sim is a set of simulated machines.
 type Sim struct {
 	options Options
 	files   *files
@@ -47,12 +48,12 @@ type Sim struct {
 	// registry has images with oci:// URLs.
 	registry *registry
 
-	// ctx ends with Close, and all goroutines with it; tasks counts them.
+	// Close cancels ctx, which ends all goroutines; tasks counts them.
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 
-	// adding is held while a machine is made, which takes mu for a moment only.
+	// adding is held while a machine is created, whereas mu is held only for moments.
 	adding   sync.Mutex
 	mu       sync.Mutex
 	closed   bool
@@ -61,7 +62,7 @@ type Sim struct {
 
 var errClosed = errors.New("bmcsim is closed")
 
-// Start starts machines that are switched off.
+// Start starts a Sim. Its machines are switched off.
 func Start(options Options) (*Sim, error) {
 	if options.Username == "" {
 		options.Username = "admin"
@@ -80,7 +81,7 @@ func Start(options Options) (*Sim, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.registry = startRegistry()
 	s.server = &http.Server{Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second}
-	s.tasks.Go(func() { _ = s.server.Serve(listener) }) // ends with Close
+	s.tasks.Go(func() { _ = s.server.Serve(listener) }) // ends in Close
 	for range options.Machines {
 		if _, err := s.AddMachine(); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -89,7 +90,7 @@ func Start(options Options) (*Sim, error) {
 	return s, nil
 }
 
-// AddMachine adds one more machine, switched off.
+// AddMachine adds a machine, which is switched off.
 func (s *Sim) AddMachine() (*Machine, error) {
 	s.adding.Lock()
 	defer s.adding.Unlock()
@@ -106,21 +107,21 @@ func (s *Sim) AddMachine() (*Machine, error) {
 	return m, nil
 }
 
-// Machine is the one with an index from 0; it panics when there is none.
+// Machine returns the machine with an index, which starts at 0. It panics if there is none.
 func (s *Sim) Machine(i int) *Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machines[i]
 }
 
-// Machines are all of them.
+// Machines returns all machines.
 func (s *Sim) Machines() []*Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]*Machine(nil), s.machines...)
 }
 
-// machine finds one by its name, or nil.
+// machine returns the machine with a name, or nil if there is none.
 func (s *Sim) machine(name string) *Machine {
 	for _, m := range s.Machines() {
 		if m.name == name {
@@ -130,10 +131,10 @@ func (s *Sim) machine(name string) *Machine {
 	return nil
 }
 
-// URL is where ramdisks, files and the admin endpoint are.
+// URL returns the base URL of the ramdisks, the files and the admin endpoint.
 func (s *Sim) URL() string { return s.url }
 
-// Close ends all machines.
+// Close stops all machines.
 func (s *Sim) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -150,7 +151,7 @@ func (s *Sim) Close() error {
 	return err
 }
 
-// later calls f after a delay, unless the Sim is closed before.
+// later calls f after a delay, unless the Sim is closed earlier.
 func (s *Sim) later(delay time.Duration, f func()) {
 	s.task(func() {
 		if sleep(s.ctx, delay) {
@@ -159,8 +160,8 @@ func (s *Sim) later(delay time.Duration, f func()) {
 	})
 }
 
-// task runs f, which ends with s.ctx, in a goroutine that Close waits for. It
-// tells whether there is still time for that.
+// task runs f in a goroutine that Close waits for. f must return when s.ctx ends. task returns false,
+// and does not run f, if the Sim is already closed.
 func (s *Sim) task(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +171,7 @@ func (s *Sim) task(f func()) bool {
 	return !s.closed
 }
 
-// sleep tells whether the time passed before ctx ended.
+// sleep waits for d, and reports whether it passed before ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -30,7 +30,7 @@ func start(t *testing.T, options bmcsim.Options) *bmcsim.Sim {
 	return sim
 }
 
-// call makes a request to a machine's BMC, and decodes the answer when into is not nil.
+// call sends a request to a machine's BMC, and decodes the answer if into is not nil.
 func call(t *testing.T, m *bmcsim.Machine, method, path, body string, into any) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, m.URL()+path, strings.NewReader(body))
@@ -59,7 +59,7 @@ func reset(t *testing.T, m *bmcsim.Machine, kind string) {
 	}
 }
 
-// Every link of the service leads to a resource.
+// TestRedfishLinks checks that every link in the service leads to a resource.
 func TestRedfishLinks(t *testing.T) {
 	m := start(t, bmcsim.Options{Machines: 1}).Machine(0)
 	seen := map[string]bool{}
@@ -87,7 +87,7 @@ func TestRedfishLinks(t *testing.T) {
 		seen[path] = true
 		var r map[string]any
 		if code := call(t, m, http.MethodGet, path, "", &r); code != http.StatusOK || r["@odata.id"] != path {
-			t.Errorf("GET %s: %d, it calls itself %v", path, code, r["@odata.id"])
+			t.Errorf("GET %s: %d, its @odata.id is %v", path, code, r["@odata.id"])
 		}
 		follow(r)
 	}
@@ -223,12 +223,12 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// The last of several power commands counts.
+// TestPowerDelay checks that only the last of several power commands takes effect.
 func TestPowerDelay(t *testing.T) {
 	m := start(t, bmcsim.Options{Machines: 1, PowerDelay: 50 * time.Millisecond}).Machine(0)
 	reset(t, m, "On")
 	if m.Power() != bmcsim.Off {
-		t.Error("on at once")
+		t.Error("the machine is on without a delay")
 	}
 	reset(t, m, "ForceOff")
 	reset(t, m, "On")
@@ -236,7 +236,7 @@ func TestPowerDelay(t *testing.T) {
 	for m.Power() != bmcsim.On {
 		select {
 		case <-deadline:
-			t.Fatal("never on")
+			t.Fatal("the machine does not switch on")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -245,7 +245,7 @@ func TestPowerDelay(t *testing.T) {
 	}
 }
 
-// What the BMC is told of secure boot takes effect with the next boot.
+// TestSecureBoot checks that a change of secure boot takes effect with the next boot.
 func TestSecureBoot(t *testing.T) {
 	m := start(t, bmcsim.Options{Machines: 1}).Machine(0)
 	path := m.SystemID() + "/SecureBoot"
@@ -286,7 +286,7 @@ func TestStaleETag(t *testing.T) {
 	}
 	response.Body.Close()
 	if response.StatusCode != http.StatusPreconditionFailed {
-		t.Errorf("PATCH of what has changed: %d", response.StatusCode)
+		t.Errorf("PATCH of a resource that has changed: %d", response.StatusCode)
 	}
 }
 
@@ -357,7 +357,8 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// A ramdisk tries again until Ironic wants it, and its agent is there only while it runs.
+// TestRamdisk checks that a ramdisk calls Ironic until its node is found, and that its agent answers only
+// while it is running.
 func TestRamdisk(t *testing.T) {
 	const token = "s3cret"
 	beats, lookups := make(chan map[string]string, 100), 0
@@ -406,12 +407,12 @@ func TestRamdisk(t *testing.T) {
 	}
 	before := m.Disks()
 	if !bytes.Contains(before["/dev/sda"], []byte("EFI PART")) || !bytes.Contains(before["/dev/sda"], []byte("data on")) {
-		t.Errorf("a disk in use has %q", before["/dev/sda"])
+		t.Errorf("the initial content of a disk is %q", before["/dev/sda"])
 	}
 	same := func() string { return cmp.Diff(before, m.Disks()) }
 	changed := func() string {
 		if same() == "" {
-			return "nothing changed"
+			return "no change"
 		}
 		before = m.Disks()
 		return ""

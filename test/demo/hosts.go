@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// workers is how many hosts there are whose BMC answers.
+	// workers is the number of hosts whose BMC answers.
 	workers = 3
-	// unreachable is the host whose BMC does not.
+	// unreachable is the name of the host whose BMC does not answer.
 	unreachable        = "openshift-master-0"
 	unreachableAddress = "ipmi://192.0.2.221"
 
 	user, password = "admin", "password"
 )
 
-// host is a BareMetalHost to be, with the Secret that it needs.
+// host describes a BareMetalHost to create, with its Secret.
 type host struct {
 	name, address, mac string
 	consumer           string
-	// unplugged: its BMC does not answer.
+	// unplugged is set if its BMC does not answer.
 	unplugged bool
 }
 

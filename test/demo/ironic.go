@@ -17,29 +17,29 @@ import (
 
 // demoIronic is the Ironic of the demo.
 type demoIronic interface {
-	// begins says what start does, for the screen.
-	begins() string
+	// progress describes what start does, to be printed before it.
+	progress() string
 	endpoint() string
-	// start leaves nothing behind when it fails.
+	// start leaves nothing behind if it fails.
 	start(ctx context.Context, dir string) error
 	stop() error
-	// hosts are those to enrol.
+	// hosts are the hosts to enrol.
 	hosts() []host
-	// plug makes the BMC of the unreachable host answer, or silences it. It is
+	// plug makes the BMC of the unreachable host answer or, if in is false, stop answering. It is
 	// called only if there are hosts.
 	plug(ctx context.Context, in bool) error
-	// serverArgs are what metal3-apiserver needs to be told of it.
+	// serverArgs are the flags that metal3-apiserver needs for this Ironic.
 	serverArgs() []string
-	// image is one that hosts can be provisioned with.
+	// image is an image with which hosts can be provisioned.
 	image() (url, checksum string)
 }
 
-// chooseIronic reads the environment.
+// chooseIronic returns the Ironic that the environment specifies.
 func chooseIronic(getenv func(string) string) (demoIronic, error) {
 	kind, own := getenv("IRONIC"), getenv("IRONIC_ENDPOINT")
 	if own != "" {
 		if kind != "" {
-			return nil, fmt.Errorf("IRONIC=%s and IRONIC_ENDPOINT exclude each other: the one is started here, the other is your own", kind)
+			return nil, fmt.Errorf("IRONIC=%s and IRONIC_ENDPOINT are mutually exclusive: the demo starts the former, the latter is your own", kind)
 		}
 		if u, err := url.Parse(own); err != nil || u.Host == "" {
 			return nil, fmt.Errorf("IRONIC_ENDPOINT=%s is not a URL such as https://ironic.example:6385", own)
@@ -53,29 +53,30 @@ func chooseIronic(getenv func(string) string) (demoIronic, error) {
 		kind = "trixie"
 	case "bookworm", "trixie", "sid":
 	default:
-		return nil, fmt.Errorf("IRONIC=%s: there are sim, debian, bookworm, trixie and sid; or set IRONIC_ENDPOINT to the URL of your own", kind)
+		return nil, fmt.Errorf("IRONIC=%s: must be sim, debian, bookworm, trixie or sid; to use your own Ironic, set IRONIC_ENDPOINT to its URL", kind)
 	}
 	if err := testbed.DebianIronicMissing(); err != nil {
-		return nil, fmt.Errorf("IRONIC=%s: %w. The simulated one does not: leave IRONIC out", getenv("IRONIC"), err)
+		return nil, fmt.Errorf("IRONIC=%s: %w. To use a simulated Ironic instead, do not set IRONIC", getenv("IRONIC"), err)
 	}
 	return &debian{release: kind}, nil
 }
 
-// simulated is the simulator, in this process. Its BMCs are no sockets: any address will do.
+// simulated is the simulator, which runs in this process. Its BMCs have no sockets, so any address
+// can be used.
 type simulated struct {
 	sim *ironicsim.Sim
 	bmc *ironicsim.BMC
 }
 
-func (*simulated) begins() string     { return "starting a simulated Ironic" }
+func (*simulated) progress() string   { return "starting a simulated Ironic" }
 func (i *simulated) endpoint() string { return i.sim.URL() }
 
-// serverArgs name a ramdisk that nobody fetches either.
+// serverArgs name a ramdisk that is never fetched.
 func (*simulated) serverArgs() []string {
 	return []string{"--deploy-kernel-url=http://192.168.111.1/ipa.kernel", "--deploy-ramdisk-url=http://192.168.111.1/ipa.initramfs"}
 }
 
-// image is never fetched.
+// image returns an image that is never fetched.
 func (*simulated) image() (url, checksum string) {
 	return "http://192.168.111.1/images/rhcos.qcow2", "http://192.168.111.1/images/rhcos.qcow2.sha256sum"
 }
@@ -86,7 +87,7 @@ func (i *simulated) start(context.Context, string) error {
 		WithoutDefects: true,
 	})
 	for n := range workers {
-		i.sim.AddBMC(transcriptAddress(n), user, password)
+		i.sim.AddBMC(exampleAddress(n), user, password)
 	}
 	i.bmc = i.sim.AddBMC(unreachableAddress, user, password)
 	i.bmc.SetDead(true)
@@ -105,7 +106,7 @@ func (i *simulated) stop() error {
 func (i *simulated) hosts() []host {
 	all := []host{unpluggedHost(unreachableAddress)}
 	for n := range workers {
-		all = append(all, worker(n, transcriptAddress(n)))
+		all = append(all, worker(n, exampleAddress(n)))
 	}
 	return all
 }
@@ -115,16 +116,16 @@ func (i *simulated) plug(_ context.Context, in bool) error {
 	return nil
 }
 
-// debian is a real Ironic from Debian packages. Its machines are simulated, from
-// their Redfish BMCs to the ramdisks that they boot.
+// debian is a real Ironic from Debian packages. Its machines are simulated, from their Redfish BMCs to
+// the ramdisks that they boot.
 type debian struct {
 	release string
 	ironic  *testbed.DebianIronic
-	sim     *bmcsim.Sim // the workers, and one that is unplugged
+	sim     *bmcsim.Sim // the workers, and the machine that is unplugged
 }
 
-func (i *debian) begins() string {
-	return "starting the Ironic of Debian " + i.release + ", and machines"
+func (i *debian) progress() string {
+	return "starting the Ironic of Debian " + i.release + " and simulated machines"
 }
 func (i *debian) endpoint() string { return i.ironic.Endpoint }
 
@@ -178,10 +179,10 @@ func (i *debian) plug(_ context.Context, in bool) error {
 	return i.sim.Machine(workers).SetFault(bmcsim.RefuseConnections, "")
 }
 
-// ownIronic is the user's. No hosts are enrolled there unasked.
+// ownIronic is the user's Ironic. The demo does not enrol any hosts in it.
 type ownIronic struct{ url string }
 
-func (i ownIronic) begins() string                 { return "looking for your Ironic at " + i.url }
+func (i ownIronic) progress() string               { return "looking for your Ironic at " + i.url }
 func (i ownIronic) endpoint() string               { return i.url }
 func (ownIronic) serverArgs() []string             { return nil }
 func (ownIronic) image() (url, checksum string)    { return "", "" }
@@ -189,8 +190,8 @@ func (ownIronic) stop() error                      { return nil }
 func (ownIronic) hosts() []host                    { return nil }
 func (ownIronic) plug(context.Context, bool) error { return nil }
 
-// start only tells at once when nobody is there. Certificates and credentials are
-// the business of metal3-apiserver, which has flags for them.
+// start only checks that something answers at the URL. It ignores errors about certificates and
+// credentials, for which metal3-apiserver has flags.
 func (i ownIronic) start(ctx context.Context, _ string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -208,7 +209,7 @@ func (i ownIronic) start(ctx context.Context, _ string) error {
 	return answer.Body.Close()
 }
 
-// transcriptAddress is the BMC address of a worker in many a lab.
-func transcriptAddress(n int) string {
+// exampleAddress returns the BMC address of a worker, as it is common in Metal3's examples.
+func exampleAddress(n int) string {
 	return "ipmi://" + net.JoinHostPort("192.168.111.1", strconv.Itoa(6233+n))
 }

@@ -1,15 +1,14 @@
-// Command demo shows metal3-apiserver at work on one machine, as `make demo`
-// starts it: a kube-apiserver, our server with its embedded etcd behind an
-// APIService, an Ironic, and hosts to play with. It runs until Ctrl-C and leaves
-// nothing.
+// Command demo, which `make demo` runs, demonstrates metal3-apiserver on one machine. It starts a
+// kube-apiserver, metal3-apiserver with its embedded etcd behind an APIService, an Ironic, and hosts
+// to try out. It runs until Ctrl-C and leaves nothing behind.
 //
-//	IRONIC=sim              a simulated Ironic, the default
-//	IRONIC=debian           a real one, of Debian trixie; as root, on Debian or Ubuntu
-//	IRONIC=bookworm|sid     that of another release
-//	IRONIC_ENDPOINT=URL     your own
+//	IRONIC=sim              a simulated Ironic, which is the default
+//	IRONIC=debian           a real Ironic of Debian trixie; needs root on Debian or Ubuntu
+//	IRONIC=bookworm|sid     the Ironic of another release
+//	IRONIC_ENDPOINT=URL     your own Ironic
 //
-// Arguments are passed on to metal3-apiserver: what it needs to be let in by an
-// Ironic of yours.
+// Arguments are passed to metal3-apiserver, for example flags with the credentials for your own
+// Ironic.
 package main
 
 import (
@@ -30,10 +29,11 @@ import (
 const namespace = "metal3"
 
 func main() {
-	// The terminal that is closed and the kill without a number end it as Ctrl-C does.
+	// Closing the terminal (SIGHUP) and kill (SIGTERM) stop the demo like Ctrl-C.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// In `make demo | tee log`, Ctrl-C ends tee as well: that must not end this before it has cleaned up.
+	// In `make demo | tee log`, Ctrl-C also ends tee. The resulting SIGPIPE must not end the demo before
+	// it has cleaned up.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -53,14 +53,14 @@ func run(ctx context.Context, serverArgs []string) error {
 	d := &demo{dir: dir, serverArgs: serverArgs, ironic: ironic}
 	err = d.start(ctx)
 	if err == nil {
-		d.sayWhatNext()
+		d.printNextSteps()
 		d.serve(ctx)
 	}
 	interrupted := ctx.Err() != nil
 	fmt.Println("\nstopping")
 	stopErr := d.stop()
 	if interrupted {
-		err = nil // what failed, failed because of it
+		err = nil // the failure is due to the interruption
 	}
 	if err != nil {
 		return fmt.Errorf("%w\nthe logs are in %s", errors.Join(err, stopErr), dir)
@@ -68,18 +68,18 @@ func run(ctx context.Context, serverArgs []string) error {
 	if err := errors.Join(stopErr, os.RemoveAll(dir)); err != nil {
 		return err
 	}
-	fmt.Println("stopped, and", dir, "is removed")
+	fmt.Println("stopped, and removed", dir)
 	return nil
 }
 
-// demo is all that runs.
+// demo has the programs that run.
 type demo struct {
 	dir        string
 	serverArgs []string
 	kube       *testbed.Kube
 	ironic     demoIronic
 	server     *testbed.Server
-	// stops end what was started, in this order.
+	// stops are the functions that stop what was started, in the order in which they are called.
 	stops []func() error
 }
 
@@ -92,11 +92,11 @@ func (d *demo) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = d.step(d.ironic.begins(), func() error { return d.ironic.start(ctx, d.sub("ironic")) }, d.ironic.stop)
+	err = d.step(d.ironic.progress(), func() error { return d.ironic.start(ctx, d.sub("ironic")) }, d.ironic.stop)
 	if err != nil {
 		return err
 	}
-	err = d.step("starting metal3-apiserver, behind an APIService", func() error {
+	err = d.step("starting metal3-apiserver behind an APIService", func() error {
 		var err error
 		d.server, err = testbed.StartServer(ctx, testbed.ServerOptions{
 			Kube: d.kube, Dir: d.sub("server"), IronicEndpoint: d.ironic.endpoint(), Args: append(d.ironic.serverArgs(), d.serverArgs...),
@@ -109,7 +109,7 @@ func (d *demo) start(ctx context.Context) error {
 	return d.enrol(ctx)
 }
 
-// step starts something with a line on the screen, and has it ended with the rest.
+// step prints a line and starts a part of the demo, which is then stopped with the others.
 func (d *demo) step(what string, start, stop func() error) error {
 	fmt.Println(what, "...")
 	began := time.Now()
@@ -121,16 +121,16 @@ func (d *demo) step(what string, start, stop func() error) error {
 	return nil
 }
 
-// sub is a folder below the demo's.
+// sub creates a folder below the folder of the demo, and returns its path.
 func (d *demo) sub(name string) string {
 	path := filepath.Join(d.dir, name)
-	// A failure shows in whatever is written there.
+	// If this fails, writing to the folder fails, too.
 	_ = os.MkdirAll(path, 0o700)
 	return path
 }
 
-// enrol makes the namespace and the hosts, waits until they are available, or
-// Ironic has found their BMC silent, and shows the list.
+// enrol creates the namespace and the hosts, waits until they are available or Ironic has found that
+// their BMC does not answer, and shows the list.
 func (d *demo) enrol(ctx context.Context) error {
 	if err := d.show(ctx, "create", "namespace", namespace); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (d *demo) enrol(ctx context.Context) error {
 	return d.show(ctx, "get", "baremetalhosts", "-n", namespace)
 }
 
-// show runs kubectl as somebody at a terminal would see it.
+// show runs kubectl, and prints the command and its output as on a terminal.
 func (d *demo) show(ctx context.Context, args ...string) error {
 	fmt.Println("\n$ kubectl", strings.Join(args, " "))
 	stdout, stderr, err := d.kube.Kubectl(ctx, "", args...)
@@ -166,10 +166,11 @@ func (d *demo) show(ctx context.Context, args ...string) error {
 	return err
 }
 
-// serve waits for Ctrl-C. Enter plugs the BMC in that does not answer, and out again.
+// serve waits for Ctrl-C. Each time Enter is pressed, the BMC that does not answer is plugged in or
+// unplugged.
 func (d *demo) serve(ctx context.Context) {
 	enter := make(chan struct{})
-	go func() { // ends with the input, or with this program
+	go func() { // ends at the end of the input, or with this program
 		for input := bufio.NewScanner(os.Stdin); input.Scan(); {
 			select {
 			case enter <- struct{}{}:
@@ -191,7 +192,7 @@ func (d *demo) serve(ctx context.Context) {
 				continue
 			}
 			plugged = !plugged
-			fmt.Printf("the BMC of %s %s\n", unreachable, map[bool]string{true: "answers now", false: "does not answer any more"}[plugged])
+			fmt.Printf("the BMC of %s %s\n", unreachable, map[bool]string{true: "answers now", false: "no longer answers"}[plugged])
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
-var whatNext = template.Must(template.New("").Parse(`
-It runs until you press Ctrl-C here. In another terminal (bash):
+var nextSteps = template.Must(template.New("").Parse(`
+The demo runs until you press Ctrl-C here. In another terminal (bash), run:
 
   export KUBECONFIG={{.Kubeconfig}}
   export PATH={{.Bin}}:$PATH
@@ -17,44 +17,44 @@ It runs until you press Ctrl-C here. In another terminal (bash):
   VERSION='X-OpenStack-Ironic-API-Version: 1.82' JSON='Content-Type: application/json'
   HOSTS=/apis/metal3.io/v1alpha1/namespaces/{{.Namespace}}/baremetalhosts
 {{if .Host}}
-Look:
+Look at the hosts:
   kubectl get baremetalhosts -n {{.Namespace}} -o wide
   kubectl get bmh -n {{.Namespace}} -w
   kubectl get bmh {{.Host}} -n {{.Namespace}} -o yaml
   kubectl explain baremetalhost.spec.bmc
 
-Provision one, with user data, and watch it:
+Provision a host with user data, and watch it:
   kubectl create secret generic user-data -n {{.Namespace}} --from-literal=userData='#cloud-config'
   kubectl patch bmh {{.Host}} -n {{.Namespace}} --type merge -p '{"spec":{"userData":{"name":"user-data"},"image":{"url":"{{.ImageURL}}","checksum":"{{.Checksum}}","checksumType":"sha256","format":"raw"}}}'
   kubectl get bmh {{.Host}} -n {{.Namespace}} -w
   kubectl get events -n {{.Namespace}} --field-selector involvedObject.name={{.Host}}
-Reboot it, by annotation as ever; later take the image away again:
+Reboot it with an annotation, and later remove the image again:
   kubectl annotate bmh {{.Host}} -n {{.Namespace}} reboot.metal3.io='{"mode":"hard"}'
   kubectl patch bmh {{.Host}} -n {{.Namespace}} --type merge -p '{"spec":{"image":null}}'
 
-Act. "off" also sets spec.online to false, so that nothing turns the host on again:
+Use the actions. "off" also sets spec.online to false, so that nothing turns the host on again:
   kubectl create --raw $HOSTS/{{.Other}}/power -f - <<< '{"spec":{"action":"off","mode":"hard"}}'
   kubectl get --raw $HOSTS/{{.Other}}/power
   kubectl create --raw $HOSTS/{{.Other}}/inspect -f - <<< '{"spec":{}}'
   kubectl get hardwaredata {{.Other}} -n {{.Namespace}} -o yaml
 
-Do something in Ironic, behind the API's back, and see it in the very next read:
+Change something directly in Ironic, and see it in the next read:
   curl -X PUT $IRONIC_URL/v1/nodes/{{.Namespace}}~{{.Other}}/maintenance -H "$VERSION" -H "$JSON" -d '{"reason":"a fan is broken"}'
   kubectl get bmh -n {{.Namespace}} -o wide
   kubectl get bmh {{.Other}} -n {{.Namespace}} -o jsonpath='{.status.ironic}'
 
-Press Enter here: the BMC of {{.Unreachable}} answers, and the host recovers by itself
-within half a minute. Enter again silences it. To have what failed tried at once:
+Press Enter here to make the BMC of {{.Unreachable}} answer: the host recovers by itself
+within half a minute. Press Enter again to silence the BMC. To retry at once:
   kubectl create --raw $HOSTS/{{.Unreachable}}/retry -f - <<< '{"spec":{}}'
 
-Delete a host, and its node is gone from Ironic; make it again:
+Delete a host, see that its node is removed from Ironic, and create the host again:
   kubectl delete bmh {{.Host}} -n {{.Namespace}}
   curl -H "$VERSION" "$IRONIC_URL/v1/nodes?fields=name,power_state,provision_state"
   kubectl delete secret {{.Host}}-bmc-secret -n {{.Namespace}} --ignore-not-found
   kubectl create -n {{.Namespace}} -f {{.HostFile}}
 {{else}}
-No host was enrolled in your Ironic. Give it one (and mind that its node stays in
-Ironic unless you delete the host before you press Ctrl-C):
+No host was enrolled in your Ironic. To enrol one (its node stays in Ironic unless you
+delete the host before you press Ctrl-C):
   kubectl create -n {{.Namespace}} -f - <<'YAML'
 {{.Example}}YAML
   kubectl get baremetalhosts -n {{.Namespace}} -o wide
@@ -63,23 +63,24 @@ Ironic unless you delete the host before you press Ctrl-C):
 Logs: {{.Log}}, and more in {{.Dir}}
 `))
 
-func (d *demo) sayWhatNext() {
+// printNextSteps prints commands to try.
+func (d *demo) printNextSteps() {
 	root, err := testbed.RepoRoot()
 	if err != nil {
-		root = "." // it was found before, to start the programs
+		root = "." // cannot happen, because it was found to start the programs
 	}
 	example := worker(0, "ipmi://BMC-ADDRESS")
-	words := map[string]any{
+	values := map[string]any{
 		"Kubeconfig": d.kube.Admin.Kubeconfig, "Bin": filepath.Join(root, "bin"), "Ironic": d.ironic.endpoint(),
 		"Namespace": namespace, "Unreachable": unreachable,
 		"Dir": d.dir, "Log": d.server.LogPath, "Example": example.yaml(), "ExampleName": example.name,
 	}
-	words["ImageURL"], words["Checksum"] = d.ironic.image()
+	values["ImageURL"], values["Checksum"] = d.ironic.image()
 	if len(d.ironic.hosts()) > 0 {
 		first := worker(0, "")
-		words["Host"], words["Other"], words["HostFile"] = first.name, worker(1, "").name, first.path(d.dir)
+		values["Host"], values["Other"], values["HostFile"] = first.name, worker(1, "").name, first.path(d.dir)
 	}
-	if err := whatNext.Execute(os.Stdout, words); err != nil {
-		panic(err) // a mistake in the template above
+	if err := nextSteps.Execute(os.Stdout, values); err != nil {
+		panic(err) // an error in the template
 	}
 }

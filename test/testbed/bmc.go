@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// BMC is a simulated IPMI controller (OpenIPMI's ipmi_sim) and the power button
-// of its machine. It speaks IPMI over UDP as a real one does.
+// BMC is a simulated IPMI controller (OpenIPMI's ipmi_sim) together with the power button of its
+// machine. It uses IPMI over UDP like a real one.
 type BMC struct {
-	// Address is what a BareMetalHost has in spec.bmc.address: ipmi://127.0.0.1:PORT.
+	// Address is the value for spec.bmc.address of a BareMetalHost: ipmi://127.0.0.1:PORT.
 	Address string
 	// Port is its UDP port on 127.0.0.1.
 	Port int
@@ -27,7 +27,7 @@ type BMC struct {
 	run    *process
 }
 
-// StartBMC starts a BMC of a machine that is switched off. It ends with Ironic's Close.
+// StartBMC starts a BMC of a machine that is switched off. Ironic's Close stops it.
 func (i *DebianIronic) StartBMC(ctx context.Context, user, password string) (*BMC, error) {
 	port, err := freeUDPPort()
 	if err != nil {
@@ -44,14 +44,14 @@ func (i *DebianIronic) StartBMC(ctx context.Context, user, password string) (*BM
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return nil, err
 	}
-	i.bmcs = append(i.bmcs, b) // also when it fails: Close removes its folder
+	i.bmcs = append(i.bmcs, b) // even if it does not start, Close must remove its folder
 	if err := b.Start(ctx); err != nil {
 		return nil, errors.Join(err, b.Stop())
 	}
 	return b, nil
 }
 
-// Start makes the BMC answer again after Stop; the machine has kept its power state.
+// Start makes the BMC answer again after Stop. The machine keeps its power state.
 func (b *BMC) Start(ctx context.Context) error {
 	port := strconv.Itoa(b.Port)
 	var err error
@@ -65,16 +65,16 @@ func (b *BMC) Start(ctx context.Context) error {
 	return b.run.waitReady(ctx, 15*time.Second, func(ctx context.Context) error { return rmcpPing(ctx, b.Port) })
 }
 
-// Stop unplugs the BMC's network: it does not answer any more.
+// Stop disconnects the BMC from the network: it no longer answers.
 func (b *BMC) Stop() error { return b.run.kill() }
 
-// SetPower switches the machine as its power button would, behind Ironic's back.
+// SetPower switches the machine as its power button would, without Ironic.
 func (b *BMC) SetPower(on bool) error {
 	value := "0\n"
 	if on {
 		value = "1\n"
 	}
-	// By rename: the BMC must not read an empty file.
+	// The file is replaced by renaming, so that the BMC never reads an empty file.
 	next := filepath.Join(b.dir, "power.button")
 	if err := os.WriteFile(next, []byte(value), 0o600); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (b *BMC) SetPower(on bool) error {
 	return os.Rename(next, filepath.Join(b.dir, "power"))
 }
 
-// Power tells whether the machine is on.
+// Power reports whether the machine is on.
 func (b *BMC) Power() (bool, error) {
 	value, err := readFile(filepath.Join(b.dir, "power"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -91,7 +91,7 @@ func (b *BMC) Power() (bool, error) {
 	return strings.TrimSpace(value) == "1", err
 }
 
-// rmcpPing is the presence ping of ASF, which an IPMI controller answers without a login.
+// rmcpPing sends the presence ping of ASF, which an IPMI controller answers without a login.
 func rmcpPing(ctx context.Context, port int) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {

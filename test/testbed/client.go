@@ -16,12 +16,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Client is one user's way to a server: for Go programs, for kubectl and for
-// anything else that takes a kubeconfig.
+// Client is how one user connects to a server: from Go programs, with kubectl, and with any other
+// program that uses a kubeconfig.
 type Client struct {
 	// Config has no client-side rate limit.
 	Config *rest.Config
-	// Kubeconfig is the path of the file.
+	// Kubeconfig is the path of the kubeconfig file.
 	Kubeconfig string
 
 	kubectl string
@@ -48,7 +48,7 @@ func newClient(dir, name, kubectl, server string, ca []byte, pair keyPair) (*Cli
 	return &Client{Config: config, Kubeconfig: path, kubectl: kubectl, cache: filepath.Join(dir, name+".cache")}, nil
 }
 
-// Kubectl runs bin/kubectl as this user. Its error has what kubectl said on stderr.
+// Kubectl runs bin/kubectl as this user. Its error contains what kubectl printed on stderr.
 func (c *Client) Kubectl(ctx context.Context, stdin string, args ...string) (stdout, stderr string, err error) {
 	cmd := c.KubectlCommand(ctx, args...)
 	var out, errOut bytes.Buffer
@@ -59,18 +59,18 @@ func (c *Client) Kubectl(ctx context.Context, stdin string, args ...string) (std
 	return out.String(), errOut.String(), nil
 }
 
-// KubectlCommand is a kubectl that the caller starts, such as `get --watch`.
-// It ends with ctx.
+// KubectlCommand returns a kubectl command for the caller to start, such as `get --watch`. It is
+// killed when ctx ends.
 func (c *Client) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.kubectl, args...)
-	// A discovery cache of its own: nothing of the person's home directory is read or written.
+	// With its own discovery cache, it neither reads nor writes the user's home directory.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "KUBECACHEDIR="+c.cache)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
 
-// fileName makes a user name usable as the name of a file.
+// fileName converts a user name to the name of a file.
 func fileName(user string) string {
 	return strings.NewReplacer("/", "_", ":", "_").Replace(user)
 }

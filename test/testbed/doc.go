@@ -1,8 +1,7 @@
-// Package testbed starts the real things that the end-to-end tests and the demo
-// run on: a kube-apiserver with its etcd, our own server behind an APIService,
-// and an Ironic from Debian packages with simulated BMCs. All of it is made from
-// nothing, on free ports of 127.0.0.1, and is gone when the program that started
-// it ends, however it ends.
+// Package testbed starts the real programs that the end-to-end tests and the demo use: a
+// kube-apiserver with its etcd, metal3-apiserver behind an APIService, and an Ironic from Debian
+// packages with simulated BMCs. Everything is created from scratch, on free ports of 127.0.0.1,
+// and is removed when the program that started it ends, even if it is killed.
 package testbed
 
 import (
@@ -15,8 +14,8 @@ import (
 
 const modulePath = "github.com/metal3-io/metal3-apiserver"
 
-// RepoRoot is the folder of our go.mod, looked for from the working directory
-// upwards: the programs in bin/ and the scripts in test/ironic/ are below it.
+// RepoRoot returns the folder of this module's go.mod, which it searches from the working
+// directory upwards. The programs in bin/ and the scripts in test/ironic/ are below it.
 func RepoRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -36,7 +35,7 @@ func RepoRoot() (string, error) {
 	}
 }
 
-// builtProgram is the path of a program in bin/ of the checkout.
+// builtProgram returns the path of a program in bin/ of the checkout.
 func builtProgram(name, howToBuild string) (string, error) {
 	root, err := RepoRoot()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// httpOK passes when url answers 200. A nil client is http.DefaultClient.
+// httpOK returns nil if url answers 200. If client is nil, http.DefaultClient is used.
 func httpOK(ctx context.Context, client *http.Client, url string) error {
 	if client == nil {
 		client = http.DefaultClient

@@ -10,23 +10,23 @@ import (
 // Authority signs client certificates.
 type Authority struct{ authority *authority }
 
-// NewAuthority makes an authority that nobody trusts yet.
+// NewAuthority creates an authority that nothing trusts yet.
 func NewAuthority(name string) (Authority, error) {
 	a, err := newAuthority(name)
 	return Authority{a}, err
 }
 
-// ClientAuthority is the one that says who the users of the cluster are.
+// ClientAuthority returns the authority that signs the certificates of the cluster's users.
 func (k *Kube) ClientAuthority() Authority { return Authority{k.ca} }
 
-// FrontProxyAuthority is the one that says who kube-apiserver is, which may tell
-// an aggregated server for whom it asks.
+// FrontProxyAuthority returns the authority that signs the certificate with which kube-apiserver
+// connects to aggregated servers, and which allows it to name the user for whom it connects.
 func (k *Kube) FrontProxyAuthority() Authority { return Authority{k.frontProxyCA} }
 
-// PEM is the authority's certificate.
+// PEM returns the authority's certificate.
 func (a Authority) PEM() []byte { return a.authority.pem }
 
-// Issue makes a client certificate for user in groups that ends at a time.
+// Issue returns a client certificate for user in groups that is valid until the given time.
 func (a Authority) Issue(user string, until time.Time, groups ...string) (tls.Certificate, error) {
 	pair, _, err := a.authority.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},

@@ -14,24 +14,24 @@ import (
 	"time"
 )
 
-// IronicOptions are the choices of StartDebianIronic.
+// IronicOptions are the options of StartDebianIronic.
 type IronicOptions struct {
-	// Release is bookworm, trixie or sid: Ironic 21.4, 29.0 and the newest.
+	// Release is bookworm (Ironic 21.4), trixie (29.0) or sid (the latest).
 	Release string
-	// Dir gets the logs. It must exist.
+	// Dir is the directory for the logs. It must exist.
 	Dir string
-	// User and Password turn HTTP basic authentication on.
+	// User and Password, if they are set, enable HTTP basic authentication.
 	User, Password string
-	// ExtraConf is text in ironic.conf's format that overrides what test/ironic/run.sh sets.
+	// ExtraConf is text in the format of ironic.conf. It overrides what test/ironic/run.sh sets.
 	ExtraConf string
 }
 
-// DebianIronic is a real Ironic from Debian packages, API and conductor in one
-// process, with the ipmi, redfish and fake-hardware drivers.
+// DebianIronic is a real Ironic from Debian packages. Its API and its conductor run in one process,
+// with the ipmi, redfish and fake-hardware drivers.
 type DebianIronic struct {
 	// Endpoint is http://127.0.0.1:PORT, without /v1.
 	Endpoint string
-	// LogPath is the file that it logs to.
+	// LogPath is the path of its log.
 	LogPath string
 
 	options IronicOptions
@@ -43,19 +43,20 @@ type DebianIronic struct {
 	bmcs    []*BMC
 }
 
-// DebianIronicMissing tells why a DebianIronic cannot run here, or nil.
+// DebianIronicMissing returns an error that says why a DebianIronic cannot run on this machine, or
+// nil if it can.
 func DebianIronicMissing() error {
 	if os.Geteuid() != 0 {
-		return errors.New("a real Ironic runs in a Debian folder by chroot, for which one has to be root")
+		return errors.New("a real Ironic runs in a chroot, which requires root")
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return errors.New("a real Ironic comes from Debian packages, and there is no apt-get: needs Debian or Ubuntu")
+		return errors.New("a real Ironic is installed from Debian packages, and there is no apt-get: Debian or Ubuntu is required")
 	}
 	return nil
 }
 
-// StartDebianIronic makes the Debian folder when it is not there yet and starts
-// an Ironic without nodes. End it with Close.
+// StartDebianIronic creates the Debian root file system if it does not exist yet, and starts an
+// Ironic without nodes. The caller must stop it with Close.
 func StartDebianIronic(ctx context.Context, options IronicOptions) (*DebianIronic, error) {
 	if err := DebianIronicMissing(); err != nil {
 		return nil, err
@@ -104,24 +105,25 @@ func StartDebianIronic(ctx context.Context, options IronicOptions) (*DebianIroni
 
 func (i *DebianIronic) makeRoot(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(i.scripts, "root.sh"), i.options.Release)
-	cmd.Stderr = os.Stderr // it takes minutes the first time, and tells how far it is
+	cmd.Stderr = os.Stderr // It takes minutes the first time and prints its progress.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	// mmdebstrap undoes its mounts on SIGTERM, so its whole group gets that.
+	// mmdebstrap removes its mounts on SIGTERM, so SIGTERM is sent to its whole process group.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("making the Debian folder with test/ironic/root.sh %s: %w", i.options.Release, err)
+		return "", fmt.Errorf("creating the Debian root file system with test/ironic/root.sh %s: %w", i.options.Release, err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-// stateName names a state folder after the process that it belongs to, too, for removeLeftovers.
+// stateName returns the name of a state folder. It includes the ID of this process, for
+// removeLeftovers.
 func stateName(kind string, port int) string {
 	return fmt.Sprintf("testbed-%d-%s-%d", os.Getpid(), kind, port)
 }
 
-// removeLeftovers removes the state folders of programs that were killed before
-// they could do it.
+// removeLeftovers removes the state folders of processes that were killed before they could remove
+// them.
 func removeLeftovers(dir string) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "testbed-*"))
 	for _, path := range paths {
@@ -142,7 +144,7 @@ func (i *DebianIronic) Start(ctx context.Context) error {
 	i.run, err = command{
 		name: "ironic-" + i.options.Release, log: i.LogPath,
 		path: filepath.Join(i.scripts, "run.sh"), args: []string{i.options.Release}, env: i.env,
-		// Newer ones are a master and a worker; SIGTERM reaches both.
+		// Newer releases have a master and a worker process. SIGTERM ends both.
 		onParentDeath: syscall.SIGTERM,
 	}.start()
 	if err != nil {
@@ -150,7 +152,7 @@ func (i *DebianIronic) Start(ctx context.Context) error {
 	}
 	operator := i.Operator()
 	return i.run.waitReady(ctx, 60*time.Second, func(ctx context.Context) error {
-		// GET / is answered before there is a conductor; drivers come with it.
+		// Ironic answers GET / before it has a conductor. Drivers exist only with a conductor.
 		var answer struct {
 			Drivers []struct {
 				Name string `json:"name"`
@@ -168,24 +170,24 @@ func (i *DebianIronic) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends Ironic and keeps its database.
+// Stop stops Ironic and keeps its database.
 func (i *DebianIronic) Stop() error { return i.run.stop(30 * time.Second) }
 
-// Kill ends Ironic at once and keeps its database.
+// Kill kills Ironic and keeps its database.
 func (i *DebianIronic) Kill() error { return i.run.kill() }
 
-// Pause makes Ironic hang: it accepts connections and never answers. Resume ends it.
+// Pause makes Ironic hang: it accepts connections and does not answer until Resume.
 func (i *DebianIronic) Pause() error { return i.run.signal(syscall.SIGSTOP) }
 
 // Resume ends Pause.
 func (i *DebianIronic) Resume() error { return i.run.signal(syscall.SIGCONT) }
 
-// Operator is a client with Ironic's own API and this Ironic's credentials.
+// Operator returns a client for Ironic's own API, with the credentials of this Ironic.
 func (i *DebianIronic) Operator() *Operator {
 	return &Operator{Endpoint: i.Endpoint, User: i.options.User, Password: i.options.Password}
 }
 
-// Close ends Ironic and its BMCs and removes their state. The logs stay.
+// Close stops Ironic and its BMCs, and removes their state but not the logs.
 func (i *DebianIronic) Close() error {
 	err := i.Stop()
 	for _, b := range slices.Backward(i.bmcs) {

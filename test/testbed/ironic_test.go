@@ -34,7 +34,7 @@ func startIronic(t *testing.T, options IronicOptions) *DebianIronic {
 	return i
 }
 
-// enrol creates a node for a BMC as our server does, with no cipher suite.
+// enrol creates a node for a BMC like metal3-apiserver does, without a cipher suite.
 func enrol(t *testing.T, o *Operator, b *BMC, user, password string) string {
 	t.Helper()
 	node, err := o.CreateNode(t.Context(), map[string]any{
@@ -47,7 +47,7 @@ func enrol(t *testing.T, o *Operator, b *BMC, user, password string) string {
 	return node.UUID
 }
 
-func TestIronicDrivesABMC(t *testing.T) {
+func TestIronicControlsBMC(t *testing.T) {
 	ironic := startIronic(t, IronicOptions{User: "operator", Password: "letmein"})
 	ctx, operator := t.Context(), ironic.Operator()
 	bmc, err := ironic.StartBMC(ctx, "root", "calvin")
@@ -56,7 +56,7 @@ func TestIronicDrivesABMC(t *testing.T) {
 	}
 	id := enrol(t, operator, bmc, "root", "calvin")
 
-	// step runs act, waits for the node and tells how long Ironic took.
+	// step runs act, waits for the node, and logs how long Ironic took.
 	step := func(what string, act func() error, wanted func(Node) bool) Node {
 		t.Helper()
 		started := time.Now()
@@ -119,7 +119,7 @@ func TestVerifyFailsWithoutBMC(t *testing.T) {
 	}
 }
 
-func TestIronicGoesAndComes(t *testing.T) {
+func TestIronicRestart(t *testing.T) {
 	ironic := startIronic(t, IronicOptions{ExtraConf: "[conductor]\nautomated_clean = false\n"})
 	ctx, operator := t.Context(), ironic.Operator()
 	node, err := operator.CreateNode(ctx, map[string]any{"name": "kept", "driver": "fake-hardware"})

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// childEnv makes this test binary start everything, with logs in the folder that
-// it names, and wait to be killed.
+// childEnv, if it is set, makes this test binary start everything, with logs in the folder that it
+// names, and then wait to be killed.
 const childEnv = "TESTBED_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startEverything returns the numbers of the process groups.
+// startEverything starts all programs, and returns the IDs of their process groups.
 func startEverything(ctx context.Context, dir string) (groups []int, err error) {
 	k, err := StartKube(ctx, KubeOptions{Dir: dir})
 	if err != nil {
@@ -54,7 +54,7 @@ func startEverything(ctx context.Context, dir string) (groups []int, err error) 
 	return groups, nil
 }
 
-func TestNothingIsLeftOfAKilledTest(t *testing.T) {
+func TestKilledTestLeavesNothing(t *testing.T) {
 	skipUnlessBuilt(t, "etcd", "kube-apiserver", "kubectl")
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childEnv+"="+t.TempDir())
@@ -74,11 +74,11 @@ func TestNothingIsLeftOfAKilledTest(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// Killed, as was asked: Wait's error says nothing more.
+	// The error of Wait only says that the child was killed.
 	_ = child.Wait()
 	err = poll(t.Context(), 20*time.Second, func(context.Context) error {
 		if left := members(t, groups); len(left) > 0 {
-			return fmt.Errorf("still there: %q", left)
+			return fmt.Errorf("still running: %q", left)
 		}
 		return nil
 	})
@@ -87,8 +87,7 @@ func TestNothingIsLeftOfAKilledTest(t *testing.T) {
 	}
 }
 
-// members are the processes of some process groups, without those that ended
-// and that their new parent has not looked at yet.
+// members returns the processes of process groups, except for zombies.
 func members(t *testing.T, groups []int) []string {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -99,9 +98,10 @@ func members(t *testing.T, groups []int) []string {
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has just ended
+			continue // the process has just ended
 		}
-		// PID (NAME) STATE PARENT GROUP ...; a name may have blanks and parentheses.
+		// The format is PID (NAME) STATE PARENT GROUP ..., where NAME can contain blanks and
+		// parentheses.
 		fields := string(stat)
 		var state string
 		var parent, group int

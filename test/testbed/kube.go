@@ -14,29 +14,29 @@ import (
 
 const buildTools = "hack/tools/build.sh"
 
-// KubeOptions are the choices of StartKube.
+// KubeOptions are the options of StartKube.
 type KubeOptions struct {
-	// Dir gets the logs, keys, kubeconfigs and etcd's data. It must exist.
+	// Dir is the directory for the logs, keys, kubeconfigs and etcd's data. It must exist.
 	Dir string
-	// ControllerManager starts the controllers that delete namespaces and orphans,
-	// that count for quotas, and that fill the aggregated ClusterRoles (admin, edit
-	// and view are empty without them).
+	// ControllerManager starts the controllers that delete namespaces and orphans, that count
+	// objects for quotas, and that fill the aggregated ClusterRoles (without which admin, edit and
+	// view are empty).
 	ControllerManager bool
 }
 
-// Kube is a control plane: etcd, kube-apiserver with the aggregation layer and
-// RBAC, and on request kube-controller-manager. It needs no privileges.
+// Kube is a control plane: etcd, kube-apiserver with the aggregation layer and RBAC, and optionally
+// kube-controller-manager. It needs no privileges.
 type Kube struct {
-	// Admin is in system:masters.
+	// Admin is a user in system:masters.
 	Admin *Client
-	// EtcdEndpoint is free for use by our server, beside kube-apiserver.
+	// EtcdEndpoint is the URL of kube-apiserver's etcd. metal3-apiserver can use it, too.
 	EtcdEndpoint string
 
 	options KubeOptions
 	kubectl string
 	port    int
-	// ca signs everything but the front proxy's certificate: were it the same,
-	// every client could name itself in X-Remote-User.
+	// ca signs everything except the front proxy's certificate. If it also signed that one, every
+	// client could claim to be any user in X-Remote-User.
 	ca, frontProxyCA *authority
 
 	etcd, apiserver, controllers *process
@@ -81,7 +81,7 @@ func (k *Kube) prepare() error {
 	if err != nil {
 		return err
 	}
-	// Only its key is used, to sign the tokens of service accounts.
+	// Only the key of this pair is used, to sign the tokens of service accounts.
 	serviceAccounts, err := k.ca.client("service-accounts")
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (k *Kube) startEtcd(ctx context.Context) error {
 			"--data-dir=" + k.path("etcd"),
 			"--listen-client-urls=" + k.EtcdEndpoint, "--advertise-client-urls=" + k.EtcdEndpoint,
 			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
-			// Killing a process loses nothing without fsync; only a power cut of the machine would.
+			// Without fsync, killing the process loses no data; only a power failure of the machine would.
 			"--unsafe-no-fsync",
 			"--log-level=warn",
 		},
@@ -156,7 +156,7 @@ func (k *Kube) StartAPIServer(ctx context.Context) error {
 		args: []string{
 			"--etcd-servers=" + k.EtcdEndpoint,
 			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(k.port),
-			// 127.0.0.1 is refused as the endpoint of the kubernetes Service, and a machine may have no other address.
+			// 127.0.0.1 is not allowed as the endpoint of the kubernetes Service, and the machine may have no other address.
 			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 			"--tls-cert-file=" + k.path("apiserver.crt"), "--tls-private-key-file=" + k.path("apiserver.key"),
 			"--client-ca-file=" + k.path("ca.crt"),
@@ -165,7 +165,7 @@ func (k *Kube) StartAPIServer(ctx context.Context) error {
 			"--service-account-key-file=" + k.path("service-accounts.key"),
 			"--service-account-signing-key-file=" + k.path("service-accounts.key"),
 			"--service-cluster-ip-range=10.0.0.0/24",
-			// How kube-apiserver speaks to aggregated servers, and tells them whom to believe
+			// How kube-apiserver authenticates to aggregated servers, and tells them whom to trust
 			// (ConfigMap kube-system/extension-apiserver-authentication).
 			"--proxy-client-cert-file=" + k.path("front-proxy.crt"), "--proxy-client-key-file=" + k.path("front-proxy.key"),
 			"--requestheader-client-ca-file=" + k.path("front-proxy-ca.crt"),
@@ -174,8 +174,8 @@ func (k *Kube) StartAPIServer(ctx context.Context) error {
 			"--requestheader-uid-headers=X-Remote-Uid",
 			"--requestheader-group-headers=X-Remote-Group",
 			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-			// With routing to endpoints an APIService cannot name a Service of type ExternalName,
-			// and an EndpointSlice cannot hold 127.0.0.1.
+			// With routing to endpoints, an APIService could not name a Service of type ExternalName,
+			// and an EndpointSlice cannot contain 127.0.0.1.
 			"--enable-aggregator-routing=false",
 		},
 	}.start()
@@ -191,15 +191,14 @@ func (k *Kube) StartAPIServer(ctx context.Context) error {
 	})
 }
 
-// StopAPIServer stops kube-apiserver alone. etcd keeps its objects.
+// StopAPIServer stops only kube-apiserver. etcd keeps its objects.
 func (k *Kube) StopAPIServer() error {
-	// It would wait a minute for open watches. Nothing is lost by killing it.
+	// An orderly shutdown would wait a minute for open watches. Killing it loses nothing.
 	return k.apiserver.kill()
 }
 
-// StartControllers starts kube-controller-manager, where KubeOptions did not ask for
-// it: it looks for new kinds each half minute only, so what is to be there from the
-// beginning comes before it.
+// StartControllers starts kube-controller-manager if KubeOptions did not. It discovers new kinds
+// only every 30 seconds, so kinds that it should know from the beginning must exist before.
 func (k *Kube) StartControllers(ctx context.Context) error {
 	binary, err := builtProgram("kube-controller-manager", buildTools)
 	if err != nil {
@@ -225,7 +224,7 @@ func (k *Kube) StartControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Its own certificate is signed by nobody, and there is no secret in "ok".
+	// Its certificate is self-signed. The answer "ok" is not secret, so it need not be verified.
 	client := insecureHTTPClient()
 	defer client.CloseIdleConnections()
 	return k.controllers.waitReady(ctx, 60*time.Second, func(ctx context.Context) error {
@@ -247,7 +246,7 @@ func (k *Kube) Kubectl(ctx context.Context, stdin string, args ...string) (stdou
 	return k.Admin.Kubectl(ctx, stdin, args...)
 }
 
-// Stop ends all of it.
+// Stop stops the control plane.
 func (k *Kube) Stop() error {
 	return errors.Join(k.controllers.stop(5*time.Second), k.apiserver.kill(), k.etcd.stop(10*time.Second))
 }

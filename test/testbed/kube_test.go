@@ -77,7 +77,7 @@ func TestKubeAuthorizesByRBAC(t *testing.T) {
 	}
 }
 
-func TestKubeSurvivesARestartOfItsAPIServer(t *testing.T) {
+func TestAPIServerRestart(t *testing.T) {
 	k := startKube(t, KubeOptions{})
 	if _, _, err := k.Kubectl(t.Context(), "", "create", "namespace", "kept"); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestControllerManagerDeletesNamespacesAndFillsRoles(t *testing.T) {
 	}
 }
 
-func TestStartFailsWithTheLog(t *testing.T) {
+func TestStartErrorIncludesLog(t *testing.T) {
 	dir := t.TempDir()
 	p, err := command{name: "liar", log: dir + "/log", path: "/bin/sh", args: []string{"-c", "echo out of luck; exit 3"}}.start()
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 	"time"
 )
 
-// Operator talks to Ironic's own API, past our server, as somebody with the
-// `openstack baremetal` command would. It works with a real and a simulated Ironic.
+// Operator uses Ironic's own API directly, as an operator with the `openstack baremetal` command
+// would. It works with a real and with a simulated Ironic.
 type Operator struct {
-	// Endpoint is without /v1.
+	// Endpoint is the URL of Ironic without /v1.
 	Endpoint string
-	// User and Password are for HTTP basic authentication; empty: none.
+	// User and Password, if they are set, are used for HTTP basic authentication.
 	User, Password string
-	// Microversion is X-OpenStack-Ironic-API-Version; 1.82 when empty, the oldest that we support.
+	// Microversion is the value of X-OpenStack-Ironic-API-Version. The default is 1.82, the oldest
+	// version that metal3-apiserver supports.
 	Microversion string
 }
 
-// Node is what tests look at in a node.
+// Node has the fields of a node that tests use.
 type Node struct {
 	UUID                 string         `json:"uuid"`
 	Name                 string         `json:"name"`
@@ -53,13 +54,13 @@ type Patch struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// CreateNode posts fields, such as {"name": ..., "driver": "fake-hardware"}.
+// CreateNode creates a node with fields such as {"name": ..., "driver": "fake-hardware"}.
 func (o *Operator) CreateNode(ctx context.Context, fields map[string]any) (Node, error) {
 	var n Node
 	return n, o.Do(ctx, http.MethodPost, "/v1/nodes", fields, &n)
 }
 
-// Node gets a node by UUID or name.
+// Node returns a node by its UUID or name.
 func (o *Operator) Node(ctx context.Context, id string) (Node, error) {
 	var n Node
 	return n, o.Do(ctx, http.MethodGet, nodePath(id), nil, &n)
@@ -85,7 +86,7 @@ func (o *Operator) Nodes(ctx context.Context) ([]Node, error) {
 	}
 }
 
-// PatchNode changes a node's fields.
+// PatchNode changes fields of a node.
 func (o *Operator) PatchNode(ctx context.Context, id string, patches ...Patch) error {
 	return o.Do(ctx, http.MethodPatch, nodePath(id), patches, nil)
 }
@@ -95,17 +96,17 @@ func (o *Operator) DeleteNode(ctx context.Context, id string) error {
 	return o.Do(ctx, http.MethodDelete, nodePath(id), nil, nil)
 }
 
-// Provision asks for a provision verb: manage, provide, inspect, active, deleted, ...
+// Provision requests a provision state change: manage, provide, inspect, active, deleted, ...
 func (o *Operator) Provision(ctx context.Context, id, target string) error {
 	return o.Do(ctx, http.MethodPut, nodePath(id)+"/states/provision", map[string]any{"target": target}, nil)
 }
 
-// Power asks for "power on", "power off", "rebooting", "soft power off", ...
+// Power requests a power state: "power on", "power off", "rebooting", "soft power off", ...
 func (o *Operator) Power(ctx context.Context, id, target string) error {
 	return o.Do(ctx, http.MethodPut, nodePath(id)+"/states/power", map[string]any{"target": target}, nil)
 }
 
-// SetMaintenance puts a node into maintenance with a reason, or out of it.
+// SetMaintenance puts a node into maintenance with a reason, or takes it out of maintenance.
 func (o *Operator) SetMaintenance(ctx context.Context, id string, on bool, reason string) error {
 	if !on {
 		return o.Do(ctx, http.MethodDelete, nodePath(id)+"/maintenance", nil, nil)
@@ -113,7 +114,7 @@ func (o *Operator) SetMaintenance(ctx context.Context, id string, on bool, reaso
 	return o.Do(ctx, http.MethodPut, nodePath(id)+"/maintenance", map[string]any{"reason": reason}, nil)
 }
 
-// WaitNode polls a node until it is as wanted, and tells what it was last.
+// WaitNode polls a node until wanted returns true, and returns the node as it was last read.
 func (o *Operator) WaitNode(ctx context.Context, id string, limit time.Duration, wanted func(Node) bool) (Node, error) {
 	var n Node
 	err := poll(ctx, limit, func(ctx context.Context) error {
@@ -122,7 +123,7 @@ func (o *Operator) WaitNode(ctx context.Context, id string, limit time.Duration,
 			return err
 		}
 		if !wanted(n) {
-			return fmt.Errorf("node %s is not as wanted: %+v", id, n)
+			return fmt.Errorf("node %s is not in the expected state: %+v", id, n)
 		}
 		return nil
 	})
@@ -131,7 +132,7 @@ func (o *Operator) WaitNode(ctx context.Context, id string, limit time.Duration,
 
 func nodePath(id string) string { return "/v1/nodes/" + url.PathEscape(id) }
 
-// StatusError is an answer of Ironic other than 2xx.
+// StatusError is an answer of Ironic with a status other than 2xx.
 type StatusError struct {
 	Method, Path string
 	Code         int
@@ -142,15 +143,14 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("Ironic answers %s %s with %d: %s", e.Method, e.Path, e.Code, e.Body)
 }
 
-// IsNotFound tells whether Ironic answered 404.
+// IsNotFound reports whether Ironic answered 404.
 func IsNotFound(err error) bool {
 	var status *StatusError
 	return errors.As(err, &status) && status.Code == http.StatusNotFound
 }
 
-// Do sends a request with a JSON body and decodes the answer into out; both may
-// be nil. A node that is locked is tried again until ctx ends, as the command
-// line client does.
+// Do sends a request with a JSON body and decodes the answer into out. Both can be nil. If the node
+// is locked, the request is repeated until ctx ends, as by the command line client.
 func (o *Operator) Do(ctx context.Context, method, path string, body, out any) error {
 	for {
 		err := o.once(ctx, method, path, body, out)
@@ -178,7 +178,7 @@ func (o *Operator) once(ctx context.Context, method, path string, body, out any)
 	if err != nil {
 		return err
 	}
-	// A connection that was kept may be closed by an Ironic that was stopped for a while.
+	// Connections are not reused, because Ironic closes them when it is stopped.
 	request.Close = true
 	request.Header.Set("Content-Type", "application/json")
 	microversion := o.Microversion

@@ -43,7 +43,7 @@ func newAuthority(name string) (*authority, error) {
 	return a, err
 }
 
-// client issues a certificate that Kubernetes takes for user in groups.
+// client issues a certificate with which Kubernetes authenticates user in groups.
 func (a *authority) client(user string, groups ...string) (keyPair, error) {
 	pair, _, err := a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -53,7 +53,7 @@ func (a *authority) client(user string, groups ...string) (keyPair, error) {
 	return pair, err
 }
 
-// server issues a serving certificate for names and for this machine.
+// server issues a serving certificate for names, localhost and 127.0.0.1.
 func (a *authority) server(names ...string) (keyPair, error) {
 	names = append(names, "localhost")
 	pair, _, err := a.sign(&x509.Certificate{
@@ -66,7 +66,8 @@ func (a *authority) server(names ...string) (keyPair, error) {
 	return pair, err
 }
 
-// sign makes a key and signs template for it; an authority without a certificate signs itself.
+// sign creates a key and a certificate for it, from template. If the authority has no certificate
+// yet, the new certificate is self-signed.
 func (a *authority) sign(template *x509.Certificate) (keyPair, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -98,7 +99,7 @@ func (a *authority) sign(template *x509.Certificate) (keyPair, *ecdsa.PrivateKey
 	}, key, nil
 }
 
-// write stores the pair as base.crt and base.key.
+// write stores the pair in the files base.crt and base.key.
 func (p keyPair) write(base string) error {
 	if err := os.WriteFile(base+".crt", p.cert, 0o644); err != nil {
 		return err

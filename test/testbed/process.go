@@ -14,31 +14,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// process is one program that runs in a process group of its own and writes to a log file.
+// process is a program that runs in its own process group and writes to a log file.
 type process struct {
 	name string
 	log  string
 	cmd  *exec.Cmd
-	// exited is closed when the program has ended; err is then what Wait said.
+	// exited is closed when the program has ended. After that, err is the error of Wait.
 	exited chan struct{}
 	err    error
-	// swept: nothing of the process group is left, and its number may be another's now.
+	// swept is set when the whole process group has ended. Its ID may have been reused since.
 	swept bool
 }
 
-// command says how to start a process.
+// command describes how to start a process.
 type command struct {
-	// name is used in errors and for the log file.
+	// name is used in errors.
 	name string
-	// log is the file that stdout and stderr are appended to.
+	// log is the file to which stdout and stderr are appended.
 	log  string
 	path string
 	args []string
 	// env is added to the environment of this program.
 	env []string
-	// onParentDeath is sent to the program when the one that started it dies
-	// without stopping it: SIGKILL when not set. A program with workers of its
-	// own gets SIGTERM, because nothing would reach them otherwise.
+	// onParentDeath is the signal that the program gets when this process dies without having
+	// stopped it. The default is SIGKILL. A program with worker processes must get SIGTERM, because
+	// nothing else would end its workers.
 	onParentDeath syscall.Signal
 }
 
@@ -47,7 +47,7 @@ func (c command) start() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The child has its own copy of the file once it runs.
+	// The child has its own copy of the file descriptor.
 	defer logFile.Close()
 	if c.onParentDeath == 0 {
 		c.onParentDeath = syscall.SIGKILL
@@ -55,8 +55,8 @@ func (c command) start() (*process, error) {
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.Env = append(os.Environ(), c.env...)
-	// Linux sends Pdeathsig when the *thread* that forked ends. Go ends a thread
-	// only under a goroutine that locked it and returned: nothing here does.
+	// Linux sends Pdeathsig when the *thread* that forked ends. Go ends a thread only if a
+	// goroutine has locked it and returned, which does not happen here.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: c.onParentDeath}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.name, err)
@@ -78,8 +78,8 @@ func (p *process) alive() bool {
 	}
 }
 
-// waitReady polls until check passes. It fails when the program ends, and after
-// limit or ctx, with the last error of check and the end of the log.
+// waitReady calls check until it returns nil. It fails if the program ends, and after limit or when
+// ctx ends, with the last error of check and the end of the log.
 func (p *process) waitReady(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
 	err := poll(ctx, limit, func(ctx context.Context) error {
 		if !p.alive() {
@@ -97,7 +97,7 @@ func (p *process) waitReady(ctx context.Context, limit time.Duration, check func
 	}
 }
 
-// signal goes to the whole process group.
+// signal sends a signal to the whole process group.
 func (p *process) signal(sig syscall.Signal) error {
 	if p == nil || p.swept {
 		return nil
@@ -109,8 +109,8 @@ func (p *process) signal(sig syscall.Signal) error {
 	return err
 }
 
-// stop asks the program to end, and after grace kills it, which is an error.
-// Nothing of its process group is left.
+// stop sends SIGTERM to the program. If it has not ended after grace, stop kills it and returns an
+// error. In both cases, it then kills the rest of the process group.
 func (p *process) stop(grace time.Duration) error {
 	if p == nil {
 		return nil
@@ -128,7 +128,7 @@ func (p *process) stop(grace time.Duration) error {
 	return errors.Join(err, p.kill())
 }
 
-// kill ends the whole process group at once, as a power cut would.
+// kill kills the whole process group, like a power failure.
 func (p *process) kill() error {
 	if p == nil {
 		return nil
@@ -141,19 +141,19 @@ func (p *process) kill() error {
 
 var errEnded = errors.New("the program has ended")
 
-// poll calls check every 50 ms until it passes, for at most limit. Its error is
-// the last one of check.
+// poll calls check every 50 ms until it returns nil, for at most limit. Its error includes the last
+// error of check.
 func poll(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
-		// One call that hangs must not use up the whole time.
+		// A single call that hangs must not use up the whole time.
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		err := check(ctx)
 		if err == nil || errors.Is(err, errEnded) {
 			return err == nil, err
 		}
-		// That time is up tells less than what went wrong before.
+		// An error due to the time limit is less informative than an earlier error.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
@@ -165,15 +165,15 @@ func poll(ctx context.Context, limit time.Duration, check func(context.Context) 
 	return err
 }
 
-// tail is the end of a log, for error messages.
+// tail returns the end of a log, for error messages.
 func tail(path string) string {
-	const most = 4096
+	const maxBytes = 4096
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	if len(content) > most {
-		content = content[len(content)-most:]
+	if len(content) > maxBytes {
+		content = content[len(content)-maxBytes:]
 		if i := bytes.IndexByte(content, '\n'); i >= 0 {
 			content = content[i+1:]
 		}
@@ -181,7 +181,7 @@ func tail(path string) string {
 	return string(content)
 }
 
-// freePort is a TCP port of 127.0.0.1 that nobody listens on.
+// freePort returns a TCP port of 127.0.0.1 on which nothing listens.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 
 const apiServicePath = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.metal3.io"
 
-// Register tells kube-apiserver where the server is, with a Service and an
-// APIService, and waits until the API is served there.
+// Register registers the server with kube-apiserver by a Service and an APIService, and waits until
+// kube-apiserver serves the API.
 func (s *Server) Register(ctx context.Context) error {
 	k := s.options.Kube
-	// A name outside the cluster: kube-apiserver connects to localhost:port, and
-	// expects the certificate of metal3-apiserver.metal3-system.svc there.
+	// The Service refers to a name outside of the cluster: kube-apiserver connects to
+	// localhost:port, and expects the certificate of metal3-apiserver.metal3-system.svc.
 	service := object{
 		"apiVersion": "v1", "kind": "Service",
 		"metadata": object{"name": ServiceName, "namespace": Namespace},
@@ -49,9 +49,9 @@ func (s *Server) Register(ctx context.Context) error {
 	return s.WaitAvailable(ctx)
 }
 
-// WaitAvailable waits until kube-apiserver passes requests on to the server and
-// lists baremetalhosts. It is needed after the server was away: kube-apiserver
-// answers 503 for it until it has looked again.
+// WaitAvailable waits until kube-apiserver forwards requests to the server and discovery includes
+// baremetalhosts. This is necessary after the server was stopped, because kube-apiserver answers 503
+// until it has checked the APIService again.
 func (s *Server) WaitAvailable(ctx context.Context) error {
 	client, err := discovery.NewDiscoveryClientForConfig(s.options.Kube.Admin.Config)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Server) WaitAvailable(ctx context.Context) error {
 		if notYet == nil {
 			return nil
 		}
-		// kube-apiserver looks again after up to 30 s, or when the APIService changes.
+		// kube-apiserver checks again within 30 s, or when the APIService changes.
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"testbed/look-again":%q}}}`, time.Now().Format(time.RFC3339))
 		err := client.RESTClient().Patch(types.MergePatchType).AbsPath(apiServicePath).Body([]byte(patch)).Do(ctx).Error()
 		return errors.Join(notYet, err)
@@ -73,8 +73,8 @@ func (s *Server) WaitAvailable(ctx context.Context) error {
 	return nil
 }
 
-// apiAvailable is nil when the APIService is available and discovery, asked of
-// the server through kube-apiserver, has baremetalhosts.
+// apiAvailable returns nil if the APIService is available and discovery, through kube-apiserver,
+// includes baremetalhosts.
 func apiAvailable(ctx context.Context, client *discovery.DiscoveryClient) error {
 	body, err := client.RESTClient().Get().AbsPath(apiServicePath).Do(ctx).Raw()
 	if err != nil {
@@ -106,7 +106,7 @@ func apiAvailable(ctx context.Context, client *discovery.DiscoveryClient) error 
 	if !slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Name == "baremetalhosts" }) {
 		return fmt.Errorf("%s does not list baremetalhosts", groupVersionPath)
 	}
-	// kubectl finds kinds by the aggregated discovery document, which lags behind.
+	// kubectl uses the aggregated discovery document, which is updated later.
 	groups, err := client.RESTClient().Get().AbsPath("/apis").
 		SetHeader("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").Do(ctx).Raw()
 	if err == nil && !strings.Contains(string(groups), `"baremetalhosts"`) {
@@ -117,7 +117,7 @@ func apiAvailable(ctx context.Context, client *discovery.DiscoveryClient) error 
 
 type object = map[string]any
 
-// asJSON is for objects that are written here, which cannot fail.
+// asJSON encodes an object that is defined in this package, which cannot fail.
 func asJSON(o object) string {
 	text, err := json.Marshal(o)
 	if err != nil {

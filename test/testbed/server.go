@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// Namespace is where the server's Service and service account are.
+	// Namespace is the namespace of the server's Service and service account.
 	Namespace = "metal3-system"
 	// ServiceName is the Service that the APIService names.
 	ServiceName = "metal3-apiserver"
@@ -22,26 +22,28 @@ const (
 	groupVersionPath = "/apis/metal3.io/v1alpha1"
 )
 
-// ServerOptions are the choices of NewServer.
+// ServerOptions are the options of NewServer.
 type ServerOptions struct {
+	// Kube is the control plane that the server belongs to.
 	Kube *Kube
-	// Dir gets the log, keys, kubeconfigs and the data of the embedded etcd. It
-	// must exist and belong to this server alone.
+	// Dir is the directory for the log, keys, kubeconfigs and the data of the embedded etcd. It must
+	// exist and be used only by this server.
 	Dir string
-	// IronicEndpoint is --ironic-endpoint.
+	// IronicEndpoint is the value of --ironic-endpoint.
 	IronicEndpoint string
-	// EtcdServers is --etcd-servers, such as Kube.EtcdEndpoint; empty: embedded, in Dir.
+	// EtcdServers is the value of --etcd-servers, for example Kube.EtcdEndpoint. If it is empty, the
+	// server uses an embedded etcd in Dir.
 	EtcdServers string
-	// Args are added to the flags.
+	// Args are additional flags.
 	Args []string
 }
 
-// Server is our own server beside a Kube, as the service account that the
-// manifests name. Its port stays the same when it is started again.
+// Server is a metal3-apiserver next to a Kube. It runs as the service account that the manifests
+// name. It keeps its port when it is started again.
 type Server struct {
-	// Direct is an administrator's way to the server past the aggregation layer.
+	// Direct is a client for an administrator that bypasses the aggregation layer.
 	Direct *Client
-	// LogPath is the file that it logs to.
+	// LogPath is the path of its log.
 	LogPath string
 
 	options ServerOptions
@@ -94,7 +96,7 @@ func NewServer(options ServerOptions) (*Server, error) {
 	if err := serving.write(s.path("serving")); err != nil {
 		return nil, err
 	}
-	// What the token of the service account would say in a cluster.
+	// The user and groups that the token of the service account would have in a cluster.
 	identity, err := k.ca.client("system:serviceaccount:"+Namespace+":"+ServiceName,
 		"system:serviceaccounts", "system:serviceaccounts:"+Namespace, "system:authenticated")
 	if err != nil {
@@ -122,7 +124,7 @@ func serverProgram() (string, error) {
 
 func (s *Server) path(name string) string { return filepath.Join(s.options.Dir, name) }
 
-// Start starts the server and waits until it is ready and knows its administrator.
+// Start starts the server and waits until it is ready and recognises the administrator.
 func (s *Server) Start(ctx context.Context) error {
 	kubeconfig := s.path("server.kubeconfig")
 	args := []string{
@@ -154,13 +156,13 @@ func (s *Server) Start(ctx context.Context) error {
 		if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
 			return err
 		}
-		// A server may be ready a moment before it has read the client CA, and answers 403 until then.
+		// The server can be ready a moment before it has read the client CA. It answers 403 until then.
 		return client.RESTClient().Get().AbsPath(groupVersionPath).Do(ctx).Error()
 	})
 }
 
-// Stop sends SIGTERM and tells how long the server took to end. A data race that
-// the server has logged in its life, if it was built to look for them, is an error.
+// Stop sends SIGTERM to the server and returns how long it took to end. If the server was built with
+// the race detector and has logged a data race, Stop returns an error.
 func (s *Server) Stop() (time.Duration, error) {
 	started := time.Now()
 	err := s.run.stop(30 * time.Second)
@@ -179,22 +181,22 @@ func (s *Server) dataRace() error {
 	return err
 }
 
-// Program is the path of the server's program.
+// Program returns the path of the server's program.
 func (s *Server) Program() string { return s.program }
 
-// Kill ends the server at once.
+// Kill kills the server.
 func (s *Server) Kill() error { return s.run.kill() }
 
-// Alive tells whether the server's process is there.
+// Alive reports whether the server's process is running.
 func (s *Server) Alive() bool { return s.run != nil && s.run.alive() }
 
-// PID is the server's process.
+// PID returns the ID of the server's process.
 func (s *Server) PID() int { return s.run.cmd.Process.Pid }
 
-// DataDir is where the embedded etcd is.
+// DataDir returns the directory of the embedded etcd.
 func (s *Server) DataDir() string { return s.path("data") }
 
-// Logs is what the server has logged, over all its starts.
+// Logs returns what the server has logged since its first start.
 func (s *Server) Logs() (string, error) {
 	content, err := readFile(s.LogPath)
 	return strings.TrimSpace(content), err
@@ -224,7 +226,7 @@ func (s *Server) ApplyRBAC(ctx context.Context) error {
 		}
 	}
 	if _, _, err := k.Kubectl(ctx, "", args...); err != nil {
-		return fmt.Errorf("the server's RBAC: %w", err)
+		return fmt.Errorf("the server's RBAC manifests: %w", err)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestServerIsServedThroughKube(t *testing.T) {
+func TestServerThroughKube(t *testing.T) {
 	if _, err := serverProgram(); err != nil {
 		t.Skip(err)
 	}
@@ -17,7 +17,7 @@ func TestServerIsServedThroughKube(t *testing.T) {
 	started := time.Now()
 	server, err := StartServer(ctx, ServerOptions{
 		Kube: k, Dir: t.TempDir(),
-		IronicEndpoint: "http://127.0.0.1:9", // the port of "discard": no Ironic is needed here
+		IronicEndpoint: "http://127.0.0.1:9", // the port of the discard service: this test needs no Ironic
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +73,9 @@ func TestServerIsServedThroughKube(t *testing.T) {
 	}
 }
 
-// A server that was built with the race detector reports to its log and goes on.
-func TestDataRaceInTheLogIsAnError(t *testing.T) {
+// TestDataRaceInLog checks that Stop reports a data race. A server that was built with the race
+// detector logs it and continues.
+func TestDataRaceInLog(t *testing.T) {
 	server := &Server{LogPath: filepath.Join(t.TempDir(), "log")}
 	for _, step := range []struct {
 		line string

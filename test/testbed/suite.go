@@ -24,9 +24,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// Suite is what the end-to-end tests of a package share: a control plane and an
-// administrator's clients of it, and what the package starts beside it. A package
-// embeds it:
+// Suite is what the end-to-end tests of a package share: a control plane, clients of it for an
+// administrator, and the programs that the package starts in addition. A package embeds it:
 //
 //	type suite struct {
 //		testbed.Suite
@@ -37,19 +36,19 @@ import (
 //
 //	func TestMain(m *testing.M) { s.Main(m, "example", s.start) }
 type Suite struct {
-	// Kube has kube-controller-manager, unless ControllersLater.
+	// Kube is the control plane. It includes kube-controller-manager unless ControllersLater is set.
 	Kube *Kube
-	// Server is ours, once StartServer has started it.
+	// Server is the metal3-apiserver. It is nil until StartServer has started it.
 	Server *Server
-	// Config is an administrator's, through kube-apiserver. It has no limit on the
-	// rate of requests, and does not log the warnings of answers.
+	// Config is the configuration for an administrator's clients, through kube-apiserver. It has no
+	// client-side rate limit, and the clients do not log the warnings in responses.
 	Config *rest.Config
-	// Metal3, Core and Dynamic are clients with Config.
+	// Metal3, Core and Dynamic are clients that use Config.
 	Metal3  versioned.Interface
 	Core    kubernetes.Interface
 	Dynamic dynamic.Interface
 
-	// ControllersLater leaves kube-controller-manager to the package; see
+	// ControllersLater leaves it to the package to start kube-controller-manager, with
 	// Kube.StartControllers. Set it before Main.
 	ControllersLater bool
 
@@ -57,14 +56,14 @@ type Suite struct {
 	stops []func() error
 }
 
-// Main is the TestMain of a package: it starts the control plane, has start do the
-// rest, runs the tests, stops everything and exits. With -short it does nothing.
-// The logs are kept when a test failed. All of the start has ten minutes; start may
-// fail after having started a part.
+// Main is the TestMain of a package: it starts the control plane, calls start for the rest, runs the
+// tests, stops everything and exits. With -short it does nothing. If a test failed, the logs are
+// kept. The control plane and start together have ten minutes, and start can fail after having
+// started some of the programs.
 func (s *Suite) Main(m *testing.M, name string, start func(context.Context) error) {
 	flag.Parse()
 	if testing.Short() {
-		fmt.Printf("%s: left out because of -short\n", name)
+		fmt.Printf("%s: skipped because of -short\n", name)
 		return
 	}
 	os.Exit(s.run(m, name, start))
@@ -98,7 +97,7 @@ func (s *Suite) run(m *testing.M, name string, start func(context.Context) error
 	if err := start(ctx); err != nil {
 		return fail(err)
 	}
-	fmt.Printf("%s: all is up after %s\n", name, time.Since(began).Round(time.Millisecond))
+	fmt.Printf("%s: everything is running after %s\n", name, time.Since(began).Round(time.Millisecond))
 	return m.Run()
 }
 
@@ -123,13 +122,13 @@ func (s *Suite) startKube(ctx context.Context) error {
 	return err
 }
 
-// Dir makes a folder for a part of the suite. It goes with the suite.
+// Dir creates a folder for a part of the suite. It is removed with the suite.
 func (s *Suite) Dir(name string) (string, error) {
 	path := filepath.Join(s.dir, name)
 	return path, os.MkdirAll(path, 0o700)
 }
 
-// OnStop says how to stop a part. What was started last is stopped first.
+// OnStop adds a function that stops a part of the suite. The functions are called in reverse order.
 func (s *Suite) OnStop(stop func() error) { s.stops = append(s.stops, stop) }
 
 func (s *Suite) stop() error {
@@ -140,7 +139,7 @@ func (s *Suite) stop() error {
 	return errors.Join(errs...)
 }
 
-// StartSimulatedIronic starts an Ironic that ends with the suite.
+// StartSimulatedIronic starts a simulated Ironic that stops with the suite.
 func (s *Suite) StartSimulatedIronic(options ironicsim.Options) (*SimulatedIronic, error) {
 	ironic, err := StartSimulatedIronic(options)
 	if err == nil {
@@ -149,8 +148,7 @@ func (s *Suite) StartSimulatedIronic(options ironicsim.Options) (*SimulatedIroni
 	return ironic, err
 }
 
-// StartServer starts our server beside Kube with the given options; their Kube and
-// Dir are set here.
+// StartServer starts a metal3-apiserver with the given options. It sets their Kube and Dir.
 func (s *Suite) StartServer(ctx context.Context, options ServerOptions) (err error) {
 	options.Kube = s.Kube
 	if options.Dir, err = s.Dir("server"); err != nil {
@@ -165,9 +163,9 @@ func (s *Suite) StartServer(ctx context.Context, options ServerOptions) (err err
 	return nil
 }
 
-// NewServer prepares a server beside the suite's for a test, with a store of its own
-// unless the options name one, and its Lease in the namespace. Only its own port
-// leads to it, not the aggregation layer. The client is an administrator's.
+// NewServer prepares an additional server for a test, without starting it. The server has a store of
+// its own unless the options name one, and its Lease is in the given namespace. It can be reached
+// only at its own port, not through the aggregation layer. The returned client is an administrator's.
 func (s *Suite) NewServer(t *testing.T, ctx context.Context, namespace string, options ServerOptions) (*Server, versioned.Interface) {
 	t.Helper()
 	if err := s.allowLease(ctx, namespace); err != nil {
@@ -188,15 +186,15 @@ func (s *Suite) NewServer(t *testing.T, ctx context.Context, namespace string, o
 	return server, metal3
 }
 
-// allowLease lets our servers keep a Lease in the namespace. The manifests give them
-// that right in their own only.
+// allowLease permits the server's service account to keep a Lease in the given namespace. The
+// manifests permit that only in the server's own namespace.
 func (s *Suite) allowLease(ctx context.Context, namespace string) error {
 	name := metav1.ObjectMeta{Name: "metal3-apiserver-lease"}
 	_, err := s.Core.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"},
 	}}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return nil // by another server of the test
+		return nil // for another server of the test
 	}
 	if err != nil {
 		return err
@@ -215,7 +213,7 @@ func (s *Suite) Begin(t *testing.T) (ctx context.Context, namespace string) {
 	return s.BeginFor(t, 3*time.Minute)
 }
 
-// BeginFor is Begin for a test that takes longer.
+// BeginFor is like Begin, with a different time limit.
 func (s *Suite) BeginFor(t *testing.T, limit time.Duration) (ctx context.Context, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -223,7 +221,7 @@ func (s *Suite) BeginFor(t *testing.T, limit time.Duration) (ctx context.Context
 	return ctx, s.NewNamespace(t, ctx)
 }
 
-// NewNamespace makes a namespace named after the test.
+// NewNamespace creates a namespace for a test and returns its name.
 func (s *Suite) NewNamespace(t *testing.T, ctx context.Context) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))

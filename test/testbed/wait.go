@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Eventually repeats check, with a pause in between, until it has no complaint. After
-// the limit, or when ctx ends, the test fails with the last one.
+// Eventually repeats check, with a pause in between, until it returns no complaint. After limit, or
+// when ctx ends, the test fails with the last complaint.
 func Eventually(t *testing.T, ctx context.Context, limit, pause time.Duration, check func() (complaint string)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -91,7 +91,7 @@ func TestUpdate(t *testing.T) {
 		{name: "finalizers", change: func(h *metal3.BareMetalHost) { h.Finalizers = []string{"example.com/x"} }, generation: 1},
 		{name: "generation", change: func(h *metal3.BareMetalHost) { h.Generation = 99 }, generation: 1},
 		{name: "status", change: func(h *metal3.BareMetalHost) { h.Status.ErrorMessage = "changed" }, generation: 1},
-		{name: "status that is none", change: func(h *metal3.BareMetalHost) { h.Status.ErrorMessage = "changed" }, noStatus: true, generation: 2, message: "changed"},
+		{name: "kind without a status subresource", change: func(h *metal3.BareMetalHost) { h.Status.ErrorMessage = "changed" }, noStatus: true, generation: 2, message: "changed"},
 	}
 	for _, noStatus := range []bool{false, true} {
 		k := hosts()
