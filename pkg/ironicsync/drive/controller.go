@@ -83,10 +83,10 @@ type Controller struct {
 	hardware  HardwareStore
 	events    EventSink
 	settings  Settings
-	// registration tells the settings apart that nodes are registered with.
-	registration string
-	gate         *capacity.Gate
-	poller       *poller
+	// settingsDigest tells the settings apart that nodes are registered with.
+	settingsDigest string
+	gate           *capacity.Gate
+	poller         *poller
 
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -118,7 +118,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 	hosts := parts.Hosts
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, settings: settings, registration: settings.registration(),
+		hardware: parts.Hardware, events: parts.Events, settings: settings, settingsDigest: settings.digest(),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
 		backoffs: map[types.NamespacedName]*backoff{},
 	}

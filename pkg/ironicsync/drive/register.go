@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -203,14 +202,12 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 			return c.refused(ctx, host, err)
 		}
 	}
-	message := lifecycle.RegisteredWith(c.registration, wanted.networkVersion)
-	if node.IsOwnParent() {
-		message += lifecycle.WithPowerSupply
-	}
-	if !lifecycle.IsIdle(node) {
-		message += lifecycle.DueWhenIdle
-	}
-	return c.registered(ctx, host, credentials.Version, message)
+	return c.registered(ctx, host, credentials.Version, metal3.RegisteredWith{
+		SettingsDigest:     c.settingsDigest,
+		NetworkDataVersion: wanted.networkVersion,
+		DueWhenIdle:        !lifecycle.IsIdle(node),
+		PowerSupply:        node.IsOwnParent(),
+	})
 }
 
 // updateRegistration patches what differs in the node's registration, and only
@@ -253,13 +250,10 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 
 // registered records that Ironic is in step with the spec and the Secret, along
 // with what it says now.
-func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost, secretVersion, message string) error {
+func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost, secretVersion string, with metal3.RegisteredWith) error {
 	err := c.recordWhileTrue(ctx, host, sameSpec(host), func(h *metal3.BareMetalHost) {
 		lifecycle.SetTriedCredentials(h, secretVersion)
-		lifecycle.SetCondition(&h.Status, h, metav1.Condition{
-			Type: metal3.RegisteredCondition, Status: metav1.ConditionTrue, Reason: metal3.RegisteredReason,
-			Message: message,
-		}, time.Now())
+		lifecycle.SetRegistered(h, with, time.Now())
 	})
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, ha
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
 		HasHardwareData:             hasHardware,
-		Settings:                    c.registration,
+		SettingsDigest:              c.settingsDigest,
 		MaxRetries:                  c.settings.MaxProvisioningRetries,
 		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
 	}

@@ -94,6 +94,7 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	node := seen.Node
 	before := status.Ironic
+	status.RegisteredWith = registeredWith(status)
 	status.Ironic = ironicStatus(node)
 	if before != nil {
 		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
@@ -105,7 +106,6 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	}
 	observeInspection(status, host, seen, now)
 	observeRegistration(status, node, now)
-
 	observeSilence(status, host, seen, now)
 
 	failure := ErrorOf(status, host, node)

@@ -62,7 +62,7 @@ func cellsOf(t *testing.T, table string, columns map[string][]hostOption) (cells
 			cells = append(cells, cell{header[i], state, want})
 		}
 	}
-	for _, state := range append(constantsOf(t, "../ironic", "ProvisionState"), noNode) {
+	for _, state := range append(constantsOf(t, "../../ironic", "ProvisionState"), noNode) {
 		if !rows[ironic.ProvisionState(state)] {
 			t.Errorf("there is no row for %q", state)
 		}

@@ -39,6 +39,12 @@ type BareMetalHostStatus struct {
 	// +optional
 	TriedCredentials CredentialsStatus `json:"triedCredentials,omitempty"`
 
+	// What the host's node in Ironic was last registered with, apart from the spec,
+	// whose generation the condition Registered tells. The node is registered anew
+	// when any of it differs. Absent while the node was never registered.
+	// +optional
+	RegisteredWith *RegisteredWith `json:"registeredWith,omitempty"`
+
 	// A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if
 	// there is no error.
 	ErrorMessage string `json:"errorMessage"`
@@ -213,6 +219,31 @@ type CredentialsStatus struct {
 	// The resource version of the Secret.
 	// +optional
 	Version string `json:"credentialsVersion,omitempty"`
+}
+
+// RegisteredWith is what a node was registered with that the spec does not tell.
+type RegisteredWith struct {
+	// A digest of the server's settings for the ramdisk, which are part of the
+	// node's driver_info.
+	// +optional
+	SettingsDigest string `json:"settingsDigest,omitempty"`
+
+	// The resource version of the Secret with the network configuration of the
+	// ramdisk (spec.preprovisioningNetworkDataName), as far as its contents are
+	// concerned. Empty where the node has none.
+	// +optional
+	NetworkDataVersion string `json:"networkDataVersion,omitempty"`
+
+	// Whether the node was not idle (enroll, manageable or available), so that what
+	// Ironic accepts only for idle nodes, such as the inspect interface, has yet to be
+	// registered.
+	// +optional
+	DueWhenIdle bool `json:"dueWhenIdle,omitempty"`
+
+	// Whether a node that is its own parent, a defect of Ironic 29.0.5, was given the
+	// power supply without which that Ironic cannot switch it on.
+	// +optional
+	PowerSupply bool `json:"powerSupply,omitempty"`
 }
 
 // Match reports whether this is the given Secret in its current version.
