@@ -244,8 +244,8 @@ func (c *Controller) secretChanged(namespace, name string) {
 	}
 }
 
-// beginAnew has every host planned anew now that Ironic is back. A BMC that was silent
-// before may be back, too: nobody has looked since.
+// planAllAgain has every host planned anew now that Ironic is back. A BMC that was silent
+// before may be back, too: it was not tried in the meantime.
 func (c *Controller) planAllAgain() {
 	c.mu.Lock()
 	for _, b := range c.backoffs {
@@ -266,12 +266,14 @@ func (c *Controller) work(ctx context.Context) bool {
 	log := klog.FromContext(ctx).WithValues("host", key)
 	stepCtx, cancel := context.WithTimeout(klog.NewContext(ctx, log), stepTimeout)
 	defer cancel()
+	began := time.Now()
 	after, err := c.advance(stepCtx, key)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err == nil:
 		c.queue.Forget(key)
+		c.backoffOf(key, func(b *backoff) { b.failingSince = time.Time{} })
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody wrote meanwhile: plan again
 		return true
@@ -281,6 +283,7 @@ func (c *Controller) work(ctx context.Context) bool {
 	default:
 		log.Error(err, "Step failed, trying again")
 		c.queue.AddRateLimited(key)
+		c.tellFailing(klog.NewContext(ctx, log), key, began, err)
 		return true
 	}
 	if after > 0 {
@@ -302,19 +305,19 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	}
 	recorded := obj.(*metal3.BareMetalHost)
 	if err := c.refreshSecrets(ctx, recorded); err != nil {
-		return 0, err
+		return 0, &stepError{err: err}
 	}
 	hasHardware, err := c.hasHardwareData(ctx, recorded)
 	if err != nil {
-		return 0, err
+		return 0, &stepError{err: err}
 	}
-	situation, mended := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware)
+	situation, retryNow := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware)
 	step := lifecycle.Next(situation)
-	if !c.mayTry(recorded, step, mended) {
+	if !c.mayTry(recorded, step, retryNow) {
 		return 0, nil
 	}
-	looks := !recorded.DeletionTimestamp.IsZero() || recorded.Status.OperationalStatus == metal3.OperationalStatusDelayed
-	if step.Do == lifecycle.Wait && !looks {
+	mustObserve := !recorded.DeletionTimestamp.IsZero() || recorded.Status.OperationalStatus == metal3.OperationalStatusDelayed
+	if step.Do == lifecycle.Wait && !mustObserve {
 		return step.After, nil
 	}
 	var host *metal3.BareMetalHost
@@ -330,23 +333,29 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	if err != nil {
 		return 0, live.IgnoreNotFound(err)
 	}
-	for steps := 0; host != nil && steps < maxSteps; steps++ {
-		situation, mended = c.situation(host, node, hasHardware)
+	for range maxSteps {
+		situation, retryNow = c.situation(host, node, hasHardware)
 		step = lifecycle.Next(situation)
-		if !c.mayTry(host, step, mended) {
+		switch {
+		case !c.mayTry(host, step, retryNow):
 			return 0, nil
-		}
-		if step.Do == lifecycle.Wait {
+		case step.Do == lifecycle.Wait:
 			return step.After, c.undelay(ctx, host, node)
-		}
-		if step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name) {
+		case situation.Hold > 0 && c.hasFailed(key, step):
+			return situation.Hold, nil // whatever state of the node has it planned again
+		case step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name):
 			return 0, c.delay(ctx, host, node)
 		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 		c.backoffOf(key, (*backoff).begin)
-		if host, node, err = c.do(ctx, host, node, step); err != nil {
-			return 0, live.IgnoreNotFound(err)
+		next, err := c.execute(ctx, host, node, step)
+		if err != nil {
+			return 0, live.IgnoreNotFound(stepErrorOf(step, err))
 		}
+		if !next.planAgain {
+			break
+		}
+		host, node = next.host, next.node
 	}
 	return stepPause, nil
 }

@@ -28,10 +28,10 @@ type HardwareStore interface {
 
 // takeHardware takes the hardware over that a user gives in place of an
 // inspection. A HardwareData counts more than an annotation.
-func (c *Controller) takeHardware(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+func (c *Controller) takeHardware(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) (outcome, error) {
 	details, err := c.givenHardware(ctx, host)
 	if err != nil {
-		return err
+		return waitForEvent, err
 	}
 	host, err = c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) {
 		delete(h.Annotations, metal3.HardwareDetailsAnnotation)
@@ -40,10 +40,10 @@ func (c *Controller) takeHardware(ctx context.Context, host *metal3.BareMetalHos
 		}
 	})
 	if err != nil {
-		return err
+		return waitForEvent, err
 	}
 	_, err = c.setArchitecture(ctx, host)
-	return err
+	return waitForEvent, err
 }
 
 func (c *Controller) givenHardware(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HardwareDetails, error) {

@@ -12,12 +12,10 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// Here is whose turn it is, where only so many hosts may do something at a time.
-
-// mayTry tells whether a step may be taken now, as far as other hosts whose BMCs are
-// silent are concerned. If not, the host is planned again when it is its turn. What
-// was mended, or is asked for, has not to wait for them.
-func (c *Controller) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, mended bool) bool {
+// mayTry tells whether a step may be taken now, given how many hosts with silent BMCs
+// are being tried at the moment. If not, the gate has the host planned again when there
+// is room. A host of which something was changed (retryNow) does not wait for others.
+func (c *Controller) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, retryNow bool) bool {
 	if !step.Retry {
 		// The try is over, or is not wanted any more. (One that goes on keeps its place
 		// until the informer, by which tries are counted, shows it.)
@@ -26,7 +24,7 @@ func (c *Controller) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, men
 		}
 		return true
 	}
-	return mended || !isTriedSoon(host.Status.ErrorType, host.Status.ErrorMessage) || c.retries.TryStart(host.Namespace, host.Name)
+	return retryNow || !mayBeSilentBMC(&host.Status) || c.retries.TryStart(host.Namespace, host.Name)
 }
 
 // busy counts the hosts that the provisioning limit is about, by namespace.
@@ -74,7 +72,7 @@ func bootInterface(host *metal3.BareMetalHost) string {
 	return access.BootInterface
 }
 
-// wake has the hosts planned whose turn it is, if there is room.
+// wake has those of the waiting hosts planned that there is room for now.
 func (c *Controller) wake(gate *capacity.Gate) {
 	for {
 		namespace, name, ok := gate.NextReady()

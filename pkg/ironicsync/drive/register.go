@@ -25,7 +25,7 @@ import (
 // the bare name that older nodes have, by a port with the boot MAC address. If
 // there is none, the UUID of the node to be is chosen and recorded, so that a
 // creation whose answer got lost is found again and never made twice.
-func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
+func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _ *ironic.Node, _ lifecycle.Step) (outcome, error) {
 	id := ""
 	names := []string{lifecycle.NodeName(host)}
 	if !strings.Contains(host.Name, "~") {
@@ -38,18 +38,18 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (
 			break
 		}
 		if !ironic.IsNotFound(err) {
-			return nil, err
+			return waitForEvent, err
 		}
 	}
 	if id == "" && host.Spec.BootMACAddress != "" {
 		ports, err := c.ironic.ListPorts(ctx, ironic.PortFilter{Address: host.Spec.BootMACAddress})
 		if err != nil {
-			return nil, err
+			return waitForEvent, err
 		}
 		if len(ports) > 0 {
 			node, err := c.ironic.GetNode(ctx, ports[0].NodeUUID)
 			if err != nil {
-				return nil, err
+				return waitForEvent, err
 			}
 			if node.Name == "" { // nobody's
 				id = node.UUID
@@ -59,10 +59,14 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (
 	if id == "" {
 		id = uuid.NewString()
 	}
-	return c.recorded(ctx, host, nil, func(h *metal3.BareMetalHost) {
+	host, err := c.recorded(ctx, host, nil, func(h *metal3.BareMetalHost) {
 		h.Status.Provisioning.ID = id
 		h.Status.OperationHistory.Register = metal3.OperationMetric{Start: lifecycle.WholeSeconds(time.Now())}
 	})
+	if err != nil {
+		return waitForEvent, err
+	}
+	return planAgainWith(host, nil), nil
 }
 
 // makerKey is where a node's extra says which host, by UID, it was made for.
@@ -164,7 +168,7 @@ func (c *Controller) foundDuplicate(ctx context.Context, host *metal3.BareMetalH
 		return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = uuid.NewString() })
 	}
 	if node.UUID == host.Status.Provisioning.ID {
-		return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+		return c.observe(ctx, host)
 	}
 	return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = node.UUID })
 }
@@ -189,7 +193,7 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 		return c.refused(ctx, host, err)
 	}
 	if remade {
-		return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+		return c.observe(ctx, host)
 	}
 	if err := c.ensurePorts(ctx, host, node.UUID); err != nil {
 		if conflict := new(portConflict); errors.As(err, &conflict) {
@@ -263,7 +267,7 @@ func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost,
 			return fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, previous.Name, err)
 		}
 	}
-	return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+	return c.observe(ctx, host)
 }
 
 // portConflict is a MAC address of a host that Ironic knows as another node's.

@@ -101,13 +101,20 @@ func (s *Secrets) Version(namespace, name string) string {
 	return s.version(namespace, name, true)
 }
 
-// Exists asks for a Secret that the watch knows nothing of.
-func (s *Secrets) Exists(ctx context.Context, namespace, name string) bool {
+// Exists asks the cluster for a Secret that the watch knows nothing of. Only the
+// cluster's own word says that there is none: the error is that of asking.
+func (s *Secrets) Exists(ctx context.Context, namespace, name string) (bool, error) {
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
-		return false
+		return false, nil
 	}
 	_, err := s.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
-	return err == nil
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("looking for Secret %s/%s: %w", namespace, name, err)
+	}
+	return true, nil
 }
 
 // NetworkVersion is Version for the Secret with the network of the host's ramdisk.
