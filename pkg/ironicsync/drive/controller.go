@@ -68,9 +68,13 @@ const (
 	retriesPerSecond = 10
 )
 
+// The indexes of the informer.
 const (
 	byNodeUUID = "nodeUUID"
 	bySecret   = "secret"
+	// byBusy and byWorker have the hosts that a gate counts, by namespace.
+	byBusy   = "busy"
+	byWorker = "worker"
 )
 
 // Controller moves hosts on: it makes Ironic follow the specs. Run it on one
@@ -141,6 +145,8 @@ func NewController(parts Parts, settings Settings) *Controller {
 			}
 			return names, nil
 		},
+		byBusy:   namespaceIf(isBusy),
+		byWorker: namespaceIf(hasWorker),
 	})
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)

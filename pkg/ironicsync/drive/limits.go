@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -28,19 +29,44 @@ func (c *Controller) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, ret
 }
 
 // busy counts the hosts that the provisioning limit is about, by namespace.
-func (c *Controller) busy() map[string]int { return c.count(isBusy) }
-
-// retrying counts the hosts that maxRetrying is about, by namespace.
-func (c *Controller) retrying() map[string]int { return c.count(isRetrying) }
-
-func (c *Controller) count(is func(*metal3.BareMetalHost) bool) map[string]int {
+func (c *Controller) busy() map[string]int {
 	counts := map[string]int{}
-	for _, obj := range c.informer.GetStore().List() {
-		if host := obj.(*metal3.BareMetalHost); is(host) {
-			counts[host.Namespace]++
+	indexer := c.informer.GetIndexer()
+	for _, namespace := range indexer.ListIndexFuncValues(byBusy) {
+		if keys, err := indexer.IndexKeys(byBusy, namespace); err == nil { // there is such an index
+			counts[namespace] = len(keys)
 		}
 	}
 	return counts
+}
+
+// retrying counts the hosts that maxRetrying is about, by namespace.
+func (c *Controller) retrying() map[string]int {
+	counts := map[string]int{}
+	indexer := c.informer.GetIndexer()
+	for _, namespace := range indexer.ListIndexFuncValues(byWorker) {
+		hosts, err := indexer.ByIndex(byWorker, namespace)
+		if err != nil {
+			continue // there is such an index
+		}
+		for _, obj := range hosts {
+			if isRetrying(obj.(*metal3.BareMetalHost)) {
+				counts[namespace]++
+			}
+		}
+	}
+	return counts
+}
+
+// namespaceIf is an index by namespace of the hosts of which something is true. The gates
+// count by such indexes, not by looking at all hosts each time that one of them asks.
+func namespaceIf(isTrue func(*metal3.BareMetalHost) bool) cache.IndexFunc {
+	return func(obj any) ([]string, error) {
+		if host := obj.(*metal3.BareMetalHost); isTrue(host) {
+			return []string{host.Namespace}, nil
+		}
+		return nil, nil
+	}
 }
 
 // isBusy tells whether Ironic is at work on the host in a way that the
@@ -50,12 +76,18 @@ func isBusy(host *metal3.BareMetalHost) bool {
 }
 
 // isRetrying tells whether one of Ironic's workers is busy with a BMC that may not
-// answer.
+// answer, and not for longer than that can take.
 func isRetrying(host *metal3.BareMetalHost) bool {
-	if host == nil || host.Status.Ironic == nil || host.Status.Ironic.Reservation == "" {
+	if !hasWorker(host) {
 		return false
 	}
-	if since := host.Status.LastUpdated; since != nil && time.Since(since.Time) > retryLimit {
+	since := host.Status.LastUpdated
+	return since == nil || time.Since(since.Time) <= retryLimit
+}
+
+// hasWorker tells whether one of Ironic's workers is busy with a BMC that may not answer.
+func hasWorker(host *metal3.BareMetalHost) bool {
+	if host == nil || host.Status.Ironic == nil || host.Status.Ironic.Reservation == "" {
 		return false
 	}
 	return host.Status.ErrorCount > 0 || host.Status.Ironic.ProvisionState == string(ironic.Verifying)
