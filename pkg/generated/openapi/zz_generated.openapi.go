@@ -3734,6 +3734,13 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"abortRequested": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the host itself asks for what Ironic does on the node to be aborted: it is deleted, detached by force, to be rebooted by force, or another image is wanted. The failed state that Ironic leaves the node in is no error then.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"reservation": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The conductor that holds the lock of the node. Ironic refuses changes while the node is locked.",

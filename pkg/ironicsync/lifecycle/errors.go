@@ -189,6 +189,9 @@ func ironicError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	if node.Fault != "" {
 		return failed(status, faultType(status, node), node, firstOf(node.MaintenanceReason, "Ironic reports the fault "+node.Fault))
 	}
+	if isFailedState(node.ProvisionState) && status.Ironic != nil && status.Ironic.AbortRequested {
+		return nil
+	}
 	switch node.ProvisionState {
 	case ironic.Verifying, ironic.Adopting:
 		// A new try clears last_error; whether it helped is not known yet.

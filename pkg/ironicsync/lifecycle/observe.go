@@ -99,6 +99,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	if before != nil {
 		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
 	}
+	status.Ironic.AbortRequested = isAbortRequested(host, node)
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, node)
 	if node.PowerState != "" { // null: Ironic does not know, and what was known last is the better guess

@@ -324,6 +324,12 @@ type IronicStatus struct {
 	// +optional
 	Fault string `json:"fault,omitempty"`
 
+	// Whether the host itself asks for what Ironic does on the node to be aborted: it
+	// is deleted, detached by force, to be rebooted by force, or another image is
+	// wanted. The failed state that Ironic leaves the node in is no error then.
+	// +optional
+	AbortRequested bool `json:"abortRequested,omitempty"`
+
 	// The conductor that holds the lock of the node. Ironic refuses changes while the node is
 	// locked.
 	// +optional
