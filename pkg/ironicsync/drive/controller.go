@@ -53,7 +53,7 @@ const (
 	// stepPause is when the next step is planned if the last one recorded nothing
 	// new, and so caused no event.
 	stepPause = time.Second
-	// maxSteps bounds the steps that a host is taken at once; no way has as many.
+	// maxSteps bounds the steps taken for a host in a row; no sequence has as many.
 	maxSteps = 10
 	// maxRetrying bounds the tries to reach BMCs that were silent before. Each keeps a
 	// worker of Ironic's busy until the BMC's time-out, a minute or more, and these are
@@ -77,8 +77,8 @@ const (
 	byWorker = "worker"
 )
 
-// Controller moves hosts on: it makes Ironic follow the specs. Run it on one
-// replica at a time; a second one would do nothing wrong, only work twice.
+// Controller makes Ironic follow the specs of hosts. Run it on one replica at a time; a
+// second one would do no harm, but all work twice.
 type Controller struct {
 	hosts     live.Hosts
 	ironic    Ironic
@@ -94,7 +94,8 @@ type Controller struct {
 
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	// retries lets the tries of silent BMCs begin, those that wait longest first.
+	// retries bounds the tries of BMCs that were silent before; those that have waited
+	// longest begin first.
 	retries *capacity.Gate
 
 	mu       sync.Mutex
@@ -200,7 +201,8 @@ func (c *Controller) enqueue(obj any) {
 	}
 }
 
-// changed tells of what has changed in a host and has it planned anew.
+// changed sends the events that follow from a change of a host, has the host planned
+// anew, and wakes those that waited for it to finish.
 func (c *Controller) changed(previous, current any) {
 	before, _ := previous.(*metal3.BareMetalHost)
 	host, ok := current.(*metal3.BareMetalHost)
@@ -215,7 +217,7 @@ func (c *Controller) changed(previous, current any) {
 		switch {
 		case isIn(host) && !isIn(before):
 			gate.Seen(host.Namespace, host.Name)
-			c.wake(gate) // until now it counted twice
+			c.wake(gate) // until now it was counted as started, too
 		case isIn(before) && !isIn(host):
 			c.wake(gate)
 		}
@@ -298,12 +300,11 @@ func (c *Controller) work(ctx context.Context) bool {
 	return true
 }
 
-// advance takes a host as far as there is nothing to wait for, and returns when to
-// look again.
+// advance takes steps for a host until there is something to wait for, and returns after
+// what time to plan it again; 0 is when something changes.
 //
-// It plans twice: first with what is recorded, which costs nothing and in a quiet
-// cluster is all; then, when there is something to do, with what etcd and Ironic
-// say now.
+// It plans twice: first with what is recorded, which costs no request and in a quiet
+// cluster is enough; then, if there is something to do, with what etcd and Ironic say now.
 func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	obj, exists, err := c.informer.GetStore().GetByKey(key.String())
 	if err != nil || !exists {

@@ -2,13 +2,10 @@ package drive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -120,56 +117,6 @@ func dropReboot(host *metal3.BareMetalHost, _ time.Time) {
 	}
 }
 
-// isPassing tells whether an error is one of those that hold up any step.
-func isPassing(err error) bool {
-	return ironic.IsUnavailable(err) || ironic.IsLocked(err) || apierrors.IsConflict(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// record writes what change makes of host and its status, unless somebody else
-// wrote meanwhile.
-func (c *Controller) record(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, change func(*metal3.BareMetalHost)) error {
-	_, err := c.recorded(ctx, host, node, change)
-	return err
-}
-
-// recorded is record, and returns the host as it is then.
-func (c *Controller) recorded(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
-	updated := host.DeepCopy()
-	change(updated)
-	now := time.Now()
-	status := &updated.Status
-	if !lifecycle.IsDetached(updated) {
-		lifecycle.SetError(status, lifecycle.ErrorOf(status, updated, node), false)
-	}
-	lifecycle.SetConditions(status, updated, node, now)
-	status.LastUpdated = lifecycle.StatusTime(now)
-	return c.hosts.Record(ctx, updated)
-}
-
-// recordWhileTrue records what is so whatever else was written meanwhile, an observation
-// mostly, as long as it is still true of the host.
-func (c *Controller) recordWhileTrue(ctx context.Context, host *metal3.BareMetalHost, isTrue func(*metal3.BareMetalHost) bool, change func(*metal3.BareMetalHost)) error {
-	for race := 0; ; race++ {
-		err := c.record(ctx, host, lifecycle.RecordedNode(host), change)
-		if err == nil || !apierrors.IsConflict(err) || race == live.MaxRaces {
-			return err
-		}
-		if host, err = c.hosts.Get(ctx, host.Namespace, host.Name); err != nil {
-			return live.IgnoreNotFound(err)
-		}
-		if !isTrue(host) {
-			return nil // it is planned anew
-		}
-	}
-}
-
-// sameSpec tells whether a host is still wanted as it was.
-func sameSpec(was *metal3.BareMetalHost) func(*metal3.BareMetalHost) bool {
-	return func(is *metal3.BareMetalHost) bool {
-		return is.Generation == was.Generation && is.DeletionTimestamp.IsZero() == was.DeletionTimestamp.IsZero()
-	}
-}
-
 // settle records what became of a request to Ironic that a step consisted of.
 func (c *Controller) settle(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step, err error) error {
 	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
@@ -205,28 +152,6 @@ func (c *Controller) observe(ctx context.Context, host *metal3.BareMetalHost) er
 	return nil
 }
 
-// blocked is a step that cannot be taken for want of something in the cluster.
-type blocked struct{ message string }
-
-func (e *blocked) Error() string { return e.message }
-
-// conflictTries is after how many failures in a row, some twelve seconds, a conflict is
-// not over by itself. (A lock always is, however long it takes.)
-const conflictTries = 6
-
-// refusal returns the words of an error that will be the same again, until
-// somebody corrects what it is about.
-func refusal(err error, tries int) (string, bool) {
-	if missing := new(blocked); errors.As(err, &missing) {
-		return missing.message, true
-	}
-	var answer *ironic.APIError
-	if !errors.As(err, &answer) || ironic.IsLocked(err) || ironic.IsUnavailable(err) || ironic.IsNotFound(err) || ironic.IsConflict(err) && tries < conflictTries {
-		return "", false
-	}
-	return answer.Message, true
-}
-
 func (c *Controller) begin(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (outcome, error) {
 	host, err := c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) {
 		if err := lifecycle.BeginManaging(h, step.State); err != nil {
@@ -251,54 +176,6 @@ func (c *Controller) setState(ctx context.Context, host *metal3.BareMetalHost, n
 		return waitForEvent, err
 	}
 	return planAgainWith(host, node), nil
-}
-
-// delay records that the host waits for others to finish.
-func (c *Controller) delay(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
-	if host.Status.OperationalStatus == metal3.OperationalStatusDelayed {
-		return nil
-	}
-	return c.record(ctx, host, node, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed })
-}
-
-// undelay records that the host waits no more: what it waited for is not wanted now.
-func (c *Controller) undelay(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
-	if host.Status.OperationalStatus != metal3.OperationalStatusDelayed {
-		return nil
-	}
-	c.gate.Forget(host.Namespace, host.Name)
-	c.wake(c.gate)
-	return c.record(ctx, host, node, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusOK })
-}
-
-// report records why the host cannot be registered; the host shows it as its error.
-func (c *Controller) report(ctx context.Context, host *metal3.BareMetalHost, reason, message string) error {
-	return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) {
-		lifecycle.SetCondition(&h.Status, h, metav1.Condition{
-			Type: metal3.RegisteredCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
-		}, time.Now())
-		countAgain(h, message)
-	})
-}
-
-// countAgain counts an error that the host shows already: record counts new ones only.
-func countAgain(host *metal3.BareMetalHost, message string) {
-	if host.Status.ErrorMessage == message {
-		host.Status.ErrorCount++
-	}
-}
-
-// refused reports an answer of Ironic's that trying again will not change, or a
-// Secret that cannot be used, and passes any other error on.
-func (c *Controller) refused(ctx context.Context, host *metal3.BareMetalHost, err error) error {
-	if unusable := new(blocked); errors.As(err, &unusable) {
-		return c.report(ctx, host, metal3.SecretIncompleteReason, unusable.message)
-	}
-	var answer *ironic.APIError
-	if !errors.As(err, &answer) || ironic.IsLocked(err) || ironic.IsUnavailable(err) {
-		return err
-	}
-	return c.report(ctx, host, metal3.IronicRefusedReason, answer.Message)
 }
 
 func (c *Controller) clearMaintenance(ctx context.Context, _ *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) error {

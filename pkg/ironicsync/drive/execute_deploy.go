@@ -80,8 +80,8 @@ func asDeployed(host *metal3.BareMetalHost) *metal3.BareMetalHost {
 	return deployed
 }
 
-// prepareInstance brings in step what a deployment goes by; see
-// updateRegistration for why nothing is sent that does not differ.
+// prepareInstance tells Ironic what to deploy, as far as it does not know that already;
+// see updateRegistration for why nothing else is sent.
 func (c *Controller) prepareInstance(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, info map[string]any) error {
 	current, err := c.ironic.GetRegistration(ctx, node.UUID)
 	if err != nil {

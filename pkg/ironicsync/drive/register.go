@@ -51,7 +51,7 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _
 			if err != nil {
 				return waitForEvent, err
 			}
-			if node.Name == "" { // nobody's
+			if node.Name == "" { // an operator has made it, and no host has it
 				id = node.UUID
 			}
 		}
@@ -152,8 +152,9 @@ func (c *Controller) accessTo(ctx context.Context, host *metal3.BareMetalHost) (
 	return &access, credentials, nil
 }
 
-// foundDuplicate: either our earlier request succeeded and its answer got lost,
-// or somebody made a node of the host's name since we looked; then it is taken over.
+// foundDuplicate handles a node that exists already. Either an earlier request of ours
+// created it and its answer got lost, or somebody has created a node of the host's name
+// since findNode; that one is taken over.
 func (c *Controller) foundDuplicate(ctx context.Context, host *metal3.BareMetalHost) error {
 	node, err := c.ironic.GetNode(ctx, lifecycle.NodeName(host))
 	if ironic.IsNotFound(err) {
@@ -173,9 +174,9 @@ func (c *Controller) foundDuplicate(ctx context.Context, host *metal3.BareMetalH
 	return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = node.UUID })
 }
 
-// register has Ironic know how to reach the BMC and which MAC addresses the host
-// has, and has a node in enroll verified. All of it is recorded only afterwards: a
-// crash in between does it again.
+// register tells Ironic how to reach the BMC and which MAC addresses the host has, and
+// has a node in enroll verified. It is recorded only afterwards, so that after a crash in
+// between it is all done again.
 func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
 	access, credentials, err := c.accessTo(ctx, host)
 	if err != nil || access == nil {
@@ -252,8 +253,8 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 	return false, nil
 }
 
-// registered records that Ironic is in step with the spec and the Secret, along
-// with what it says now.
+// registered records that Ironic is in step with the spec and the Secret, releases the
+// Secret that was used before, and observes the node.
 func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost, secretVersion string, with metal3.RegisteredWith) error {
 	err := c.recordWhileTrue(ctx, host, sameSpec(host), func(h *metal3.BareMetalHost) {
 		lifecycle.SetTriedCredentials(h, secretVersion)
@@ -277,9 +278,10 @@ func (e *portConflict) Error() string {
 	return fmt.Sprintf("MAC address %s of host %s is that of %s already: delete the host whose spec.bootMACAddress is wrong and create it with the right one, or delete the other one's port in Ironic", e.mac, e.host, e.other)
 }
 
-// ensurePorts has Ironic know the host by the MAC address that it boots from, and
-// by those that an inspection found, as when Ironic has lost its node. Of the latter
-// one may be another node's: the USB network cards of some BMCs all have the same.
+// ensurePorts creates the missing ports: for the MAC address that the host boots from, and
+// for those that an earlier inspection found, which Ironic does not know any more when it
+// has lost the node. One of the latter may belong to another node: the USB network cards
+// of some BMCs have the same MAC address in every machine.
 func (c *Controller) ensurePorts(ctx context.Context, host *metal3.BareMetalHost, nodeUUID string) error {
 	wanted := map[string]bool{} // MAC address: boots from it
 	if hardware := host.Status.HardwareDetails; hardware != nil {
