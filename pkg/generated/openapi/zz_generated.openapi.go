@@ -108,6 +108,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.ProvisionStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref),
 		v1alpha1.RAIDConfig{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
 		v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
+		v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
 		v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
 		v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
 		v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
@@ -797,6 +798,12 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							Ref:         ref(v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
 						},
 					},
+					"registeredWith": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the host's node in Ironic was last registered with, apart from the spec, whose generation the condition Registered tells. The node is registered anew when any of it differs. Absent while the node was never registered.",
+							Ref:         ref(v1alpha1.RegisteredWith{}.OpenAPIModelName()),
+						},
+					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if there is no error.",
@@ -877,7 +884,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HardwareDetails{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.IronicStatus{}.OpenAPIModelName(), v1alpha1.OperationHistory{}.OpenAPIModelName(), v1alpha1.ProvisionStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HardwareDetails{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.IronicStatus{}.OpenAPIModelName(), v1alpha1.OperationHistory{}.OpenAPIModelName(), v1alpha1.ProvisionStatus{}.OpenAPIModelName(), v1alpha1.RegisteredWith{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -3727,6 +3734,13 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"abortRequested": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the host itself asks for what Ironic does on the node to be aborted: it is deleted, detached by force, to be rebooted by force, or another image is wanted. The failed state that Ironic leaves the node in is no error then.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"reservation": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The conductor that holds the lock of the node. Ironic refuses changes while the node is locked.",
@@ -4429,6 +4443,47 @@ func schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref common.Refere
 					"force": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Force also reboots a host that is not provisioned, and aborts an operation that is in progress.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RegisteredWith is what a node was registered with that the spec does not tell.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"settingsDigest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A digest of the server's settings for the ramdisk, which are part of the node's driver_info.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"networkDataVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The resource version of the Secret with the network configuration of the ramdisk (spec.preprovisioningNetworkDataName), as far as its contents are concerned. Empty where the node has none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"dueWhenIdle": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the node was not idle (enroll, manageable or available), so that what Ironic accepts only for idle nodes, such as the inspect interface, has yet to be registered.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"powerSupply": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether a node that is its own parent, a defect of Ironic 29.0.5, was given the power supply without which that Ironic cannot switch it on.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

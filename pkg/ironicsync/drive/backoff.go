@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -31,6 +32,20 @@ type failure struct {
 	secrets map[string]string
 	// until is when to try again if nothing changes.
 	until time.Time
+	// mayBeSilentBMC is set when the BMC may be back at any moment.
+	mayBeSilentBMC bool
+}
+
+// stepIdentity tells steps apart that ask for different things.
+type stepIdentity struct {
+	do     lifecycle.Action
+	target ironic.ProvisionTarget
+	power  ironic.PowerTarget
+	state  metal3.ProvisioningState
+}
+
+func identityOf(step lifecycle.Step) stepIdentity {
+	return stepIdentity{step.Do, step.Target, step.Power, step.State}
 }
 
 // backoff tells how long to leave alone what failed. It lives in the memory of
@@ -40,16 +55,22 @@ type backoff struct {
 	current *failure
 	// seen are the versions of the Secrets now, tried those of the last step.
 	seen, tried map[string]string
+	// failed is the step whose failure is recorded in the host.
+	failed stepIdentity
+	// failingSince is when the first of the steps began that have failed one after the
+	// other for reasons that are not the host's. Zero: the last one has not.
+	failingSince time.Time
 }
 
 // begin says that a step is taken.
 func (b *backoff) begin() { b.tried = b.seen }
 
-// hold returns how long the host's failure is still to be left alone; 0 when there
-// is none. What it was about may have been mended since: the spec or a Secret that
-// the host names changed, a reboot was asked for, or somebody set the error count to 0. Then there is
-// nothing to wait for, neither the hold nor other hosts.
-func (b *backoff) hold(host *metal3.BareMetalHost, secrets map[string]string, now time.Time) (left time.Duration, mended bool) {
+// hold returns how long the host's failure is still to be left alone; 0 when there is
+// none. retryNow is set when something has changed that the failure may have been about:
+// the spec, a Secret that the host names, the reboot annotations, or the error count,
+// which somebody has set to 0. The next try then waits neither for the hold nor for
+// other hosts.
+func (b *backoff) hold(host *metal3.BareMetalHost, secrets map[string]string, now time.Time) (left time.Duration, retryNow bool) {
 	status := &host.Status
 	b.seen = secrets
 	if status.ErrorType == "" || status.ErrorCount == 0 {
@@ -62,7 +83,10 @@ func (b *backoff) hold(host *metal3.BareMetalHost, secrets map[string]string, no
 		if f == nil && !status.LastUpdated.IsZero() && status.LastUpdated.Time.Before(now) {
 			since = status.LastUpdated.Time // a leader that has just begun
 		}
-		f = &failure{status.ErrorType, status.ErrorMessage, status.ErrorCount, host.Generation, rebootAnnotations(host), b.tried, since.Add(delayAfter(status))}
+		f = &failure{
+			kind: status.ErrorType, message: status.ErrorMessage, count: status.ErrorCount, generation: host.Generation,
+			reboots: rebootAnnotations(host), secrets: b.tried, until: since.Add(delayAfter(status)), mayBeSilentBMC: mayBeSilentBMC(status),
+		}
 		if b.tried == nil {
 			f.secrets = secrets
 		}
@@ -81,7 +105,7 @@ func (b *backoff) hold(host *metal3.BareMetalHost, secrets map[string]string, no
 
 // ironicIsBack ends the wait for a BMC that may be silent.
 func (b *backoff) ironicIsBack() {
-	if f := b.current; f != nil && isTriedSoon(f.kind, f.message) {
+	if f := b.current; f != nil && f.mayBeSilentBMC {
 		f.until = time.Time{}
 	}
 }
@@ -97,12 +121,12 @@ func rebootAnnotations(host *metal3.BareMetalHost) map[string]string {
 }
 
 // delayAfter is how long a failure is left alone: a BMC that is silent may be back
-// at any moment; anything else is tried after 2^n minutes less up to a half, n
+// at any moment, and so may whatever makes requests fail; anything else is tried after 2^n minutes less up to a half, n
 // being the errors in a row. What was only broken off when Ironic ended is tried
 // after as many times two seconds: an Ironic that ends again and again is not to be
 // driven on.
 func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
-	if isTriedSoon(status.ErrorType, status.ErrorMessage) {
+	if mayBeSilentBMC(status) || lifecycle.IsRequestFailing(status) {
 		return retryDelay + rand.N(retryDelay/4)
 	}
 	unit := time.Minute
@@ -114,9 +138,10 @@ func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
 	return delay - rand.N(delay/2)
 }
 
-// isTriedSoon tells whether the failure may be that of a BMC that does not answer.
-func isTriedSoon(kind metal3.ErrorType, message string) bool {
-	return kind == metal3.RegistrationError || kind == metal3.ProvisionedRegistrationError || containsAny(message, silences)
+// mayBeSilentBMC tells whether the host's error may be that of a BMC that does not
+// answer.
+func mayBeSilentBMC(status *metal3.BareMetalHostStatus) bool {
+	return status.ErrorType == metal3.RegistrationError || status.ErrorType == metal3.ProvisionedRegistrationError || containsAny(status.ErrorMessage, silences)
 }
 
 // silences are what Ironic says of a BMC that does not answer, whatever it was about

@@ -53,7 +53,7 @@ const (
 	// stepPause is when the next step is planned if the last one recorded nothing
 	// new, and so caused no event.
 	stepPause = time.Second
-	// maxSteps bounds the steps that a host is taken at once; no way has as many.
+	// maxSteps bounds the steps taken for a host in a row; no sequence has as many.
 	maxSteps = 10
 	// maxRetrying bounds the tries to reach BMCs that were silent before. Each keeps a
 	// worker of Ironic's busy until the BMC's time-out, a minute or more, and these are
@@ -68,13 +68,17 @@ const (
 	retriesPerSecond = 10
 )
 
+// The indexes of the informer.
 const (
 	byNodeUUID = "nodeUUID"
 	bySecret   = "secret"
+	// byBusy and byWorker have the hosts that a gate counts, by namespace.
+	byBusy   = "busy"
+	byWorker = "worker"
 )
 
-// Controller moves hosts on: it makes Ironic follow the specs. Run it on one
-// replica at a time; a second one would do nothing wrong, only work twice.
+// Controller makes Ironic follow the specs of hosts. Run it on one replica at a time; a
+// second one would do no harm, but all work twice.
 type Controller struct {
 	hosts     live.Hosts
 	ironic    Ironic
@@ -83,14 +87,15 @@ type Controller struct {
 	hardware  HardwareStore
 	events    EventSink
 	settings  Settings
-	// registration tells the settings apart that nodes are registered with.
-	registration string
-	gate         *capacity.Gate
-	poller       *poller
+	// settingsDigest tells the settings apart that nodes are registered with.
+	settingsDigest string
+	gate           *capacity.Gate
+	poller         *poller
 
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	// retries lets the tries of silent BMCs begin, those that wait longest first.
+	// retries bounds the tries of BMCs that were silent before; those that have waited
+	// longest begin first.
 	retries *capacity.Gate
 
 	mu       sync.Mutex
@@ -118,7 +123,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 	hosts := parts.Hosts
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, settings: settings, registration: settings.registration(),
+		hardware: parts.Hardware, events: parts.Events, settings: settings, settingsDigest: settings.digest(),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
 		backoffs: map[types.NamespacedName]*backoff{},
 	}
@@ -141,6 +146,8 @@ func NewController(parts Parts, settings Settings) *Controller {
 			}
 			return names, nil
 		},
+		byBusy:   namespaceIf(isBusy),
+		byWorker: namespaceIf(hasWorker),
 	})
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
@@ -194,7 +201,8 @@ func (c *Controller) enqueue(obj any) {
 	}
 }
 
-// changed tells of what has changed in a host and has it planned anew.
+// changed sends the events that follow from a change of a host, has the host planned
+// anew, and wakes those that waited for it to finish.
 func (c *Controller) changed(previous, current any) {
 	before, _ := previous.(*metal3.BareMetalHost)
 	host, ok := current.(*metal3.BareMetalHost)
@@ -209,7 +217,7 @@ func (c *Controller) changed(previous, current any) {
 		switch {
 		case isIn(host) && !isIn(before):
 			gate.Seen(host.Namespace, host.Name)
-			c.wake(gate) // until now it counted twice
+			c.wake(gate) // until now it was counted as started, too
 		case isIn(before) && !isIn(host):
 			c.wake(gate)
 		}
@@ -244,8 +252,8 @@ func (c *Controller) secretChanged(namespace, name string) {
 	}
 }
 
-// beginAnew has every host planned anew now that Ironic is back. A BMC that was silent
-// before may be back, too: nobody has looked since.
+// planAllAgain has every host planned anew now that Ironic is back. A BMC that was silent
+// before may be back, too: it was not tried in the meantime.
 func (c *Controller) planAllAgain() {
 	c.mu.Lock()
 	for _, b := range c.backoffs {
@@ -266,12 +274,14 @@ func (c *Controller) work(ctx context.Context) bool {
 	log := klog.FromContext(ctx).WithValues("host", key)
 	stepCtx, cancel := context.WithTimeout(klog.NewContext(ctx, log), stepTimeout)
 	defer cancel()
+	began := time.Now()
 	after, err := c.advance(stepCtx, key)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err == nil:
 		c.queue.Forget(key)
+		c.backoffOf(key, func(b *backoff) { b.failingSince = time.Time{} })
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody wrote meanwhile: plan again
 		return true
@@ -281,6 +291,7 @@ func (c *Controller) work(ctx context.Context) bool {
 	default:
 		log.Error(err, "Step failed, trying again")
 		c.queue.AddRateLimited(key)
+		c.tellFailing(klog.NewContext(ctx, log), key, began, err)
 		return true
 	}
 	if after > 0 {
@@ -289,12 +300,11 @@ func (c *Controller) work(ctx context.Context) bool {
 	return true
 }
 
-// advance takes a host as far as there is nothing to wait for, and returns when to
-// look again.
+// advance takes steps for a host until there is something to wait for, and returns after
+// what time to plan it again; 0 is when something changes.
 //
-// It plans twice: first with what is recorded, which costs nothing and in a quiet
-// cluster is all; then, when there is something to do, with what etcd and Ironic
-// say now.
+// It plans twice: first with what is recorded, which costs no request and in a quiet
+// cluster is enough; then, if there is something to do, with what etcd and Ironic say now.
 func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	obj, exists, err := c.informer.GetStore().GetByKey(key.String())
 	if err != nil || !exists {
@@ -302,19 +312,19 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	}
 	recorded := obj.(*metal3.BareMetalHost)
 	if err := c.refreshSecrets(ctx, recorded); err != nil {
-		return 0, err
+		return 0, &stepError{err: err}
 	}
 	hasHardware, err := c.hasHardwareData(ctx, recorded)
 	if err != nil {
-		return 0, err
+		return 0, &stepError{err: err}
 	}
-	situation, mended := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware)
+	situation, retryNow := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware)
 	step := lifecycle.Next(situation)
-	if !c.mayTry(recorded, step, mended) {
+	if !c.mayTry(recorded, step, retryNow) {
 		return 0, nil
 	}
-	looks := !recorded.DeletionTimestamp.IsZero() || recorded.Status.OperationalStatus == metal3.OperationalStatusDelayed
-	if step.Do == lifecycle.Wait && !looks {
+	mustObserve := !recorded.DeletionTimestamp.IsZero() || recorded.Status.OperationalStatus == metal3.OperationalStatusDelayed
+	if step.Do == lifecycle.Wait && !mustObserve {
 		return step.After, nil
 	}
 	var host *metal3.BareMetalHost
@@ -330,23 +340,29 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	if err != nil {
 		return 0, live.IgnoreNotFound(err)
 	}
-	for steps := 0; host != nil && steps < maxSteps; steps++ {
-		situation, mended = c.situation(host, node, hasHardware)
+	for range maxSteps {
+		situation, retryNow = c.situation(host, node, hasHardware)
 		step = lifecycle.Next(situation)
-		if !c.mayTry(host, step, mended) {
+		switch {
+		case !c.mayTry(host, step, retryNow):
 			return 0, nil
-		}
-		if step.Do == lifecycle.Wait {
+		case step.Do == lifecycle.Wait:
 			return step.After, c.undelay(ctx, host, node)
-		}
-		if step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name) {
+		case situation.Hold > 0 && c.hasFailed(key, step):
+			return situation.Hold, nil // whatever state of the node has it planned again
+		case step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name):
 			return 0, c.delay(ctx, host, node)
 		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 		c.backoffOf(key, (*backoff).begin)
-		if host, node, err = c.do(ctx, host, node, step); err != nil {
-			return 0, live.IgnoreNotFound(err)
+		next, err := c.execute(ctx, host, node, step)
+		if err != nil {
+			return 0, live.IgnoreNotFound(stepErrorOf(step, err))
 		}
+		if !next.planAgain {
+			break
+		}
+		host, node = next.host, next.node
 	}
 	return stepPause, nil
 }

@@ -91,6 +91,9 @@ type fakeIronic struct {
 	calls         map[string]int
 	// refuse has the answers to calls that are not successes.
 	refuse map[string]error
+	// refuseWrites is the answer to all calls that change something.
+	refuseWrites  error
+	writesRefused int
 	// The BMC takes this password, unless it is silent. mute are the addresses of
 	// single ones that are, timeout is how long Ironic waits for any, verified when it
 	// asked them.
@@ -120,6 +123,14 @@ func newFakeIronic() *fakeIronic {
 // called counts a call and tells whether it is refused. f.mu is held.
 func (f *fakeIronic) called(name string) error {
 	f.calls[name]++
+	switch name {
+	case "ChangedSince", "GetRegistration", "GetInventory", "ListPorts", "Validate":
+	default:
+		if f.refuseWrites != nil {
+			f.writesRefused++
+			return f.refuseWrites
+		}
+	}
 	return f.refuse[name]
 }
 

@@ -16,7 +16,7 @@ import (
 
 // deploy tells Ironic what to deploy, has it validated, and deployed. Until the
 // last request the node is available, and all of it is done again after a crash.
-func (c *Controller) deploy(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+func (c *Controller) deploy(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) error {
 	pullSecret, err := c.pullSecret(ctx, host)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (c *Controller) adopt(ctx context.Context, host *metal3.BareMetalHost, node
 			return err
 		}
 	}
-	return c.provision(ctx, node, ironic.TargetAdopt)
+	return c.askFor(ctx, node, ironic.TargetAdopt)
 }
 
 // asDeployed is a provisioned host whose spec is what was deployed on it, or nil
@@ -76,8 +76,8 @@ func asDeployed(host *metal3.BareMetalHost) *metal3.BareMetalHost {
 	return deployed
 }
 
-// prepareInstance brings in step what a deployment goes by; see
-// updateRegistration for why nothing is sent that does not differ.
+// prepareInstance tells Ironic what to deploy, as far as it does not know that already;
+// see updateRegistration for why nothing else is sent.
 func (c *Controller) prepareInstance(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, info map[string]any) error {
 	current, err := c.ironic.GetRegistration(ctx, node.UUID)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Controller) configDrive(ctx context.Context, host *metal3.BareMetalHost
 			return nil, &blocked{fmt.Sprintf("Secret %q with the %s does not exist in namespace %q", name, role, host.Namespace)}
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("reading Secret %s/%s with the %s: %w", host.Namespace, name, role, err)
 		}
 		*into = secret.Data
 	}
@@ -147,7 +147,7 @@ func (c *Controller) pullSecret(ctx context.Context, host *metal3.BareMetalHost)
 		return "", &blocked{fmt.Sprintf("Secret %q with the registry's credentials does not exist in namespace %q", *image.OCIAuthSecretName, host.Namespace)}
 	}
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("reading Secret %s/%s with the registry's credentials: %w", host.Namespace, *image.OCIAuthSecretName, err)
 	}
 	credentials, err := deploy.PullSecret(image.URL, string(secret.Type), secret.Data)
 	if err != nil {
@@ -156,10 +156,18 @@ func (c *Controller) pullSecret(ctx context.Context, host *metal3.BareMetalHost)
 	return credentials, nil
 }
 
-// provision asks for a transition. That the node is not in the state any more
+// provision asks for the transition of the step.
+func (c *Controller) provision(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) error {
+	if step.Target == ironic.TargetAdopt {
+		return c.adopt(ctx, host, node)
+	}
+	return c.askFor(ctx, node, step.Target)
+}
+
+// askFor asks for a transition. That the node is not in the state any more
 // that the verb starts from is no error: somebody was quicker, and the next
 // observation says what to do.
-func (c *Controller) provision(ctx context.Context, node *ironic.Node, target ironic.ProvisionTarget) error {
+func (c *Controller) askFor(ctx context.Context, node *ironic.Node, target ironic.ProvisionTarget) error {
 	err := c.ironic.SetProvisionState(ctx, node.UUID, target, ironic.ProvisionOptions{})
 	if ironic.IsWrongState(err) {
 		klog.FromContext(ctx).V(1).Info("The node is in another state by now", "target", target, "err", err)
@@ -169,7 +177,8 @@ func (c *Controller) provision(ctx context.Context, node *ironic.Node, target ir
 }
 
 // switchPower asks for a power state.
-func (c *Controller) switchPower(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, target ironic.PowerTarget) error {
+func (c *Controller) switchPower(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) error {
+	target := step.Power
 	used, softRefusal, err := c.ironic.SwitchPower(ctx, node.UUID, target)
 	if err != nil {
 		return err

@@ -26,12 +26,12 @@ type HardwareStore interface {
 	RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error
 }
 
-// takeHardware takes the hardware over that a user gives in place of an
-// inspection. A HardwareData counts more than an annotation.
-func (c *Controller) takeHardware(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+// takeHardware takes over the hardware that a user gives in place of an inspection. A
+// HardwareData takes precedence over the annotation.
+func (c *Controller) takeHardware(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) (outcome, error) {
 	details, err := c.givenHardware(ctx, host)
 	if err != nil {
-		return err
+		return waitForEvent, err
 	}
 	host, err = c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) {
 		delete(h.Annotations, metal3.HardwareDetailsAnnotation)
@@ -40,10 +40,10 @@ func (c *Controller) takeHardware(ctx context.Context, host *metal3.BareMetalHos
 		}
 	})
 	if err != nil {
-		return err
+		return waitForEvent, err
 	}
 	_, err = c.setArchitecture(ctx, host)
-	return err
+	return waitForEvent, err
 }
 
 func (c *Controller) givenHardware(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HardwareDetails, error) {
@@ -69,9 +69,9 @@ func (c *Controller) givenHardware(ctx context.Context, host *metal3.BareMetalHo
 	return details, c.putHardware(ctx, host, details)
 }
 
-// keepHardware makes what the inspection found last: as a HardwareData, which
-// clusterctl moves along with the host, and in the spec where that says nothing of
-// the architecture. It returns the host as it is then.
+// keepHardware stores what the inspection found in a HardwareData, which clusterctl moves
+// along with the host, and completes the architecture in the spec. It returns the host as
+// it is then.
 func (c *Controller) keepHardware(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
 	details := host.Status.HardwareDetails
 	if details == nil {

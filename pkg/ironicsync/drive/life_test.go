@@ -28,6 +28,19 @@ func wantImage(h *metal3.BareMetalHost) {
 	h.Spec.Image = &metal3.Image{URL: imageURL, Checksum: imageURL + ".sha256sum"}
 }
 
+// expectNoPowerEvents: what Ironic and the leader switch to work on a host is no news.
+func (w *world) expectNoPowerEvents() {
+	w.t.Helper()
+	w.events.mu.Lock()
+	defer w.events.mu.Unlock()
+	for _, reason := range w.events.reasons {
+		if reason == "PowerOn" || reason == "PowerOff" {
+			w.t.Errorf("events: %v", w.events.reasons)
+			return
+		}
+	}
+}
+
 // TestLife takes a host from its creation to an image and back, and asserts the
 // states that a watcher sees, in order.
 func TestLife(t *testing.T) {
@@ -48,6 +61,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("the host was cleaned %d times, and nobody has asked for an image", n)
 		}
 
+		w.expectNoPowerEvents()
 		w.update(wantImage)
 		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
 		host := w.host()
@@ -61,6 +75,7 @@ func TestLife(t *testing.T) {
 
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 		w.after(20*time.Second, "available again", w.in(metal3.StateAvailable))
+		w.expectNoPowerEvents()
 		if s := w.host().Status; s.Provisioning.Image.URL != "" || s.OperationHistory.Deprovision.End.IsZero() {
 			t.Errorf("deprovisioned: %+v", s.Provisioning)
 		}

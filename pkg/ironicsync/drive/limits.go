@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -12,12 +13,10 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// Here is whose turn it is, where only so many hosts may do something at a time.
-
-// mayTry tells whether a step may be taken now, as far as other hosts whose BMCs are
-// silent are concerned. If not, the host is planned again when it is its turn. What
-// was mended, or is asked for, has not to wait for them.
-func (c *Controller) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, mended bool) bool {
+// mayTry tells whether a step may be taken now, given how many hosts with silent BMCs
+// are being tried at the moment. If not, the gate has the host planned again when there
+// is room. A host of which something was changed (retryNow) does not wait for others.
+func (c *Controller) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, retryNow bool) bool {
 	if !step.Retry {
 		// The try is over, or is not wanted any more. (One that goes on keeps its place
 		// until the informer, by which tries are counted, shows it.)
@@ -26,23 +25,48 @@ func (c *Controller) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, men
 		}
 		return true
 	}
-	return mended || !isTriedSoon(host.Status.ErrorType, host.Status.ErrorMessage) || c.retries.TryStart(host.Namespace, host.Name)
+	return retryNow || !mayBeSilentBMC(&host.Status) || c.retries.TryStart(host.Namespace, host.Name)
 }
 
 // busy counts the hosts that the provisioning limit is about, by namespace.
-func (c *Controller) busy() map[string]int { return c.count(isBusy) }
-
-// retrying counts the hosts that maxRetrying is about, by namespace.
-func (c *Controller) retrying() map[string]int { return c.count(isRetrying) }
-
-func (c *Controller) count(is func(*metal3.BareMetalHost) bool) map[string]int {
+func (c *Controller) busy() map[string]int {
 	counts := map[string]int{}
-	for _, obj := range c.informer.GetStore().List() {
-		if host := obj.(*metal3.BareMetalHost); is(host) {
-			counts[host.Namespace]++
+	indexer := c.informer.GetIndexer()
+	for _, namespace := range indexer.ListIndexFuncValues(byBusy) {
+		if keys, err := indexer.IndexKeys(byBusy, namespace); err == nil { // there is such an index
+			counts[namespace] = len(keys)
 		}
 	}
 	return counts
+}
+
+// retrying counts the hosts that maxRetrying is about, by namespace.
+func (c *Controller) retrying() map[string]int {
+	counts := map[string]int{}
+	indexer := c.informer.GetIndexer()
+	for _, namespace := range indexer.ListIndexFuncValues(byWorker) {
+		hosts, err := indexer.ByIndex(byWorker, namespace)
+		if err != nil {
+			continue // there is such an index
+		}
+		for _, obj := range hosts {
+			if isRetrying(obj.(*metal3.BareMetalHost)) {
+				counts[namespace]++
+			}
+		}
+	}
+	return counts
+}
+
+// namespaceIf is an index by namespace of the hosts of which something is true. The gates
+// count by such indexes, not by looking at all hosts each time that one of them asks.
+func namespaceIf(isTrue func(*metal3.BareMetalHost) bool) cache.IndexFunc {
+	return func(obj any) ([]string, error) {
+		if host := obj.(*metal3.BareMetalHost); isTrue(host) {
+			return []string{host.Namespace}, nil
+		}
+		return nil, nil
+	}
 }
 
 // isBusy tells whether Ironic is at work on the host in a way that the
@@ -66,12 +90,18 @@ func isAboutToDeploy(host *metal3.BareMetalHost) bool {
 }
 
 // isRetrying tells whether one of Ironic's workers is busy with a BMC that may not
-// answer.
+// answer, and not for longer than that can take.
 func isRetrying(host *metal3.BareMetalHost) bool {
-	if host == nil || host.Status.Ironic == nil || host.Status.Ironic.Reservation == "" {
+	if !hasWorker(host) {
 		return false
 	}
-	if since := host.Status.LastUpdated; since != nil && time.Since(since.Time) > retryLimit {
+	since := host.Status.LastUpdated
+	return since == nil || time.Since(since.Time) <= retryLimit
+}
+
+// hasWorker tells whether one of Ironic's workers is busy with a BMC that may not answer.
+func hasWorker(host *metal3.BareMetalHost) bool {
+	if host == nil || host.Status.Ironic == nil || host.Status.Ironic.Reservation == "" {
 		return false
 	}
 	return host.Status.ErrorCount > 0 || host.Status.Ironic.ProvisionState == string(ironic.Verifying)
@@ -88,7 +118,7 @@ func bootInterface(host *metal3.BareMetalHost) string {
 	return access.BootInterface
 }
 
-// wake has the hosts planned whose turn it is, if there is room.
+// wake has those of the waiting hosts planned that there is room for now.
 func (c *Controller) wake(gate *capacity.Gate) {
 	for {
 		namespace, name, ok := gate.NextReady()

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
 
@@ -20,8 +17,6 @@ const (
 	// unreachableGrace is how long Ironic may be silent before the hosts say so
 	// in a condition.
 	unreachableGrace = time.Minute
-	// reportTimeout bounds the writing of that condition.
-	reportTimeout = 30 * time.Second
 )
 
 // poller makes changes in Ironic visible to watchers with nobody reading: it is a
@@ -85,33 +80,4 @@ func (p *poller) poll(ctx context.Context) {
 	case !p.reported && time.Since(p.downSince) > unreachableGrace:
 		p.reported = p.reportUnreachable(ctx, err)
 	}
-}
-
-// reportUnreachable has each host say that its status is no longer live. It
-// returns whether all do.
-func (p *poller) reportUnreachable(ctx context.Context, cause error) bool {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	list, err := p.c.hosts.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return false
-	}
-	now := time.Now()
-	condition := metav1.Condition{
-		Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: metal3.UnreachableReason,
-		Message: "Ironic has not answered since " + p.downSince.UTC().Format(time.RFC3339) + ": " + ironic.ReasonOf(cause),
-	}
-	complete := true
-	for i := range list.Items {
-		if list.Items[i].Status.Provisioning.ID == "" || lifecycle.IsDetached(&list.Items[i]) {
-			continue // nothing of it is live
-		}
-		host := list.Items[i].DeepCopy() // what a list points to is in the watch cache, for others
-		lifecycle.SetCondition(&host.Status, host, condition, now)
-		host.Status.LastUpdated = &metav1.Time{Time: now.Truncate(time.Second)}
-		if _, err := p.c.hosts.Record(ctx, host); live.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			complete = false
-		}
-	}
-	return complete
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -26,7 +25,7 @@ import (
 // the bare name that older nodes have, by a port with the boot MAC address. If
 // there is none, the UUID of the node to be is chosen and recorded, so that a
 // creation whose answer got lost is found again and never made twice.
-func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
+func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _ *ironic.Node, _ lifecycle.Step) (outcome, error) {
 	id := ""
 	names := []string{lifecycle.NodeName(host)}
 	if !strings.Contains(host.Name, "~") {
@@ -39,20 +38,20 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (
 			break
 		}
 		if !ironic.IsNotFound(err) {
-			return nil, err
+			return waitForEvent, err
 		}
 	}
 	if id == "" && host.Spec.BootMACAddress != "" {
 		ports, err := c.ironic.ListPorts(ctx, ironic.PortFilter{Address: host.Spec.BootMACAddress})
 		if err != nil {
-			return nil, err
+			return waitForEvent, err
 		}
 		if len(ports) > 0 {
 			node, err := c.ironic.GetNode(ctx, ports[0].NodeUUID)
 			if err != nil {
-				return nil, err
+				return waitForEvent, err
 			}
-			if node.Name == "" { // nobody's
+			if node.Name == "" { // an operator has made it, and no host has it
 				id = node.UUID
 			}
 		}
@@ -60,10 +59,14 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost) (
 	if id == "" {
 		id = uuid.NewString()
 	}
-	return c.recorded(ctx, host, nil, func(h *metal3.BareMetalHost) {
+	host, err := c.recorded(ctx, host, nil, func(h *metal3.BareMetalHost) {
 		h.Status.Provisioning.ID = id
 		h.Status.OperationHistory.Register = metal3.OperationMetric{Start: lifecycle.WholeSeconds(time.Now())}
 	})
+	if err != nil {
+		return waitForEvent, err
+	}
+	return planAgainWith(host, nil), nil
 }
 
 // makerKey is where a node's extra says which host, by UID, it was made for.
@@ -149,8 +152,9 @@ func (c *Controller) accessTo(ctx context.Context, host *metal3.BareMetalHost) (
 	return &access, credentials, nil
 }
 
-// foundDuplicate: either our earlier request succeeded and its answer got lost,
-// or somebody made a node of the host's name since we looked; then it is taken over.
+// foundDuplicate handles a node that exists already. Either an earlier request of ours
+// created it and its answer got lost, or somebody has created a node of the host's name
+// since findNode; that one is taken over.
 func (c *Controller) foundDuplicate(ctx context.Context, host *metal3.BareMetalHost) error {
 	node, err := c.ironic.GetNode(ctx, lifecycle.NodeName(host))
 	if ironic.IsNotFound(err) {
@@ -165,14 +169,14 @@ func (c *Controller) foundDuplicate(ctx context.Context, host *metal3.BareMetalH
 		return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = uuid.NewString() })
 	}
 	if node.UUID == host.Status.Provisioning.ID {
-		return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+		return c.observe(ctx, host)
 	}
 	return c.record(ctx, host, nil, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = node.UUID })
 }
 
-// register has Ironic know how to reach the BMC and which MAC addresses the host
-// has, and has a node in enroll verified. All of it is recorded only afterwards: a
-// crash in between does it again.
+// register tells Ironic how to reach the BMC and which MAC addresses the host has, and
+// has a node in enroll verified. It is recorded only afterwards, so that after a crash in
+// between it is all done again.
 func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
 	access, credentials, err := c.accessTo(ctx, host)
 	if err != nil || access == nil {
@@ -190,7 +194,7 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 		return c.refused(ctx, host, err)
 	}
 	if remade {
-		return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+		return c.observe(ctx, host)
 	}
 	if err := c.ensurePorts(ctx, host, node.UUID); err != nil {
 		if conflict := new(portConflict); errors.As(err, &conflict) {
@@ -203,14 +207,12 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 			return c.refused(ctx, host, err)
 		}
 	}
-	message := lifecycle.RegisteredWith(c.registration, wanted.networkVersion)
-	if node.IsOwnParent() {
-		message += lifecycle.WithPowerSupply
-	}
-	if !lifecycle.IsIdle(node) {
-		message += lifecycle.DueWhenIdle
-	}
-	return c.registered(ctx, host, credentials.Version, message)
+	return c.registered(ctx, host, credentials.Version, metal3.RegisteredWith{
+		SettingsDigest:     c.settingsDigest,
+		NetworkDataVersion: wanted.networkVersion,
+		DueWhenIdle:        !lifecycle.IsIdle(node),
+		PowerSupply:        node.IsOwnParent(),
+	})
 }
 
 // updateRegistration patches what differs in the node's registration, and only
@@ -251,15 +253,12 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 	return false, nil
 }
 
-// registered records that Ironic is in step with the spec and the Secret, along
-// with what it says now.
-func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost, secretVersion, message string) error {
+// registered records that Ironic is in step with the spec and the Secret, releases the
+// Secret that was used before, and observes the node.
+func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost, secretVersion string, with metal3.RegisteredWith) error {
 	err := c.recordWhileTrue(ctx, host, sameSpec(host), func(h *metal3.BareMetalHost) {
 		lifecycle.SetTriedCredentials(h, secretVersion)
-		lifecycle.SetCondition(&h.Status, h, metav1.Condition{
-			Type: metal3.RegisteredCondition, Status: metav1.ConditionTrue, Reason: metal3.RegisteredReason,
-			Message: message,
-		}, time.Now())
+		lifecycle.SetRegistered(h, with, time.Now())
 	})
 	if err != nil {
 		return err
@@ -269,7 +268,7 @@ func (c *Controller) registered(ctx context.Context, host *metal3.BareMetalHost,
 			return fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, previous.Name, err)
 		}
 	}
-	return c.refresher.ObserveHost(ctx, host.Namespace, host.Name)
+	return c.observe(ctx, host)
 }
 
 // portConflict is a MAC address of a host that Ironic knows as another node's.
@@ -279,9 +278,10 @@ func (e *portConflict) Error() string {
 	return fmt.Sprintf("MAC address %s of host %s is that of %s already: delete the host whose spec.bootMACAddress is wrong and create it with the right one, or delete the other one's port in Ironic", e.mac, e.host, e.other)
 }
 
-// ensurePorts has Ironic know the host by the MAC address that it boots from, and
-// by those that an inspection found, as when Ironic has lost its node. Of the latter
-// one may be another node's: the USB network cards of some BMCs all have the same.
+// ensurePorts creates the missing ports: for the MAC address that the host boots from, and
+// for those that an earlier inspection found, which Ironic does not know any more when it
+// has lost the node. One of the latter may belong to another node: the USB network cards
+// of some BMCs have the same MAC address in every machine.
 func (c *Controller) ensurePorts(ctx context.Context, host *metal3.BareMetalHost, nodeUUID string) error {
 	wanted := map[string]bool{} // MAC address: boots from it
 	if hardware := host.Status.HardwareDetails; hardware != nil {

@@ -32,15 +32,14 @@ type Settings struct {
 	PollInterval time.Duration
 }
 
-// registration tells apart the settings that nodes are registered with: with other
-// ones each node has to be looked at again. The same settings give the same text in
-// every process.
-func (s Settings) registration() string {
+// digest tells apart the settings that nodes are registered with: with other ones
+// each node is registered anew. It is the same in every process.
+func (s Settings) digest() string {
 	ramdisk, err := json.Marshal(s.Ramdisk)
 	if err != nil {
 		return "" // strings and maps of them never fail
 	}
 	digest := fnv.New32a()
 	_, _ = digest.Write(ramdisk)
-	return fmt.Sprintf("with the settings %08x of the ramdisk", digest.Sum32())
+	return fmt.Sprintf("%08x", digest.Sum32())
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// Here is what Next decides by.
-
-// lookAtSecrets reads what has changed in the Secrets of a host, as far as it
-// matters: apart from the credentials, for the sake of an error.
+// refreshSecrets reads the Secrets of a host that may have changed since they were last
+// read: that of its BMC, and while the host has an error also the others, because a
+// change of one of them may end it.
 func (c *Controller) refreshSecrets(ctx context.Context, host *metal3.BareMetalHost) error {
 	if host.Status.ErrorType != "" {
 		return c.secrets.RefreshAll(ctx, host)
@@ -22,22 +21,22 @@ func (c *Controller) refreshSecrets(ctx context.Context, host *metal3.BareMetalH
 	return c.secrets.Refresh(ctx, host.Namespace, host.Spec.BMC.CredentialsName)
 }
 
-// situation is what Next decides by, and whether what failed may have been mended.
-func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool) (s lifecycle.Situation, mended bool) {
+// situation gathers what lifecycle.Next decides by. For retryNow see backoff.hold.
+func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool) (s lifecycle.Situation, retryNow bool) {
 	s = lifecycle.Situation{
 		Host: host, Node: node,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
 		HasHardwareData:             hasHardware,
-		Settings:                    c.registration,
+		SettingsDigest:              c.settingsDigest,
 		MaxRetries:                  c.settings.MaxProvisioningRetries,
 		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
 	}
 	versions := c.secrets.Versions(host)
 	c.backoffOf(types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, func(b *backoff) {
-		s.Hold, mended = b.hold(host, versions, time.Now())
+		s.Hold, retryNow = b.hold(host, versions, time.Now())
 	})
-	return s, mended
+	return s, retryNow
 }
 
 // backoffOf calls use with what is remembered of a host's failure.

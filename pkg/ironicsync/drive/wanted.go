@@ -24,8 +24,8 @@ const (
 	disablePowerOffVersion  = 95
 )
 
-// wantedNode is what Ironic is to know of a host, whatever becomes of it: apart
-// from the credentials, and from what it is to be deployed with.
+// wantedNode is what Ironic has to know of a host in every state, apart from the
+// credentials and from what is deployed on it.
 type wantedNode struct {
 	access           bmc.Access
 	ramdisk          map[string]any // the part of driver_info that is not the BMC's

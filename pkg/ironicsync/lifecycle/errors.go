@@ -92,17 +92,58 @@ func StepError(status *metal3.BareMetalHostStatus) *hostError {
 		return nil
 	}
 	kind, known := stepErrors[c.Reason]
-	if !known { // a ramdisk that was timed out
-		switch status.Provisioning.State {
-		case metal3.StateInspecting:
-			kind = metal3.InspectionError
-		case metal3.StatePreparing:
-			kind = metal3.PreparationError
-		default:
-			kind = metal3.ProvisioningError
-		}
+	if !known { // a ramdisk that was timed out, or a request that keeps failing
+		kind = errorTypeInState(status.Provisioning.State)
 	}
 	return &hostError{Kind: kind, message: c.Message, kept: true} // it was counted when it happened
+}
+
+// errorTypeInState is the type of an error that goes by nothing but the host's state.
+func errorTypeInState(state metal3.ProvisioningState) metal3.ErrorType {
+	switch state {
+	case metal3.StateInspecting:
+		return metal3.InspectionError
+	case metal3.StatePreparing:
+		return metal3.PreparationError
+	case metal3.StateAvailable, metal3.StateReady, metal3.StateProvisioned, metal3.StateExternallyProvisioned, metal3.StatePoweringOffBeforeDelete:
+		return metal3.PowerManagementError
+	case metal3.StateDeleting:
+		return metal3.DetachError
+	}
+	return metal3.ProvisioningError
+}
+
+// SetRequestFailing records that a request of a step keeps failing for reasons that are
+// not the host's (see RequestFailedReason). Registering says so in the condition
+// Registered, every other step in StepFailed. It returns whether anything changed.
+func SetRequestFailing(host *metal3.BareMetalHost, step Step, message string, now time.Time) (changed bool) {
+	c := metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.RequestFailedReason, Message: message}
+	switch step.Do {
+	case "", Begin, Report, TakeHardware, FindNode, CreateNode, Register: // "": the host's Secrets could not be read to plan one
+		c.Type, c.Status = metal3.RegisteredCondition, metav1.ConditionFalse
+	default:
+		if isSilent(&host.Status) {
+			return false // that leads to the step, and is the error until it is taken
+		}
+	}
+	if known := findCondition(&host.Status, c.Type); known != nil && known.Status == c.Status && known.Reason == c.Reason && known.Message == c.Message {
+		return false
+	}
+	SetCondition(&host.Status, host, c, now)
+	return true
+}
+
+// IsRequestFailing tells whether the request of a step, apart from those of registering,
+// keeps failing for reasons that are not the host's.
+func IsRequestFailing(status *metal3.BareMetalHostStatus) bool {
+	c := findCondition(status, metal3.StepFailedCondition)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == metal3.RequestFailedReason
+}
+
+// IsAnyRequestFailing is IsRequestFailing, those of registering included.
+func IsAnyRequestFailing(status *metal3.BareMetalHostStatus) bool {
+	c := findCondition(status, metal3.RegisteredCondition)
+	return IsRequestFailing(status) || c != nil && c.Reason == metal3.RequestFailedReason
 }
 
 // SetStepError makes kind and message the StepFailed condition, or removes it when
@@ -147,6 +188,9 @@ func ironicError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	}
 	if node.Fault != "" {
 		return failed(status, faultType(status, node), node, firstOf(node.MaintenanceReason, "Ironic reports the fault "+node.Fault))
+	}
+	if isFailedState(node.ProvisionState) && status.Ironic != nil && status.Ironic.AbortRequested {
+		return nil
 	}
 	switch node.ProvisionState {
 	case ironic.Verifying, ironic.Adopting:

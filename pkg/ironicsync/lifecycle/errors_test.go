@@ -137,7 +137,7 @@ func TestErrorOfRegistrationWins(t *testing.T) {
 		if got := wrongWith(host); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
-		withRegistered(metav1.ConditionTrue, metal3.RegisteredReason, "")(host)
+		registeredAs()(host)
 		if got := wrongWith(observe(host, &ironic.Node{ProvisionState: ironic.Manageable})); got != (wrong{}) {
 			t.Errorf("%s, mended: %+v", name, got)
 		}

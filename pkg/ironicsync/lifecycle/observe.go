@@ -94,10 +94,12 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	node := seen.Node
 	before := status.Ironic
+	status.RegisteredWith = registeredWith(status)
 	status.Ironic = ironicStatus(node)
 	if before != nil {
 		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
 	}
+	status.Ironic.AbortRequested = isAbortRequested(host, node)
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, node)
 	if node.PowerState != "" { // null: Ironic does not know, and what was known last is the better guess
@@ -105,7 +107,6 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	}
 	observeInspection(status, host, seen, now)
 	observeRegistration(status, node, now)
-
 	observeSilence(status, host, seen, now)
 
 	failure := ErrorOf(status, host, node)

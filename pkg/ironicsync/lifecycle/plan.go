@@ -94,8 +94,8 @@ type Situation struct {
 	SecretVersion string
 	// NetworkVersion is that of the Secret that spec.preprovisioningNetworkDataName names.
 	NetworkVersion string
-	// Settings tells apart the settings that nodes are registered with.
-	Settings string
+	// SettingsDigest tells apart the settings of ours that nodes are registered with.
+	SettingsDigest string
 	// HasHardwareData is set when there is a HardwareData of the host's name. It
 	// counts only where the host has no hardware yet.
 	HasHardwareData bool

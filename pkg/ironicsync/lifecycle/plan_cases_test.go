@@ -82,7 +82,7 @@ func TestNextOfHost(t *testing.T) {
 		"spec changed":                    {options: []hostOption{func(h *metal3.BareMetalHost) { h.Generation++ }}, node: nodeIn(ironic.Manageable), want: "Register"},
 		"spec changed in transit":         {options: and(provisioning, func(h *metal3.BareMetalHost) { h.Generation++; h.Spec.Image = nil }), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
 		"another Secret named":            {options: []hostOption{func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "other" }}, node: nodeIn(ironic.Manageable), want: "Register"},
-		"other settings of ours":          {options: provisionedHost, node: nodeIn(ironic.Active), change: func(s *Situation) { s.Settings = "others" }, want: "Register"},
+		"other settings of ours":          {options: provisionedHost, node: nodeIn(ironic.Active), change: func(s *Situation) { s.SettingsDigest = "others" }, want: "Register"},
 		"Secret changed while provisioned": {options: provisionedHost, node: nodeIn(ironic.Active),
 			change: func(s *Situation) { s.SecretVersion = "8" }, want: "Register"},
 		"refused just now":             {options: []hostOption{withRegistered(metav1.ConditionFalse, metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), change: hold, want: "Wait:7s"},

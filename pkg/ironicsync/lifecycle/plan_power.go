@@ -115,7 +115,7 @@ func nextOfPower(s Situation) Step {
 		return switchTo(ironic.TargetPowerOn)
 	case softFailed(node):
 		return Step{Do: SwitchPower, Power: ironic.TargetPowerOff, Error: metal3.PowerManagementError, Retry: true}
-	case wish.hard, host.Status.ErrorType == metal3.PowerManagementError:
+	case wish.hard, host.Status.ErrorType == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
 		return switchTo(ironic.TargetPowerOff)
 	}
 	return switchTo(ironic.TargetSoftPowerOff)

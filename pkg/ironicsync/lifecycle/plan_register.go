@@ -88,28 +88,11 @@ func isRefused(host *metal3.BareMetalHost) bool {
 		return false
 	}
 	switch c.Reason {
-	case metal3.SecretIncompleteReason, metal3.IronicRefusedReason, metal3.PortConflictReason:
+	case metal3.SecretIncompleteReason, metal3.IronicRefusedReason, metal3.PortConflictReason, metal3.RequestFailedReason:
 		return true
 	}
 	return false
 }
-
-// dueWhenIdle, in the condition's message, marks a node that was not idle when it
-// was registered: what Ironic does not take then is registered when it is.
-const DueWhenIdle = "; what only an idle node can be told is due"
-
-// RegisteredWith is the message of the condition Registered: what a node was registered
-// with that the host's generation does not tell. The network data are for idle nodes.
-func RegisteredWith(settings, networkVersion string) string {
-	if networkVersion == "" {
-		return settings
-	}
-	return settings + ", and the network data " + networkVersion
-}
-
-// withPowerSupply, in the condition's message, tells that a node that was its own
-// parent has the power supply that it can be switched on with; see powerSupplyKey.
-const WithPowerSupply = ", and with a power supply"
 
 // isLockedByItself tells whether Ironic 29.0.5 could not switch a node on that is its
 // own parent, by an operator's PATCH, as it has locked it already.
@@ -130,28 +113,27 @@ func IsIdle(node *ironic.Node) bool {
 
 // isDue tells whether a part of the registration waits for the node to be idle.
 func isDue(host *metal3.BareMetalHost) bool {
-	c := findCondition(&host.Status, metal3.RegisteredCondition)
-	return c != nil && strings.HasSuffix(c.Message, DueWhenIdle)
+	with := registeredWith(&host.Status)
+	return with != nil && with.DueWhenIdle
 }
 
 // isRegistered tells whether what Ironic has is in step with the spec, the Secrets
-// and our settings, of which the condition's message keeps those that it was
-// registered with.
+// and our settings.
 func isRegistered(s Situation) bool {
 	host := s.Host
 	c := findCondition(&host.Status, metal3.RegisteredCondition)
 	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != host.Generation {
 		return false
 	}
-	message, hasPowerSupply := strings.CutSuffix(strings.TrimSuffix(c.Message, DueWhenIdle), WithPowerSupply)
-	inStep := message == RegisteredWith(s.Settings, s.NetworkVersion)
-	if isDue(host) {
-		inStep = message == s.Settings && !IsIdle(s.Node)
-	}
-	if isLockedByItself(s.Node) && !hasPowerSupply {
+	with := registeredWith(&host.Status)
+	switch {
+	case with == nil, with.SettingsDigest != s.SettingsDigest:
 		return false
-	}
-	if !inStep {
+	case with.DueWhenIdle && IsIdle(s.Node):
+		return false
+	case !with.DueWhenIdle && with.NetworkDataVersion != s.NetworkVersion: // which is for idle nodes
+		return false
+	case isLockedByItself(s.Node) && !with.PowerSupply:
 		return false
 	}
 	tried := host.Status.TriedCredentials

@@ -105,7 +105,7 @@ func newHost(options ...hostOption) *metal3.BareMetalHost {
 		},
 	}
 	SetTriedCredentials(h, "7")
-	withRegistered(metav1.ConditionTrue, metal3.RegisteredReason, "")(h)
+	registeredAs()(h)
 	for _, o := range options {
 		o(h)
 	}
@@ -127,6 +127,20 @@ func withRegistered(status metav1.ConditionStatus, reason, message string) hostO
 		SetCondition(&h.Status, h, metav1.Condition{Type: metal3.RegisteredCondition, Status: status, Reason: reason, Message: message}, created.Time)
 	}
 }
+
+// registeredAs is a host whose node was registered with the server's settings of now,
+// which have no digest in these tests, and what change makes of it.
+func registeredAs(change ...func(*metal3.RegisteredWith)) hostOption {
+	return func(h *metal3.BareMetalHost) {
+		with := metal3.RegisteredWith{}
+		for _, c := range change {
+			c(&with)
+		}
+		SetRegistered(h, with, created.Time)
+	}
+}
+
+func dueWhenIdle(with *metal3.RegisteredWith) { with.DueWhenIdle = true }
 
 func withError(kind metal3.ErrorType, message string, count int) hostOption {
 	return func(h *metal3.BareMetalHost) {

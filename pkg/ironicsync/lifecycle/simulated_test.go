@@ -284,7 +284,7 @@ func (w *world) do(step Step, recorded bool) {
 		}
 		record(func(h *metal3.BareMetalHost) {
 			SetTriedCredentials(h, "7")
-			withRegistered(metav1.ConditionTrue, metal3.RegisteredReason, "")(h)
+			registeredAs()(h)
 		})
 	case Provision:
 		w.event(node, eventOf(step.Target))

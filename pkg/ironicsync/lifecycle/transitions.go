@@ -143,7 +143,7 @@ func BeginManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 				// Those of the cluster and the Ironic that it comes from: versions of
 				// Secrets cannot be compared between clusters, so it is registered anew.
 				host.Status.Ironic, host.Status.Conditions = nil, nil
-				host.Status.TriedCredentials = metal3.CredentialsStatus{}
+				host.Status.TriedCredentials, host.Status.RegisteredWith = metal3.CredentialsStatus{}, nil
 			}
 		}
 		delete(host.Annotations, metal3.StatusAnnotation)

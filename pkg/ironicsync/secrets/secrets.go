@@ -101,13 +101,20 @@ func (s *Secrets) Version(namespace, name string) string {
 	return s.version(namespace, name, true)
 }
 
-// Exists asks for a Secret that the watch knows nothing of.
-func (s *Secrets) Exists(ctx context.Context, namespace, name string) bool {
+// Exists asks the cluster for a Secret that the watch knows nothing of. Only the
+// cluster's own word says that there is none: the error is that of asking.
+func (s *Secrets) Exists(ctx context.Context, namespace, name string) (bool, error) {
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
-		return false
+		return false, nil
 	}
 	_, err := s.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
-	return err == nil
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("looking for Secret %s/%s: %w", namespace, name, err)
+	}
+	return true, nil
 }
 
 // NetworkVersion is Version for the Secret with the network of the host's ramdisk.
@@ -164,25 +171,25 @@ func (s *Secrets) watched(namespace, name string) string {
 	return obj.(*metav1.PartialObjectMetadata).ResourceVersion
 }
 
-// Look reads the credentials of a Secret that may have changed since they were last
+// Refresh reads the credentials of a Secret that may have changed since they were last
 // read. A Secret that was never read is left alone: its Version is that of the watch.
 func (s *Secrets) Refresh(ctx context.Context, namespace, name string) error {
-	return s.look(ctx, namespace, name, true)
+	return s.refresh(ctx, namespace, name, true)
 }
 
-// LookAtAll looks at all Secrets that a host names. Those apart from its BMC's are
-// read also if they never were: later, what others write to their metadata is told
-// from new contents by that.
+// RefreshAll does the same for all Secrets that a host names. Those other than its BMC's
+// are read also if they never were, because new contents can be told from a change of the
+// metadata only by comparison with what was read before.
 func (s *Secrets) RefreshAll(ctx context.Context, host *metal3.BareMetalHost) error {
 	for _, name := range DataSecretsOf(host) {
-		if err := s.look(ctx, host.Namespace, name, false); err != nil {
+		if err := s.refresh(ctx, host.Namespace, name, false); err != nil {
 			return fmt.Errorf("reading Secret %s/%s: %w", host.Namespace, name, err)
 		}
 	}
 	return s.Refresh(ctx, host.Namespace, host.Spec.BMC.CredentialsName)
 }
 
-func (s *Secrets) look(ctx context.Context, namespace, name string, credentials bool) error {
+func (s *Secrets) refresh(ctx context.Context, namespace, name string, credentials bool) error {
 	key := namespace + "/" + name
 	s.claims.LockKey(key)
 	defer func() { _ = s.claims.UnlockKey(key) }()

@@ -45,6 +45,11 @@ const (
 	IronicRefusedReason = "IronicRefused"
 	// PortConflictReason means that another node has the boot MAC address.
 	PortConflictReason = "PortConflict"
+	// RequestFailedReason, of RegisteredCondition and of StepFailedCondition, means that a
+	// request to Ironic or to the cluster keeps failing for reasons that are not the
+	// host's: Ironic answers 500 or refuses our credentials, the cluster refuses a write
+	// of a Secret. The request is repeated at least every half a minute.
+	RequestFailedReason = "RequestFailed"
 	// NodeLostReason means that the node no longer exists in Ironic.
 	NodeLostReason = "NodeLost"
 )

@@ -39,6 +39,12 @@ type BareMetalHostStatus struct {
 	// +optional
 	TriedCredentials CredentialsStatus `json:"triedCredentials,omitempty"`
 
+	// What the host's node in Ironic was last registered with, apart from the spec,
+	// whose generation the condition Registered tells. The node is registered anew
+	// when any of it differs. Absent while the node was never registered.
+	// +optional
+	RegisteredWith *RegisteredWith `json:"registeredWith,omitempty"`
+
 	// A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if
 	// there is no error.
 	ErrorMessage string `json:"errorMessage"`
@@ -215,6 +221,31 @@ type CredentialsStatus struct {
 	Version string `json:"credentialsVersion,omitempty"`
 }
 
+// RegisteredWith is what a node was registered with that the spec does not tell.
+type RegisteredWith struct {
+	// A digest of the server's settings for the ramdisk, which are part of the
+	// node's driver_info.
+	// +optional
+	SettingsDigest string `json:"settingsDigest,omitempty"`
+
+	// The resource version of the Secret with the network configuration of the
+	// ramdisk (spec.preprovisioningNetworkDataName), as far as its contents are
+	// concerned. Empty where the node has none.
+	// +optional
+	NetworkDataVersion string `json:"networkDataVersion,omitempty"`
+
+	// Whether the node was not idle (enroll, manageable or available), so that what
+	// Ironic accepts only for idle nodes, such as the inspect interface, has yet to be
+	// registered.
+	// +optional
+	DueWhenIdle bool `json:"dueWhenIdle,omitempty"`
+
+	// Whether a node that is its own parent, a defect of Ironic 29.0.5, was given the
+	// power supply without which that Ironic cannot switch it on.
+	// +optional
+	PowerSupply bool `json:"powerSupply,omitempty"`
+}
+
 // Match reports whether this is the given Secret in its current version.
 func (c CredentialsStatus) Match(secret *corev1.Secret) bool {
 	return c.Reference != nil &&
@@ -292,6 +323,12 @@ type IronicStatus struct {
 	// Ironic clears a power failure by itself when the BMC answers again.
 	// +optional
 	Fault string `json:"fault,omitempty"`
+
+	// Whether the host itself asks for what Ironic does on the node to be aborted: it
+	// is deleted, detached by force, to be rebooted by force, or another image is
+	// wanted. The failed state that Ironic leaves the node in is no error then.
+	// +optional
+	AbortRequested bool `json:"abortRequested,omitempty"`
 
 	// The conductor that holds the lock of the node. Ironic refuses changes while the node is
 	// locked.

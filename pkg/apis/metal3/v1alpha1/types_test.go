@@ -113,6 +113,7 @@ const everyStatusField = `{
   "lastAttemptedImage": {"url": "a"}, "hardwareProfile": "a",
   "goodCredentials": {"credentials": {"name": "a", "namespace": "a"}, "credentialsVersion": "1"},
   "triedCredentials": {"credentials": {"name": "a", "namespace": "a"}, "credentialsVersion": "1"},
+  "registeredWith": {"settingsDigest": "a", "networkDataVersion": "1", "dueWhenIdle": true, "powerSupply": true},
   "operationHistory": {
     "register": {"start": "2026-01-01T00:00:00Z", "end": null}, "inspect": {"start": null, "end": null},
     "provision": {"start": null, "end": null}, "deprovision": {"start": null, "end": "2026-01-01T00:00:00Z"}

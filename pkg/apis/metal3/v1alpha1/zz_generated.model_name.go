@@ -451,6 +451,11 @@ func (in RebootAnnotationArguments) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RegisteredWith) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.RegisteredWith"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RootDeviceHints) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.RootDeviceHints"
 }

@@ -3,6 +3,7 @@
 package capacity
 
 import (
+	"container/list"
 	"maps"
 	"slices"
 	"sync"
@@ -27,18 +28,27 @@ type Gate struct {
 	mu sync.Mutex
 	// grants are the hosts that may start and were not seen at work yet.
 	grants map[host]time.Time
-	// waiting are the hosts that asked in vain, by the order in which they came.
-	waiting  map[host]uint64
+	// waiting are the hosts that asked in vain, in each namespace in the order in which
+	// they came; places are where each of them is. No namespace has an empty list.
+	waiting  map[string]*list.List
+	places   map[host]*list.Element
 	arrivals uint64
 }
 
 type host struct{ namespace, name string }
 
+// arrival is a host in waiting, and which arrival it was of all.
+type arrival struct {
+	host
+	number uint64
+}
+
 // New returns a Gate that lets limit hosts work at a time; 0 is no limit. busy
-// tells how many are at work now, by namespace, whoever started them. It must not
-// call the Gate.
+// tells how many are at work now, by namespace, whoever started them. It is called
+// whenever a host asks to start, so it must not take longer with more hosts, and it must
+// not call the Gate.
 func New(limit int, busy func() map[string]int) *Gate {
-	return &Gate{limit: limit, busy: busy, clock: clock.RealClock{}, grants: map[host]time.Time{}, waiting: map[host]uint64{}}
+	return &Gate{limit: limit, busy: busy, clock: clock.RealClock{}, grants: map[host]time.Time{}, waiting: map[string]*list.List{}, places: map[host]*list.Element{}}
 }
 
 // NewPaced is New with a bound on how many start in each second, too.
@@ -49,7 +59,7 @@ func NewPaced(limit, perSecond int, busy func() map[string]int) *Gate {
 }
 
 // TryStart tells whether the host may start now. If not, it waits for its turn,
-// which Next announces. Asking again changes nothing: a host that waits keeps its
+// which NextReady announces. Asking again changes nothing: a host that waits keeps its
 // place, and one that may start still may.
 func (g *Gate) TryStart(namespace, name string) bool {
 	if g.limit <= 0 {
@@ -62,18 +72,15 @@ func (g *Gate) TryStart(namespace, name string) bool {
 	if _, granted := g.grants[h]; granted {
 		return true
 	}
-	if _, waits := g.waiting[h]; !waits {
-		g.arrivals++
-		g.waiting[h] = g.arrivals
-	}
-	if !slices.Contains(g.turns(running, room), h) {
+	g.enqueue(h)
+	if room < len(g.places) && !slices.Contains(g.turns(running, room), h) {
 		return false
 	}
 	g.grant(h)
 	return true
 }
 
-// Next returns the waiting host whose turn it is, if there is room: that of the
+// NextReady returns the waiting host whose turn it is, if there is room: that of the
 // namespace in which the fewest are running, and there the one that has waited
 // longest. The room is kept for it until it asks with TryStart; it must ask, or be
 // forgotten.
@@ -83,8 +90,8 @@ func (g *Gate) NextReady() (namespace, name string, ok bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
-		return "", "", false // the usual case: busy need not count
+	if len(g.places) == 0 {
+		return "", "", false
 	}
 	running, room := g.load()
 	first := g.turns(running, min(room, 1))
@@ -103,11 +110,36 @@ func (g *Gate) Forget(namespace, name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.grants, host{namespace, name})
-	delete(g.waiting, host{namespace, name})
+	g.dequeue(host{namespace, name})
+}
+
+func (g *Gate) enqueue(h host) {
+	if g.places[h] != nil {
+		return
+	}
+	queue := g.waiting[h.namespace]
+	if queue == nil {
+		queue = list.New()
+		g.waiting[h.namespace] = queue
+	}
+	g.arrivals++
+	g.places[h] = queue.PushBack(arrival{h, g.arrivals})
+}
+
+func (g *Gate) dequeue(h host) {
+	place := g.places[h]
+	if place == nil {
+		return
+	}
+	delete(g.places, h)
+	queue := g.waiting[h.namespace]
+	if queue.Remove(place); queue.Len() == 0 {
+		delete(g.waiting, h.namespace)
+	}
 }
 
 func (g *Gate) grant(h host) {
-	delete(g.waiting, h)
+	g.dequeue(h)
 	g.grants[h] = g.clock.Now()
 	if g.pace != nil {
 		g.pace.AllowN(g.clock.Now(), 1)
@@ -135,30 +167,27 @@ func (g *Gate) load() (running map[string]int, room int) {
 
 // turns returns the first n of those that wait, in the order in which it is their
 // turn. It counts them in running.
-func (g *Gate) turns(running map[string]int, n int) []host {
+func (g *Gate) turns(running map[string]int, n int) (order []host) {
 	if n <= 0 {
 		return nil
 	}
-	queues := map[string][]host{}
-	for h := range g.waiting {
-		queues[h.namespace] = append(queues[h.namespace], h)
+	first := make(map[string]*list.Element, len(g.waiting)) // of those not in order yet, by namespace
+	for namespace, queue := range g.waiting {
+		first[namespace] = queue.Front()
 	}
-	for _, queue := range queues {
-		slices.SortFunc(queue, func(a, b host) int { return int(g.waiting[a]) - int(g.waiting[b]) })
-	}
-	var order []host
-	for len(order) < n && len(queues) > 0 {
-		var first host
-		for namespace, queue := range queues {
-			fewer := running[namespace] - running[first.namespace]
-			if first == (host{}) || fewer < 0 || fewer == 0 && g.waiting[queue[0]] < g.waiting[first] {
-				first = queue[0]
+	for len(order) < n && len(first) > 0 {
+		var next arrival
+		for namespace, place := range first {
+			candidate := place.Value.(arrival)
+			fewer := running[namespace] - running[next.namespace]
+			if next.number == 0 || fewer < 0 || fewer == 0 && candidate.number < next.number {
+				next = candidate
 			}
 		}
-		order = append(order, first)
-		running[first.namespace]++
-		if queues[first.namespace] = queues[first.namespace][1:]; len(queues[first.namespace]) == 0 {
-			delete(queues, first.namespace)
+		order = append(order, next.host)
+		running[next.namespace]++
+		if first[next.namespace] = first[next.namespace].Next(); first[next.namespace] == nil {
+			delete(first, next.namespace)
 		}
 	}
 	return order

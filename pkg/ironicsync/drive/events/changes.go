@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -206,12 +207,17 @@ func (c *change) deprovisioning() {
 	}
 }
 
-// power tells of changes, and not of what is found when a host is registered.
+// afterWork is how long after Ironic's work on a host a change of its power towards
+// spec.online still counts as the end of that work: Ironic has switched the machine for it,
+// and the leader restores what the spec wants.
+const afterWork = 2 * time.Minute
+
+// power tells of changes that are not part of Ironic's work on a host: it switches a
+// machine many times to inspect, clean and deploy it, and to find out whether the BMC
+// takes commands.
 func (c *change) power() {
 	old, host := c.old, c.new
-	switch state := old.Status.Provisioning.State; {
-	case old.Status.PoweredOn == host.Status.PoweredOn,
-		state == metal3.StateNone, state == metal3.StateUnmanaged, state == metal3.StateRegistering:
+	if old.Status.PoweredOn == host.Status.PoweredOn || !isAtRest(old) || !isAtRest(host) {
 		return
 	}
 	reason, is := "PowerOff", "off"
@@ -221,8 +227,36 @@ func (c *change) power() {
 	against := ""
 	if host.Status.PoweredOn != host.Spec.Online {
 		against = fmt.Sprintf(", while spec.online is %v", host.Spec.Online)
+	} else if hasJustArrived(host) {
+		return
 	}
 	c.normal(reason, "The host is powered %s%s", is, against)
+}
+
+// isAtRest tells whether the host has arrived where only users, operators and what
+// happens to the machine switch its power.
+func isAtRest(host *metal3.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case metal3.StateAvailable, metal3.StateReady, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		node := host.Status.Ironic
+		return node == nil || !ironic.ProvisionState(node.ProvisionState).IsInTransit()
+	}
+	return false
+}
+
+// hasJustArrived tells whether the host has become available or provisioned a moment
+// before its status was last updated.
+func hasJustArrived(host *metal3.BareMetalHost) bool {
+	if host.Status.LastUpdated == nil {
+		return false
+	}
+	for _, kind := range []string{metal3.AvailableForProvisioningCondition, metal3.ProvisionedCondition} {
+		c := meta.FindStatusCondition(host.Status.Conditions, kind)
+		if c != nil && c.Status == metav1.ConditionTrue && host.Status.LastUpdated.Sub(c.LastTransitionTime.Time) < afterWork {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *change) attachment() {

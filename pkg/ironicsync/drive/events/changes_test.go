@@ -57,6 +57,14 @@ func custom(method string) func(*host) {
 func online(h *host)  { h.Spec.Online = true }
 func powered(h *host) { h.Status.PoweredOn = true }
 
+// arrivedBefore is a host that became available that long before its status was updated.
+func arrivedBefore(d time.Duration) func(*host) {
+	return func(h *host) {
+		h.Status.LastUpdated = &noon
+		h.Status.Conditions = []metav1.Condition{{Type: metal3.AvailableForProvisioningCondition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-d))}}
+	}
+}
+
 func deleted(h *host) { h.DeletionTimestamp = &noon }
 
 func detached(h *host) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }
@@ -287,11 +295,20 @@ func TestChanges(t *testing.T) {
 			[]string{"Warning DeprovisioningAbandoned: The host is deleted without being deprovisioned, after 3 errors: its disks may hold data"},
 		},
 
-		"power on":            {changes{in(available), online}, changes{in(available), online, powered}, []string{"Normal PowerOn: The host is powered on"}},
-		"power off":           {changes{in(provisioned), powered}, changes{in(provisioned)}, []string{"Normal PowerOff: The host is powered off"}},
-		"power cut":           {changes{in(provisioned), online, powered}, changes{in(provisioned), online}, []string{"Normal PowerOff: The host is powered off, while spec.online is true"}},
-		"switched on by hand": {changes{in(available)}, changes{in(available), powered}, []string{"Normal PowerOn: The host is powered on, while spec.online is false"}},
-		"found switched on":   {changes{in(registering), online}, changes{in(registering), online, powered}, nil},
+		"power on":                       {changes{in(available), online}, changes{in(available), online, powered}, []string{"Normal PowerOn: The host is powered on"}},
+		"power off":                      {changes{in(provisioned), powered}, changes{in(provisioned)}, []string{"Normal PowerOff: The host is powered off"}},
+		"power cut":                      {changes{in(provisioned), online, powered}, changes{in(provisioned), online}, []string{"Normal PowerOff: The host is powered off, while spec.online is true"}},
+		"switched on by hand":            {changes{in(available)}, changes{in(available), powered}, []string{"Normal PowerOn: The host is powered on, while spec.online is false"}},
+		"at work on the node":            {changes{in(available), online, powered}, changes{in(available), online, nodeIn("cleaning")}, nil},
+		"work on the node is over":       {changes{in(available), online, powered, nodeIn("clean wait")}, changes{in(available), online, nodeIn("available")}, nil},
+		"switched for inspection":        {changes{in(inspecting), online}, changes{in(inspecting), online, powered}, nil},
+		"switched for cleaning":          {changes{in(preparing), online, powered}, changes{in(preparing), online}, nil},
+		"arrived, switched off":          {changes{in(preparing), online, powered}, changes{in(available), online}, nil},
+		"spec.online restored":           {changes{in(available), online, arrivedBefore(20 * time.Second)}, changes{in(available), online, powered, arrivedBefore(21 * time.Second)}, nil},
+		"power cut just after arrival":   {changes{in(available), online, powered, arrivedBefore(20 * time.Second)}, changes{in(available), online, arrivedBefore(21 * time.Second)}, []string{"Normal PowerOff: The host is powered off, while spec.online is true"}},
+		"switched on long after arrival": {changes{in(available), online, arrivedBefore(time.Hour)}, changes{in(available), online, powered, arrivedBefore(time.Hour)}, []string{"Normal PowerOn: The host is powered on"}},
+		"switched off for its deletion":  {changes{in(metal3.StatePoweringOffBeforeDelete), powered, deleted}, changes{in(metal3.StatePoweringOffBeforeDelete), deleted}, nil},
+		"found switched on":              {changes{in(registering), online}, changes{in(registering), online, powered}, nil},
 
 		"detached": {
 			changes{in(provisioned)}, changes{in(provisioned), detached},

@@ -32,10 +32,10 @@ func holding(key, value string) func(*corev1.Secret) {
 	return func(s *corev1.Secret) { s.Data = map[string][]byte{key: []byte(value)} }
 }
 
-// TestSecretsMended: a host whose deployment waits for a Secret, whichever, goes on
+// TestSecretsCorrected: a host whose deployment waits for a Secret, whichever, goes on
 // when that comes, and when what is wrong in it is corrected; and not when nothing
 // is.
-func TestSecretsMended(t *testing.T) {
+func TestSecretsCorrected(t *testing.T) {
 	t.Parallel()
 	named := &corev1.SecretReference{Name: "named"}
 	pull := func(s *corev1.Secret) { s.Type = corev1.SecretTypeDockerConfigJson }
@@ -91,7 +91,7 @@ func TestSecretsMended(t *testing.T) {
 					t.Errorf("tried again, with nothing new in the Secret: %d times, %s", s.ErrorCount, s.ErrorMessage)
 				}
 				w.putSecret(tt.right...)
-				t.Logf("provisioned %s after the Secret was mended", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
+				t.Logf("provisioned %s after the Secret was corrected", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
 				if s := w.host().Status; s.ErrorCount != 0 || s.ProvisioningFailCount != 0 {
 					t.Errorf("errors: %d, failures: %d", s.ErrorCount, s.ProvisioningFailCount)
 				}
@@ -140,9 +140,9 @@ func TestErrorEndsWithAcceptedStep(t *testing.T) {
 	})
 }
 
-// TestSecretMendedWithoutLeader: a leader that begins finds a Secret that it has never
+// TestSecretCorrectedWithoutLeader: a leader that begins finds a Secret that it has never
 // seen otherwise; the host waits no longer than it would have.
-func TestSecretMendedWithoutLeader(t *testing.T) {
+func TestSecretCorrectedWithoutLeader(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.secret("secret")
 		w.hosts.Add(enrolled(0))

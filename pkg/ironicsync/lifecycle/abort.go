@@ -1,0 +1,54 @@
+package lifecycle
+
+import (
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// isAbortRequested tells whether the host itself asks for an abort of what Ironic does on
+// the node, or has asked for the one that left the node in a failed state. Ironic calls
+// an abort a failure, in last_error too, and does not tell whose wish it was: so the wish
+// is recorded while there is something to abort, which is before Next asks Ironic for it
+// (a step is only taken after an observation), and is kept as long as the node is in the
+// failed state. By then the annotation may be gone.
+func isAbortRequested(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	if isFailedState(node.ProvisionState) {
+		before := host.Status.Ironic
+		return before != nil && before.AbortRequested
+	}
+	if isPaused(host) || !node.ProvisionState.IsInTransit() {
+		return false
+	}
+	state, isDeleted := host.Status.Provisioning.State, !host.DeletionTimestamp.IsZero()
+	if value, detach := host.Annotations[metal3.DetachedAnnotation]; detach {
+		args, _ := metal3.ParseDetachedAnnotation(value)
+		if args.Force || isDeleted && args.DeleteAction != metal3.DetachedDeleteActionDelay {
+			return true
+		}
+	}
+	switch node.ProvisionState {
+	case ironic.Deploying, ironic.DeployWait, ironic.DeployHold:
+		return isDeleted || state == metal3.StateDeprovisioning || state == metal3.StateProvisioning && (isForced(host) || deploy.AttemptChanged(host))
+	case ironic.Inspecting, ironic.InspectWait, ironic.Cleaning, ironic.CleanWait, ironic.CleanHold, ironic.Servicing, ironic.ServiceWait, ironic.ServiceHold:
+		switch state {
+		case metal3.StateProvisioned, metal3.StateDeprovisioning:
+			return false // what Ironic does then, it does to deprovision the host
+		case metal3.StateProvisioning:
+			return isForced(host) // the cleaning before a deployment
+		case metal3.StateInspecting, metal3.StatePreparing:
+			return isDeleted || isForced(host)
+		}
+		return isDeleted
+	}
+	return false
+}
+
+// isFailedState tells whether the node is in a state that an abort may leave it in.
+func isFailedState(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.InspectFail, ironic.CleanFail, ironic.DeployFail, ironic.ServiceFail:
+		return true
+	}
+	return false
+}
