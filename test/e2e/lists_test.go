@@ -269,6 +269,28 @@ func TestListsOfLaggingConductor(t *testing.T) {
 	}
 }
 
+// TestListsWhenClockIsPutRight: a node that was changed while its conductor's clock was
+// ahead is from the future. When the clock is right again, or another conductor has the
+// node, its updated_at goes backwards, and its changes show all the same.
+func TestListsWhenClockIsPutRight(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, time.Second} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			ctx, ns := begin(t)
+			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
+			l := newListedBy(t, ctx, ns, func(i int, node string) {
+				if i%2 == 0 {
+					setNodeClock(t, sim, node, ahead)
+				}
+			})
+			l.list("with a clock that is ahead")
+			for _, id := range l.id {
+				setNodeClock(t, sim, id, 0)
+			}
+			l.rounds(*listRounds / 5)
+		})
+	}
+}
+
 func setNodeClock(t *testing.T, sim *simulated, node string, offset time.Duration) {
 	t.Helper()
 	if err := sim.SetNodeClock(node, offset); err != nil {
