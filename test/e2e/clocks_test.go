@@ -20,12 +20,6 @@ import (
 // within a second, whatever Ironic's clock says and though its conductors do not agree.
 func TestWatchersWhateverTheClock(t *testing.T) {
 	const nodes = 8
-	setNodeClock := func(t *testing.T, sim *simulated, id string, offset time.Duration) {
-		t.Helper()
-		if err := sim.SetNodeClock(id, offset); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, test := range []struct {
 		name  string
 		clock ironicsim.Clock

@@ -37,10 +37,17 @@ const listedNodes = 24
 
 func newListed(t *testing.T, ctx context.Context, ns string) *listed {
 	t.Helper()
+	return newListedBy(t, ctx, ns, func(int, string) {})
+}
+
+// newListedBy gives each node to a conductor before anything is done to it.
+func newListedBy(t *testing.T, ctx context.Context, ns string, give func(i int, node string)) *listed {
+	t.Helper()
 	l := &listed{t: t, ctx: ctx, ns: ns, id: map[string]string{}, want: map[string]*metal3.IronicStatus{}, done: map[string]int{}}
 	for i := range listedNodes {
 		name := fmt.Sprintf("w-%02d", i)
 		l.names, l.id[name] = append(l.names, name), observedHost(t, ctx, ns, name).Status.Provisioning.ID
+		give(i, l.id[name])
 	}
 	for _, to := range []struct{ verb, state string }{{"manage", "manageable"}, {"provide", "available"}} {
 		for _, id := range l.id {
@@ -220,15 +227,11 @@ func TestListsWhateverTheClock(t *testing.T) {
 			ctx, ns := s.Begin(t)
 			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			sim.SetClock(test.clock)
-			l := newListed(t, ctx, ns)
-			for i, name := range l.names {
-				if len(test.offsets) == 0 {
-					break
+			l := newListedBy(t, ctx, ns, func(i int, node string) {
+				if len(test.offsets) > 0 {
+					setNodeClock(t, sim, node, test.offsets[i%len(test.offsets)])
 				}
-				if err := sim.SetNodeClock(l.id[name], test.offsets[i%len(test.offsets)]); err != nil {
-					t.Fatal(err)
-				}
-			}
+			})
 			l.rounds(*listRounds / 5)
 		})
 	}
@@ -240,11 +243,14 @@ func TestListsWhateverTheClock(t *testing.T) {
 func TestListsOfLaggingConductor(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
-	l := newListed(t, ctx, ns)
-	late := l.names[5]
-	if err := sim.SetNodeClock(l.id[late], -5*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	const number = 5
+	l := newListedBy(t, ctx, ns, func(i int, node string) {
+		if i == number {
+			setNodeClock(t, sim, node, -5*time.Second)
+		}
+	})
+	late := l.names[number]
+	l.list("before")
 	changeLate := func(round int) {
 		l.change() // by a conductor with the right time
 		shown := changeNode(t, ctx, l.id[late], l.done[late])
@@ -260,6 +266,35 @@ func TestListsOfLaggingConductor(t *testing.T) {
 	for l.round = range 20 {
 		changeLate(l.round)
 		l.list("changed by a conductor five seconds behind")
+	}
+}
+
+// TestListsWhenClockIsPutRight: a node that was changed while its conductor's clock was
+// ahead is from the future. When the clock is right again, or another conductor has the
+// node, its updated_at goes backwards, and its changes show all the same.
+func TestListsWhenClockIsPutRight(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, time.Second} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			ctx, ns := begin(t)
+			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
+			l := newListedBy(t, ctx, ns, func(i int, node string) {
+				if i%2 == 0 {
+					setNodeClock(t, sim, node, ahead)
+				}
+			})
+			l.list("with a clock that is ahead")
+			for _, id := range l.id {
+				setNodeClock(t, sim, id, 0)
+			}
+			l.rounds(*listRounds / 5)
+		})
+	}
+}
+
+func setNodeClock(t *testing.T, sim *simulated, node string, offset time.Duration) {
+	t.Helper()
+	if err := sim.SetNodeClock(node, offset); err != nil {
+		t.Fatal(err)
 	}
 }
 

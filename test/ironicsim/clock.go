@@ -1,6 +1,9 @@
 package ironicsim
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // Clock is how Ironic's times, all of them, relate to the real time.
 type Clock struct {
@@ -55,6 +58,17 @@ func (s *Sim) timeFor(e *entry) time.Time {
 	c := s.clock
 	c.Offset += e.clockOffset
 	return c.at(time.Now())
+}
+
+// datedResponse has the header Date by Ironic's clock.
+type datedResponse struct {
+	http.ResponseWriter
+	s *Sim
+}
+
+func (r datedResponse) WriteHeader(status int) {
+	r.Header().Set("Date", r.s.Clock().at(time.Now()).Format(http.TimeFormat))
+	r.ResponseWriter.WriteHeader(status)
 }
 
 // formatTime is Python's isoformat: RFC 3339 with a numeric offset, and with

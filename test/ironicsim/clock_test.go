@@ -1,6 +1,7 @@
 package ironicsim
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,10 @@ func TestClockOffset(t *testing.T) {
 		n := a.until(path, "fail", func(n doc) bool { return n["last_error"] != nil && n["reservation"] == nil })
 		event := a.must(200, "GET", path+"/history", nil).json["history"].([]any)[0].(doc)
 		conductor := a.must(200, "GET", "/v1/conductors?detail=true", nil).json["conductors"].([]any)[0].(doc)
+		date, err := http.ParseTime(a.must(200, "GET", "/v1/nodes", nil).header.Get("Date"))
+		if off := time.Until(date); err != nil || (off-offset).Abs() > time.Minute {
+			t.Errorf("the header Date is %v from now, want %v (%v)", off, offset, err)
+		}
 		for _, x := range []struct {
 			of    doc
 			field string

@@ -21,6 +21,7 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		s.admin.ServeHTTP(w, r)
 		return
 	}
+	w = datedResponse{w, s}
 	path, inV1 := splitPath(r.URL.Path)
 	rt, vars, known := match(r.Method, path)
 	isRoot := len(path) == 0 && !inV1
