@@ -67,14 +67,15 @@ func TestDocumentedPathsExist(t *testing.T) {
 	}
 }
 
-// The table of docs/design.md names each folder that has code, and no other.
+// TestDocumentedFolders checks that the table of docs/design.md lists every folder that contains code,
+// and no other folder.
 func TestDocumentedFolders(t *testing.T) {
 	documented := map[string]bool{}
 	_, section, _ := strings.Cut(readDoc(t, "../docs/design.md"), "\n## Where things are\n")
 	for _, match := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(section, -1) {
 		documented[match[1]] = true
 		if info, err := os.Stat(filepath.Join("..", match[1])); err != nil || !info.IsDir() {
-			t.Errorf("docs/design.md names %s, which is no folder: %v", match[1], err)
+			t.Errorf("docs/design.md names %s, which is not a folder: %v", match[1], err)
 		}
 	}
 	for _, top := range []string{"cmd", "hack", "pkg", "test"} {
@@ -89,7 +90,7 @@ func TestDocumentedFolders(t *testing.T) {
 			case entry.IsDir() || documented[folder]:
 			case strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".sh"):
 				documented[folder] = true // one error is enough
-				t.Errorf("docs/design.md does not name %s", folder)
+				t.Errorf("docs/design.md does not list %s", folder)
 			}
 			return nil
 		})

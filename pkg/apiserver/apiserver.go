@@ -66,8 +66,8 @@ func Complete(config *genericapiserver.RecommendedConfig) genericapiserver.Compl
 	return config.Complete()
 }
 
-// New returns a server that serves the API group from the storage of each of its
-// resources, ready to be prepared and run.
+// New returns a server that serves the API group from the given storage. The keys of storage are the
+// names of resources and subresources. The server is ready for PrepareRun.
 func New(config genericapiserver.CompletedConfig, storage map[string]rest.Storage) (*genericapiserver.GenericAPIServer, error) {
 	server, err := config.New("metal3-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {

@@ -42,8 +42,8 @@ func (f *fakeNodes) script(getErr error, do func(call string) error) {
 	f.calls, f.getErr, f.do = nil, getErr, do
 }
 
-// leave makes every further read fail.
-func (f *fakeNodes) leave(err error) {
+// failReads makes all further reads fail with err.
+func (f *fakeNodes) failReads(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.getErr = err

@@ -26,13 +26,13 @@ func TestInspect(t *testing.T) {
 		getErr error
 		// the answers to the changes, in order; the last one is repeated
 		answers []error
-		// inspecting tells whether the node is being inspected when Ironic has answered
+		// inspecting makes the node one that is being inspected when Ironic answers
 		inspecting bool
 		code       int
 		says       string
 		retry      string
 		calls      []string
-		// asked tells whether the annotation that asks for an inspection is there afterwards
+		// asked is whether the host has the annotation that requests an inspection afterwards
 		asked bool
 	}{
 		{name: "manageable", before: in(ironic.Manageable), code: 201, calls: []string{"inspect"}},
@@ -70,10 +70,11 @@ func TestInspect(t *testing.T) {
 			}},
 
 		{name: "away", getErr: silence, code: 503, says: "nothing was done", retry: "1"},
-		// Perhaps it has begun. No Retry-After: clients would have the host inspected twice.
+		// The inspection may have begun. The answer has no Retry-After, because clients would repeat the
+		// request by themselves and inspect the host twice.
 		{name: "no answer", before: in(ironic.Manageable), answers: []error{silence}, code: 504, says: "is not known, look before you try again", calls: []string{"inspect"}},
 		{name: "HTTP 500", before: in(ironic.InspectFail), answers: []error{internalFail}, code: 504, says: "is not known, look before you try again", calls: []string{"inspect"}},
-		// Then the annotation has the controller go on.
+		// The controller completes the inspection because of the annotation.
 		{name: "available, no answer", answers: []error{silence}, code: 504, says: "begins if it has not yet", calls: []string{"manage"}, asked: true},
 		{name: "available, no answer to inspect", answers: []error{nil, silence}, code: 504, says: "begins if it has not yet", calls: []string{"manage", "inspect"}, asked: true},
 

@@ -9,9 +9,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// TestPowerOfLockedNode: whoever holds the lock of the node may be doing what is asked
-// for. As soon as the action has written spec.online, the leader acts on it, too, and
-// then Ironic refuses the action because of the leader's.
+// TestPowerOfLockedNode checks the answers while the node is locked. The holder of the lock may be
+// doing what is requested: as soon as the action has written spec.online, the leader acts on it as
+// well, and Ironic then refuses the action because the leader's request holds the lock.
 func TestPowerOfLockedNode(t *testing.T) {
 	s := startServer(t, true)
 	const softOff, hardOff = `{"spec":{"action":"off"}}`, `{"spec":{"action":"off","mode":"hard"}}`
@@ -26,36 +26,37 @@ func TestPowerOfLockedNode(t *testing.T) {
 	tests := []struct {
 		name    string
 		body    string
-		offline bool               // spec.online is false before
-		before  func(*ironic.Node) // by default on and not locked
-		since   func(*ironic.Node) // what it is when Ironic answers 409; nil: it is not asked
-		away    bool               // Ironic answers no read after that
+		offline bool               // whether spec.online is false before the action
+		before  func(*ironic.Node) // the node before the action; by default, it is on and not locked
+		since   func(*ironic.Node) // the node when Ironic answers 409; nil if Ironic must not be asked
+		away    bool               // whether Ironic fails to answer all reads after that
 		code    int
-		says    string // in the error, or in status.message
+		says    string // part of the error, or of status.message
 		target  string // status.targetPowerState
-		online  bool   // of the spec, afterwards
+		online  bool   // spec.online afterwards
 	}{
-		// The leader was quicker, with what was asked for. In target_power_state Ironic has
-		// "power off" for both modes.
+		// The leader was quicker, with the same request. Ironic's target_power_state is "power off"
+		// for both modes.
 		{name: "off, the leader's off", body: softOff, since: locked("power off"), code: 201, says: "switching the host off already", target: "power off"},
 		{name: "off, the leader's soft off", body: softOff, since: locked("soft power off"), code: 201, says: "switching the host off already", target: "soft power off"},
 		{name: "off, off again", body: softOff, offline: true, since: locked("power off"), code: 201, says: "switching the host off already", target: "power off"},
 		{name: "off, done by now", body: softOff, since: isOff, code: 201, says: "switched off meanwhile"},
 		{name: "hard off, done by now", body: hardOff, since: isOff, code: 201, says: "switched off meanwhile"},
 		{name: "on, the leader's on", body: on, offline: true, before: isOff, since: offAndLocked("power on"), code: 201, says: "switching the host on already", target: "power on", online: true},
-		// A hard one is not what is under way, perhaps.
+		// The power off that is under way may not be a hard one.
 		{name: "hard off, the leader's off", body: hardOff, since: locked("power off"), code: 429, says: "perhaps a soft one"},
-		// Something else holds the lock. The leader comes next, perhaps already now.
+		// Something else holds the lock. The leader acts on spec.online afterwards, or may be acting
+		// on it already.
 		{name: "off, locked by something else", body: softOff, since: locked(""), code: 429, says: "spec.online is false now"},
 		{name: "hard off, locked by something else", body: hardOff, since: locked(""), code: 429, says: "spec.online is false now"},
 		{name: "off, power on under way", body: softOff, since: locked("power on"), code: 429, says: "spec.online is false now"},
 		{name: "on, power off under way", body: on, offline: true, since: locked("power off"), code: 429, says: "spec.online is true now", online: true},
 		{name: "off, a stale target", body: softOff, since: func(n *ironic.Node) { n.TargetPowerState = "power off" }, code: 429, says: "spec.online is false now"},
 		{name: "off, Ironic gone since", body: softOff, since: locked("power off"), away: true, code: 429, says: "spec.online is false now"},
-		// Ironic has not begun a reboot for us, and it may be asked for again.
+		// Ironic has not begun the requested reboot, so the request can be repeated.
 		{name: "reboot", body: reboot, since: locked("power on"), code: 429, says: "locked by host", online: true},
 
-		// Known before anything is written
+		// The lock is seen before anything is written.
 		{name: "off under way", body: softOff, offline: true, before: locked("power off"), code: 201, says: "switching the host off already", target: "power off"},
 		{name: "off under way for a reboot by annotation", body: softOff, before: locked("power off"), code: 201, says: "switching the host off already", target: "power off"},
 		{name: "on under way", body: on, before: offAndLocked("power on"), code: 201, says: "switching the host on already", target: "power on", online: true},
@@ -86,7 +87,7 @@ func TestPowerOfLockedNode(t *testing.T) {
 				}
 				s.nodes.edit(name, test.since)
 				if test.away {
-					s.nodes.leave(silence)
+					s.nodes.failReads(silence)
 				}
 				return lockedNow
 			})

@@ -49,7 +49,7 @@ func TestPower(t *testing.T) {
 		online bool     // spec.online afterwards
 		mode   metal3.PowerMode
 	}{
-		// What is done
+		// Actions that are done
 		{name: "off", body: `{"spec":{"action":"off"}}`, code: 201, calls: []string{"soft power off"}, mode: "soft"},
 		{name: "off hard", body: `{"spec":{"action":"off","mode":"hard"}}`, code: 201, calls: []string{"power off"}, mode: "hard"},
 		{name: "on", body: `{"spec":{"action":"on"}}`, before: off, code: 201, calls: []string{"power on"}, online: true},
@@ -84,7 +84,7 @@ func TestPower(t *testing.T) {
 		{name: "off is disabled", body: `{"spec":{"action":"off"}}`, code: 422, says: "spec.action", online: true,
 			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.DisablePowerOff = true }},
 
-		// What Ironic refuses: the spec is as before
+		// Actions that Ironic refuses: the spec is restored
 		{name: "refused", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(wrongState), code: 409, says: `while it is in state "deleting"`,
 			calls: []string{"power off"}, online: true},
 		{name: "on refused", body: `{"spec":{"action":"on"}}`, before: off, do: always(wrongState), code: 409, says: "Ironic refused",
@@ -112,7 +112,8 @@ func TestPower(t *testing.T) {
 			calls: []string{"power on"}, online: true},
 		{name: "an error of no known kind", body: `{"spec":{"action":"on"}}`, do: always(errors.New("odd")), code: 503, says: "odd", retry: "1",
 			calls: []string{"power on"}, online: true},
-		// Clients repeat by themselves what has a Retry-After: not a reboot that may have begun.
+		// Clients repeat a request by themselves if the answer has a Retry-After, so a reboot that
+		// may have begun must not have one.
 		{name: "reboot, HTTP 500", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(internalFail), code: 504, says: "not known",
 			calls: []string{"rebooting"}, online: true},
 		{name: "reboot without answer", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(silence), code: 504, says: "look before you try again",

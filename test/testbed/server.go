@@ -113,8 +113,8 @@ func NewServer(options ServerOptions) (*Server, error) {
 	return s, err
 }
 
-// serverProgram is what METAL3_APISERVER says, such as one built with the race
-// detector, or else bin/metal3-apiserver of the checkout.
+// serverProgram returns the value of METAL3_APISERVER, for example the path of a program that was
+// built with the race detector, or else the path of bin/metal3-apiserver in the checkout.
 func serverProgram() (string, error) {
 	if path := os.Getenv("METAL3_APISERVER"); path != "" {
 		return path, nil

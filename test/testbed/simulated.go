@@ -7,23 +7,23 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// UnusedKernelURL and UnusedRamdiskURL are of a ramdisk for an Ironic whose machines
-// boot nothing. Ironic wants to be told of one, and does not look whether it is there.
+// UnusedKernelURL and UnusedRamdiskURL are URLs of a ramdisk for an Ironic whose machines do not boot
+// anything. Ironic requires the URLs, but does not check that anything is served there.
 const (
 	UnusedKernelURL  = "http://192.0.2.1/ramdisk.kernel"
 	UnusedRamdiskURL = "http://192.0.2.1/ramdisk.initramfs"
 )
 
-// UnusedRamdiskArgs are the flags with which our server tells it.
+// UnusedRamdiskArgs are the flags of metal3-apiserver that set these URLs.
 var UnusedRamdiskArgs = []string{"--deploy-kernel-url=" + UnusedKernelURL, "--deploy-ramdisk-url=" + UnusedRamdiskURL}
 
-// SimulatedIronic is an ironicsim in this process.
+// SimulatedIronic is an ironicsim that runs in the process of the tests.
 type SimulatedIronic struct {
 	*ironicsim.Sim
 	bmcs atomic.Int32
 }
 
-// StartSimulatedIronic starts an Ironic without nodes. End it with Close.
+// StartSimulatedIronic starts a simulated Ironic without nodes. The caller must stop it with Close.
 func StartSimulatedIronic(options ironicsim.Options) (*SimulatedIronic, error) {
 	sim := ironicsim.New(options)
 	if err := sim.Start(0); err != nil {
@@ -33,8 +33,8 @@ func StartSimulatedIronic(options ironicsim.Options) (*SimulatedIronic, error) {
 	return &SimulatedIronic{Sim: sim}, nil
 }
 
-// NewBMC adds a BMC of a machine that is switched off. The address is for
-// spec.bmc.address, and finds the BMC (Sim.BMC).
+// NewBMC adds the BMC of a machine that is switched off. It returns the value for spec.bmc.address,
+// which is also the argument with which Sim.BMC finds the BMC.
 func (i *SimulatedIronic) NewBMC(user, password string) (address string) {
 	address = fmt.Sprintf("ipmi://127.0.0.1:%d", 10000+i.bmcs.Add(1))
 	i.AddBMC(address, user, password)
@@ -43,7 +43,7 @@ func (i *SimulatedIronic) NewBMC(user, password string) (address string) {
 
 var macs atomic.Uint32
 
-// NewMAC is a MAC address for spec.bootMACAddress that no other host of this process has.
+// NewMAC returns a MAC address for spec.bootMACAddress that it has not returned before in this process.
 func NewMAC() string {
 	n := macs.Add(1)
 	return fmt.Sprintf("52:54:00:%02x:%02x:%02x", n>>16&0xff, n>>8&0xff, n&0xff)

@@ -1,4 +1,4 @@
-// Package metal3 is the routing table of the group metal3.io: resource -> storage.
+// Package metal3 defines the storage of each resource of the group metal3.io.
 package metal3
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
-// Stores read and write what is recorded in etcd, and know nothing of Ironic. What
-// keeps hosts in step with Ironic works on them, so they are made before it.
+// Stores has the stores that read and write objects in etcd, independently of Ironic. They are created
+// before the components that synchronise hosts with Ironic, because those use them.
 type Stores struct {
 	// Hosts is the store of BareMetalHosts.
 	Hosts *genericregistry.Store
@@ -19,7 +19,7 @@ type Stores struct {
 	Kinds Kinds
 }
 
-// NewStores makes the stores of all kinds.
+// NewStores creates the stores of all kinds.
 func NewStores(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*Stores, error) {
 	hosts, err := baremetalhost.NewStore(scheme, optsGetter)
 	if err != nil {
@@ -32,13 +32,13 @@ func NewStores(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*S
 	return &Stores{Hosts: hosts, Kinds: kinds}, nil
 }
 
-// Live has what Ironic says now recorded.
+// Live brings the recorded status of hosts up to date with Ironic.
 type Live interface {
 	baremetalhost.Refresher
 	baremetalhost.PasswordRedacter
 }
 
-// Nodes is what the actions ask of Ironic.
+// Nodes has the requests to Ironic that the actions make.
 type Nodes interface {
 	baremetalhost.NodeGetter
 	baremetalhost.PowerSwitcher
@@ -46,7 +46,7 @@ type Nodes interface {
 }
 
 // Storage returns the storage of each resource and subresource of v1alpha1. Reads
-// of hosts are refreshed by live, and actions act on nodes.
+// of hosts are brought up to date by live, and actions use nodes.
 func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
 	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live}
