@@ -46,7 +46,7 @@ func TestWhatUsersType(t *testing.T) {
 	if want := ` POWERED ON +IRONIC STATE +NODE UUID +BOOT MAC *$`; !regexp.MustCompile(want).MatchString(lines[0]) {
 		t.Errorf("wide header is %q", lines[0])
 	}
-	if want := ` true +available +` + host.Status.Provisioning.ID + ` +00:ab:4f:d8:9e:fa *$`; !regexp.MustCompile(want).MatchString(lines[1]) {
+	if want := ` true +manageable +` + host.Status.Provisioning.ID + ` +00:ab:4f:d8:9e:fa *$`; !regexp.MustCompile(want).MatchString(lines[1]) {
 		t.Errorf("wide line is %q", lines[1])
 	}
 
