@@ -66,9 +66,9 @@ func Complete(config *genericapiserver.RecommendedConfig) genericapiserver.Compl
 	return config.Complete()
 }
 
-// New returns a server that serves the API group from the given storage. The keys of storage are the
-// names of resources and subresources. The server is ready for PrepareRun.
-func New(config genericapiserver.CompletedConfig, storage map[string]rest.Storage) (*genericapiserver.GenericAPIServer, error) {
+// New returns a server that serves no API group yet. It must be created before the stores
+// are: it registers the metrics that they use.
+func New(config genericapiserver.CompletedConfig) (*genericapiserver.GenericAPIServer, error) {
 	server, err := config.New("metal3-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, err
@@ -78,13 +78,16 @@ func New(config genericapiserver.CompletedConfig, storage map[string]rest.Storag
 			return nil, err
 		}
 	}
+	return server, nil
+}
+
+// InstallAPIGroup makes the server serve the API group from the given storage. The keys of
+// storage are the names of resources and subresources. The server is ready for PrepareRun then.
+func InstallAPIGroup(server *genericapiserver.GenericAPIServer, storage map[string]rest.Storage) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
 	group.NegotiatedSerializer = jsonAndYAML{group.NegotiatedSerializer}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = storage
-	if err := server.InstallAPIGroup(&group); err != nil {
-		return nil, err
-	}
-	return server, nil
+	return server.InstallAPIGroup(&group)
 }
 
 // knowsFrontProxy returns an error until the server can authenticate kube-apiserver's front

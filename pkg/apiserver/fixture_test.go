@@ -82,14 +82,17 @@ func startServer(t *testing.T, watchCache bool) *server {
 	generic.AdmissionControl = s.admit
 	generic.ShutdownWatchTerminationGracePeriod = time.Second
 	config := apiserver.Complete(generic)
+	made, err := apiserver.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	stores, err := metal3registry.NewStores(apiserver.Scheme, config.RESTOptionsGetter)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
 	s.live.hosts = s.hosts
-	made, err := apiserver.New(config, stores.Storage(apiserver.Scheme, s.live, s.nodes))
-	if err != nil {
+	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, s.nodes)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

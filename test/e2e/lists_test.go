@@ -275,7 +275,7 @@ func TestListsOfLaggingConductor(t *testing.T) {
 func TestListsWhenClockIsPutRight(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Hour, time.Second} {
 		t.Run(ahead.String(), func(t *testing.T) {
-			ctx, ns := begin(t)
+			ctx, ns := s.Begin(t)
 			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			l := newListedBy(t, ctx, ns, func(i int, node string) {
 				if i%2 == 0 {

@@ -138,6 +138,10 @@ func Run(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	config := apiserver.Complete(recommended)
+	server, err := apiserver.New(config)
+	if err != nil {
+		return err
+	}
 	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter)
 	if err != nil {
 		return err
@@ -153,8 +157,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 		refresher.Wait()
 	}()
 	registerObservationAge(refresher)
-	server, err := apiserver.New(config, stores.Storage(apiserver.Scheme, refresher, client))
-	if err != nil {
+	if err := apiserver.InstallAPIGroup(server, stores.Storage(apiserver.Scheme, refresher, client)); err != nil {
 		return err
 	}
 	if kube := recommended.ClientConfig; kube != nil {

@@ -51,12 +51,12 @@ func (r *Refresher) observeAll() error {
 
 // readFeed observes the hosts whose nodes have changed. The hosts were read before.
 func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) error {
-	since, expected := r.view.readFrom(r.clock.Now())
-	changes, err := r.nodes.ChangedSince(ctx, since, expected)
+	read := r.view.beginFeed(r.clock.Now())
+	changes, err := r.nodes.ChangedSince(ctx, read.since, read.expected)
 	if err != nil {
 		return err
 	}
-	delivered := r.view.applyChanges(changes, r.clock.Now())
+	delivered := r.view.applyChanges(read, changes, r.clock.Now())
 	if changes.Truncated {
 		return errSweepNeeded
 	}
@@ -105,11 +105,12 @@ func (r *Refresher) sweep() error {
 	mark := r.view.beginSweep()
 	if mark.first {
 		// What changes from here on is found by the feed, however long the sweep takes.
+		read := r.view.beginFeed(r.clock.Now())
 		newest, err := r.nodes.ChangedSince(ctx, endOfTime, 1)
 		if err != nil {
 			return err
 		}
-		r.view.applyChanges(newest, r.clock.Now())
+		r.view.applyChanges(read, newest, r.clock.Now())
 	}
 	nodes, err := r.nodes.ListNodes(ctx)
 	if err != nil {
@@ -117,9 +118,9 @@ func (r *Refresher) sweep() error {
 	}
 	if !mark.first {
 		// What has changed before the nodes were read is in the feed now, unless it failed to show it.
-		since, expected := r.view.readFrom(r.clock.Now())
-		if changes, err := r.nodes.ChangedSince(ctx, since, expected); err == nil {
-			r.view.applyChanges(changes, r.clock.Now())
+		read := r.view.beginFeed(r.clock.Now())
+		if changes, err := r.nodes.ChangedSince(ctx, read.since, read.expected); err == nil {
+			r.view.applyChanges(read, changes, r.clock.Now())
 			mark.unchecked = changes.Truncated
 		} else {
 			mark.unchecked = true

@@ -99,6 +99,30 @@ func TestNodeFromTheFuture(t *testing.T) {
 	})
 }
 
+// TestClockPutRight: the updated_at of a node goes back when the clock of its conductor is
+// put right, and its changes show all the same.
+func TestClockPutRight(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, time.Second} {
+		inBubble(t, 2, func(t *testing.T, b *bench) {
+			b.nodes.Change(func() { b.nodes.Lag = map[string]time.Duration{enginetest.NodeID(0): -ahead} })
+			b.nodes.Say(enginetest.NodeID(0), "ahead")
+			b.list(t)
+			b.nodes.Say(enginetest.NodeID(0), "ahead still")
+			b.list(t)
+			b.nodes.Change(func() { b.nodes.Lag = nil })
+			for round := range 10 {
+				text := fmt.Sprintf("right again, round %d", round)
+				b.nodes.Say(enginetest.NodeID(0), text)
+				b.list(t)
+				if got := b.shown(t, 0); got != text {
+					t.Fatalf("%s ahead: in %q the host shows %q", ahead, text, got)
+				}
+				time.Sleep(700 * time.Millisecond)
+			}
+		})
+	}
+}
+
 // TestFeedIsChecked: what a conductor does whose clock lags by five seconds is not in
 // the part of the feed that is read. The next sweep finds it, and the feed is read
 // further back from then on.

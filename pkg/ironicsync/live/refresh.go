@@ -89,7 +89,7 @@ type Refresher struct {
 	wait time.Duration
 	// CallbackTimeout goes into each Observation. Set it before use.
 	CallbackTimeout time.Duration
-	// Secrets are where Strike finds passwords; nil where there is no cluster. Set
+	// Secrets are where RedactPassword finds passwords; nil where there is no cluster. Set
 	// it before use.
 	Secrets corev1.SecretsGetter
 

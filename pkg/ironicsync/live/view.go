@@ -42,7 +42,8 @@ type view struct {
 	newest      time.Time
 	newestSince time.Time
 	overlap     time.Duration
-	lastChanges int // nodes that the feed brought last
+	lastChanges int    // nodes that the feed brought last
+	feeds       uint64 // reads of the feed begun
 
 	sweeps     uint64    // sweeps begun
 	sweepEnded uint64    // the latest of them that has ended
@@ -56,8 +57,9 @@ type view struct {
 type seenNode struct {
 	node       ironic.Node
 	generation uint64
-	// updatedAt is the latest that the feed has shown of the node.
-	updatedAt time.Time
+	// feed is the number of the read of the feed that has brought the node last; 0 is none.
+	// (Its updated_at is no measure: it goes back when a conductor's clock is put right.)
+	feed uint64
 	// sweeps is the number of sweeps that had begun when the feed last brought the node.
 	sweeps uint64
 }
@@ -99,19 +101,28 @@ func (v *view) currentOverlap() time.Duration {
 	return v.overlap
 }
 
-// readFrom returns the moment, of Ironic's time, from which on the feed has to be read,
-// and how many nodes to expect. A change can become visible after one with a later
+// feedRead is the beginning of a read of the feed.
+type feedRead struct {
+	number uint64
+	// since is the moment, of Ironic's time, from which on the feed has to be read.
+	since time.Time
+	// expected is how many nodes to expect.
+	expected int
+}
+
+// beginFeed begins a read of the feed. A change can become visible after one with a later
 // updated_at, by as much as the overlap; so when the newest one has been known for that
 // long, nothing older can come any more.
-func (v *view) readFrom(now time.Time) (since time.Time, expected int) {
+func (v *view) beginFeed(now time.Time) feedRead {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	back := max(v.overlap-now.Sub(v.newestSince), 0)
-	return v.newest.Add(-back), v.lastChanges + 1
+	v.feeds++
+	return feedRead{number: v.feeds, since: v.newest.Add(-back), expected: v.lastChanges + 1}
 }
 
 // applyChanges takes over what the feed shows. It returns the nodes in it.
-func (v *view) applyChanges(changes *ironic.Changes, now time.Time) (delivered map[string]bool) {
+func (v *view) applyChanges(read feedRead, changes *ironic.Changes, now time.Time) (delivered map[string]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delivered = make(map[string]bool, len(changes.Nodes))
@@ -120,11 +131,12 @@ func (v *view) applyChanges(changes *ironic.Changes, now time.Time) (delivered m
 		node := &changes.Nodes[i]
 		delivered[node.UUID] = true
 		seen := v.nodes[node.UUID]
-		if seen != nil && seen.updatedAt.After(*node.UpdatedAt) {
-			seen.sweeps = v.sweeps
-			continue // an answer that was overtaken
+		if seen != nil && seen.feed > read.number {
+			continue // one that began later was faster
 		}
-		v.set(node, *node.UpdatedAt, v.sweeps)
+		v.set(node)
+		seen = v.nodes[node.UUID]
+		seen.feed, seen.sweeps = read.number, v.sweeps
 	}
 	// One conductor's clock, or one mistaken entry, may be ahead: what the others do
 	// comes later in the feed, and is not to be missed.
@@ -139,7 +151,7 @@ func (v *view) applyChanges(changes *ironic.Changes, now time.Time) (delivered m
 }
 
 // set makes node the entry of its UUID. v.mu is held.
-func (v *view) set(node *ironic.Node, updatedAt time.Time, sweeps uint64) {
+func (v *view) set(node *ironic.Node) {
 	seen := v.nodes[node.UUID]
 	if seen == nil {
 		seen = &seenNode{}
@@ -150,9 +162,6 @@ func (v *view) set(node *ironic.Node, updatedAt time.Time, sweeps uint64) {
 		seen.generation = v.generation
 	}
 	seen.node = *node
-	if !updatedAt.IsZero() {
-		seen.updatedAt, seen.sweeps = updatedAt, sweeps
-	}
 }
 
 // sweepMark is the beginning of a sweep.
@@ -194,7 +203,7 @@ func (v *view) applySweep(mark sweepMark, nodes []ironic.Node, hosts []metal3.Ba
 		if seen != nil && !mark.first && !mark.unchecked && !seen.node.SameContent(node) {
 			missed++
 		}
-		v.set(node, time.Time{}, 0)
+		v.set(node)
 	}
 	maps.DeleteFunc(v.nodes, func(id string, seen *seenNode) bool { return !there[id] && seen.sweeps < mark.number })
 	maps.DeleteFunc(v.inventoryMissing, func(id string, _ missingInventory) bool { return v.nodes[id] == nil })
