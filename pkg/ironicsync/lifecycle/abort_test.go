@@ -32,6 +32,7 @@ func TestAbortThatTheHostAskedFor(t *testing.T) {
 		"deleted while deployed":         {deploying, ironic.DeployWait, ironic.DeployFail, deleted, ""},
 		"rebooted while inspected":       {inspecting, ironic.InspectWait, ironic.InspectFail, reboot, ""},
 		"rebooted while cleaned":         {preparing, ironic.CleanWait, ironic.CleanFail, reboot, ""},
+		"rebooted before it is deployed": {deploying, ironic.CleanWait, ironic.CleanFail, reboot, ""},
 		"held while inspected":           {inspecting, ironic.InspectWait, ironic.InspectFail, held, ""},
 		"rebooted, not by force":         {inspecting, ironic.InspectWait, ironic.InspectFail, annotated(metal3.RebootAnnotation, ""), metal3.InspectionError},
 		"image changed while deployed":   {deploying, ironic.DeployWait, ironic.DeployFail, wantsImage("http://images/b"), ""},
