@@ -250,7 +250,10 @@ func TestListsOfLaggingConductor(t *testing.T) {
 		}
 	})
 	late := l.names[number]
-	l.list("before")
+	// Enrolling has changed its node too, late.
+	testbed.Eventually(t, ctx, 30*time.Second, 500*time.Millisecond, func() string {
+		return cmp.Diff(l.want, l.shown())
+	})
 	changeLate := func(round int) {
 		l.change() // by a conductor with the right time
 		shown := changeNode(t, ctx, l.id[late], l.done[late])
