@@ -15,7 +15,7 @@ import (
 const adminUsage = `GET    /_sim/stats                        request counters
 DELETE /_sim/stats                        set them to zero
 GET    /_sim/faults                       faults in force
-PUT    /_sim/faults                       {"fail500":true,"hang":true,"latency":"200ms","maxBurst":20}; {} ends all
+PUT    /_sim/faults                       {"fail500":true,"hang":true,"latency":"200ms","latencyPerNode":"150us","maxBurst":20}; {} ends all
 POST   /_sim/refuse                       {"for":"5s"}: refuse connections for so long
 POST   /_sim/conductor/kill               stop the conductor, as kill -9 does
 POST   /_sim/conductor/restart            start it again
@@ -65,10 +65,11 @@ func adminCall[T any](f func(r *http.Request, in T) (any, error)) http.HandlerFu
 type none struct{}
 
 type adminFaults struct {
-	Fail500  bool   `json:"fail500"`
-	Hang     bool   `json:"hang"`
-	Latency  string `json:"latency"`
-	MaxBurst int    `json:"maxBurst"`
+	Fail500        bool   `json:"fail500"`
+	Hang           bool   `json:"hang"`
+	Latency        string `json:"latency"`
+	LatencyPerNode string `json:"latencyPerNode"`
+	MaxBurst       int    `json:"maxBurst"`
 }
 
 type adminBMC struct {
@@ -95,14 +96,19 @@ func (s *Sim) adminHandler() http.Handler {
 	}))
 	mux.Handle("GET /_sim/faults", adminCall(func(_ *http.Request, _ none) (any, error) {
 		f := s.Faults()
-		return adminFaults{f.Fail500, f.Hang, f.Latency.String(), f.MaxBurst}, nil
+		return adminFaults{f.Fail500, f.Hang, f.Latency.String(), f.LatencyPerNode.String(), f.MaxBurst}, nil
 	}))
 	mux.Handle("PUT /_sim/faults", adminCall(func(_ *http.Request, in adminFaults) (any, error) {
 		latency, err := duration(in.Latency)
-		if err == nil {
-			s.SetFaults(Faults{Fail500: in.Fail500, Hang: in.Hang, Latency: latency, MaxBurst: in.MaxBurst})
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		perNode, err := duration(in.LatencyPerNode)
+		if err != nil {
+			return nil, err
+		}
+		s.SetFaults(Faults{Fail500: in.Fail500, Hang: in.Hang, Latency: latency, LatencyPerNode: perNode, MaxBurst: in.MaxBurst})
+		return nil, nil
 	}))
 	mux.HandleFunc("POST /_sim/refuse", s.adminRefuse)
 	mux.Handle("POST /_sim/conductor/kill", adminCall(func(_ *http.Request, _ none) (any, error) {

@@ -26,6 +26,7 @@ type call struct {
 	header http.Header
 	status int
 	reply  []byte
+	listed int // the nodes in a list of nodes
 }
 
 // accepted is 202 without a body.

@@ -44,6 +44,9 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	err := s.answer(c, rt, isRoot, known)
 	if err == nil {
+		if !s.faults.passList(s.ctx, r, c.listed) {
+			panic(http.ErrAbortHandler)
+		}
 		write(w, c.status, c.reply)
 		return
 	}

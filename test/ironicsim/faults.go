@@ -17,6 +17,10 @@ type Faults struct {
 	Hang bool
 	// Latency is added to every request.
 	Latency time.Duration
+	// LatencyPerNode is added to a list of nodes for each node that it returns,
+	// after they were read from the database: a real Ironic takes most of the time
+	// of a list to encode it, and what it then sends is as old as that.
+	LatencyPerNode time.Duration
 	// MaxBurst, if it is not 0, resets new connections when more than this many
 	// arrive within BurstWindow, as Ironic's own server does with some twenty. It
 	// needs Start.
@@ -70,10 +74,20 @@ func (f *faultSwitch) pass(ctx context.Context, r *http.Request) bool {
 		}
 		return false
 	}
-	if now.Latency <= 0 {
+	return holdUp(ctx, r, now.Latency)
+}
+
+// passList holds a list of n nodes up. It reports false as pass does.
+func (f *faultSwitch) passList(ctx context.Context, r *http.Request, n int) bool {
+	return holdUp(ctx, r, time.Duration(n)*f.get().LatencyPerNode)
+}
+
+// holdUp waits for d. It reports false when the client or the Sim went away before.
+func holdUp(ctx context.Context, r *http.Request, d time.Duration) bool {
+	if d <= 0 {
 		return ctx.Err() == nil
 	}
-	t := time.NewTimer(now.Latency)
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -58,6 +58,32 @@ func TestLatency(t *testing.T) {
 	}
 }
 
+// A list takes its time for each node that it returns, whatever form it has.
+func TestLatencyPerNode(t *testing.T) {
+	a := start(t, noSync())
+	var last string
+	for range 6 {
+		last = a.node(nil)
+	}
+	const perNode = 50 * time.Millisecond
+	a.sim.SetFaults(Faults{LatencyPerNode: perNode})
+	for query, nodes := range map[string]int{
+		"fields=uuid,name": 6, "limit=2": 2, "detail=True&sort_key=updated_at&sort_dir=desc&limit=4": 4, "maintenance=true": 0,
+	} {
+		begin := time.Now()
+		got, _ := a.page(query)
+		took := time.Since(begin)
+		if want := time.Duration(nodes) * perNode; len(got) != nodes || took < want {
+			t.Errorf("%s: %d nodes after %v, want %d after %v", query, len(got), took, nodes, want)
+		}
+	}
+	begin := time.Now()
+	a.get(last)
+	if took := time.Since(begin); took >= perNode {
+		t.Errorf("a GET, which is no list, took %v", took)
+	}
+}
+
 func TestRefuseConnections(t *testing.T) {
 	a := start(t, quick())
 	a.must(200, "GET", "/v1/nodes", nil) // leaves a connection open
@@ -232,7 +258,7 @@ func TestAdmin(t *testing.T) {
 		{"POST", "/_sim/nodes/" + id + "/ramdisk", nil, 409},
 		{"POST", "/_sim/conductor/kill", nil, 204},
 		{"POST", "/_sim/conductor/restart", nil, 204},
-		{"PUT", "/_sim/faults", doc{"fail500": true, "latency": "1ms"}, 204},
+		{"PUT", "/_sim/faults", doc{"fail500": true, "latency": "1ms", "latencyPerNode": "1us"}, 204},
 		{"GET", "/_sim/faults", nil, 200},
 		{"GET", "/v1/nodes", nil, 500},
 		{"PUT", "/_sim/faults", doc{}, 204},

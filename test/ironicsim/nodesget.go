@@ -167,6 +167,7 @@ func (s *Sim) sendNodes(c *call, q *nodeQuery, page nodePage) error {
 	if err != nil {
 		return err
 	}
+	c.listed = len(nodes)
 	size := 3 << 10 // the detailed form of a node, roughly
 	if page.fields != nil {
 		size = 512 + 64*len(page.fields)
