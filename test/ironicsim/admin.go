@@ -1,6 +1,7 @@
 package ironicsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 const adminUsage = `GET    /_sim/stats                        request counters
 DELETE /_sim/stats                        set them to zero
 GET    /_sim/faults                       faults in force
-PUT    /_sim/faults                       {"fail500":true,"hang":true,"latency":"200ms","latencyPerNode":"150us","maxBurst":20}; {} ends all
+PUT    /_sim/faults                       {"fail500":true,"failWrites":403,"hang":true,"latency":"200ms","latencyPerNode":"150us","maxBurst":20}; {} ends all
 POST   /_sim/refuse                       {"for":"5s"}: refuse connections for so long
+PUT    /_sim/clock                        {"offset":"-10m","wholeSeconds":true}: Ironic's clock, against the real one
+GET    /_sim/diskwrites                   what was done to disks, by the UUID of the node
 POST   /_sim/conductor/kill               stop the conductor, as kill -9 does
 POST   /_sim/conductor/restart            start it again
 GET    /_sim/bmcs                         the simulated BMCs
@@ -27,6 +30,8 @@ DELETE /_sim/nodes/X                      lose a node
 DELETE /_sim/nodes                        lose all nodes
 POST   /_sim/nodes/X/lock                 {"host":"conductor-1"}
 POST   /_sim/nodes/X/unlock
+PUT    /_sim/nodes/X/clock                {"offset":"5s"}: a conductor whose clock is off has the node
+PUT    /_sim/nodes/X/inventory            the very bytes of GET inventory, now and after each inspection to come; none ends it
 POST   /_sim/nodes/X/fail                 {"phase":"deploy","text":"disk on fire"}: fail the next operation
 POST   /_sim/nodes/X/ramdisk              report an inventory for a node in "inspect wait"; the body may be one
 `
@@ -46,19 +51,24 @@ func adminCall[T any](f func(r *http.Request, in T) (any, error)) http.HandlerFu
 		if err == nil {
 			out, err = f(r, in)
 		}
-		switch {
-		case err != nil:
-			code := http.StatusBadRequest
-			var apiErr *apiError
-			if errors.As(err, &apiErr) {
-				code = apiErr.code
-			}
-			write(w, code, mustJSON(map[string]string{"error": err.Error()}))
-		case out == nil:
-			write(w, http.StatusNoContent, nil)
-		default:
-			write(w, http.StatusOK, mustJSON(out))
+		adminAnswer(w, out, err)
+	}
+}
+
+// adminAnswer is the error, or out, or 204 where there is nothing to say.
+func adminAnswer(w http.ResponseWriter, out any, err error) {
+	switch {
+	case err != nil:
+		code := http.StatusBadRequest
+		var apiErr *apiError
+		if errors.As(err, &apiErr) {
+			code = apiErr.code
 		}
+		write(w, code, mustJSON(map[string]string{"error": err.Error()}))
+	case out == nil:
+		write(w, http.StatusNoContent, nil)
+	default:
+		write(w, http.StatusOK, mustJSON(out))
 	}
 }
 
@@ -66,10 +76,16 @@ type none struct{}
 
 type adminFaults struct {
 	Fail500        bool   `json:"fail500"`
+	FailWrites     int    `json:"failWrites"`
 	Hang           bool   `json:"hang"`
 	Latency        string `json:"latency"`
 	LatencyPerNode string `json:"latencyPerNode"`
 	MaxBurst       int    `json:"maxBurst"`
+}
+
+type adminClock struct {
+	Offset       string `json:"offset"`
+	WholeSeconds bool   `json:"wholeSeconds"`
 }
 
 type adminBMC struct {
@@ -96,7 +112,7 @@ func (s *Sim) adminHandler() http.Handler {
 	}))
 	mux.Handle("GET /_sim/faults", adminCall(func(_ *http.Request, _ none) (any, error) {
 		f := s.Faults()
-		return adminFaults{f.Fail500, f.Hang, f.Latency.String(), f.LatencyPerNode.String(), f.MaxBurst}, nil
+		return adminFaults{f.Fail500, f.FailWrites, f.Hang, f.Latency.String(), f.LatencyPerNode.String(), f.MaxBurst}, nil
 	}))
 	mux.Handle("PUT /_sim/faults", adminCall(func(_ *http.Request, in adminFaults) (any, error) {
 		latency, err := duration(in.Latency)
@@ -107,7 +123,10 @@ func (s *Sim) adminHandler() http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		s.SetFaults(Faults{Fail500: in.Fail500, Hang: in.Hang, Latency: latency, LatencyPerNode: perNode, MaxBurst: in.MaxBurst})
+		if code := in.FailWrites; code != 0 && code != 401 && code != 403 && code != 500 {
+			return nil, fmt.Errorf("writes fail with 401, 403 or 500, not with %d", code)
+		}
+		s.SetFaults(Faults{Fail500: in.Fail500, FailWrites: in.FailWrites, Hang: in.Hang, Latency: latency, LatencyPerNode: perNode, MaxBurst: in.MaxBurst})
 		return nil, nil
 	}))
 	mux.HandleFunc("POST /_sim/refuse", s.adminRefuse)
@@ -121,47 +140,30 @@ func (s *Sim) adminHandler() http.Handler {
 	}))
 	mux.Handle("GET /_sim/bmcs", adminCall(func(_ *http.Request, _ none) (any, error) { return s.adminBMCs(), nil }))
 	mux.Handle("PUT /_sim/bmcs/{address...}", adminCall(s.adminPutBMC))
-	mux.Handle("GET /_sim/nodes/{node}", adminCall(func(r *http.Request, _ none) (any, error) {
-		fields, ok := s.Node(r.PathValue("node"))
-		if !ok {
-			return nil, errNodeNotFound(r.PathValue("node"))
+	mux.Handle("GET /_sim/diskwrites", adminCall(func(_ *http.Request, _ none) (any, error) { return s.AllDiskWrites(), nil }))
+	mux.Handle("GET /_sim/clock", adminCall(func(_ *http.Request, _ none) (any, error) {
+		c := s.Clock()
+		return adminClock{c.Offset.String(), c.WholeSeconds}, nil
+	}))
+	mux.Handle("PUT /_sim/clock", adminCall(func(_ *http.Request, in adminClock) (any, error) {
+		offset, err := clockOffset(in.Offset)
+		if err != nil {
+			return nil, err
 		}
-		for _, k := range []string{"driver_info", "driver_internal_info", "instance_info"} {
-			m, _ := fields[k].(map[string]any)
-			fields[k] = maskSecrets(m)
-		}
-		return fields, nil
-	}))
-	mux.Handle("PATCH /_sim/nodes/{node}", adminCall(func(r *http.Request, in map[string]any) (any, error) {
-		return nil, s.SetNode(r.PathValue("node"), in)
-	}))
-	mux.Handle("DELETE /_sim/nodes/{node}", adminCall(func(r *http.Request, _ none) (any, error) {
-		return nil, s.LoseNode(r.PathValue("node"))
-	}))
-	mux.Handle("DELETE /_sim/nodes", adminCall(func(_ *http.Request, _ none) (any, error) {
-		s.LoseAllNodes()
+		s.SetClock(Clock{offset, in.WholeSeconds})
 		return nil, nil
 	}))
-	type lock struct {
-		Host string `json:"host"`
-	}
-	mux.Handle("POST /_sim/nodes/{node}/lock", adminCall(func(r *http.Request, in lock) (any, error) {
-		return nil, s.LockNode(r.PathValue("node"), in.Host)
-	}))
-	mux.Handle("POST /_sim/nodes/{node}/unlock", adminCall(func(r *http.Request, _ none) (any, error) {
-		return nil, s.UnlockNode(r.PathValue("node"))
-	}))
-	type failure struct {
-		Phase string `json:"phase"`
-		Text  string `json:"text"`
-	}
-	mux.Handle("POST /_sim/nodes/{node}/fail", adminCall(func(r *http.Request, in failure) (any, error) {
-		return nil, s.FailNext(r.PathValue("node"), in.Phase, in.Text)
-	}))
-	mux.Handle("POST /_sim/nodes/{node}/ramdisk", adminCall(func(r *http.Request, in map[string]any) (any, error) {
-		return nil, s.Ramdisk(r.PathValue("node"), in)
-	}))
+	s.adminNodes(mux)
 	return mux
+}
+
+// clockOffset is a duration that may be negative; empty is none.
+func clockOffset(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(cmp.Or(text, "0s"))
+	if err != nil {
+		return 0, fmt.Errorf("%q is not an offset such as -10m", text)
+	}
+	return d, nil
 }
 
 func duration(text string) (time.Duration, error) {

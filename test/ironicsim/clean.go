@@ -20,7 +20,11 @@ func (t *task) clean() {
 		t.cleanFailed(fmt.Sprintf("Validation of node %s for cleaning failed: %v", n.uuid, err), false)
 		return
 	}
-	t.cleanSteps([]any{map[string]any{"interface": "vendor", "step": "log_passthrough"}})
+	step := map[string]any{"interface": "vendor", "step": "log_passthrough"}
+	if bootsRamdisk(n) { // with erase_devices_priority 0, as Metal3's Ironic
+		step = map[string]any{"interface": "deploy", "step": "erase_devices_metadata"}
+	}
+	t.cleanSteps([]any{step})
 }
 
 // startManualClean is the clean verb.
@@ -122,6 +126,9 @@ func (t *task) runCleanSteps(steps []any) {
 		t.save(func(n *node) { n.cleanStep = newObject(step) })
 		if !t.sleep(t.s.opts.Delays.Clean) {
 			return
+		}
+		if id := stepID(step); touchesDisks(id) {
+			t.touchDisks(id)
 		}
 		text := t.planned("clean")
 		if text == "" {

@@ -97,6 +97,9 @@ func (t *task) deploy(configdrive any) {
 	}
 	t.wait(s.opts.AutoDeploy, func() {
 		t.resume(func(t *task) {
+			if step := deployStep(t.node()); step != "" {
+				t.touchDisks(step)
+			}
 			if !t.sleep(s.opts.Delays.Deploy) {
 				return
 			}
@@ -204,6 +207,9 @@ func (t *task) runServiceSteps(steps []any) {
 		if stepID(step) == "vendor.trigger_servicewait" {
 			t.wait(false, nil, t.serviceTimeout)
 			return
+		}
+		if id := stepID(step); touchesDisks(id) {
+			t.touchDisks(id)
 		}
 		if text := t.planned("service"); text != "" {
 			t.fail("servicing", "fail", fmt.Sprintf("Node %s failed step %s: %s", n.uuid, pyRepr(step, true), text),

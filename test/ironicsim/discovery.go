@@ -158,14 +158,14 @@ func (s *Sim) getDriver(c *call) error {
 
 func (s *Sim) conductorJSON(c *call, detail bool) map[string]any {
 	s.mu.RLock()
-	alive := s.conductor != nil
+	alive, now := s.conductor != nil, s.now()
 	s.mu.RUnlock()
 	m := map[string]any{
 		"hostname": s.opts.Conductor, "conductor_group": "", "alive": alive,
 		"links": c.links("conductors/" + s.opts.Conductor),
 	}
 	if detail {
-		m["created_at"], m["updated_at"], m["drivers"] = formatTime(s.startedAt), formatTime(now()), driverNames
+		m["created_at"], m["updated_at"], m["drivers"] = formatTime(s.startedAt), formatTime(now), driverNames
 	}
 	return m
 }

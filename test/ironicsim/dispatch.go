@@ -34,6 +34,10 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		write(w, http.StatusInternalServerError, fault(http.StatusInternalServerError, "Unexpected error raised by RPC").body())
 		return
 	}
+	if code := s.faults.get().FailWrites; code != 0 && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		failWrite(w, code)
+		return
+	}
 	if s.opts.Username != "" && !(isRoot || rt != nil && rt.public) && !s.authorized(w, r) {
 		return
 	}
@@ -175,11 +179,28 @@ func (s *Sim) authorized(w http.ResponseWriter, r *http.Request) bool {
 			message = "Incorrect username or password"
 		}
 	}
+	writeAuthError(w, code, message)
+	return false
+}
+
+// writeAuthError is an answer of the layer before Ironic's API.
+func writeAuthError(w http.ResponseWriter, code int, message string) {
 	if code == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="Baremetal API"`)
 	}
 	write(w, code, mustJSON(map[string]any{"error": map[string]any{"message": message, "code": code}}))
-	return false
+}
+
+// failWrite answers a write with the error that goes with a status.
+func failWrite(w http.ResponseWriter, code int) {
+	switch code {
+	case http.StatusUnauthorized:
+		writeAuthError(w, code, "Incorrect username or password")
+	case http.StatusForbidden:
+		write(w, code, fault(code, "Access was denied to the following resource: baremetal:node:update").body())
+	default:
+		write(w, code, fault(code, "Unexpected error raised by RPC").body())
+	}
 }
 
 func write(w http.ResponseWriter, status int, body []byte) {

@@ -23,6 +23,30 @@ func TestFail500(t *testing.T) {
 	a.must(200, "GET", "/v1/nodes", nil)
 }
 
+// Reads go on while writes are refused, each in the form that Ironic gives it.
+func TestFailWrites(t *testing.T) {
+	a := start(t, quick())
+	path := a.node(nil)
+	for code, text := range map[int]string{401: `"error"`, 403: "Access was denied", 500: "Unexpected error"} {
+		a.sim.SetFaults(Faults{FailWrites: code})
+		for _, r := range []*answer{
+			a.must(code, "PUT", path+"/states/provision", doc{"target": "manage"}), a.must(code, "POST", "/v1/nodes", doc{"driver": "fake-hardware"}),
+			a.must(code, "PATCH", path, []doc{}), a.must(code, "DELETE", path, nil),
+		} {
+			if !strings.Contains(string(r.raw), text) {
+				t.Errorf("%d says %s", code, r.raw)
+			}
+		}
+		a.must(200, "GET", "/v1/nodes", nil)
+		a.get(path)
+	}
+	if s := a.sim.Stats(); s.Writes() != 13 || s.Count("GET /v1/nodes/{node}") != 3 || s.Total != 19 {
+		t.Errorf("%+v, of which %d writes", s, s.Writes())
+	}
+	a.sim.SetFaults(Faults{})
+	a.provision(path, "manage", "manageable")
+}
+
 func TestHang(t *testing.T) {
 	a := start(t, quick())
 	a.sim.SetFaults(Faults{Hang: true})
@@ -263,6 +287,18 @@ func TestAdmin(t *testing.T) {
 		{"GET", "/v1/nodes", nil, 500},
 		{"PUT", "/_sim/faults", doc{}, 204},
 		{"PUT", "/_sim/faults", doc{"latency": "soon"}, 400},
+		{"PUT", "/_sim/faults", doc{"failWrites": 403}, 204},
+		{"DELETE", "/v1/nodes/" + id, nil, 403},
+		{"PUT", "/_sim/faults", doc{"failWrites": 404}, 400},
+		{"PUT", "/_sim/faults", doc{}, 204},
+		{"PUT", "/_sim/clock", doc{"offset": "-10m", "wholeSeconds": true}, 204},
+		{"PUT", "/_sim/clock", doc{"offset": "late"}, 400},
+		{"GET", "/_sim/clock", nil, 200},
+		{"PUT", "/_sim/nodes/" + id + "/clock", doc{"offset": "5s"}, 204},
+		{"PUT", "/_sim/nodes/" + id + "/inventory", []byte("{NaN}"), 204},
+		{"GET", "/v1/nodes/" + id + "/inventory", nil, 200},
+		{"PUT", "/_sim/nodes/" + id + "/inventory", nil, 204},
+		{"GET", "/_sim/diskwrites", nil, 200},
 		{"GET", "/_sim/stats", nil, 200},
 		{"DELETE", "/_sim/stats", nil, 204},
 		{"POST", "/_sim/refuse", doc{}, 400},

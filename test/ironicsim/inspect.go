@@ -1,6 +1,7 @@
 package ironicsim
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -103,6 +104,9 @@ func (t *task) finishInspection(inventory, data map[string]any, ramdisk bool) {
 	s.mu.Lock()
 	if t.alive() {
 		t.e.inventory = stored
+		if t.e.inventoryToStore != nil {
+			t.e.inventory = t.e.inventoryToStore
+		}
 	}
 	s.mu.Unlock()
 }
@@ -204,5 +208,19 @@ func (s *Sim) SetInventory(ident string, inventory, pluginData map[string]any) e
 		return errNodeNotFound(ident)
 	}
 	e.inventory = stored
+	return nil
+}
+
+// SetRawInventory has GET inventory of a node answer with these very bytes, now and
+// after each inspection to come: what is no JSON, such as Python's NaN, what is too
+// large, or what no ramdisk should report. nil gives inspections back their way.
+func (s *Sim) SetRawInventory(ident string, answer []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(ident)
+	if e == nil {
+		return errNodeNotFound(ident)
+	}
+	e.inventory, e.inventoryToStore = bytes.Clone(answer), bytes.Clone(answer)
 	return nil
 }

@@ -54,12 +54,16 @@ type entry struct {
 	gone bool // deleted; a worker that still holds it must not write any more
 	// inventory is the answer of GET inventory, nil for 404.
 	inventory []byte
-	history   []historyEvent
-	bios      []map[string]any
+	// inventoryToStore replaces what the next inspections find; see SetRawInventory.
+	inventoryToStore []byte
+	history          []historyEvent
+	bios             []map[string]any
 	// failNext are the failures that were asked for, by phase.
 	failNext map[string]string
 	// ramdiskHeld keeps AutoInspect and AutoDeploy from this node.
 	ramdiskHeld bool
+	// clockOffset is how far its conductor's clock is ahead of the Sim's.
+	clockOffset time.Duration
 	// syncFailures counts failed power syncs in a row.
 	syncFailures int
 	// waitCancel stops the time-out of the wait state the node is in.
@@ -81,14 +85,4 @@ func waiting(state string) bool {
 		return true
 	}
 	return false
-}
-
-// timeFormat is the RFC 3339 with microseconds and numeric offset of Ironic.
-const timeFormat = "2006-01-02T15:04:05.000000-07:00"
-
-func formatTime(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UTC().Format(timeFormat)
 }

@@ -24,7 +24,7 @@ type port struct {
 // insertPort adds a port; uuid and MAC address must be free. s.mu must be held.
 func (s *Sim) insertPort(p *port) {
 	s.nextID++
-	p.id, p.createdAt = s.nextID, now()
+	p.id, p.createdAt = s.nextID, s.now()
 	s.ports[p.uuid] = p
 	s.byMAC[p.address] = p
 	s.portIDs = append(s.portIDs, p)
@@ -39,7 +39,7 @@ func (s *Sim) removePort(p *port) {
 
 // replacePort must be called with s.mu held.
 func (s *Sim) replacePort(old, p *port) {
-	p.updatedAt = now()
+	p.updatedAt = s.now()
 	delete(s.byMAC, old.address)
 	s.ports[p.uuid], s.byMAC[p.address] = p, p
 	i := slices.IndexFunc(s.portIDs, func(other *port) bool { return other.uuid == p.uuid })

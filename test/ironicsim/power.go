@@ -109,7 +109,7 @@ func (t *task) powerAction(target string, timeout time.Duration) error {
 		if !failureState(n.provisionState) {
 			n.lastError = ""
 		}
-		n.driverInternalInfo = newSecretObject(n.driverInternalInfo.with("last_power_state_change", now().Format("2006-01-02T15:04:05.000000")))
+		n.driverInternalInfo = newSecretObject(n.driverInternalInfo.with("last_power_state_change", t.s.timeFor(t.e).Format("2006-01-02T15:04:05.000000")))
 	})
 	if err := t.switchTo(target, timeout); err != nil {
 		text := fmt.Sprintf("Failed to change power state to '%s' by '%s': %v", goal, target, err)

@@ -22,6 +22,7 @@ type Sim struct {
 	// mu guards the database: everything below it. Nodes themselves are never
 	// changed, so a reader holds mu only while it collects them.
 	mu         sync.RWMutex
+	clock      Clock
 	nextID     int64
 	nodes      []*entry // ascending id
 	byUUID     map[string]*entry
@@ -32,6 +33,7 @@ type Sim struct {
 	byMAC      map[string]*port
 	bmcs       map[string]*BMC
 	targets    map[string][]string // of accepted PUT states/provision, by UUID
+	diskWrites map[string][]DiskWrite
 
 	// conductor is replaced when the conductor is killed; nil while it is dead.
 	conductor *conductor
@@ -54,8 +56,8 @@ func New(o Options) *Sim {
 		opts: o, minor: minor,
 		byUUID: map[string]*entry{}, byName: map[string]*entry{}, byInstance: map[string]*entry{},
 		ports: map[string]*port{}, byMAC: map[string]*port{}, bmcs: map[string]*BMC{},
-		targets:   map[string][]string{},
-		startedAt: now(),
+		targets: map[string][]string{}, diskWrites: map[string][]DiskWrite{},
+		startedAt: Clock{}.at(time.Now()),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.faults.init()
@@ -80,9 +82,6 @@ func (s *Sim) Close() {
 	s.server.close()
 	s.work.Wait()
 }
-
-// now is the time as Ironic's database keeps it.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // sleep waits for d; it reports false when ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -156,7 +155,7 @@ func (s *Sim) update(e *entry, change func(n *node)) {
 	}
 	old, n := e.n, *e.n
 	change(&n)
-	n.updatedAt = now()
+	n.updatedAt = s.timeFor(e)
 	if n.provisionState != old.provisionState {
 		// The database layer does this on each write of provision_state.
 		n.provisionUpdatedAt = n.updatedAt
@@ -202,7 +201,7 @@ func (s *Sim) insert(n *node) (*entry, error) {
 		return nil, conflict("A node with UUID %s already exists.", n.uuid)
 	}
 	s.nextID++
-	n.id, n.createdAt = s.nextID, now()
+	n.id, n.createdAt = s.nextID, s.now()
 	e := &entry{n: n, failNext: map[string]string{}}
 	s.nodes = append(s.nodes, e)
 	s.byUUID[n.uuid] = e
@@ -237,9 +236,10 @@ func errInstanceAssociated(instance, uuid string) *apiError {
 }
 
 // record records an error in the history; the caller stores it in last_error.
+// s.mu must be held.
 func (s *Sim) record(e *entry, eventType, event string) {
 	if len(e.history) >= 300 { // node_history_max_entries
 		e.history = e.history[1:]
 	}
-	e.history = append(e.history, historyEvent{UUID: newUUID(), CreatedAt: now(), EventType: eventType, Event: event, Conductor: s.opts.Conductor})
+	e.history = append(e.history, historyEvent{UUID: newUUID(), CreatedAt: s.timeFor(e), EventType: eventType, Event: event, Conductor: s.opts.Conductor})
 }

@@ -3,6 +3,7 @@ package ironicsim
 import (
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -10,8 +11,8 @@ import (
 // under /_sim/ are not in them.
 type Stats struct {
 	// Requests by kind: "GET /v1/nodes?fields", "GET /v1/nodes/{node}",
-	// "PUT /v1/nodes/{node}/states/power" ... The arguments fields and detail are
-	// part of the kind, others are not.
+	// "GET /v1/nodes?detail?sort_key", "PUT /v1/nodes/{node}/states/power" ... That
+	// the arguments fields, detail and sort_key are there is part of the kind.
 	Requests map[string]int `json:"requests"`
 	// Total is the sum of Requests.
 	Total int `json:"total"`
@@ -27,6 +28,17 @@ type Stats struct {
 
 // Count is the number of requests of a kind.
 func (s Stats) Count(kind string) int { return s.Requests[kind] }
+
+// Writes is the number of requests that are no reads.
+func (s Stats) Writes() int {
+	n := s.Total
+	for kind, count := range s.Requests {
+		if strings.HasPrefix(kind, "GET ") || strings.HasPrefix(kind, "HEAD ") {
+			n -= count
+		}
+	}
+	return n
+}
 
 type stats struct {
 	mu      sync.Mutex
@@ -98,11 +110,10 @@ func kindOf(r *http.Request, rt *route, isRoot bool) string {
 		kind += "/v1/" + rt.pattern
 	}
 	query := r.URL.Query()
-	if query.Has("fields") {
-		kind += "?fields"
-	}
-	if query.Has("detail") {
-		kind += "?detail"
+	for _, argument := range []string{"fields", "detail", "sort_key"} {
+		if query.Has(argument) {
+			kind += "?" + argument
+		}
 	}
 	return kind
 }

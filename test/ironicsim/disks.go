@@ -1,0 +1,63 @@
+package ironicsim
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// DiskWrite is something that Ironic had done to the disks of a node's machine.
+type DiskWrite struct {
+	// Step did it, such as deploy.erase_devices_metadata or deploy.write_image.
+	Step string `json:"step"`
+	// State is the provision state that the node had.
+	State string `json:"state"`
+	// At is by the real clock.
+	At time.Time `json:"at"`
+}
+
+// DiskWrites returns what was done to the disks of the node with a UUID, in order,
+// also from before it was lost and made again. A live ISO writes nothing, and neither
+// do nodes that boot no ramdisk (deploy interface fake).
+func (s *Sim) DiskWrites(uuid string) []DiskWrite {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Clone(s.diskWrites[uuid])
+}
+
+// AllDiskWrites returns what DiskWrites does for each node that has any, by UUID.
+func (s *Sim) AllDiskWrites() map[string][]DiskWrite {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make(map[string][]DiskWrite, len(s.diskWrites))
+	for uuid, writes := range s.diskWrites {
+		all[uuid] = slices.Clone(writes)
+	}
+	return all
+}
+
+// touchDisks accounts for a step that writes to disks, before it does.
+func (t *task) touchDisks(step string) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	if n := t.e.n; t.alive() && bootsRamdisk(n) {
+		t.s.diskWrites[n.uuid] = append(t.s.diskWrites[n.uuid], DiskWrite{step, n.provisionState, time.Now()})
+	}
+}
+
+// touchesDisks reports whether a step of cleaning or service writes to disks. To
+// make or delete a RAID volume loses what is on its disks.
+func touchesDisks(step string) bool {
+	return strings.HasPrefix(step, "deploy.erase_") || strings.HasPrefix(step, "raid.")
+}
+
+// deployStep is the step that writes what is deployed, or empty.
+func deployStep(n *node) string {
+	switch n.deployInterface {
+	case "direct":
+		return "deploy.write_image"
+	case "custom-agent":
+		return "deploy.custom" // whatever the ramdisk's own step is called
+	}
+	return ""
+}

@@ -1,0 +1,81 @@
+package ironicsim
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What writes to disks is accounted for, and nothing else is.
+func TestDiskWrites(t *testing.T) {
+	o := noSync()
+	o.AutoInspect, o.AutoDeploy, o.DefaultRamdisk, o.WithoutDefects = true, true, true, true
+	a := start(t, o)
+	a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
+	path := a.node(ipmi(6230, "password"))
+	id := strings.TrimPrefix(path, "/v1/nodes/")
+	began := time.Now()
+	expect := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, w := range a.sim.DiskWrites(id) {
+			got = append(got, w.Step+" while "+w.State)
+			if w.At.Before(began) || w.At.After(time.Now()) {
+				t.Errorf("%s at %v", w.Step, w.At)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("written to disks: %q, want %q", got, want)
+		}
+	}
+	a.provision(path, "manage", "manageable")
+	a.provision(path, "inspect", "manageable")
+	expect()
+	a.provision(path, "provide", "available")
+	want := []string{"deploy.erase_devices_metadata while cleaning"}
+	expect(want...)
+	a.must(200, "PATCH", path, []doc{{"op": "add", "path": "/instance_info", "value": doc{"image_source": "http://192.0.2.1/i", "image_checksum": "x"}}})
+	a.provision(path, "active", "active")
+	want = append(want, "deploy.write_image while deploying")
+	expect(want...)
+	a.must(200, "PATCH", path, []doc{{"op": "add", "path": "/automated_clean", "value": false}})
+	a.provision(path, "deleted", "available")
+	expect(want...)
+	a.provision(path, "manage", "manageable")
+	a.must(202, "PUT", path+"/states/provision", doc{"target": "clean", "clean_steps": []doc{{"interface": "raid", "step": "delete_configuration"}}})
+	a.settled(path, "manageable")
+	expect(append(want, "raid.delete_configuration while cleaning")...)
+	if err := a.sim.LoseNode(id); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.sim.DiskWrites(id)) != 3 || len(a.sim.AllDiskWrites()) != 1 {
+		t.Errorf("after the node was lost: %v", a.sim.AllDiskWrites())
+	}
+}
+
+// A raw inventory outlives inspections.
+func TestRawInventory(t *testing.T) {
+	o := noSync()
+	o.AutoInspect, o.DefaultRamdisk = true, true
+	a := start(t, o)
+	a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
+	path := a.node(ipmi(6230, "password"))
+	id := strings.TrimPrefix(path, "/v1/nodes/")
+	const raw = `{"inventory": {"cpu": {"frequency": NaN}}, "plugin_data": {}}`
+	if err := a.sim.SetRawInventory(id, []byte(raw)); err != nil {
+		t.Fatal(err)
+	}
+	a.provision(path, "manage", "manageable")
+	a.provision(path, "inspect", "manageable")
+	if got := string(a.must(200, "GET", path+"/inventory", nil).raw); got != raw {
+		t.Errorf("inventory is %s", got)
+	}
+	if err := a.sim.SetRawInventory(id, nil); err != nil {
+		t.Fatal(err)
+	}
+	a.must(404, "GET", path+"/inventory", nil)
+	a.provision(path, "inspect", "manageable")
+	eventually(t, func() bool { r, err := a.do("GET", path+"/inventory", newest, nil); return err == nil && r.code == 200 },
+		func() string { return "the inspection left no inventory" })
+}
