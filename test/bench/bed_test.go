@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
@@ -50,8 +49,6 @@ func simulatedIronic() bool {
 	release := os.Getenv("IRONIC")
 	return release == "" || release == "sim"
 }
-
-func hostName(i int) string { return fmt.Sprintf("host-%05d", i) }
 
 func newBed(ctx context.Context, hosts int) (*bed, error) {
 	b := &bed{raw: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
@@ -195,8 +192,7 @@ func (b *bed) stop() error {
 	return err
 }
 
-// createHosts makes a host for each node. They are paused: what it takes to
-// register them is not measured here, and a paused host is read as any other.
+// createHosts makes a host for each node.
 func (b *bed) createHosts(ctx context.Context) error {
 	config := rest.CopyConfig(b.server.Direct.Config)
 	config.QPS = -1
@@ -209,23 +205,11 @@ func (b *bed) createHosts(ctx context.Context) error {
 	group.SetLimit(64) // etcd syncs to disk once for all that arrive together
 	for i, uuid := range b.nodes {
 		group.Go(func() error {
-			host, err := hosts.Create(ctx, &metal3.BareMetalHost{
-				ObjectMeta: metav1.ObjectMeta{
-					Name:        hostName(i),
-					Labels:      map[string]string{"rack": fmt.Sprint(i / 40)},
-					Annotations: map[string]string{metal3.PausedAnnotation: "bench"},
-				},
-				Spec: metal3.BareMetalHostSpec{
-					Online: true, BootMACAddress: fmt.Sprintf("52:54:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255),
-					BMC: metal3.BMCDetails{Address: fmt.Sprintf("ipmi://10.0.%d.%d", i>>8, i&255), CredentialsName: "bmc"},
-				},
-			}, metav1.CreateOptions{})
+			host, err := hosts.Create(ctx, newHost(i), metav1.CreateOptions{})
 			if err != nil {
 				return err
 			}
-			host.Status.OperationalStatus = metal3.OperationalStatusOK
-			host.Status.Provisioning.ID = uuid
-			host.Status.Provisioning.State = metal3.StateRegistering
+			host.Status = inspected(i, uuid)
 			_, err = hosts.UpdateStatus(ctx, host, metav1.UpdateOptions{})
 			return err
 		})
