@@ -126,7 +126,7 @@ func (c completedConfig) New(ctx context.Context) (*Server, error) {
 	}
 
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
-	group.NegotiatedSerializer = jsonAndYAML{group.NegotiatedSerializer}
+	group.NegotiatedSerializer = newJSONAndYAML(group.NegotiatedSerializer)
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = metal3.Storage(Scheme, store, c.extra.Live(ctx, hosts), c.extra.Nodes, kinds)
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, err
@@ -146,14 +146,23 @@ func knowsFrontProxy(proxy *authenticatorfactory.RequestHeaderConfig) error {
 
 // jsonAndYAML offers no protobuf, which our types do not have: a client that
 // prefers it gets JSON, as from a CRD, and not a 406.
-type jsonAndYAML struct{ runtime.NegotiatedSerializer }
+type jsonAndYAML struct {
+	runtime.NegotiatedSerializer
+	offered []runtime.SerializerInfo
+}
 
-func (s jsonAndYAML) SupportedMediaTypes() []runtime.SerializerInfo {
-	var offered []runtime.SerializerInfo
-	for _, info := range s.NegotiatedSerializer.SupportedMediaTypes() {
-		if info.MediaType == runtime.ContentTypeJSON || info.MediaType == runtime.ContentTypeYAML {
-			offered = append(offered, info)
+func newJSONAndYAML(stock runtime.NegotiatedSerializer) jsonAndYAML {
+	s := jsonAndYAML{NegotiatedSerializer: stock}
+	for _, info := range stock.SupportedMediaTypes() {
+		switch info.MediaType {
+		case runtime.ContentTypeJSON:
+			info.Serializer = newHostListEncoder(info.Serializer)
+			s.offered = append(s.offered, info)
+		case runtime.ContentTypeYAML:
+			s.offered = append(s.offered, info)
 		}
 	}
-	return offered
+	return s
 }
+
+func (s jsonAndYAML) SupportedMediaTypes() []runtime.SerializerInfo { return s.offered }
