@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -99,10 +100,11 @@ func (b *bed) start(ctx context.Context) (err error) {
 	if err := b.createHosts(ctx); err != nil {
 		return err
 	}
+	err = b.waitQuiet(ctx)
 	if b.sim != nil {
 		b.sim.SetFaults(ironicsim.Faults{LatencyPerNode: b.kind.perNode})
 	}
-	return b.waitQuiet(ctx)
+	return err
 }
 
 func (b *bed) startIronic(ctx context.Context) error {
@@ -148,7 +150,7 @@ func (b *bed) createNodes(ctx context.Context) error {
 
 func (b *bed) startServer(ctx context.Context) (err error) {
 	b.server, err = testbed.StartServer(ctx, testbed.ServerOptions{
-		Kube: shared.kube, Dir: b.dir, IronicEndpoint: b.endpoint, Args: []string{fmt.Sprintf("--watch-cache=%v", *watchCache)},
+		Kube: shared.kube, Dir: b.dir, IronicEndpoint: b.endpoint, Args: strings.Fields(*serverArgs),
 	})
 	if err != nil {
 		return err

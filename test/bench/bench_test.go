@@ -31,7 +31,7 @@ import (
 
 var (
 	release    = flag.String("ironic", "trixie", "the Debian release that the real Ironic comes from: bookworm, trixie or sid; sim: read from the simulator instead, and provision nothing")
-	watchCache = flag.Bool("watch-cache", true, "--watch-cache of the server")
+	serverArgs = flag.String("serverargs", "", "flags for the server that lists and watches are measured of, such as --watch-cache=false")
 	profileDir = flag.String("serverprofile", "", "directory for profiles of the server: of its CPU during reads, of its heap with many watchers")
 	keep       = flag.Bool("keep", false, "keep the logs of all that was started")
 )

@@ -35,7 +35,7 @@ func BenchmarkMemory(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := bed.writeProfile(b, "/debug/pprof/heap", "heap"); err != nil {
+	if err := bed.writeProfile(b, "/debug/pprof/heap?gc=1", "heap"); err != nil {
 		b.Fatal(err)
 	}
 	errs := seen.stop()
