@@ -85,7 +85,7 @@ func New(config genericapiserver.CompletedConfig) (*genericapiserver.GenericAPIS
 // storage are the names of resources and subresources. The server is ready for PrepareRun then.
 func InstallAPIGroup(server *genericapiserver.GenericAPIServer, storage map[string]rest.Storage) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
-	group.NegotiatedSerializer = jsonAndYAML{group.NegotiatedSerializer}
+	group.NegotiatedSerializer = newJSONAndYAML(group.NegotiatedSerializer)
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = storage
 	return server.InstallAPIGroup(&group)
 }
@@ -103,14 +103,23 @@ func knowsFrontProxy(proxy *authenticatorfactory.RequestHeaderConfig) error {
 
 // jsonAndYAML does not offer protobuf, because the types of this API do not support it. A
 // client that prefers protobuf gets JSON, as it does from a CRD, instead of a 406.
-type jsonAndYAML struct{ runtime.NegotiatedSerializer }
+type jsonAndYAML struct {
+	runtime.NegotiatedSerializer
+	offered []runtime.SerializerInfo
+}
 
-func (s jsonAndYAML) SupportedMediaTypes() []runtime.SerializerInfo {
-	var offered []runtime.SerializerInfo
-	for _, info := range s.NegotiatedSerializer.SupportedMediaTypes() {
-		if info.MediaType == runtime.ContentTypeJSON || info.MediaType == runtime.ContentTypeYAML {
-			offered = append(offered, info)
+func newJSONAndYAML(stock runtime.NegotiatedSerializer) jsonAndYAML {
+	s := jsonAndYAML{NegotiatedSerializer: stock}
+	for _, info := range stock.SupportedMediaTypes() {
+		switch info.MediaType {
+		case runtime.ContentTypeJSON:
+			info.Serializer = newHostListEncoder(info.Serializer)
+			s.offered = append(s.offered, info)
+		case runtime.ContentTypeYAML:
+			s.offered = append(s.offered, info)
 		}
 	}
-	return offered
+	return s
 }
+
+func (s jsonAndYAML) SupportedMediaTypes() []runtime.SerializerInfo { return s.offered }

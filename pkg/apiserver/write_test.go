@@ -237,3 +237,44 @@ func testWritesWithoutIronic(t *testing.T, s *server) {
 		t.Errorf("the host is still there: HTTP %d", got.code)
 	}
 }
+
+// What a list shows of a host is what is stored, whatever was answered to anybody
+// under the same resourceVersion, or to the same name.
+func TestListsAfterWrites(t *testing.T) {
+	s := startServer(t, true)
+	s.create(t, "bystander")
+	online := func(query string) map[string]bool {
+		t.Helper()
+		var list metal3.BareMetalHostList
+		s.do(t, "GET", hostsPath+query, "").into(t, http.StatusOK, &list)
+		states := map[string]bool{}
+		for _, host := range list.Items {
+			states[host.Name] = host.Spec.Online
+		}
+		return states
+	}
+	first := s.create(t, "written")
+	check := func(after, query string, want bool) {
+		t.Helper()
+		if diff := cmp.Diff(map[string]bool{"bystander": true, "written": want}, online(query)); diff != "" {
+			t.Errorf("after %s (- want, + got):\n%s", after, diff)
+		}
+	}
+	patch := func(query, body string) {
+		t.Helper()
+		if got := s.do(t, "PATCH", hostsPath+"/written"+query, body, mergePatch); got.code != http.StatusOK {
+			t.Fatalf("HTTP %d: %s", got.code, got.body)
+		}
+	}
+	patch("?dryRun=All", `{"spec":{"online":false}}`)
+	check("a dry run", "", true)
+	patch("", `{"spec":{"online":false}}`)
+	check("a write", "", false)
+	patch("?dryRun=All", `{"spec":{"online":true}}`)
+	check("another dry run", "", false)
+	check("the write, of before", "?resourceVersionMatch=Exact&resourceVersion="+first.ResourceVersion, true)
+	check("a look at the past", "", false)
+	s.do(t, "DELETE", hostsPath+"/written", "")
+	s.create(t, "written")
+	check("it was made anew", "", true)
+}

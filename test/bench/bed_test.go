@@ -7,15 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
@@ -24,54 +23,58 @@ import (
 
 const namespace = "bench"
 
+// bedKind is what distinguishes one bed from another.
+type bedKind struct {
+	hosts int
+	// realIronic asks for one from Debian packages; else it is the simulator.
+	realIronic bool
+	// perNode is what the simulator takes for each node in a list.
+	perNode time.Duration
+}
+
 // bed is an Ironic full of nodes and a server that has a host for each.
 type bed struct {
-	dir string
+	kind bedKind
+	dir  string
 	// sim is nil with a real Ironic.
 	sim      *ironicsim.Sim
 	endpoint string
 	stops    []func() error
 	nodes    []string // UUIDs; host i has node i
-	// getNode and listNodes are the requests that the server itself makes.
-	getNode, listNodes []rawRequest
+	// getNode and listNodes are requests that the server itself makes: for one node,
+	// and for a short list of all.
+	getNode, listNodes []ironicRequest
 	// raw asks Ironic over as many connections as the server may have.
 	raw *http.Client
 
-	server     *testbed.Server
-	watchCache bool
-	http       *http.Client
+	server *testbed.Server
+	// direct is an administrator's way to the server, and user that of somebody else
+	// through kube-apiserver, which is how everybody reads.
+	direct, user *reader
 	// etcd is the server's own.
 	etcd *clientv3.Client
-	// changes counts those of BenchmarkWatch: each has a number of its own.
+	// changes counts those that were made while somebody watched.
 	changes int
 }
 
-func simulatedIronic() bool {
-	release := os.Getenv("IRONIC")
-	return release == "" || release == "sim"
-}
-
-func hostName(i int) string { return fmt.Sprintf("host-%05d", i) }
-
-func newBed(ctx context.Context, hosts int) (*bed, error) {
-	b := &bed{raw: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+func newBed(ctx context.Context, kind bedKind) (*bed, error) {
+	b := &bed{kind: kind, raw: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		MaxConnsPerHost: client.DefaultReadConnections, MaxIdleConnsPerHost: client.DefaultReadConnections,
 	}}}
-	err := b.start(ctx, hosts)
-	if err != nil {
+	if err := b.start(ctx); err != nil {
 		return nil, errors.Join(err, b.stop())
 	}
 	return b, nil
 }
 
-func (b *bed) start(ctx context.Context, hosts int) (err error) {
+func (b *bed) start(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp(shared.dir, "bed-"); err != nil {
 		return err
 	}
 	if err := b.startIronic(ctx); err != nil {
 		return err
 	}
-	if err := b.createNodes(ctx, hosts); err != nil {
+	if err := b.createNodes(ctx); err != nil {
 		return err
 	}
 	b.getNode, err = recordRequests(b.endpoint, func(c *client.Client) error {
@@ -83,46 +86,50 @@ func (b *bed) start(ctx context.Context, hosts int) (err error) {
 	}
 	b.listNodes, err = recordRequests(b.endpoint, func(c *client.Client) error {
 		nodes, err := c.ListNodes(ctx)
-		if err == nil && len(nodes) != hosts {
-			err = fmt.Errorf("Ironic lists %d nodes, want %d", len(nodes), hosts)
+		if err == nil && len(nodes) != len(b.nodes) {
+			err = fmt.Errorf("Ironic lists %d nodes, want %d", len(nodes), len(b.nodes))
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := b.startServer(ctx, false); err != nil {
+	if err := b.startServer(ctx); err != nil {
 		return err
 	}
 	if err := b.createHosts(ctx); err != nil {
 		return err
 	}
-	return b.waitQuiet(ctx)
+	err = b.waitQuiet(ctx)
+	if b.sim != nil {
+		b.sim.SetFaults(ironicsim.Faults{LatencyPerNode: b.kind.perNode})
+	}
+	return err
 }
 
 func (b *bed) startIronic(ctx context.Context) error {
-	if simulatedIronic() {
-		// What its conductor does by itself would be heard here.
-		b.sim = ironicsim.New(ironicsim.Options{PowerSyncInterval: -1, PowerRecoveryInterval: -1})
-		b.stops = append(b.stops, func() error { b.sim.Close(); return nil })
-		if err := b.sim.Start(0); err != nil {
+	if b.kind.realIronic {
+		i, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: *release, Dir: b.dir})
+		if err != nil {
 			return err
 		}
-		b.endpoint = b.sim.URL()
+		b.stops = append(b.stops, i.Close)
+		b.endpoint = i.Endpoint
 		return nil
 	}
-	i, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: os.Getenv("IRONIC"), Dir: b.dir})
-	if err != nil {
+	// What its conductor does by itself would be heard here.
+	b.sim = ironicsim.New(ironicsim.Options{PowerSyncInterval: -1, PowerRecoveryInterval: -1})
+	b.stops = append(b.stops, func() error { b.sim.Close(); return nil })
+	if err := b.sim.Start(0); err != nil {
 		return err
 	}
-	b.stops = append(b.stops, i.Close)
-	b.endpoint = i.Endpoint
+	b.endpoint = b.sim.URL()
 	return nil
 }
 
-func (b *bed) createNodes(ctx context.Context, hosts int) error {
+func (b *bed) createNodes(ctx context.Context) error {
 	operator := &testbed.Operator{Endpoint: b.endpoint}
-	b.nodes = make([]string, hosts)
+	b.nodes = make([]string, b.kind.hosts)
 	var group errgroup.Group
 	group.SetLimit(4)
 	for i := range b.nodes {
@@ -141,91 +148,57 @@ func (b *bed) createNodes(ctx context.Context, hosts int) error {
 	return group.Wait()
 }
 
-// serve has the server run with or without the watch cache, on the same data.
-func (b *bed) serve(ctx context.Context, watchCache bool) error {
-	if b.server != nil && b.watchCache == watchCache {
-		return nil
-	}
-	if err := b.stopServer(); err != nil {
-		return err
-	}
-	if err := b.startServer(ctx, watchCache); err != nil {
-		return err
-	}
-	return b.waitQuiet(ctx)
-}
-
-func (b *bed) startServer(ctx context.Context, watchCache bool) (err error) {
-	b.watchCache = watchCache
-	args := []string{fmt.Sprintf("--watch-cache=%v", watchCache)}
-	if len(b.nodes) > small {
-		// A LIST may take longer than readers are usually held; it shall be seen as what it takes.
-		args = append(args, "--ironic-read-timeout=30s")
-	}
+func (b *bed) startServer(ctx context.Context) (err error) {
 	b.server, err = testbed.StartServer(ctx, testbed.ServerOptions{
-		Kube: shared.kube, Dir: b.dir, IronicEndpoint: b.endpoint, Args: args,
+		Kube: shared.kube, Dir: b.dir, IronicEndpoint: b.endpoint, Args: strings.Fields(*serverArgs),
 	})
 	if err != nil {
 		return err
 	}
-	if b.http, err = rest.HTTPClientFor(b.server.Direct.Config); err != nil {
+	if b.direct, err = newReader(b.server.Direct.Config); err != nil {
 		return err
 	}
-	b.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(b.dir, "data", "etcd.sock")}, DialTimeout: 10 * time.Second})
-	return err
-}
-
-func (b *bed) stopServer() error {
-	if b.server == nil {
-		return nil
+	if b.user, err = newReader(shared.reader.Config); err != nil {
+		return err
 	}
-	b.http.CloseIdleConnections()
-	_, err := b.server.Stop()
-	err = errors.Join(err, b.etcd.Close())
-	b.server = nil
+	b.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(b.server.DataDir(), "etcd.sock")}, DialTimeout: 10 * time.Second})
 	return err
 }
 
 func (b *bed) stop() error {
 	b.raw.CloseIdleConnections()
-	err := b.stopServer()
-	for _, stop := range b.stops {
-		err = errors.Join(err, stop())
+	var errs []error
+	if b.etcd != nil {
+		b.direct.close()
+		b.user.close()
+		errs = append(errs, b.etcd.Close())
 	}
-	return err
+	if b.server != nil {
+		_, err := b.server.Stop()
+		errs = append(errs, err)
+	}
+	for _, stop := range b.stops {
+		errs = append(errs, stop())
+	}
+	return errors.Join(errs...)
 }
 
-// createHosts makes a host for each node. They are paused: what it takes to
-// register them is not measured here, and a paused host is read as any other.
+// createHosts makes a host for each node.
 func (b *bed) createHosts(ctx context.Context) error {
-	config := rest.CopyConfig(b.server.Direct.Config)
-	config.QPS = -1
-	client, err := versioned.NewForConfig(config)
+	clients, err := versioned.NewForConfig(b.server.Direct.Config)
 	if err != nil {
 		return err
 	}
-	hosts := client.Metal3V1alpha1().BareMetalHosts(namespace)
+	hosts := clients.Metal3V1alpha1().BareMetalHosts(namespace)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(64) // etcd syncs to disk once for all that arrive together
 	for i, uuid := range b.nodes {
 		group.Go(func() error {
-			host, err := hosts.Create(ctx, &metal3.BareMetalHost{
-				ObjectMeta: metav1.ObjectMeta{
-					Name:        hostName(i),
-					Labels:      map[string]string{"rack": fmt.Sprint(i / 40)},
-					Annotations: map[string]string{metal3.PausedAnnotation: "bench"},
-				},
-				Spec: metal3.BareMetalHostSpec{
-					Online: true, BootMACAddress: fmt.Sprintf("52:54:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255),
-					BMC: metal3.BMCDetails{Address: fmt.Sprintf("ipmi://10.0.%d.%d", i>>8, i&255), CredentialsName: "bmc"},
-				},
-			}, metav1.CreateOptions{})
+			host, err := hosts.Create(ctx, newHost(i), metav1.CreateOptions{})
 			if err != nil {
 				return err
 			}
-			host.Status.OperationalStatus = metal3.OperationalStatusOK
-			host.Status.Provisioning.ID = uuid
-			host.Status.Provisioning.State = metal3.StateRegistering
+			host.Status = inspected(i, uuid)
 			_, err = hosts.UpdateStatus(ctx, host, metav1.UpdateOptions{})
 			return err
 		})
@@ -242,7 +215,7 @@ func (b *bed) waitQuiet(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		if last = b.list(ctx, ""); last != nil {
+		if last = b.direct.list(ctx); last != nil {
 			return false, nil
 		}
 		after, err := b.revision(ctx)

@@ -1,15 +1,13 @@
-// Package bench measures the server beside the Ironic that it asks: what a reader
-// pays on top of the raw request to Ironic, what Ironic is spared when many read,
-// what the watch cache costs and saves, and how long hosts take to be provisioned.
+// Package bench measures the server beside the Ironic that it asks, and beside what
+// it stands for: a CustomResourceDefinition to read from, a client of Ironic's API
+// that drives it by itself. What is compared is measured in turns, in one run, on
+// one machine, and a table of all of it is printed at the end. There are no limits
+// on times. Run `make bench`; docs/performance.md says what comes out and how to
+// read it.
 //
-// All that matters is a ratio of two things measured in turns, in one run, on one
-// machine; there are no limits on times. The server is the real program behind
-// HTTPS with a kube-apiserver to authenticate with, asked past the aggregation
-// layer. Run `make bench`; docs/performance.md says what comes out and how to read it.
-//
-// For reads and watches the Ironic is the simulator, or, with IRONIC=bookworm,
-// trixie or sid, a real one from the packages of that Debian release, at one
-// thousand hosts at most. Hosts are provisioned by a real one in any case.
+// The server is the real program beside a kube-apiserver. The Ironic is a real one
+// from Debian packages where it can run, for 1,000 hosts and fewer; and the
+// simulator, for more hosts and for what has nothing to do with Ironic's speed.
 package bench
 
 import (
@@ -22,14 +20,27 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 var (
-	most       = flag.Int("hosts", 10000, "leave out the benchmarks with more hosts than this")
-	idle       = flag.Duration("idle", 35*time.Second, "how long to watch the server doing nothing; the leader looks at all nodes each 30s")
-	profileDir = flag.String("serverprofile", "", "directory for CPU profiles of the server, one for each benchmark of reads")
+	release    = flag.String("ironic", "trixie", "the Debian release that the real Ironic comes from: bookworm, trixie or sid; sim: read from the simulator instead, and provision nothing")
+	serverArgs = flag.String("serverargs", "", "flags for the server that lists and watches are measured of, such as --watch-cache=false")
+	profileDir = flag.String("serverprofile", "", "directory for profiles of the server: of its CPU during reads, of its heap with many watchers")
+	keep       = flag.Bool("keep", false, "keep the logs of all that was started")
 )
+
+// simulator is the value of -ironic that leaves the real one out.
+const simulator = "sim"
+
+// oneThousand is the bed for what depends on the speed of Ironic.
+func oneThousand() bedKind { return bedKind{hosts: small, realIronic: *release != simulator} }
 
 // small and large are the numbers of hosts to measure at.
 const small, large = 1000, 10000
@@ -38,12 +49,17 @@ const small, large = 1000, 10000
 var shared struct {
 	dir  string
 	kube *testbed.Kube
-	bed  *bed
+	// reader is a user who may read hosts, and no more than that.
+	reader *testbed.Client
+	bed    *bed
 }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
+	if err := printFigures(os.Stdout); err != nil {
+		code = 1
+	}
 	if err := stopShared(code != 0 || *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		code = 1
@@ -70,29 +86,57 @@ func stopShared(keep bool) error {
 	return errors.Join(errs...)
 }
 
-// at returns the server with so many hosts, all recorded and quiet. One is alive
-// at a time: an idle one polls its Ironic, which would be heard by the others.
-func at(b *testing.B, hosts int, watchCache bool) *bed {
+// realIronic skips the benchmark where no real Ironic can run, and says so in the
+// table, too.
+func realIronic(b *testing.B) {
 	b.Helper()
-	if hosts > *most {
-		b.Skipf("-hosts=%d", *most)
+	err := testbed.DebianIronicMissing()
+	if *release == simulator {
+		err = errors.New("-ironic=" + simulator)
 	}
-	if hosts > small && !simulatedIronic() {
-		b.Skip("more hosts than a real Ironic takes in within a minute")
+	if err != nil {
+		record(figure{what: b.Name(), measured: "left out: " + err.Error()})
+		b.Skip(err)
 	}
-	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
+}
+
+// at returns a bed of this kind, all of whose hosts are recorded and quiet.
+func at(b *testing.B, kind bedKind) *bed {
+	b.Helper()
+	if kind.realIronic {
+		realIronic(b)
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), 15*time.Minute)
 	defer cancel()
-	if err := prepare(ctx, hosts, watchCache); err != nil {
-		b.Fatal(err)
+	if shared.bed == nil || shared.bed.kind != kind {
+		if err := leaveAlone(ctx); err != nil {
+			b.Fatal(err)
+		}
+		var err error
+		if shared.bed, err = newBed(ctx, kind); err != nil {
+			b.Fatal(err)
+		}
 	}
 	return shared.bed
 }
 
-// startKube starts what all benchmarks share, and makes the namespace of the hosts.
-func startKube(ctx context.Context) (err error) {
+// leaveAlone makes room: of what the benchmarks share only the control plane is
+// left. An idle server polls its Ironic, which the next one would hear.
+func leaveAlone(ctx context.Context) error {
+	if shared.bed != nil {
+		err := shared.bed.stop()
+		shared.bed = nil
+		if err != nil {
+			return err
+		}
+	}
 	if shared.kube != nil {
 		return nil
 	}
+	return startKube(ctx)
+}
+
+func startKube(ctx context.Context) (err error) {
 	if shared.dir, err = os.MkdirTemp("", "bench-"); err != nil {
 		return err
 	}
@@ -103,24 +147,28 @@ func startKube(ctx context.Context) (err error) {
 	if shared.kube, err = testbed.StartKube(ctx, testbed.KubeOptions{Dir: dir}); err != nil {
 		return err
 	}
-	_, _, err = shared.kube.Kubectl(ctx, "", "create", "namespace", namespace)
-	return err
-}
-
-func prepare(ctx context.Context, hosts int, watchCache bool) (err error) {
-	if err := startKube(ctx); err != nil {
+	if shared.reader, err = shared.kube.ClientFor("reader"); err != nil {
 		return err
 	}
-	if shared.bed != nil && len(shared.bed.nodes) != hosts {
-		if err := shared.bed.stop(); err != nil {
-			return err
-		}
-		shared.bed = nil
+	core, err := kubernetes.NewForConfig(shared.kube.Admin.Config)
+	if err != nil {
+		return err
 	}
-	if shared.bed == nil {
-		if shared.bed, err = newBed(ctx, hosts); err != nil {
+	for _, name := range []string{namespace, fleetNamespace} {
+		if _, err := core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
-	return shared.bed.serve(ctx, watchCache)
+	meta := metav1.ObjectMeta{Name: "bench-reader"}
+	if _, err := core.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{metal3.GroupName, peerGroup}, Resources: []string{"baremetalhosts"}, Verbs: []string{"get", "list", "watch"},
+	}}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err = core.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
+	}, metav1.CreateOptions{})
+	return err
 }

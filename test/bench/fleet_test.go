@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -27,7 +26,10 @@ import (
 
 // fleet is a number of machines, a real Ironic for them, and a server.
 type fleet struct {
-	stops    []func() error
+	size  int
+	stops []func() error
+	// proxy is between the server and Ironic, nil if nothing is to be counted.
+	proxy    *ironicProxy
 	ironic   *testbed.DebianIronic
 	machines *bmcsim.Sim
 	server   *testbed.Server
@@ -40,61 +42,76 @@ const fleetNamespace = "fleet"
 // userData goes into the config drive of each host.
 const userData = "#cloud-config\n"
 
-// newFleet returns what it has started also when it fails, to be stopped.
-func newFleet(ctx context.Context) (*fleet, error) {
-	f := &fleet{}
+// manyAtOnce lifts the limits that Ironic has for the good of the machines around it.
+const manyAtOnce = `[conductor]
+workers_pool_size = 1500
+max_concurrent_deploy = 2000
+max_concurrent_clean = 2000
+`
+
+// fleetOptions are the choices of newFleet.
+type fleetOptions struct {
+	size int
+	// counted has the server's requests to Ironic go through fleet.proxy.
+	counted bool
+	// args are added to the flags of the server.
+	args []string
+}
+
+// newFleet starts an Ironic with machines and prepares the server, which does not
+// run yet. It returns what it has started also when it fails, to be stopped.
+func newFleet(ctx context.Context, options fleetOptions) (*fleet, error) {
+	f := &fleet{size: options.size}
 	dir, err := os.MkdirTemp(shared.dir, "fleet-")
 	if err != nil {
 		return f, err
 	}
-	release := os.Getenv("IRONIC")
-	if simulatedIronic() {
-		release = "trixie"
-	}
-	if f.ironic, err = testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: release, Dir: dir}); err != nil {
+	if f.ironic, err = testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: *release, Dir: dir, ExtraConf: manyAtOnce}); err != nil {
 		return f, err
 	}
-	f.machines, err = bmcsim.Start(bmcsim.Options{Machines: fleetSize, IronicURL: f.ironic.Endpoint})
-	if err != nil {
-		return f, errors.Join(err, f.ironic.Close())
+	f.onStop(f.ironic.Close)
+	if f.machines, err = bmcsim.Start(bmcsim.Options{Machines: f.size, IronicURL: f.ironic.Endpoint}); err != nil {
+		return f, err
 	}
-	f.stops = append(f.stops, f.ironic.Close, f.machines.Close)
+	f.onStop(f.machines.Close)
+	endpoint := f.ironic.Endpoint
+	if options.counted {
+		if f.proxy, err = newIronicProxy(endpoint); err != nil {
+			return f, err
+		}
+		f.onStop(func() error { f.proxy.Close(); return nil })
+		endpoint = f.proxy.URL
+	}
 	f.server, err = testbed.StartServer(ctx, testbed.ServerOptions{
-		Kube: shared.kube, Dir: dir, IronicEndpoint: f.ironic.Endpoint,
-		Args: []string{
+		Kube: shared.kube, Dir: dir, IronicEndpoint: endpoint,
+		Args: append([]string{
 			"--deploy-kernel-url=" + f.machines.FileURL(bmcsim.KernelFile),
 			"--deploy-ramdisk-url=" + f.machines.FileURL(bmcsim.RamdiskFile),
-		},
+		}, options.args...),
 	})
 	if err != nil {
 		return f, err
 	}
-	f.stops = append([]func() error{func() error { _, err := f.server.Stop(); return err }}, f.stops...)
+	f.onStop(func() error { _, err := f.server.Stop(); return err })
 	return f, f.prepare(ctx)
 }
 
-// prepare makes the namespace and the Secrets.
+// onStop says how to stop a part. What was started last is stopped first.
+func (f *fleet) onStop(stop func() error) { f.stops = append([]func() error{stop}, f.stops...) }
+
+// prepare makes the Secrets.
 func (f *fleet) prepare(ctx context.Context) error {
-	hosts, err := versioned.NewForConfig(unlimited(f.server.Direct.Config))
+	hosts, err := versioned.NewForConfig(f.server.Direct.Config)
 	if err != nil {
 		return err
 	}
 	f.hosts = hosts.Metal3V1alpha1().BareMetalHosts(fleetNamespace)
 	f.hardware = hosts.Metal3V1alpha1().HardwareData(fleetNamespace)
-	core, err := kubernetes.NewForConfig(unlimited(shared.kube.Admin.Config))
-	if err != nil {
-		return err
-	}
-	_, err = core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetNamespace}}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
 	for name, data := range map[string]map[string]string{
 		"bmc":       {"username": f.machines.Machine(0).Username(), "password": f.machines.Machine(0).Password()},
 		"user-data": {"userData": userData},
 	} {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
-		if _, err := core.CoreV1().Secrets(fleetNamespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		if err := applySecret(ctx, name, data); err != nil {
 			return err
 		}
 	}
@@ -102,10 +119,16 @@ func (f *fleet) prepare(ctx context.Context) error {
 	return err
 }
 
-func unlimited(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	return config
+// applySecret makes a Secret in the namespace of the fleets, or changes it.
+func applySecret(ctx context.Context, name string, data map[string]string) error {
+	secret, err := json.Marshal(corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: fleetNamespace}, StringData: data,
+	})
+	if err == nil {
+		_, _, err = shared.kube.Kubectl(ctx, string(secret), "apply", "-f", "-")
+	}
+	return err
 }
 
 func (f *fleet) stop() error {
@@ -132,10 +155,14 @@ func (f *fleet) lead(ctx context.Context) error {
 	})
 }
 
+// patience is how long a round may take. Ironic is what all wait for, and takes some
+// two seconds for each host.
+func (f *fleet) patience() time.Duration { return 5*time.Minute + time.Duration(f.size)*4*time.Second }
+
 // byServer creates the hosts, image and all, and watches them. The server is
 // stopped before and afterwards: it would poll Ironic while a client is measured.
 func (f *fleet) byServer(ctx context.Context) (progress, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, f.patience())
 	defer cancel()
 	if err := f.lead(ctx); err != nil {
 		return progress{}, err
@@ -160,13 +187,13 @@ func (f *fleet) watchHosts(ctx context.Context) (progress, error) {
 	defer events.Stop()
 	began := time.Now()
 	creating, creatingCtx := errgroup.WithContext(ctx)
-	for i := range fleetSize {
+	for i := range f.size {
 		creating.Go(func() error {
 			_, err := f.hosts.Create(creatingCtx, f.host(i), metav1.CreateOptions{})
 			return err
 		})
 	}
-	p, err := follow(events, began)
+	p, err := follow(events, began, f.size)
 	return p, errors.Join(creating.Wait(), err)
 }
 
@@ -187,7 +214,7 @@ func (f *fleet) host(i int) *metal3.BareMetalHost {
 }
 
 // follow notes when each host was first seen available and provisioned.
-func follow(events watch.Interface, began time.Time) (progress, error) {
+func follow(events watch.Interface, began time.Time, size int) (progress, error) {
 	var p progress
 	available, last := map[string]bool{}, map[string]string{}
 	for event := range events.ResultChan() {
@@ -205,7 +232,7 @@ func follow(events watch.Interface, began time.Time) (progress, error) {
 			p.provisioned = append(p.provisioned, took)
 		}
 		last[host.Name] = string(state)
-		if len(p.provisioned) == fleetSize {
+		if len(p.provisioned) == size {
 			return p, nil
 		}
 		if host.Status.ErrorMessage != "" {
@@ -217,11 +244,11 @@ func follow(events watch.Interface, began time.Time) (progress, error) {
 
 // clear takes out of Ironic what a client has left there, and switches the machines off.
 func (f *fleet) clear(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, f.patience())
 	defer cancel()
 	// By name: a LIST leaves out nodes that Ironic 29.0 has made their own parents.
 	operator := f.ironic.Operator()
-	for i := range fleetSize {
+	for i := range f.size {
 		// In maintenance a node is deleted from any state.
 		err := operator.SetMaintenance(ctx, clientNode(i), true, "bench")
 		if err == nil {

@@ -46,7 +46,7 @@ const rawFields = "fields=uuid,provision_state,reservation,last_error"
 // byClient does all that byServer has the server do, with the same settings, and
 // over as many connections to Ironic as the server may have.
 func (f *fleet) byClient(ctx context.Context) (progress, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, f.patience())
 	defer cancel()
 	const connections = client.DefaultReadConnections + client.DefaultWriteConnections
 	transport := &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}
@@ -77,7 +77,7 @@ func (f *fleet) byClient(ctx context.Context) (progress, error) {
 		*at = append(*at, time.Since(began))
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range fleetSize {
+	for i := range f.size {
 		group.Go(func() error {
 			err := c.provision(ctx, f, i, func() { arrived(&p.available) }, func() { arrived(&p.provisioned) })
 			if err != nil {

@@ -195,3 +195,7 @@ func (i *DebianIronic) Close() error {
 	}
 	return errors.Join(err, os.RemoveAll(i.state))
 }
+
+// CPUTime is what the processes of this Ironic have used of the machine's processors
+// since they began.
+func (i *DebianIronic) CPUTime() (time.Duration, error) { return i.run.cpuTime() }

@@ -8,6 +8,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -189,4 +192,34 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// cpuTime is the sum over the process group, of those that have not ended.
+func (p *process) cpuTime() (time.Duration, error) {
+	paths, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	const ticks = 100 // a second, on all that Linux runs on
+	sum := time.Duration(0)
+	for _, path := range paths {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		// After the name, which may have anything in it: state ppid pgrp ..., and as the
+		// 12th and 13th of these utime and stime.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) < 13 || fields[2] != strconv.Itoa(p.cmd.Process.Pid) {
+			continue
+		}
+		for _, field := range fields[11:13] {
+			n, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", path, err)
+			}
+			sum += time.Duration(n) * time.Second / ticks
+		}
+	}
+	return sum, nil
 }
