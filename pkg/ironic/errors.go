@@ -139,6 +139,15 @@ func IsUnavailable(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
+// ClassNotIronic is the class of an answer that is not what Ironic sends.
+const ClassNotIronic = "not_ironic"
+
+// IsNotIronic tells whether an answer arrived that cannot be decoded.
+func IsNotIronic(err error) bool {
+	var unavailable *UnavailableError
+	return errors.As(err, &unavailable) && unavailable.Class == ClassNotIronic
+}
+
 // ReasonOf says in a few words why a request failed: "connection refused", "no
 // answer within 2s", "HTTP 500".
 func ReasonOf(err error) string {

@@ -208,7 +208,7 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 		return sc, nil
 	}
 	if err = json.Unmarshal(answer.Bytes(), r.into); err != nil {
-		return sc, &ironic.UnavailableError{Op: r.text, Class: "not_ironic", Reason: "the answer is not what Ironic sends: " + err.Error(), Err: err}
+		return sc, &ironic.UnavailableError{Op: r.text, Class: ironic.ClassNotIronic, Reason: "the answer is not what Ironic sends: " + err.Error(), Err: err}
 	}
 	if words, ok := r.into.(masked); ok {
 		words.MaskPasswords()

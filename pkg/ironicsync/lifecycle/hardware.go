@@ -106,6 +106,9 @@ func (n *number) UnmarshalJSON(b []byte) error {
 // HardwareFrom converts the inventory that Ironic keeps of an inspection to
 // status.hardware.
 func HardwareFrom(raw *ironic.Inventory) (*metal3.HardwareDetails, error) {
+	if size := len(raw.Inventory) + len(raw.PluginData); size > maxInventory {
+		return nil, fmt.Errorf("inventory from Ironic: it is larger (%d bytes) than any server's (%d bytes)", size, maxInventory)
+	}
 	var inv inventory
 	if err := json.Unmarshal(raw.Inventory, &inv); err != nil {
 		return nil, fmt.Errorf("inventory from Ironic: %w", err)
@@ -157,6 +160,9 @@ func HardwareFrom(raw *ironic.Inventory) (*metal3.HardwareDetails, error) {
 // maxHardware bounds status.hardware, in bytes of JSON. etcd takes objects of up to
 // 1.5 MiB; the inventory of a large server has some 100 KiB.
 const maxHardware = 512 << 10
+
+// maxInventory bounds what is decoded to find that out, in bytes.
+const maxInventory = 2 << 20
 
 // isVLAN tells whether a number is that of a VLAN. LLDP leaves switches free to send
 // others, such as 4095, which the API does not accept.

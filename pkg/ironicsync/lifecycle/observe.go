@@ -32,6 +32,8 @@ type Inspected struct {
 	// Problem says why the inventory cannot be used; empty when it can, or when
 	// there is none.
 	Problem string
+	// Pending is set when the problem may pass: the inventory is read again.
+	Pending bool
 }
 
 // NeedsInventory tells whether the node was inspected since its inventory was
@@ -181,6 +183,10 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	if seen.Inspected == nil || !NeedsInventory(host, node) {
 		return
 	}
+	if seen.Inspected.Pending {
+		setInventoryProblem(status, host, seen, now)
+		return
+	}
 	finished := metav1.NewMicroTime(node.InspectionFinishedAt.Truncate(time.Microsecond))
 	status.Ironic.InspectionFinishedAt = &finished
 	if inspect.Start.IsZero() {
@@ -196,10 +202,14 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		meta.RemoveStatusCondition(&status.Conditions, metal3.InventoryReadCondition)
 		return
 	}
+	setInventoryProblem(status, host, seen, now)
+}
+
+func setInventoryProblem(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	SetCondition(status, host, metav1.Condition{
 		Type: metal3.InventoryReadCondition, Status: metav1.ConditionFalse, Reason: metal3.InventoryUnusableReason,
 		Message: fmt.Sprintf("The inventory of the inspection that ended at %s cannot be used, so status.hardware is not what it found: %s",
-			finished.UTC().Format(time.RFC3339), seen.Inspected.Problem),
+			seen.Node.InspectionFinishedAt.UTC().Format(time.RFC3339), seen.Inspected.Problem),
 	}, now)
 }
 

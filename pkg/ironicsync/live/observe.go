@@ -55,7 +55,10 @@ func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, nod
 			withhold(host, node, err)
 		}
 		if readInventory && lifecycle.NeedsInventory(host, node) {
-			seen.Inspected = r.readInventory(ctx, host, node)
+			// Slow or large ones are not to use up the time of all hosts.
+			inventoryCtx, cancel := context.WithTimeout(ctx, inventoryTimeout)
+			seen.Inspected = r.readInventory(inventoryCtx, host, node)
+			cancel()
 		}
 	}
 	recorded, err := r.record(ctx, host, seen)
@@ -149,6 +152,9 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due) error {
 // sets it manageable a moment before it stores the inventory.
 const inventoryGrace = 30 * time.Second
 
+// inventoryTimeout bounds the read of one inventory.
+const inventoryTimeout = 700 * time.Millisecond
+
 // fakeDriver inspects nothing, and leaves no inventory.
 const fakeDriver = "fake-hardware"
 
@@ -163,8 +169,13 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 			return &lifecycle.Inspected{} // there will be none
 		}
 		return nil
+	case ironic.IsNotIronic(err):
+		return &lifecycle.Inspected{Problem: err.Error()} // as it is stored, nobody can read it
 	case err != nil:
 		klog.FromContext(ctx).V(2).Info("The inventory of a host cannot be read now", "host", klog.KObj(host), "node", node.UUID, "err", err)
+		if ctx.Err() == nil && r.view.inventoryMissingFor(node, r.clock.Now()) > inventoryGrace {
+			return &lifecycle.Inspected{Problem: err.Error(), Pending: true}
+		}
 		return nil
 	}
 	hardware, err := lifecycle.HardwareFrom(raw)
