@@ -33,15 +33,14 @@ func testGetPower(t *testing.T, s *server) {
 		t.Errorf("got %+v", power)
 	}
 	// It is read live from Ironic, not from the recorded status.
-	s.nodes.edit("power", func(n *ironic.Node) { n.PowerState = ironic.PowerOn })
+	s.ironic.edit(t, s.ironic.nodeOf(t, "power"), func(n *ironic.Node) { n.PowerState = ironic.PowerOn })
 	if read("power").into(t, 200, &power); power.Status.PowerState != "power on" {
 		t.Errorf("got %+v", power.Status)
 	}
 	if got := read("unregistered"); got.code != 409 {
 		t.Errorf("not registered: HTTP %d: %s", got.code, got.body)
 	}
-	s.nodes.script(silence, nil)
-	defer s.nodes.script(nil, nil)
+	s.ironic.disconnect(t)
 	if got := read("power"); got.code != 503 || got.header.Get("Retry-After") == "" {
 		t.Errorf("Ironic away: HTTP %d: %s", got.code, got.body)
 	}
@@ -50,17 +49,16 @@ func testGetPower(t *testing.T, s *server) {
 // testConcurrentSpec checks that what somebody else writes to the host during an action is not
 // lost, whatever Ironic answers.
 func testConcurrentSpec(t *testing.T, s *server) {
-	for name, answer := range map[string]error{"accepted": nil, "refused": wrongState, "unanswered": silence} {
+	for name, happens := range map[string]interference{"accepted": none, "refused": setState(ironic.Cleaning), "unanswered": breakConnection} {
 		t.Run(name, func(t *testing.T) {
 			s.register(t, name, nil)
-			s.nodes.script(nil, func(string) error {
+			s.ironic.interfere(t, func(i *simulatedIronic, node string) error {
 				got := s.do(t, "PATCH", hostsPath+"/"+name, `{"spec":{"online":false,"description":"mine"},"metadata":{"labels":{"rack":"1"}}}`, mergePatch)
 				if got.code != 200 {
 					t.Errorf("HTTP %d: %s", got.code, got.body)
 				}
-				return answer
+				return happens(i, node)
 			})
-			defer s.nodes.script(nil, nil)
 			s.do(t, "POST", hostsPath+"/"+name+"/power", `{"spec":{"action":"off","mode":"hard"}}`)
 			host := s.recorded(t, name)
 			if host.Spec.Online || host.Spec.Description != "mine" || host.Labels["rack"] != "1" {
@@ -76,13 +74,13 @@ func testAdmission(t *testing.T, s *server) {
 	s.register(t, "policy", nil)
 	defer s.admit.set("")
 	for _, path := range []string{"power", "inspect", "retry"} {
-		s.nodes.script(nil, nil)
+		s.ironic.reset(t)
 		s.admit.set("baremetalhosts/" + path)
 		got := s.do(t, "POST", hostsPath+"/policy/"+path, `{"spec":{"action":"off"}}`)
 		if got.code != 403 || !strings.Contains(got.status(t).Message, "not on a Friday") {
 			t.Errorf("%s: HTTP %d: %s", path, got.code, got.body)
 		}
-		if calls := s.nodes.changes(); len(calls) > 0 || !s.recorded(t, "policy").Spec.Online {
+		if calls := s.ironic.requested(); len(calls) > 0 || !s.recorded(t, "policy").Spec.Online {
 			t.Errorf("%s: refused, but Ironic was asked for %v", path, calls)
 		}
 		s.admit.mu.Lock()
@@ -102,7 +100,7 @@ func testNoHost(t *testing.T, s *server) {
 	if got := s.do(t, "DELETE", hostsPath+"/going", ""); got.code != 200 {
 		t.Fatalf("HTTP %d: %s", got.code, got.body)
 	}
-	s.nodes.script(nil, nil)
+	s.ironic.reset(t)
 	for path, body := range map[string]string{"power": `{"spec":{"action":"off"}}`, "inspect": `{"spec":{}}`} {
 		if got := s.do(t, "POST", hostsPath+"/going/"+path, body); got.code != 409 || !strings.Contains(got.status(t).Message, "being deleted") {
 			t.Errorf("%s of a host that is being deleted: HTTP %d: %s", path, got.code, got.body)
@@ -118,7 +116,7 @@ func testNoHost(t *testing.T, s *server) {
 			}
 		}
 	}
-	if calls := s.nodes.changes(); len(calls) > 0 {
+	if calls := s.ironic.requested(); len(calls) > 0 {
 		t.Errorf("Ironic was asked for %v", calls)
 	}
 }
@@ -126,12 +124,12 @@ func testNoHost(t *testing.T, s *server) {
 func testStrictActions(t *testing.T, s *server) {
 	s.register(t, "strict", nil)
 	for path, body := range map[string]string{"power": `{"spec":{"action":"off","force":true}}`, "inspect": `{"spec":{"force":true}}`, "retry": `{"spec":{"force":true}}`} {
-		s.nodes.script(nil, nil)
+		s.ironic.reset(t)
 		got := s.do(t, "POST", hostsPath+"/strict/"+path+"?fieldValidation=Strict", body)
 		if got.code != 400 || !strings.Contains(got.status(t).Message, `unknown field "spec.force"`) {
 			t.Errorf("%s: HTTP %d: %s", path, got.code, got.body)
 		}
-		if calls := s.nodes.changes(); len(calls) > 0 {
+		if calls := s.ironic.requested(); len(calls) > 0 {
 			t.Errorf("%s: Ironic was asked for %v", path, calls)
 		}
 	}
@@ -140,15 +138,8 @@ func testStrictActions(t *testing.T, s *server) {
 // testTypedActions uses the generated client, as other controllers do.
 func testTypedActions(t *testing.T, s *server) {
 	s.register(t, "typed", nil)
-	s.nodes.script(nil, nil)
+	s.ironic.reset(t)
 	hosts := s.clientset().Metal3V1alpha1().BareMetalHosts(namespace)
-	power, err := hosts.Power(t.Context(), "typed", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff}}, metav1.CreateOptions{})
-	if err != nil || power.Status.PowerState != "power on" {
-		t.Errorf("power: %+v, %v", power, err)
-	}
-	if power, err = hosts.GetPower(t.Context(), "typed", metav1.GetOptions{}); err != nil || power.Status.PowerState != "power on" {
-		t.Errorf("get power: %+v, %v", power, err)
-	}
 	if _, err := hosts.Inspect(t.Context(), "typed", &metal3.HostInspection{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		t.Errorf("inspect: %v", err)
 	}
@@ -157,5 +148,13 @@ func testTypedActions(t *testing.T, s *server) {
 	}
 	if retry, err := hosts.Retry(t.Context(), "typed", &metal3.HostRetry{}, metav1.CreateOptions{}); err != nil || retry.Status.Message == "" {
 		t.Errorf("retry: %+v, %v", retry, err)
+	}
+	// The node is locked by this one.
+	power, err := hosts.Power(t.Context(), "typed", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff}}, metav1.CreateOptions{})
+	if err != nil || power.Status.PowerState != "power on" {
+		t.Errorf("power: %+v, %v", power, err)
+	}
+	if power, err = hosts.GetPower(t.Context(), "typed", metav1.GetOptions{}); err != nil || power.Status.PowerState != "power on" {
+		t.Errorf("get power: %+v, %v", power, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
@@ -38,7 +39,7 @@ const (
 )
 
 // server is the whole API server on a real etcd, but without a cluster. Everybody has all
-// permissions. Ironic is a fake.
+// permissions. Reads of hosts use a fake Refresher, actions the simulated Ironic.
 type server struct {
 	t      *testing.T
 	url    string
@@ -46,14 +47,14 @@ type server struct {
 	hosts  *baremetalhost.Hosts  // the recorded hosts
 	data   *hardwaredata.Records // the recorded hardware
 	live   *fakeLive
-	nodes  *fakeNodes
+	ironic *simulatedIronic
 	admit  *fakeAdmission
 }
 
 // startServer starts a server with the watch cache on, which is the default, or off.
 func startServer(t *testing.T, watchCache bool) *server {
 	t.Helper()
-	s := &server{t: t, live: &fakeLive{}, nodes: &fakeNodes{}, admit: &fakeAdmission{}}
+	s := &server{t: t, live: &fakeLive{}, ironic: startIronic(t), admit: &fakeAdmission{}}
 	_, etcd := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
 
 	options := genericoptions.NewRecommendedOptions("/registry/test", apiserver.Codecs.LegacyCodec(metal3.SchemeGroupVersion))
@@ -92,7 +93,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 	}
 	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
 	s.live.hosts = s.hosts
-	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, s.nodes)); err != nil {
+	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, s.ironic.client)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -199,15 +200,15 @@ func (s *server) create(t *testing.T, name string) *metal3.BareMetalHost {
 	return host
 }
 
-// register creates a host that has a node in Ironic. The ID of the node is the host's name.
+// register creates a host that has a node in Ironic, available and on unless change says
+// otherwise.
 func (s *server) register(t *testing.T, name string, change func(*metal3.BareMetalHost, *ironic.Node)) *metal3.BareMetalHost {
 	t.Helper()
 	s.create(t, name)
 	host := s.recorded(t, name)
-	host.Status.Provisioning.ID = name
-	node := &ironic.Node{UUID: name, ProvisionState: ironic.Available, PowerState: ironic.PowerOn}
+	host.Status.Provisioning.ID = s.ironic.addNode(t, name)
 	if change != nil {
-		change(host, node)
+		s.ironic.edit(t, host.Status.Provisioning.ID, func(node *ironic.Node) { change(host, node) })
 	}
 	spec := host.DeepCopy()
 	host, err := s.hosts.Record(t.Context(), host)
@@ -218,7 +219,6 @@ func (s *server) register(t *testing.T, name string, change func(*metal3.BareMet
 	if host, err = s.hosts.Update(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	s.nodes.set(node)
 	return host
 }
 
@@ -299,6 +299,20 @@ func (l *fakeLive) RefreshAll(ctx context.Context) error {
 
 func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
+}
+
+// record writes the status of a host, as the engine does.
+func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name string, change func(*metal3.BareMetalHostStatus)) error {
+	for {
+		host, err := hosts.Get(ctx, namespace, name)
+		if err != nil {
+			return err
+		}
+		change(&host.Status)
+		if _, err := hosts.Record(ctx, host); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
 }
 
 // fakeAdmission refuses requests for the resource that the test sets.

@@ -1,7 +1,9 @@
 package apiserver_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,20 +20,20 @@ func TestInspect(t *testing.T) {
 	in := func(state ironic.ProvisionState) func(*metal3.BareMetalHost, *ironic.Node) {
 		return func(_ *metal3.BareMetalHost, n *ironic.Node) { n.ProvisionState = state }
 	}
-	wrongState := refusal(400, `The requested action "inspect" can not be performed on node n while it is in state "x".`)
+	begunByOther := func(i *simulatedIronic, node string) error {
+		return errors.Join(setState(ironic.Inspecting)(i, node), lockNode(i, node))
+	}
 	tests := []struct {
 		name   string
 		body   string // by default {"spec":{}}
 		before func(*metal3.BareMetalHost, *ironic.Node)
-		getErr error
-		// the answers to the changes, in order; the last one is repeated
-		answers []error
-		// inspecting makes the node one that is being inspected when Ironic answers
-		inspecting bool
-		code       int
-		says       string
-		retry      string
-		calls      []string
+		away   bool
+		// meanwhile has what happens before each change reaches Ironic, in order
+		meanwhile []interference
+		code      int
+		says      string
+		retry     string
+		calls     []string
 		// asked is whether the host has the annotation that requests an inspection afterwards
 		asked bool
 	}{
@@ -39,7 +41,7 @@ func TestInspect(t *testing.T) {
 		{name: "inspect failed", before: in(ironic.InspectFail), code: 201, calls: []string{"inspect"}},
 		{name: "available", before: in(ironic.Available), code: 201, calls: []string{"manage", "inspect"}},
 		{name: "empty object", body: `{}`, before: in(ironic.Manageable), code: 201, calls: []string{"inspect"}},
-		{name: "the controller was quicker", before: in(ironic.Available), answers: []error{nil, lockedNow}, inspecting: true, code: 201, calls: []string{"manage", "inspect"}},
+		{name: "the controller was quicker", before: in(ironic.Available), meanwhile: []interference{none, begunByOther}, code: 201, calls: []string{"manage", "inspect"}},
 
 		{name: "inspecting", before: in(ironic.InspectWait), code: 409, says: "under way already"},
 		{name: "provisioned", before: in(ironic.Active), code: 409, says: "deprovision it first"},
@@ -56,27 +58,27 @@ func TestInspect(t *testing.T) {
 		{name: "disabled by the spec", before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.InspectionMode = metal3.InspectionModeDisabled },
 			code: 409, says: "spec.inspectionMode"},
 
-		{name: "refused", before: in(ironic.Manageable), answers: []error{wrongState}, code: 409, says: "Ironic refused", calls: []string{"inspect"}},
-		{name: "locked since", before: in(ironic.Manageable), answers: []error{lockedNow}, code: 429, says: "locked", retry: "2", calls: []string{"inspect"}},
-		{name: "available, manage refused", answers: []error{wrongState}, code: 409, says: "Ironic refused", calls: []string{"manage"}},
-		{name: "available, locked", answers: []error{lockedNow}, code: 429, says: "locked", retry: "2", calls: []string{"manage"}},
-		{name: "available, inspect refused", answers: []error{nil, wrongState}, code: 409, says: "Ironic refused", calls: []string{"manage", "inspect"}},
+		{name: "refused", before: in(ironic.Manageable), meanwhile: []interference{setState(ironic.Active)}, code: 409, says: "Ironic refused", calls: []string{"inspect"}},
+		{name: "locked since", before: in(ironic.Manageable), meanwhile: []interference{lockNode}, code: 429, says: "locked", retry: "2", calls: []string{"inspect"}},
+		{name: "available, manage refused", meanwhile: []interference{setState(ironic.Active)}, code: 409, says: "Ironic refused", calls: []string{"manage"}},
+		{name: "available, locked", meanwhile: []interference{lockNode}, code: 429, says: "locked", retry: "2", calls: []string{"manage"}},
+		{name: "available, inspect refused", meanwhile: []interference{none, setState(ironic.Active)}, code: 409, says: "Ironic refused", calls: []string{"manage", "inspect"}},
 
-		{name: "available, locked since", answers: []error{nil, lockedNow}, code: 429, says: "locked", retry: "2", calls: []string{"manage", "inspect"}},
-		{name: "not permitted", before: in(ironic.Manageable), answers: []error{refusal(403, "Access was denied")}, code: 503, says: "nothing was done", retry: "1", calls: []string{"inspect"}},
-		{name: "available and asked for, refused", answers: []error{wrongState}, code: 409, says: "Ironic refused", calls: []string{"manage"}, asked: true,
+		{name: "available, locked since", meanwhile: []interference{none, lockNode}, code: 429, says: "locked", retry: "2", calls: []string{"manage", "inspect"}},
+		{name: "not permitted", before: in(ironic.Manageable), meanwhile: []interference{failWrites(403)}, code: 503, says: "nothing was done", retry: "1", calls: []string{"inspect"}},
+		{name: "available and asked for, refused", meanwhile: []interference{setState(ironic.Active)}, code: 409, says: "Ironic refused", calls: []string{"manage"}, asked: true,
 			before: func(h *metal3.BareMetalHost, _ *ironic.Node) {
 				h.Annotations = map[string]string{metal3.InspectAnnotation: ""}
 			}},
 
-		{name: "away", getErr: silence, code: 503, says: "nothing was done", retry: "1"},
+		{name: "away", away: true, code: 503, says: "nothing was done", retry: "1"},
 		// The inspection may have begun. The answer has no Retry-After, because clients would repeat the
 		// request by themselves and inspect the host twice.
-		{name: "no answer", before: in(ironic.Manageable), answers: []error{silence}, code: 504, says: "is not known, look before you try again", calls: []string{"inspect"}},
-		{name: "HTTP 500", before: in(ironic.InspectFail), answers: []error{internalFail}, code: 504, says: "is not known, look before you try again", calls: []string{"inspect"}},
+		{name: "no answer", before: in(ironic.Manageable), meanwhile: []interference{breakConnection}, code: 504, says: "is not known, look before you try again", calls: []string{"inspect"}},
+		{name: "HTTP 500", before: in(ironic.InspectFail), meanwhile: []interference{failWrites(500)}, code: 504, says: "is not known, look before you try again", calls: []string{"inspect"}},
 		// The controller completes the inspection because of the annotation.
-		{name: "available, no answer", answers: []error{silence}, code: 504, says: "begins if it has not yet", calls: []string{"manage"}, asked: true},
-		{name: "available, no answer to inspect", answers: []error{nil, silence}, code: 504, says: "begins if it has not yet", calls: []string{"manage", "inspect"}, asked: true},
+		{name: "available, no answer", meanwhile: []interference{breakConnection}, code: 504, says: "begins if it has not yet", calls: []string{"manage"}, asked: true},
+		{name: "available, no answer to inspect", meanwhile: []interference{none, breakConnection}, code: 504, says: "begins if it has not yet", calls: []string{"manage", "inspect"}, asked: true},
 
 		{name: "empty body", body: " ", code: 400},
 		{name: "another name", body: `{"metadata":{"name":"another"}}`, code: 400, says: "another"},
@@ -91,35 +93,26 @@ func TestInspect(t *testing.T) {
 				_, is := s.recorded(t, name).Annotations[metal3.InspectAnnotation]
 				return is
 			}
-			s.nodes.script(test.getErr, func(call string) error {
-				var answer error
-				if n := len(s.nodes.changes()); n <= len(test.answers) {
-					answer = test.answers[n-1]
-				}
-				if test.inspecting && strings.HasSuffix(call, ": inspect") {
-					s.nodes.edit(name, func(n *ironic.Node) { n.ProvisionState, n.Reservation = ironic.Inspecting, "conductor-0" })
-				}
-				if strings.HasSuffix(call, ": manage") {
-					if !asked() {
+			if test.away {
+				s.ironic.disconnect(t)
+			} else {
+				s.ironic.interfere(t, func(i *simulatedIronic, node string) error {
+					changes := i.requested()
+					if slices.Equal(changes, []string{"manage"}) && !asked() {
 						t.Error("if this process died now, the inspection would not be completed")
 					}
-					if answer == nil {
-						s.nodes.edit(name, func(n *ironic.Node) { n.ProvisionState = ironic.Manageable })
+					if n := len(changes); n <= len(test.meanwhile) {
+						return test.meanwhile[n-1](i, node)
 					}
-				}
-				return answer
-			})
-			defer s.nodes.script(nil, nil)
+					return nil
+				})
+			}
 			if test.body == "" {
 				test.body = `{"spec":{}}`
 			}
 			got := s.do(t, "POST", hostsPath+"/"+name+"/inspect", strings.TrimSpace(test.body))
 
-			var calls []string
-			for _, call := range s.nodes.changes() {
-				calls = append(calls, strings.TrimPrefix(call, name+": "))
-			}
-			if diff := cmp.Diff(test.calls, calls); diff != "" {
+			if diff := cmp.Diff(test.calls, s.ironic.requested()); diff != "" {
 				t.Errorf("calls to Ironic (- want, + got):\n%s", diff)
 			}
 			if asked() != test.asked {
@@ -152,7 +145,7 @@ func testInspectDisabled(t *testing.T, s *server) {
 	s.register(t, "disabled", func(h *metal3.BareMetalHost, _ *ironic.Node) {
 		h.Annotations = map[string]string{metal3.InspectAnnotation: metal3.InspectAnnotationValueDisabled}
 	})
-	s.nodes.script(nil, nil)
+	s.ironic.reset(t)
 	got := s.do(t, "POST", hostsPath+"/disabled/inspect", `{}`)
 	if got.code != 409 || !strings.Contains(got.status(t).Message, "inspection is disabled") {
 		t.Errorf("HTTP %d: %s", got.code, got.body)
@@ -183,7 +176,7 @@ func testGetInspect(t *testing.T, s *server) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.nodes.edit("get", func(n *ironic.Node) {
+	s.ironic.edit(t, s.ironic.nodeOf(t, "get"), func(n *ironic.Node) {
 		n.ProvisionState, n.InspectionStartedAt, n.InspectionFinishedAt, n.LastError = ironic.InspectFail, nil, &ended, "timeout"
 	})
 	if got := read().Status; got.State != "inspect failed" || !got.StartedAt.Time.Equal(begun) || !got.FinishedAt.Time.Equal(ended) || got.LastError != "timeout" {

@@ -28,7 +28,7 @@ func TestPowerOfLockedNode(t *testing.T) {
 		body    string
 		offline bool               // whether spec.online is false before the action
 		before  func(*ironic.Node) // the node before the action; by default, it is on and not locked
-		since   func(*ironic.Node) // the node when Ironic answers 409; nil if Ironic must not be asked
+		since   func(*ironic.Node) // the node when Ironic has answered that it is locked; nil if Ironic must not be asked
 		away    bool               // whether Ironic fails to answer all reads after that
 		code    int
 		says    string // part of the error, or of status.message
@@ -80,18 +80,21 @@ func TestPowerOfLockedNode(t *testing.T) {
 			if test.online == test.offline {
 				want++
 			}
-			s.nodes.script(nil, func(string) error {
+			s.ironic.intercept(t, func(node string) {
 				if test.since == nil {
 					t.Error("Ironic was asked")
-					return nil
+				} else if err := lockNode(s.ironic, node); err != nil {
+					t.Error(err)
 				}
-				s.nodes.edit(name, test.since)
+			}, func(node string) {
+				s.ironic.edit(t, node, func(n *ironic.Node) {
+					n.Reservation = ""
+					test.since(n)
+				})
 				if test.away {
-					s.nodes.failReads(silence)
+					_ = breakConnection(s.ironic, node)
 				}
-				return lockedNow
 			})
-			defer s.nodes.script(nil, nil)
 			got := s.do(t, "POST", hostsPath+"/"+name+"/power", test.body)
 			host := s.recorded(t, name)
 			if host.Spec.Online != test.online {

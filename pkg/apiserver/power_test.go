@@ -1,7 +1,6 @@
 package apiserver_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,42 +11,25 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-var (
-	lockedNow    = refusal(409, "Node n is locked by host conductor-0, please retry after the current operation is completed.")
-	noSoftPower  = refusal(400, "Driver fake-hardware does not support soft power off.")
-	wrongState   = refusal(400, "The requested action \"power off\" can not be performed on node n while it is in state \"deleting\".")
-	internalFail = refusal(500, "")
-	noWorker     = refusal(503, "Requested action cannot be performed due to lack of free conductor workers.")
-)
-
-// onlySoft returns err for a change that is requested in soft mode.
-func onlySoft(err error) func(string) error {
-	return func(call string) error {
-		if strings.Contains(call, ": soft ") {
-			return err
-		}
-		return nil
-	}
-}
-
 func TestPower(t *testing.T) {
 	s := startServer(t, true)
 	off := func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.Online = false }
 	node := func(change func(*ironic.Node)) func(*metal3.BareMetalHost, *ironic.Node) {
 		return func(_ *metal3.BareMetalHost, n *ironic.Node) { change(n) }
 	}
+	softless := node(func(n *ironic.Node) { n.Driver = noSoftPower })
 	tests := []struct {
-		name   string
-		body   string
-		before func(*metal3.BareMetalHost, *ironic.Node) // by default, the host is on, available and not locked
-		getErr error
-		do     func(string) error
-		code   int
-		says   string   // part of the error, or of status.message
-		retry  string   // Retry-After
-		calls  []string // to Ironic
-		online bool     // spec.online afterwards
-		mode   metal3.PowerMode
+		name      string
+		body      string
+		before    func(*metal3.BareMetalHost, *ironic.Node) // by default, the host is on, available and not locked
+		away      bool
+		meanwhile interference // happens before the change reaches Ironic
+		code      int
+		says      string   // part of the error, or of status.message
+		retry     string   // Retry-After
+		calls     []string // to Ironic
+		online    bool     // spec.online afterwards
+		mode      metal3.PowerMode
 	}{
 		// Actions that are done
 		{name: "off", body: `{"spec":{"action":"off"}}`, code: 201, calls: []string{"soft power off"}, mode: "soft"},
@@ -59,10 +41,10 @@ func TestPower(t *testing.T) {
 		{name: "with kind and name", body: `{"apiVersion":"metal3.io/v1alpha1","kind":"HostPower","metadata":{"name":"NAME","namespace":"metal3"},"spec":{"action":"off"}}`,
 			code: 201, calls: []string{"soft power off"}, mode: "soft"},
 		{name: "a status in the request", body: `{"spec":{"action":"off"},"status":{"message":"not so"}}`, code: 201, calls: []string{"soft power off"}, mode: "soft"},
-		{name: "no soft power off", body: `{"spec":{"action":"off"}}`, do: onlySoft(noSoftPower), code: 201,
+		{name: "no soft power off", body: `{"spec":{"action":"off"}}`, before: softless, code: 201,
 			calls: []string{"soft power off", "power off"}, mode: "hard",
-			says: "soft was refused, hard was used instead: Driver fake-hardware does not support soft power off."},
-		{name: "no soft reboot", body: `{"spec":{"action":"reboot"}}`, do: onlySoft(noSoftPower), code: 201, online: true,
+			says: "soft was refused, hard was used instead: The driver redfish does not support the power state, soft power off"},
+		{name: "no soft reboot", body: `{"spec":{"action":"reboot"}}`, before: softless, code: 201, online: true,
 			calls: []string{"soft rebooting", "rebooting"}, mode: "hard", says: "hard was used instead"},
 		{name: "in a failed state", body: `{"spec":{"action":"off"}}`, code: 201, calls: []string{"soft power off"}, mode: "soft",
 			before: node(func(n *ironic.Node) { n.ProvisionState, n.TargetProvisionState = ironic.CleanFail, "available" })},
@@ -85,38 +67,36 @@ func TestPower(t *testing.T) {
 			before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.DisablePowerOff = true }},
 
 		// Actions that Ironic refuses: the spec is restored
-		{name: "refused", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(wrongState), code: 409, says: `while it is in state "deleting"`,
+		{name: "refused", body: `{"spec":{"action":"off","mode":"hard"}}`, meanwhile: setState(ironic.Cleaning), code: 409, says: `while it is in state "cleaning"`,
 			calls: []string{"power off"}, online: true},
-		{name: "on refused", body: `{"spec":{"action":"on"}}`, before: off, do: always(wrongState), code: 409, says: "Ironic refused",
+		{name: "on refused", body: `{"spec":{"action":"on"}}`, before: off, meanwhile: setState(ironic.Cleaning), code: 409, says: "Ironic refused",
 			calls: []string{"power on"}},
-		{name: "soft and hard refused", body: `{"spec":{"action":"off"}}`, do: always(wrongState), code: 409, says: "Ironic refused",
+		{name: "soft and hard refused", body: `{"spec":{"action":"off"}}`, meanwhile: setState(ironic.Cleaning), code: 409, says: "Ironic refused",
 			calls: []string{"soft power off", "power off"}, online: true},
-		{name: "gone since", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(refusal(404, "Node n could not be found.")), code: 409, says: "no node",
+		{name: "gone since", body: `{"spec":{"action":"off","mode":"hard"}}`, meanwhile: deleteNode, code: 409, says: "no node",
 			calls: []string{"power off"}, online: true},
-		{name: "not permitted", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(refusal(403, "Access was denied")), code: 503, says: "nothing was done", retry: "1",
+		{name: "not permitted", body: `{"spec":{"action":"off","mode":"hard"}}`, meanwhile: failWrites(403), code: 503, says: "nothing was done", retry: "1",
 			calls: []string{"power off"}, online: true},
-		{name: "reboot refused", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(wrongState), code: 409, says: "Ironic refused",
+		{name: "reboot refused", body: `{"spec":{"action":"reboot","mode":"hard"}}`, meanwhile: setState(ironic.Cleaning), code: 409, says: "Ironic refused",
 			calls: []string{"rebooting"}, online: true},
 
 		// Ironic is away
-		{name: "away", body: `{"spec":{"action":"off"}}`, getErr: silence, code: 503, says: "nothing was done", retry: "1", online: true},
-		{name: "no answer", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
+		{name: "away", body: `{"spec":{"action":"off"}}`, away: true, code: 503, says: "nothing was done", retry: "1", online: true},
+		{name: "no answer", body: `{"spec":{"action":"off","mode":"hard"}}`, meanwhile: breakConnection, code: 503, says: "spec.online is false now", retry: "1",
 			calls: []string{"power off"}},
-		{name: "no answer, off before", body: `{"spec":{"action":"off","mode":"hard"}}`, before: off, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
+		{name: "no answer, off before", body: `{"spec":{"action":"off","mode":"hard"}}`, before: off, meanwhile: breakConnection, code: 503, says: "spec.online is false now", retry: "1",
 			calls: []string{"power off"}},
-		{name: "no answer to soft", body: `{"spec":{"action":"off"}}`, do: always(silence), code: 503, says: "spec.online is false now", retry: "1",
+		{name: "no answer to soft", body: `{"spec":{"action":"off"}}`, meanwhile: breakConnection, code: 503, says: "spec.online is false now", retry: "1",
 			calls: []string{"soft power off"}},
-		{name: "HTTP 500", body: `{"spec":{"action":"off","mode":"hard"}}`, do: always(internalFail), code: 503, says: "HTTP 500", retry: "1",
+		{name: "HTTP 500", body: `{"spec":{"action":"off","mode":"hard"}}`, meanwhile: failWrites(500), code: 503, says: "HTTP 500", retry: "1",
 			calls: []string{"power off"}},
-		{name: "no worker", body: `{"spec":{"action":"on"}}`, before: off, do: always(noWorker), code: 503, says: "HTTP 503", retry: "1",
-			calls: []string{"power on"}, online: true},
-		{name: "an error of no known kind", body: `{"spec":{"action":"on"}}`, do: always(errors.New("odd")), code: 503, says: "odd", retry: "1",
+		{name: "no worker", body: `{"spec":{"action":"on"}}`, before: off, meanwhile: failWrites(503), code: 503, says: "HTTP 503", retry: "1",
 			calls: []string{"power on"}, online: true},
 		// Clients repeat a request by themselves if the answer has a Retry-After, so a reboot that
 		// may have begun must not have one.
-		{name: "reboot, HTTP 500", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(internalFail), code: 504, says: "not known",
+		{name: "reboot, HTTP 500", body: `{"spec":{"action":"reboot","mode":"hard"}}`, meanwhile: failWrites(500), code: 504, says: "not known",
 			calls: []string{"rebooting"}, online: true},
-		{name: "reboot without answer", body: `{"spec":{"action":"reboot","mode":"hard"}}`, do: always(silence), code: 504, says: "look before you try again",
+		{name: "reboot without answer", body: `{"spec":{"action":"reboot","mode":"hard"}}`, meanwhile: breakConnection, code: 504, says: "look before you try again",
 			calls: []string{"rebooting"}, online: true},
 
 		// Bad requests
@@ -135,15 +115,17 @@ func TestPower(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			name := fmt.Sprintf("power-%d", i)
 			s.register(t, name, test.before)
-			s.nodes.script(test.getErr, test.do)
-			defer s.nodes.script(nil, nil)
+			switch {
+			case test.away:
+				s.ironic.disconnect(t)
+			case test.meanwhile != nil:
+				s.ironic.interfere(t, test.meanwhile)
+			default:
+				s.ironic.reset(t)
+			}
 			got := s.do(t, "POST", hostsPath+"/"+name+"/power", strings.ReplaceAll(test.body, "NAME", name))
 
-			var calls []string
-			for _, call := range s.nodes.changes() {
-				calls = append(calls, strings.TrimPrefix(call, name+": "))
-			}
-			if diff := cmp.Diff(test.calls, calls); diff != "" {
+			if diff := cmp.Diff(test.calls, s.ironic.requested()); diff != "" {
 				t.Errorf("calls to Ironic (- want, + got):\n%s", diff)
 			}
 			if online := s.recorded(t, name).Spec.Online; online != test.online {

@@ -185,7 +185,7 @@ func testDryRun(t *testing.T, s *server) {
 		{"inspect", "POST", "/dry/inspect", `{"spec":{}}`, "", 201},
 		{"retry", "POST", "/dry/retry", `{}`, "", 201},
 	}
-	s.nodes.script(nil, nil)
+	s.ironic.reset(t)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if test.method == "PUT" {
@@ -205,7 +205,7 @@ func testDryRun(t *testing.T, s *server) {
 			if diff := cmp.Diff(before, s.recorded(t, "dry")); diff != "" {
 				t.Errorf("it was written:\n%s", diff)
 			}
-			if changes := s.nodes.changes(); len(changes) > 0 {
+			if changes := s.ironic.requested(); len(changes) > 0 {
 				t.Errorf("Ironic was asked for %v", changes)
 			}
 		})
@@ -218,9 +218,8 @@ func testDryRun(t *testing.T, s *server) {
 // testWritesWithoutIronic checks that the spec can be written whether or not Ironic answers.
 func testWritesWithoutIronic(t *testing.T, s *server) {
 	s.live.leave("no answer within 2.5s")
-	s.nodes.script(silence, always(silence))
+	s.ironic.disconnect(t)
 	defer s.live.leave("")
-	defer s.nodes.script(nil, nil)
 	s.create(t, "alone")
 	for _, step := range []struct {
 		method, body, header string

@@ -13,8 +13,8 @@ type Faults struct {
 	// Fail500 answers every request with 500.
 	Fail500 bool
 	// FailWrites answers every request that is no read with this status, which is
-	// 401, 403 or 500: credentials that were taken away, a role that may only
-	// read, a database that is full. 0: none.
+	// 401, 403, 500 or 503: credentials that were taken away, a role that may only
+	// read, a database that is full, no free conductor worker. 0: none.
 	FailWrites int
 	// Hang accepts every request and answers none, until Hang is off again; those
 	// that hung then lose their connection.

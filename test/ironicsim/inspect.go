@@ -2,7 +2,6 @@ package ironicsim
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -189,26 +188,6 @@ func (s *Sim) makeInventory(n *node) (inventory, data map[string]any) {
 	data = map[string]any{"root_disk": disk, "boot_interface": macs[0], "error": nil,
 		"configuration": map[string]any{"collectors": []any{"default"}, "managers": []any{}}}
 	return inventory, data
-}
-
-// SetInventory stores an inspection record for a node behind Ironic's back; nil
-// inventory removes it.
-func (s *Sim) SetInventory(ident string, inventory, pluginData map[string]any) error {
-	stored, err := json.Marshal(map[string]any{"inventory": inventory, "plugin_data": pluginData})
-	if err != nil {
-		return fmt.Errorf("inventory of node %s: %w", ident, err)
-	}
-	if inventory == nil {
-		stored = nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.find(ident)
-	if e == nil {
-		return errNodeNotFound(ident)
-	}
-	e.inventory = stored
-	return nil
 }
 
 // SetRawInventory has GET inventory of a node answer with these very bytes, now and

@@ -73,7 +73,7 @@ func TestDetachWhenAvailable(t *testing.T) {
 	h.annotate(metal3.DetachedAnnotation, "true")
 	h.detached(metal3.StateAvailable)
 	h.annotateNot(metal3.DetachedAnnotation)
-	h.ironicIn(ironic.Available)
+	h.ironicIn(ironic.Manageable) // which the node of an available host is until it is provisioned
 	h.available()
 }
 

@@ -134,9 +134,7 @@ func TestIronicLosesItsNodes(t *testing.T) {
 	}
 	after := h.wait(patience, "adopted", again)
 	outside.wait(patience, "adopted", again)
-	other.wait(patience, "available in Ironic", func(bmh *metal3.BareMetalHost) bool {
-		return bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState == string(ironic.Available)
-	})
+	other.ironicIn(ironic.Manageable) // as the node of an available host that was never provisioned
 	other.available()
 	h.expectStates(metal3.StateProvisioned)
 	if got := after.Status.Provisioning.ID; got != id {

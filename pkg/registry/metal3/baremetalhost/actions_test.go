@@ -2,6 +2,7 @@ package baremetalhost_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -107,6 +108,7 @@ func TestActionsWithHungEtcd(t *testing.T) {
 		{name: "inspect, not put back", request: inspect, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "inspect.metal3.io could not be removed"}},
 		{name: "inspect, deleted meanwhile", request: inspect, deleted: true, reads: 1, writes: 1, code: 404, says: []string{"not found"}},
 		{name: "power, deleted before it is put back", request: off, deleted: true, reads: 1, writes: 1, answer: refused, code: 409, says: []string{"the machine is sealed"}},
+		{name: "power, an error of no known kind", request: off, reads: -1, writes: -1, answer: errors.New("odd"), code: 503, says: []string{"odd", "spec.online is false now"}, retry: true},
 		{name: "inspect, never manageable", request: inspect, reads: -1, writes: -1, code: 504, says: []string{"no answer in time", "begins if it has not yet"}},
 	}
 	for _, test := range tests {
