@@ -142,7 +142,7 @@ func TestDeleteAfterErrors(t *testing.T) {
 		with  []option
 	}{
 		{bmcsim.InspectionFails, metal3.InspectionError, nil},
-		{bmcsim.CleanStepFails, metal3.PreparationError, []option{notInspected}},
+		{bmcsim.CleanStepFails, metal3.ProvisioningError, []option{notInspected, withImage}},
 		{bmcsim.DeployStepFails, metal3.ProvisioningError, []option{notInspected, notCleaned, withImage}},
 	} {
 		t.Run(string(test.fault), func(t *testing.T) {

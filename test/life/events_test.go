@@ -51,14 +51,24 @@ func TestEvents(t *testing.T) {
 	h.patch(`{"spec":{"image":null}}`)
 	h.available()
 	found := h.tells("Normal Registered", "Normal BMCAccessValidated", "Normal InspectionStarted", "Normal InspectionComplete", "Normal ProfileSet",
-		"Normal ProvisioningStarted", "Normal ProvisioningComplete", "Normal DeprovisioningStarted", "Normal DeprovisioningComplete", "Normal PowerOn")
+		"Normal ProvisioningStarted", "Normal ProvisioningComplete", "Normal DeprovisioningStarted", "Normal DeprovisioningComplete")
 	for key, event := range found {
 		if strings.HasPrefix(key, "Warning") {
 			t.Errorf("a host without trouble has the event %s: %s", key, event.Note)
 		}
+		if strings.HasPrefix(key, "Normal Power") {
+			t.Errorf("Ironic switched the machine for its own work, and the host has the event %s: %s", key, event.Note)
+		}
 	}
 	if note := found["Normal ProvisioningComplete"].Note; !strings.Contains(note, bmcsim.ImageFile) {
 		t.Errorf("ProvisioningComplete does not name the image: %q", note)
+	}
+	h.power(bmcsim.On)
+	if err := s.ironic.Operator().Power(h.ctx, h.get().Status.Provisioning.ID, "power off"); err != nil {
+		t.Fatal(err)
+	}
+	if note := h.tells("Normal PowerOff")["Normal PowerOff"].Note; !strings.Contains(note, "spec.online is true") {
+		t.Errorf("PowerOff of a machine that somebody else switched off says %q", note)
 	}
 }
 
