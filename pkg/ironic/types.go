@@ -123,11 +123,16 @@ type Node struct {
 	Fault                string         `json:"fault"`
 	Reservation          string         `json:"reservation"`
 	InstanceUUID         string         `json:"instance_uuid"`
-	InspectionStartedAt  *time.Time     `json:"inspection_started_at"`
-	InspectionFinishedAt *time.Time     `json:"inspection_finished_at"`
-	CleanStep            Step           `json:"clean_step"`
-	DeployStep           Step           `json:"deploy_step"`
-	ServiceStep          Step           `json:"service_step"`
+	// Marks and Address are the parts of extra and driver_info that say whose the node is.
+	Marks   Marks   `json:"extra"`
+	Address Address `json:"driver_info"`
+	// AutomatedClean is "true", "false", or empty where Ironic's own default counts.
+	AutomatedClean       Text       `json:"automated_clean"`
+	InspectionStartedAt  *time.Time `json:"inspection_started_at"`
+	InspectionFinishedAt *time.Time `json:"inspection_finished_at"`
+	CleanStep            Step       `json:"clean_step"`
+	DeployStep           Step       `json:"deploy_step"`
+	ServiceStep          Step       `json:"service_step"`
 	// Health is the BMC's own verdict (API 1.109 and later): OK, Warning,
 	// Critical, or empty when it is not known.
 	Health string `json:"health"`
@@ -142,6 +147,43 @@ type Node struct {
 	// (the Date header); zero when it did not say. The times above are compared
 	// with this one and never with our clock.
 	AnsweredAt time.Time `json:"-"`
+}
+
+// The keys of Marks in a node's extra.
+const (
+	HostMark    = "metal3_apiserver_host"
+	ClusterMark = "metal3_apiserver_cluster"
+)
+
+// Marks are what this server writes into the extra of a node that it makes or takes over.
+type Marks struct {
+	// Host is the UID of the BareMetalHost that the node belongs to.
+	Host Text `json:"metal3_apiserver_host"`
+	// Cluster is the UID of the cluster of that host.
+	Cluster Text `json:"metal3_apiserver_cluster"`
+}
+
+// Address is the part of driver_info that says which BMC Ironic talks to.
+type Address struct {
+	RedfishAddress Text `json:"redfish_address"`
+	RedfishSystem  Text `json:"redfish_system_id"`
+	IPMIAddress    Text `json:"ipmi_address"`
+	IPMIPort       Text `json:"ipmi_port"`
+}
+
+// Text is a value that anybody may have written, so that it need not be a string: others
+// are kept as they are in JSON, and null is empty. One odd value of one node must not make
+// the answer about all nodes unreadable.
+type Text string
+
+// UnmarshalJSON never fails.
+func (t *Text) UnmarshalJSON(value []byte) error {
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil {
+		text = string(value)
+	}
+	*t = Text(text)
+	return nil
 }
 
 // SameContent tells whether two reads of a node say the same. What only one kind of

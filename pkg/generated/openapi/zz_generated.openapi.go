@@ -42,6 +42,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.DataImageList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageList(ref),
 		v1alpha1.DataImageSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref),
 		v1alpha1.DataImageStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref),
+		v1alpha1.Deployment{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_Deployment(ref),
 		v1alpha1.DetachedAnnotationArguments{}.OpenAPIModelName():  schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref),
 		v1alpha1.Firmware{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Firmware(ref),
 		v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref),
@@ -116,6 +117,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
 		v1alpha1.Storage{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Storage(ref),
 		v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
+		v1alpha1.Takeover{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Takeover(ref),
 		v1alpha1.VLAN{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
 		resource.Quantity{}.OpenAPIModelName():                     schema_apimachinery_pkg_api_resource_Quantity(ref),
 		v1.APIGroup{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_APIGroup(ref),
@@ -804,6 +806,18 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							Ref:         ref(v1alpha1.RegisteredWith{}.OpenAPIModelName()),
 						},
 					},
+					"deployment": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The deployment on the host's node that this status is about. Absent while there is none.",
+							Ref:         ref(v1alpha1.Deployment{}.OpenAPIModelName()),
+						},
+					},
+					"takeover": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was last confirmed through the subresource takeover. It counts as long as the node is as it was then.",
+							Ref:         ref(v1alpha1.Takeover{}.OpenAPIModelName()),
+						},
+					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if there is no error.",
@@ -861,7 +875,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, PowerSynced and StepFailed.",
+							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, Held, InventoryRead, PowerSynced and StepFailed.",
 							MaxItems:    ptr.To[int64](32),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
@@ -884,7 +898,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HardwareDetails{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.IronicStatus{}.OpenAPIModelName(), v1alpha1.OperationHistory{}.OpenAPIModelName(), v1alpha1.ProvisionStatus{}.OpenAPIModelName(), v1alpha1.RegisteredWith{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.Deployment{}.OpenAPIModelName(), v1alpha1.HardwareDetails{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.IronicStatus{}.OpenAPIModelName(), v1alpha1.OperationHistory{}.OpenAPIModelName(), v1alpha1.ProvisionStatus{}.OpenAPIModelName(), v1alpha1.RegisteredWith{}.OpenAPIModelName(), v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1392,6 +1406,42 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			v1alpha1.AttachedImageReference{}.OpenAPIModelName(), v1alpha1.DataImageError{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Deployment identifies what a host's node runs, or is to run when it is provisioned. What would end it rests on this: another deployment on the node is left alone.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"instanceUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The instance_uuid of the node in Ironic. Each attempt to provision a host has one of its own; Ironic forgets it when the node is undeployed. Empty where whoever deployed the node gave it none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"keepPower": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the machine ran when it was taken over although spec.online was false. It is left on until spec.online has been true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"nodeUUID"},
+			},
+		},
 	}
 }
 
@@ -3734,6 +3784,33 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"instanceUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The instance_uuid of the node, which identifies what was deployed on it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bmc": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The BMC that Ironic talks to, as protocol, host, port and system.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"markedHost": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UID of the host and of the cluster that the node is marked with. Empty where no server of this kind has marked it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"markedCluster": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
 					"abortRequested": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether the host itself asks for what Ironic does on the node to be aborted: it is deleted, detached by force, to be rebooted by force, or another image is wanted. The failed state that Ironic leaves the node in is no error then.",
@@ -4481,6 +4558,13 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 							Format:      "",
 						},
 					},
+					"bmc": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The BMC that Ironic was told, as protocol, host, port and system.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"powerSupply": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether a node that is its own parent, a defect of Ironic 29.0.5, was given the power supply without which that Ironic cannot switch it on.",
@@ -4914,6 +4998,64 @@ func schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref common.ReferenceCa
 				Required: []string{"switchID", "portID"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Takeover(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Takeover is what a person has confirmed through the subresource takeover: that the node, as it was described then, is the host's.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was confirmed.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"instanceUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The instance_uuid that the node had.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bmc": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The BMC that the node had.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"markedHost": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UID of the host that the node was marked with.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"markedCluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UID of the cluster that the node was marked with.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"time", "nodeUUID"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -4,8 +4,11 @@ package drive
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,6 +75,9 @@ const (
 const (
 	byNodeUUID = "nodeUUID"
 	bySecret   = "secret"
+	byUID      = "uid"
+	// byBMC has the hosts by the address and port of their BMC.
+	byBMC = "bmc"
 	// byBusy and byWorker have the hosts that a gate counts, by namespace.
 	byBusy   = "busy"
 	byWorker = "worker"
@@ -98,6 +104,10 @@ type Controller struct {
 	// longest begin first.
 	retries *capacity.Gate
 
+	// restoredFrom says that etcd was restored from a backup, until somebody lets the
+	// server go on; see SetRestored.
+	restoredFrom atomic.Pointer[string]
+
 	mu       sync.Mutex
 	backoffs map[types.NamespacedName]*backoff
 }
@@ -120,6 +130,7 @@ type Parts struct {
 
 // NewController returns a Controller.
 func NewController(parts Parts, settings Settings) *Controller {
+	registerMetrics()
 	hosts := parts.Hosts
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
@@ -146,6 +157,8 @@ func NewController(parts Parts, settings Settings) *Controller {
 			}
 			return names, nil
 		},
+		byUID:    func(obj any) ([]string, error) { return []string{string(obj.(*metal3.BareMetalHost).UID)}, nil },
+		byBMC:    bmcServiceOf,
 		byBusy:   namespaceIf(isBusy),
 		byWorker: namespaceIf(hasWorker),
 	})
@@ -213,6 +226,9 @@ func (c *Controller) changed(previous, current any) {
 		c.events.Record(host, event)
 	}
 	c.enqueue(host)
+	if before.Spec.BMC.Address != host.Spec.BMC.Address {
+		c.planSharers(before)
+	}
 	for gate, isIn := range map[*capacity.Gate]func(*metal3.BareMetalHost) bool{c.gate: isBusy, c.retries: isRetrying} {
 		switch {
 		case isIn(host) && !isIn(before):
@@ -232,6 +248,12 @@ func (c *Controller) forget(obj any) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
 		return
+	}
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	if host, ok := obj.(*metal3.BareMetalHost); ok {
+		c.planSharers(host)
 	}
 	for _, gate := range []*capacity.Gate{c.gate, c.retries} {
 		gate.Forget(namespace, name)
@@ -285,6 +307,9 @@ func (c *Controller) work(ctx context.Context) bool {
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody wrote meanwhile: plan again
 		return true
+	case errors.Is(err, errLookedTooLongAgo):
+		log.Info("The step is planned anew", "err", err)
+		after = jittered(time.Second)
 	case ironic.IsLocked(err):
 		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
 		after = jittered(2 * time.Second)
@@ -329,6 +354,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	}
 	var host *metal3.BareMetalHost
 	var node *ironic.Node
+	looked := wallClock()
 	if step.Do == lifecycle.Begin || step.Do == lifecycle.Report { // say what we know, also while Ironic is away
 		host, err = c.hosts.Get(ctx, key.Namespace, key.Name)
 		if err == nil {
@@ -353,6 +379,9 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		case step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name):
 			return 0, c.delay(ctx, host, node)
 		}
+		if age := wallClock().Sub(looked); step.Interrupts() && (age > maxLookAge || age < 0) {
+			return 0, fmt.Errorf("%w (%s)", errLookedTooLongAgo, age)
+		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 		c.backoffOf(key, (*backoff).begin)
 		next, err := c.execute(ctx, host, node, step)
@@ -365,6 +394,35 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		host, node = next.host, next.node
 	}
 	return stepPause, nil
+}
+
+// maxLookAge is how long ago the node may have been looked at for a step that interrupts
+// what a machine runs. It is counted in wall time: a machine that was suspended in between
+// goes on as if no time had passed, and somebody else leads by then.
+const maxLookAge = 20 * time.Second
+
+var errLookedTooLongAgo = errors.New("the node may have changed since it was looked at")
+
+// wallClock is the time without Go's monotonic reading, which stands still while the
+// machine is suspended.
+func wallClock() time.Time { return time.Now().Round(0) }
+
+// SetRestored has nothing done to any machine as long as reason is not empty: etcd was
+// restored from a backup, and what it says of hosts may be of another day.
+func (c *Controller) SetRestored(reason string) {
+	if was := c.restoredFrom.Swap(&reason); was == nil && reason == "" || was != nil && *was == reason {
+		return
+	}
+	for _, host := range c.informer.GetStore().List() {
+		c.enqueue(host)
+	}
+}
+
+func (c *Controller) restored() string {
+	if reason := c.restoredFrom.Load(); reason != nil {
+		return *reason
+	}
+	return ""
 }
 
 func jittered(d time.Duration) time.Duration {

@@ -153,7 +153,26 @@ func (f *fakeIronic) edit(id string, change func(*ironic.Node)) {
 	change(&node)
 	now := time.Now()
 	node.UpdatedAt = &now
+	if r := f.registrations[id]; r != nil {
+		describe(&node, r)
+	}
 	f.ByID[id] = node
+}
+
+// describe gives a node what a read of it shows of its registration.
+func describe(node *ironic.Node, r *ironic.Registration) {
+	text := func(values map[string]any, key string) ironic.Text {
+		value, _ := values[key].(string)
+		return ironic.Text(value)
+	}
+	node.InstanceUUID = r.InstanceUUID
+	node.Marks = ironic.Marks{Host: text(r.Extra, ironic.HostMark), Cluster: text(r.Extra, ironic.ClusterMark)}
+	node.Address = ironic.Address{IPMIAddress: text(r.DriverInfo, "ipmi_address"), IPMIPort: text(r.DriverInfo, "ipmi_port"),
+		RedfishAddress: text(r.DriverInfo, "redfish_address"), RedfishSystem: text(r.DriverInfo, "redfish_system_id")}
+	node.AutomatedClean = ""
+	if r.AutomatedClean != nil {
+		node.AutomatedClean = ironic.Text(strconv.FormatBool(*r.AutomatedClean))
+	}
 }
 
 // do is the way of all requests that change something.
@@ -219,8 +238,9 @@ func (f *fakeIronic) CreateNode(ctx context.Context, create ironic.NodeCreate) (
 		f.ByID[create.UUID] = ironic.Node{UUID: create.UUID, Name: create.Name, Driver: create.Driver, ProvisionState: ironic.Enroll, UpdatedAt: &now}
 		f.registrations[create.UUID] = &ironic.Registration{
 			DriverInfo: create.DriverInfo, Extra: create.Extra, Properties: create.Properties, AutomatedClean: create.AutomatedClean,
-			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, NetworkData: create.NetworkData, InstanceInfo: map[string]any{},
+			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, NetworkData: create.NetworkData, InstanceInfo: map[string]any{}, InstanceUUID: create.InstanceUUID,
 		}
+		f.edit(create.UUID, func(*ironic.Node) {})
 		node := f.ByID[create.UUID]
 		made = &node
 		return nil
@@ -253,6 +273,9 @@ func (f *fakeIronic) UpdateNode(ctx context.Context, id string, patches []ironic
 					return apiError(409, "Node "+id+" is associated with instance "+r.InstanceUUID+".")
 				}
 				r.InstanceUUID, _ = p.Value.(string)
+			case "/name":
+				name := p.Value.(string)
+				f.edit(id, func(n *ironic.Node) { n.Name = name })
 			case "/network_data":
 				r.NetworkData = p.Value.(map[string]any)
 			case "/inspect_interface":
@@ -359,6 +382,9 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 		case way[0] == "":
 			f.edit(id, func(n *ironic.Node) { n.ProvisionState = way[1] })
 			return nil
+		}
+		if target == ironic.TargetDeleted {
+			f.registrations[id].InstanceUUID = ""
 		}
 		f.edit(id, func(n *ironic.Node) {
 			n.ProvisionState, n.TargetProvisionState, n.Reservation, n.LastError = way[0], string(way[1]), "conductor-0", ""

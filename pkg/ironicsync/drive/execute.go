@@ -51,6 +51,8 @@ var executors = map[lifecycle.Action]executor{
 	lifecycle.Detach:           recording(lifecycle.MarkDetached),
 	lifecycle.Attach:           recording(lifecycle.MarkAttached),
 	lifecycle.Release:          (*Controller).release,
+	lifecycle.SetCleaning:      requesting((*Controller).setCleaning),
+	lifecycle.Hold:             (*Controller).hold,
 }
 
 func (c *Controller) execute(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (outcome, error) {
@@ -176,6 +178,28 @@ func (c *Controller) setState(ctx context.Context, host *metal3.BareMetalHost, n
 		return waitForEvent, err
 	}
 	return planAgainWith(host, node), nil
+}
+
+// hold records why nothing is done to the host's machine, or that this has ended.
+func (c *Controller) hold(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (outcome, error) {
+	if step.Reason != "" {
+		klog.FromContext(ctx).Info("Held", "reason", step.Reason, "message", step.Message)
+		heldSteps.WithLabelValues(step.Reason).Inc()
+	}
+	host, err := c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) { lifecycle.SetHeld(h, step.Reason, step.Message, time.Now()) })
+	if err != nil {
+		return waitForEvent, err
+	}
+	return planAgainWith(host, node), nil
+}
+
+// setCleaning tells Ironic whether to clean the node, without the Secret that the rest of
+// a registration needs.
+func (c *Controller) setCleaning(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) error {
+	_, err := c.ironic.UpdateNode(ctx, node.UUID, []ironic.Patch{{
+		Op: ironic.PatchAdd, Path: "/automated_clean", Value: host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled,
+	}})
+	return err
 }
 
 func (c *Controller) clearMaintenance(ctx context.Context, _ *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) error {

@@ -43,7 +43,23 @@ func (c *Controller) deploy(ctx context.Context, host *metal3.BareMetalHost, nod
 	if drive != nil {
 		options.ConfigDrive = drive
 	}
+	// The Secrets and the validation have taken time.
+	if err := c.confirmAvailable(ctx, host, node.UUID); err != nil {
+		return err
+	}
 	return c.ironic.SetProvisionState(ctx, node.UUID, ironic.TargetActive, options)
+}
+
+// confirmAvailable looks once more at the node whose disks are about to be written to.
+func (c *Controller) confirmAvailable(ctx context.Context, host *metal3.BareMetalHost, uuid string) error {
+	now, err := c.ironic.GetNode(ctx, uuid)
+	switch {
+	case err != nil:
+		return err
+	case now.ProvisionState != ironic.Available, now.InstanceUUID != lifecycle.InstanceUUID(host):
+		return errLookedTooLongAgo
+	}
+	return nil
 }
 
 // adopt has Ironic take the host for deployed. Ironic validates what the host boots
@@ -84,14 +100,16 @@ func (c *Controller) prepareInstance(ctx context.Context, host *metal3.BareMetal
 		return err
 	}
 	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info)
-	if current.InstanceUUID != string(host.UID) {
+	if wanted := lifecycle.InstanceUUID(host); current.InstanceUUID != wanted {
 		if current.InstanceUUID != "" {
-			// That of an earlier host of the name. Ironic lets nothing replace it, and wants a PATCH for its removal alone.
+			// That of an earlier deployment. Ironic lets nothing replace it, and wants a PATCH for its removal alone.
 			if _, err := c.ironic.UpdateNode(ctx, node.UUID, []ironic.Patch{{Op: ironic.PatchRemove, Path: "/instance_uuid"}}); err != nil {
 				return err
 			}
 		}
-		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/instance_uuid", Value: string(host.UID)})
+		if wanted != "" {
+			patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/instance_uuid", Value: wanted})
+		}
 	}
 	switch wanted := deploy.DeployInterface(host); {
 	case wanted != "" && wanted != current.DeployInterface:

@@ -69,7 +69,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("image is %q", got)
 		}
 		r := w.ironic.registrations[host.Status.Provisioning.ID]
-		if r.InstanceInfo["image_source"] != imageURL || r.InstanceUUID != string(host.UID) {
+		if r.InstanceInfo["image_source"] != imageURL || r.InstanceUUID != host.Status.Deployment.InstanceUUID {
 			t.Errorf("Ironic was told %v, instance %q", r.InstanceInfo, r.InstanceUUID)
 		}
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // oldIronic knows nothing of what came later.
@@ -26,7 +27,7 @@ func TestDisablePowerOffIsNotIgnored(t *testing.T) {
 			t.Fatal(err)
 		}
 		clean := true
-		patches := wanted.patches(host, &ironic.Node{UUID: newHost().Status.Provisioning.ID, ProvisionState: ironic.Active}, &ironic.Registration{AutomatedClean: &clean})
+		patches := wanted.patches(host, &ironic.Node{Name: lifecycle.NodeName(host), UUID: newHost().Status.Provisioning.ID, ProvisionState: ironic.Active}, &ironic.Registration{AutomatedClean: &clean})
 		if got := slices.IndexFunc(patches, func(p ironic.Patch) bool { return p.Path == "/disable_power_off" }); got != want || (wanted.disablePowerOff != nil) != never {
 			t.Errorf("disablePowerOff %v: patches are %v", never, patches)
 		}

@@ -33,11 +33,11 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _
 	}
 	for _, name := range names {
 		node, err := c.ironic.GetNode(ctx, name)
-		if err == nil {
+		if err == nil && (name == lifecycle.NodeName(host) || !c.isNodeOfAnother(host, node)) {
 			id = node.UUID
 			break
 		}
-		if !ironic.IsNotFound(err) {
+		if err != nil && !ironic.IsNotFound(err) {
 			return waitForEvent, err
 		}
 	}
@@ -51,7 +51,7 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _
 			if err != nil {
 				return waitForEvent, err
 			}
-			if node.Name == "" { // an operator has made it, and no host has it
+			if node.Name == "" && !c.isNodeOfAnother(host, node) { // an operator has made it, and no host has it
 				id = node.UUID
 			}
 		}
@@ -69,16 +69,22 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _
 	return planAgainWith(host, nil), nil
 }
 
-// makerKey is where a node's extra says which host, by UID, it was made for.
-const makerKey = "metal3_apiserver_host"
-
 // powerSupplyKey in driver_info keeps Ironic 29.0.5 from locking a node that is its own
 // parent a second time to switch it on, which fails. Our PATCHes bring it along; a node
 // that somebody else has patched gets it when that has failed.
 const powerSupplyKey = "has_dedicated_power_supply"
 
 func isMadeFor(host *metal3.BareMetalHost, node *ironic.Registration) bool {
-	return node.Extra[makerKey] == string(host.UID)
+	return node.Extra[ironic.HostMark] == string(host.UID)
+}
+
+// marksOf is what the extra of a host's node says of whose it is.
+func (c *Controller) marksOf(host *metal3.BareMetalHost) map[string]any {
+	marks := map[string]any{ironic.HostMark: string(host.UID)}
+	if c.settings.Cluster != "" {
+		marks[ironic.ClusterMark] = c.settings.Cluster
+	}
+	return marks
 }
 
 func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost) error {
@@ -108,7 +114,7 @@ func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost)
 		RAIDInterface:       access.RAIDInterface,
 		VendorInterface:     access.VendorInterface,
 		Properties:          map[string]any{"capabilities": deploy.Capabilities("", host.Spec.BootMode)},
-		Extra:               map[string]any{makerKey: string(host.UID)},
+		Extra:               c.marksOf(host),
 		AutomatedClean:      &wanted.automatedClean,
 		NetworkData:         wanted.networkData,
 	}
@@ -118,7 +124,7 @@ func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost)
 	if deployed := asDeployed(host); deployed != nil {
 		// It is to be adopted, which goes by what was deployed.
 		if info, err := deploy.InstanceInfo(deployed, ""); err == nil {
-			create.InstanceUUID, create.InstanceInfo = string(host.UID), info
+			create.InstanceUUID, create.InstanceInfo = lifecycle.InstanceUUID(host), info
 		}
 	}
 	if host.Spec.Architecture != "" {
@@ -212,6 +218,7 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 		NetworkDataVersion: wanted.networkVersion,
 		DueWhenIdle:        !lifecycle.IsIdle(node),
 		PowerSupply:        node.IsOwnParent(),
+		BMC:                lifecycle.BMCKey(host).String(),
 	})
 }
 

@@ -17,6 +17,10 @@ type Settings struct {
 	// network.
 	ProvisioningNetworkDisabled bool
 
+	// Cluster is the UID of this cluster, which nodes are marked with; empty if it is not
+	// known.
+	Cluster string
+
 	// ProvisioningLimit bounds the hosts that are inspected, provisioned or
 	// deprovisioned at a time, those with virtual media apart; the others wait,
 	// delayed. 0 is no limit.

@@ -31,6 +31,10 @@ func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, ha
 		SettingsDigest:              c.settingsDigest,
 		MaxRetries:                  c.settings.MaxProvisioningRetries,
 		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
+		Cluster:                     c.settings.Cluster,
+		Restored:                    c.restored(),
+		NodeOfAnother:               node != nil && c.isNodeOfAnother(host, node),
+		SameBMC:                     c.sameBMC(host),
 	}
 	versions := c.secrets.Versions(host)
 	c.backoffOf(types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, func(b *backoff) {

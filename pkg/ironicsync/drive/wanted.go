@@ -96,7 +96,7 @@ func (w *wantedNode) patches(host *metal3.BareMetalHost, node *ironic.Node, curr
 	set := func(path string, value any) {
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: path, Value: value})
 	}
-	if name := lifecycle.NodeName(host); node.Name != "" && node.Name != name {
+	if name := lifecycle.NodeName(host); node.Name != name {
 		set("/name", name)
 	}
 	if current.AutomatedClean == nil || *current.AutomatedClean != w.automatedClean {

@@ -46,7 +46,7 @@ func TestDetachmentCalledOff(t *testing.T) {
 		}
 		// The same by what is recorded of the node.
 		host := s.Host.DeepCopy()
-		host.Status.Ironic = ironicStatus(tt.node)
+		host.Status.Ironic = ironicStatus(s.Node)
 		s.Node = RecordedNode(host)
 		if got := Next(s).String(); got != tt.want {
 			t.Errorf("%s, as recorded: %s, want %s", name, got, tt.want)

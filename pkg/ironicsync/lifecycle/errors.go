@@ -19,6 +19,8 @@ type hostError struct {
 	// kept is set when the error was there before: a new observation of it is not
 	// another failure.
 	kept bool
+	// isHeld is set for the error that the condition Held makes.
+	isHeld bool
 }
 
 // SetError makes failure, or its absence, the host's error and counts it when it
@@ -27,7 +29,7 @@ type hostError struct {
 func SetError(status *metal3.BareMetalHostStatus, failure *hostError, again bool) {
 	if failure != nil {
 		isNew := status.ErrorType != failure.Kind || status.ErrorMessage != failure.message
-		if isNew || again && !failure.kept {
+		if isNew && !failure.isHeld || again && !failure.kept {
 			status.ErrorCount++
 		}
 		status.OperationalStatus = metal3.OperationalStatusError
@@ -57,9 +59,19 @@ func ErrorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, nod
 		ofNode = ironicError(status, host, node)
 	}
 	if isSilent(status) {
-		return firstError(registrationError(status), StepError(status), ofNode)
+		return firstError(heldError(status), registrationError(status), StepError(status), ofNode)
 	}
-	return firstError(registrationError(status), ofNode, StepError(status))
+	return firstError(heldError(status), registrationError(status), ofNode, StepError(status))
+}
+
+// heldError is what the condition Held says. It is no failed attempt, so it is not counted:
+// a deletion gives up after some errors, and must not because of this one.
+func heldError(status *metal3.BareMetalHostStatus) *hostError {
+	c := findCondition(status, metal3.HeldCondition)
+	if c == nil {
+		return nil
+	}
+	return &hostError{Kind: registrationErrorType(status), message: c.Message, kept: true, isHeld: true}
 }
 
 func firstError(errs ...*hostError) *hostError {

@@ -104,6 +104,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	status.Ironic.AbortRequested = isAbortRequested(host, node)
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, node)
+	observeDeployment(status, host, node)
 	if node.PowerState != "" { // null: Ironic does not know, and what was known last is the better guess
 		status.PoweredOn = node.PowerState == ironic.PowerOn
 	}
@@ -159,6 +160,10 @@ func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
 		Fault:                node.Fault,
 		Reservation:          node.Reservation,
 		LastError:            node.LastError,
+		InstanceUUID:         node.InstanceUUID,
+		BMC:                  KeyOfNode(node).String(),
+		MarkedHost:           string(node.Marks.Host),
+		MarkedCluster:        string(node.Marks.Cluster),
 	}
 }
 
@@ -310,5 +315,8 @@ func RecordedNode(host *metal3.BareMetalHost) *ironic.Node {
 		Fault:                s.Fault,
 		Reservation:          s.Reservation,
 		LastError:            s.LastError,
+		InstanceUUID:         s.InstanceUUID,
+		Address:              addressOfKey(s.BMC),
+		Marks:                ironic.Marks{Host: ironic.Text(s.MarkedHost), Cluster: ironic.Text(s.MarkedCluster)},
 	}
 }

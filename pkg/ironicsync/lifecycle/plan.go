@@ -59,6 +59,11 @@ const (
 	Attach Action = "Attach"
 	// Release lets go of the Secret and then of the host.
 	Release Action = "Release"
+	// SetCleaning tells Ironic whether to clean the node by itself, and nothing else.
+	SetCleaning Action = "SetCleaning"
+	// Hold records Step.Reason and Step.Message as the condition Held, or removes it where
+	// they are empty.
+	Hold Action = "Hold"
 )
 
 // Step is what Next decided.
@@ -80,7 +85,7 @@ type Step struct {
 	Error metal3.ErrorType
 	// Retry is set when the step failed before: a thousand of them must be spread.
 	Retry bool
-	// Reason and Message are those of Report, Secret is one that seems to be missing.
+	// Reason and Message are those of Report and Hold, Secret is one that seems to be missing.
 	Reason, Message, Secret string
 }
 
@@ -103,6 +108,16 @@ type Situation struct {
 	Hold time.Duration
 	// MaxRetries is how often a provisioning may fail in a row.
 	MaxRetries int
+	// Restored says that the server's etcd was restored from a backup and that nobody has
+	// let it go on yet; empty otherwise.
+	Restored string
+	// Cluster is the UID of this cluster; empty if it is not known.
+	Cluster string
+	// NodeOfAnother is set when another host, which exists, owns the node.
+	NodeOfAnother bool
+	// SameBMC says what else has the host's BMC, for the message to its user; empty if
+	// nothing has, or if the host had it first.
+	SameBMC string
 	// ProvisioningNetworkDisabled refuses drivers that boot from that network.
 	ProvisioningNetworkDisabled bool
 }
@@ -111,11 +126,14 @@ type Situation struct {
 // machine is in the plan files, and in their table tests.
 //
 //	plan.go           what comes before everything else
+//	proof.go          what must hold for a step that may harm a machine
 //	plan_register.go  a host's way into Ironic
 //	plan_life.go      one function for each provisioning state
 //	plan_power.go     power and reboots
 //	plan_leave.go     detachment and deletion
-func Next(s Situation) Step {
+func Next(s Situation) Step { return guarded(s, plan(s)) }
+
+func plan(s Situation) Step {
 	host := s.Host
 	state := host.Status.Provisioning.State
 	switch {

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
 // abandonAfter is how many errors in a row make a deletion give up undeploying
@@ -26,8 +27,14 @@ func nextOfDetached(s Situation) (Step, bool) {
 		return Step{}, false
 	}
 	args, _ := metal3.ParseDetachedAnnotation(value) // one that cannot be read is a plain detach
-	switch host.Status.Provisioning.State {
-	case metal3.StateProvisioned, metal3.StateExternallyProvisioned, metal3.StateAvailable, metal3.StateReady:
+	switch state := host.Status.Provisioning.State; {
+	case host.Status.Provisioning.ID == "" && node == nil && !IsDetached(host):
+		// Created with the annotation, from the YAML of a detached host for instance:
+		// nothing is asked of Ironic, or of the machine, before it is attached.
+		return Step{Do: Detach}, true
+	case state == metal3.StateProvisioned, state == metal3.StateExternallyProvisioned, state == metal3.StateAvailable, state == metal3.StateReady:
+	case IsDetached(host):
+		return Step{Do: Wait}, true
 	default:
 		if !args.Force {
 			return Step{}, false // when it has come so far
@@ -106,8 +113,8 @@ func nextOfDeleted(s Situation) Step {
 	}
 	state := host.Status.Provisioning.State
 	history := &host.Status.OperationHistory
-	ours := state == metal3.StateProvisioned ||
-		state == metal3.StateProvisioning && isUnderWay(history.Provision) ||
+	ours := state == metal3.StateProvisioned && deploy.Deployed(host) || // what was taken over with nothing in the spec is nobody's to wipe
+		state == metal3.StateProvisioning && isUnderWay(history.Provision) && !isBeforeDeployment(node) ||
 		state == metal3.StateDeprovisioning && isUnderWay(history.Deprovision)
 	giveUp := host.Status.ErrorCount >= abandonAfter
 	if giveUp && ours && !isDeletionBegun(host) {
@@ -167,7 +174,23 @@ func nextOfDeleted(s Situation) Step {
 	if node.ProvisionState.IsInTransit() {
 		return Step{Do: Wait}
 	}
+	if isDeployed(node.ProvisionState) && state != metal3.StateExternallyProvisioned {
+		return setState(metal3.StateDeleting) // somebody else has deployed it, and it goes on running
+	}
 	return setState(metal3.StatePoweringOffBeforeDelete)
+}
+
+// isBeforeDeployment tells whether the node of a host that is being provisioned is still
+// being cleaned, or has just been, so that nothing was written that would have to go.
+func isBeforeDeployment(node *ironic.Node) bool {
+	if node == nil {
+		return false
+	}
+	switch node.ProvisionState {
+	case ironic.Available, ironic.Cleaning, ironic.CleanWait, ironic.CleanFail, ironic.CleanHold:
+		return true
+	}
+	return false
 }
 
 // isDeletionBegun tells whether the host was in deprovisioning for the sake of its

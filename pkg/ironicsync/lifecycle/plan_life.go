@@ -153,6 +153,8 @@ func nextOfAvailable(s Situation) Step {
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
+	case node.ProvisionState == ironic.AdoptFail:
+		return toManageable(s) // somebody else has tried to adopt it
 	case node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable:
 		return Step{Do: Wait} // an observation makes another state of it
 	case host.Spec.ExternallyProvisioned:
@@ -319,6 +321,9 @@ func nextOfDeprovisioning(s Situation) Step {
 	host, node := s.Host, s.Node
 	if !isUnderWay(host.Status.OperationHistory.Deprovision) {
 		return nextOfForeignWork(s)
+	}
+	if node.ProvisionState == ironic.Active && host.DeletionTimestamp.IsZero() && deploy.Deployed(host) && !deploy.MustDeprovision(host) {
+		return setState(metal3.StateProvisioned) // the spec was changed back before Ironic began
 	}
 	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
 	switch node.ProvisionState {

@@ -109,7 +109,7 @@ func nextOfPower(s Situation) Step {
 		return Step{Do: DropReboot}
 	}
 	switch wanted := host.Spec.Online && !wish.once && !wish.hold; {
-	case wanted == on:
+	case wanted == on, on && isPowerKept(host) && !wish.once && !wish.hold:
 		return Step{Do: Wait}
 	case wanted:
 		return switchTo(ironic.TargetPowerOn)
@@ -119,6 +119,12 @@ func nextOfPower(s Situation) Step {
 		return switchTo(ironic.TargetPowerOff)
 	}
 	return switchTo(ironic.TargetSoftPowerOff)
+}
+
+// isPowerKept tells whether the machine ran when it was taken over and nobody has set
+// spec.online since.
+func isPowerKept(host *metal3.BareMetalHost) bool {
+	return host.Status.Deployment != nil && host.Status.Deployment.KeepPower
 }
 
 // softFailed tells whether the machine did not shut down when it was asked to:

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -36,6 +37,9 @@ func nextToRegister(s Situation) (Step, bool) {
 	return Step{}, true
 }
 
+// bmcInUsePause is when to look again whether a BMC is free, if no event tells.
+const bmcInUsePause = 30 * time.Second
+
 // registrable finds what keeps the host from being registered, as far as can be
 // told without asking Ironic.
 func registrable(s Situation) (Step, bool) {
@@ -59,6 +63,11 @@ func registrable(s Situation) (Step, bool) {
 	}
 	if s.ProvisioningNetworkDisabled && access.RequiresProvisioningNetwork {
 		return report(metal3.InvalidAddressReason, fmt.Sprintf("the BMC address %s needs a provisioning network, and this installation has none: use virtual media", host.Spec.BMC.Address))
+	}
+	if s.SameBMC != "" {
+		step, failed := report(metal3.BMCInUseReason, s.SameBMC)
+		step.After = bmcInUsePause
+		return step, failed
 	}
 	if host.Spec.BMC.CredentialsName == "" {
 		return report(metal3.SecretNotFoundReason, "spec.bmc.credentialsName is empty: name a Secret with username and password of the BMC")

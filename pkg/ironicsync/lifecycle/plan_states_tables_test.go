@@ -92,7 +92,7 @@ inspecting       Wait             Wait             Wait             Wait        
 inspect wait     Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
 inspect failed   Wait             Wait             Wait             manage           manage           manage           manage        manage
 adopting         Wait             Wait             Wait             Wait             Wait             Wait             Wait          Wait
-adopt failed     Wait             Wait             Wait             manage           manage           manage           manage        manage
+adopt failed     manage           manage           manage           manage           manage           manage           manage        manage
 rescue           =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
 rescuing         =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
 rescue wait      =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned     =provisioned  =provisioned
@@ -172,7 +172,7 @@ enroll           =deleting      =deleting      =deleting      Register       Reg
 verifying        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
 manageable       =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
 available        =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-active           =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+active           =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting
 deploying        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
 wait call-back   =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
 deploy failed    =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
@@ -188,15 +188,15 @@ inspect wait     =deleting      =deleting      =deleting      abort          abo
 inspect failed   =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
 adopting         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
 adopt failed     =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
-rescue           =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+rescue           =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting
 rescuing         =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
 rescue wait      =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
-rescue failed    =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+rescue failed    =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting
 unrescuing       =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
-unrescue failed  =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+unrescue failed  =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting
 servicing        =deleting      =deleting      =deleting      Wait           Wait           Wait           Wait           Wait           Wait           Wait
 service wait     =deleting      =deleting      =deleting      abort          abort          abort          abort          abort          abort          abort
-service failed   =deleting      =deleting      =deleting      =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off  =powering-off
+service failed   =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting      =deleting
 service hold     =deleting      =deleting      =deleting      abort          abort          abort          abort          abort          abort          abort
 `
 
@@ -216,7 +216,7 @@ no node          CreateNode       CreateNode       Release          CreateNode  
 enroll           Register         Register         Register         Register         power-off        DeleteNode
 verifying        Wait             Wait             Wait             Wait             =deleting        Wait
 manageable       =deprovisioning  =deprovisioning  =powering-off    provide          power-off        DeleteNode
-available        =deprovisioning  =deprovisioning  =powering-off    =powering-off    power-off        DeleteNode
+available        =powering-off    =deprovisioning  =powering-off    =powering-off    power-off        DeleteNode
 active           =deprovisioning  =deprovisioning  =powering-off    deleted          power-off        DeleteNode
 deploying        =deprovisioning  =deprovisioning  Wait             Wait             =deleting        Wait
 wait call-back   =deprovisioning  =deprovisioning  Wait             deleted          =deleting        DeleteNode
@@ -224,10 +224,10 @@ deploy failed    =deprovisioning  =deprovisioning  =powering-off    deleted     
 deploy hold      =deprovisioning  =deprovisioning  abort            abort            =deleting        abort
 deleting         =deprovisioning  =deprovisioning  Wait             Wait             =deleting        Wait
 error            =deprovisioning  =deprovisioning  =powering-off    deleted          power-off        DeleteNode
-cleaning         =deprovisioning  =deprovisioning  Wait             Wait             =deleting        Wait
-clean wait       =deprovisioning  =deprovisioning  abort            Wait             =deleting        abort
-clean failed     =deprovisioning  =deprovisioning  =powering-off    manage           power-off        DeleteNode
-clean hold       =deprovisioning  =deprovisioning  abort            abort            =deleting        abort
+cleaning         Wait             =deprovisioning  Wait             Wait             =deleting        Wait
+clean wait       abort            =deprovisioning  abort            Wait             =deleting        abort
+clean failed     =powering-off    =deprovisioning  =powering-off    manage           power-off        DeleteNode
+clean hold       abort            =deprovisioning  abort            abort            =deleting        abort
 inspecting       =deprovisioning  =deprovisioning  Wait             Wait             =deleting        Wait
 inspect wait     =deprovisioning  =deprovisioning  abort            Wait             =deleting        abort
 inspect failed   =deprovisioning  =deprovisioning  =powering-off    manage           power-off        DeleteNode

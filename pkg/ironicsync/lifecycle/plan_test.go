@@ -30,8 +30,13 @@ func (s Step) String() string {
 }
 
 // planned is the situation of a host whose Secret is there and was not touched,
-// and of which nothing has to be left alone.
+// and of which nothing has to be left alone. Unless the node says otherwise, it runs what
+// the host's status is about.
 func planned(host *metal3.BareMetalHost, node *ironic.Node) Situation {
+	if node != nil && node.InstanceUUID == "" {
+		copied := *node
+		node, copied.InstanceUUID = &copied, recordedInstance(host)
+	}
 	return Situation{Host: host, Node: node, SecretVersion: "7", MaxRetries: 3}
 }
 

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
 // world is a host and a tiny Ironic, in which planned steps are executed.
@@ -32,8 +34,16 @@ type world struct {
 	// machine's disks, until the host has come back to available; see permit.
 	asked bool
 	// runs is what the host was recorded to run when it arrived in state.
-	runs  workload
-	state metal3.ProvisioningState
+	runs   workload
+	state  metal3.ProvisioningState
+	backup *world // of the host, not of the machine
+	byHand int    // deployments past the server
+	// unknown is set when there is a deployment that Ironic does not know any more.
+	unknown bool
+	// restored is set when the host is from a backup: what it runs is what its spec says.
+	restored bool
+	// instance identifies what was deployed on the machine, as Ironic was told.
+	instance string
 	// deploying is what is being written to it.
 	deploying string
 	// deployments counts how often something was written to it.
@@ -126,7 +136,8 @@ func (w *world) plan() Step {
 		w.host = h
 	}
 	node := w.nodes[w.host.Status.Provisioning.ID]
-	s := planned(w.host, node)
+	s := planned(w.host, nil)
+	s.Node = node
 	if w.noSecret {
 		s.SecretVersion = ""
 	}
@@ -165,7 +176,19 @@ func (w *world) wiped() {
 	if w.disk != "" && !w.mayWipe {
 		w.harm = fmt.Sprintf("%q is wiped, and nobody has allowed that", w.disk)
 	}
-	w.disk = ""
+	if w.disk != "" && w.instance != "" && w.instance != recordedInstance(w.host) {
+		w.harm = fmt.Sprintf("%q is wiped, deployed as %s, and the host's status is about %s", w.disk, w.instance, recordedInstance(w.host))
+	}
+	w.disk, w.instance = "", ""
+}
+
+// forgetInstance is for when Ironic has forgotten what was deployed past the server, so that
+// nobody can tell that it is there.
+func (w *world) forgetInstance() {
+	if strings.HasPrefix(w.instance, "by-hand") {
+		w.mayWipe, w.unknown = true, true
+	}
+	w.instance = ""
 }
 
 // tick lets Ironic finish what it is doing; false: it does nothing.
@@ -199,6 +222,7 @@ func (w *world) tick() bool {
 			}
 			return true
 		case before == ironic.Deleting:
+			node.InstanceUUID = ""
 			w.event(node, "clean")
 			return true
 		}
@@ -215,7 +239,7 @@ func (w *world) tick() bool {
 		case ironic.Deploying:
 			node.PowerState = ironic.PowerOn
 			w.deployments++
-			w.disk = w.deploying
+			w.disk, w.instance = w.deploying, node.InstanceUUID
 		case ironic.Cleaning:
 			node.PowerState = ironic.PowerOff
 		}
@@ -261,6 +285,7 @@ func (w *world) do(step Step, recorded bool) {
 	case Deploy:
 		w.event(node, "deploy")
 		w.deploying = w.wants().String()
+		node.InstanceUUID = recordedInstance(host)
 	case FindNode:
 		found := ""
 		for _, n := range w.nodes {
@@ -288,8 +313,16 @@ func (w *world) do(step Step, recorded bool) {
 		})
 	case Provision:
 		w.event(node, eventOf(step.Target))
+		if step.Target == ironic.TargetAdopt && node.InstanceUUID == "" && host.Status.Deployment != nil {
+			node.InstanceUUID = host.Status.Deployment.InstanceUUID // as prepareInstance does
+		}
+	case Hold:
+		record(func(h *metal3.BareMetalHost) { SetHeld(h, step.Reason, step.Message, now) })
+	case SetCleaning:
+		node.AutomatedClean = "false"
 	case DeleteNode:
 		delete(w.nodes, id)
+		w.forgetInstance() // whoever has the machine attached again says that it is the host's
 	case Release:
 		w.released = w.released || recorded
 	}
@@ -362,16 +395,20 @@ func (w *world) wanted() string {
 		if host.Status.Provisioning.State == metal3.StateProvisioned {
 			want = metal3.StateProvisioned
 		}
+	case node != nil && (w.restored && node.ProvisionState == ironic.Active || strings.HasPrefix(node.InstanceUUID, "by-hand")) && !deploy.Deployed(host):
+		want = metal3.StateProvisioned // nobody has asked for its end
 	}
 	s := &host.Status
 	switch {
+	case w.restored && node != nil && (node.ProvisionState == ironic.DeployFail || node.ProvisionState == ironic.Error) && !isUnderWay(s.OperationHistory.Provision) && s.ErrorType != "":
+		// What the host's record knows nothing of has failed, and is shown until somebody decides.
 	case len(w.nodes) != 1 || node == nil:
 		return fmt.Sprintf("%d nodes", len(w.nodes))
 	case s.Provisioning.State != want:
 		return fmt.Sprintf("state %q, not %q", s.Provisioning.State, want)
 	case want == metal3.StateAvailable && node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable, want != metal3.StateAvailable && node.ProvisionState != ironic.Active:
 		return fmt.Sprintf("the node is %s while the host is %s", node.ProvisionState, want)
-	case node.PowerState != power:
+	case node.PowerState != power && !isPowerKept(host):
 		return fmt.Sprintf("the node is %s", node.PowerState)
 	case want == metal3.StateAvailable && w.wants() != workload{} && (s.ProvisioningFailCount > 0 || s.ErrorType == metal3.ProvisioningError):
 		// It has failed, and is not tried again while the host is not to be online.
@@ -379,7 +416,7 @@ func (w *world) wanted() string {
 		return fmt.Sprintf("the host shows %s %q, %d errors, %d failures", s.OperationalStatus, s.ErrorMessage, s.ErrorCount, s.ProvisioningFailCount)
 	case want == metal3.StateProvisioned && w.mayWipe:
 		return fmt.Sprintf("it runs %q, which is not wanted", w.runs)
-	case want == metal3.StateProvisioned && w.disk != "foreign" && w.disk != w.runs.String():
+	case want == metal3.StateProvisioned && w.disk != "foreign" && !w.restored && w.disk != w.runs.String():
 		return fmt.Sprintf("it runs %q, on the disk is %q", w.runs, w.disk)
 	case want == metal3.StateAvailable && s.Provisioning.Image.URL != "":
 		return fmt.Sprintf("image is %q", s.Provisioning.Image.URL)
@@ -483,6 +520,7 @@ func deletedWorld(machine map[string]map[string]string, state ironic.ProvisionSt
 	}
 	id := host.Status.Provisioning.ID
 	node := &ironic.Node{UUID: id, Name: NodeName(host), ProvisionState: state, PowerState: ironic.PowerOn}
+	node.InstanceUUID = recordedInstance(host)
 	w := &world{machine: machine, host: host, nodes: map[string]*ironic.Node{id: node}, mayWipe: true}
 	switch before {
 	case metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning:

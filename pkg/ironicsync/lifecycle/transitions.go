@@ -18,11 +18,15 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 	status := &host.Status
 	saved := &status.Provisioning
 	left := saved.State
+	isOurDeployment := left == metal3.StateProvisioning && isUnderWay(status.OperationHistory.Provision)
 	saved.State = step.State
 	if status.OperationalStatus == metal3.OperationalStatusDelayed || status.OperationalStatus == metal3.OperationalStatusDiscovered {
 		status.OperationalStatus = metal3.OperationalStatusOK
 	}
-	if left != step.State {
+	switch {
+	case left == metal3.StateDeprovisioning && step.State == metal3.StateProvisioned:
+		status.OperationHistory.Deprovision.End = WholeSeconds(now) // called off before it began
+	case left != step.State:
 		leave(host, left, now)
 	}
 
@@ -43,6 +47,7 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		setProfile(host)
 
 	case metal3.StateAvailable:
+		status.Deployment = nil
 		saved.BootMode = host.Spec.BootMode
 		saved.RootDeviceHints = deploy.RootDeviceHints(host)
 		saved.RAID = host.Spec.RAID.DeepCopy()
@@ -54,19 +59,23 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}
 		status.LastAttemptedImage = imageOf(host)
 		saved.CustomDeploy = host.Spec.CustomDeploy.DeepCopy()
+		status.Deployment = &metal3.Deployment{NodeUUID: saved.ID, InstanceUUID: newInstanceUUID(host, status.OperationHistory.Provision.Start)}
 
 	case metal3.StateProvisioned:
 		switch {
-		case left == metal3.StateProvisioning && status.LastAttemptedImage != nil:
+		case left == metal3.StateDeprovisioning: // it runs what it ran
+		case isOurDeployment && status.LastAttemptedImage != nil:
 			saved.Image = *status.LastAttemptedImage
 			RemoveRebootAnnotation(host)
-		default: // taken over as it is
+		default:
+			takeDeployment(host, node)
 			saved.Image = *imageOf(host)
 			saved.CustomDeploy = host.Spec.CustomDeploy.DeepCopy()
 		}
 		status.ProvisioningFailCount = 0
 
 	case metal3.StateExternallyProvisioned:
+		takeDeployment(host, node)
 		status.ProvisioningFailCount = 0
 
 	case metal3.StateDeprovisioning:
@@ -92,6 +101,19 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 			status.ErrorCount = 0
 		}
 	}
+}
+
+// takeDeployment records what runs on a node that is taken over as it is. A machine that
+// runs although spec.online is false, which may be nothing but a field left out, goes on.
+func takeDeployment(host *metal3.BareMetalHost, node *ironic.Node) {
+	if node == nil {
+		return
+	}
+	if was := host.Status.Deployment; was != nil && was.NodeUUID == node.UUID {
+		return // known from an earlier state
+	}
+	host.Status.Deployment = deploymentOn(node)
+	host.Status.Deployment.KeepPower = node.PowerState == ironic.PowerOn && !host.Spec.Online
 }
 
 // leave ends what the state that is left stands for.
@@ -144,6 +166,7 @@ func BeginManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 				// Secrets cannot be compared between clusters, so it is registered anew.
 				host.Status.Ironic, host.Status.Conditions = nil, nil
 				host.Status.TriedCredentials, host.Status.RegisteredWith = metal3.CredentialsStatus{}, nil
+				host.Status.Deployment, host.Status.Takeover = nil, nil // what it may act on is not for its creator to say
 			}
 		}
 		delete(host.Annotations, metal3.StatusAnnotation)

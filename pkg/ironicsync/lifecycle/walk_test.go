@@ -111,6 +111,23 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 	"database wiped": func(w *world, r *rand.Rand) {
 		if r.IntN(4) == 0 {
 			w.nodes = map[string]*ironic.Node{}
+			w.forgetInstance()
+		}
+	},
+	"deployed by hand": func(w *world, r *rand.Rand) {
+		w.onNode(func(n *ironic.Node) {
+			if n.Reservation == "" && (n.ProvisionState == ironic.Available || n.ProvisionState == ironic.Manageable) && w.disk == "" {
+				w.byHand++
+				n.ProvisionState, n.InstanceUUID, n.PowerState = ironic.Active, fmt.Sprintf("by-hand-%d", w.byHand), ironic.PowerOn
+				w.disk, w.instance, w.mayWipe = "foreign", n.InstanceUUID, false
+			}
+		})
+	},
+	"backup": func(w *world, _ *rand.Rand) { w.backup = w.clone() },
+	"etcd restored": func(w *world, r *rand.Rand) {
+		if b := w.backup; b != nil && r.IntN(3) == 0 {
+			w.host, w.state, w.runs, w.mayWipe, w.asked, w.released = b.host.DeepCopy(), b.state, b.runs, b.mayWipe || w.unknown, b.asked, b.released
+			w.restored = true
 		}
 	},
 	"killed": func(w *world, r *rand.Rand) {
@@ -183,9 +200,27 @@ func (w *world) createAgain() {
 		Spec:       w.host.Spec,
 	}
 	w.state, w.asked, w.mayWipe = "", false, !w.host.Spec.ExternallyProvisioned
+	w.instance, w.backup, w.unknown, w.restored = "", nil, false, false // who enrols a machine anew and asks for an image means it
 	if w.host.Spec.ExternallyProvisioned && w.disk == "" {
 		w.disk = "foreign"
 	}
+}
+
+// takeOver confirms the node of a held host, as its user does in the end; false: there is
+// nothing to confirm.
+func (w *world) takeOver() bool {
+	node := w.nodes[w.host.Status.Provisioning.ID]
+	if node == nil || findCondition(&w.host.Status, metal3.HeldCondition) == nil {
+		return false
+	}
+	w.log = append(w.log, "<takeover>")
+	w.change(func(h *metal3.BareMetalHost) { TakeOver(h, node, now) })
+	w.instance, w.mayWipe, w.asked = node.InstanceUUID, true, true
+	if w.disk != "" && w.wants() != (workload{}) {
+		w.disk = "foreign"
+		w.runs = w.wants()
+	}
+	return true
 }
 
 // A random walk: whatever happens in whatever order, the host comes to where its
@@ -235,7 +270,7 @@ func TestRandomWalk(t *testing.T) {
 			h.Annotations = nil
 			h.Status.ProvisioningFailCount = min(h.Status.ProvisioningFailCount, 1) // as /retry does
 		})
-		for n := 0; w.advance(); n++ {
+		for n := 0; w.advance() || w.takeOver(); n++ {
 			check("when quiet")
 			if n > 300 {
 				t.Fatalf("walk %d: no end: %v", walk, w.log)

@@ -19,6 +19,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // Hosts is the recorded side: the BareMetalHosts in etcd, without the refresh
@@ -375,3 +376,7 @@ func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
 	}
 	return r.seenAll
 }
+
+// NodesWithBMC returns the nodes, as they were last seen, whose BMC may be the one with the
+// key.
+func (r *Refresher) NodesWithBMC(key bmc.Key) []ironic.Node { return r.view.withBMC(key) }

@@ -9,6 +9,8 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 const (
@@ -31,6 +33,8 @@ const (
 type view struct {
 	mu    sync.Mutex
 	nodes map[string]*seenNode // by UUID
+	// byBMC has the UUIDs of the nodes by the host and port of their BMC.
+	byBMC map[string]map[string]bool
 	// observed has the resourceVersion of each host, by UID, whose status is known to be
 	// what its node says, and the generation of the node's entry then.
 	observed map[types.UID]observedHost
@@ -76,7 +80,7 @@ type missingInventory struct {
 
 func newView() *view {
 	return &view{
-		nodes: map[string]*seenNode{}, observed: map[types.UID]observedHost{},
+		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{}, observed: map[types.UID]observedHost{},
 		inventoryMissing: map[string]missingInventory{}, overlap: leastOverlap,
 	}
 }
@@ -161,7 +165,44 @@ func (v *view) set(node *ironic.Node) {
 		v.generation++
 		seen.generation = v.generation
 	}
+	if seen.node.Address != node.Address {
+		v.index(&seen.node, false)
+		v.index(node, true)
+	}
 	seen.node = *node
+}
+
+// index adds the node to byBMC, or removes it. v.mu is held.
+func (v *view) index(node *ironic.Node, add bool) {
+	key := lifecycle.KeyOfNode(node)
+	if key.IsZero() {
+		return
+	}
+	nodes := v.byBMC[key.Service]
+	switch {
+	case add && nodes == nil:
+		v.byBMC[key.Service] = map[string]bool{node.UUID: true}
+	case add:
+		nodes[node.UUID] = true
+	default:
+		delete(nodes, node.UUID)
+		if len(nodes) == 0 {
+			delete(v.byBMC, key.Service)
+		}
+	}
+}
+
+// withBMC returns the nodes whose BMC may be the one with the key.
+func (v *view) withBMC(key bmc.Key) []ironic.Node {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var nodes []ironic.Node
+	for id := range v.byBMC[key.Service] {
+		if seen := v.nodes[id]; seen != nil && lifecycle.KeyOfNode(&seen.node).Matches(key) {
+			nodes = append(nodes, seen.node)
+		}
+	}
+	return nodes
 }
 
 // sweepMark is the beginning of a sweep.
@@ -205,7 +246,13 @@ func (v *view) applySweep(mark sweepMark, nodes []ironic.Node, hosts []metal3.Ba
 		}
 		v.set(node)
 	}
-	maps.DeleteFunc(v.nodes, func(id string, seen *seenNode) bool { return !there[id] && seen.sweeps < mark.number })
+	maps.DeleteFunc(v.nodes, func(id string, seen *seenNode) bool {
+		gone := !there[id] && seen.sweeps < mark.number
+		if gone {
+			v.index(&seen.node, false)
+		}
+		return gone
+	})
 	maps.DeleteFunc(v.inventoryMissing, func(id string, _ missingInventory) bool { return v.nodes[id] == nil })
 	if missed > 0 {
 		v.overlap = min(2*v.overlap, mostOverlap)

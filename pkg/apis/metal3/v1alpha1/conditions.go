@@ -26,6 +26,11 @@ const (
 	ProgressingCondition = "Progressing"
 	// HealthyCondition is the health that the BMC reports, if Ironic can read it.
 	HealthyCondition = "Healthy"
+	// HeldCondition is True when the host's record, its spec and its node in Ironic
+	// contradict each other, so that the machine may not be this host's, or may run
+	// something else than what the record is about. Nothing that the contradiction concerns
+	// is done to the machine then. It is absent otherwise.
+	HeldCondition = "Held"
 	// StepFailedCondition is True if Ironic or the cluster refused the last step that would
 	// bring the host closer to its spec. It is absent otherwise.
 	StepFailedCondition = "StepFailed"
@@ -45,6 +50,8 @@ const (
 	IronicRefusedReason = "IronicRefused"
 	// PortConflictReason means that another node has the boot MAC address.
 	PortConflictReason = "PortConflict"
+	// BMCInUseReason means that another host, or another node in Ironic, has the same BMC.
+	BMCInUseReason = "BMCInUse"
 	// RequestFailedReason, of RegisteredCondition and of StepFailedCondition, means that a
 	// request to Ironic or to the cluster keeps failing for reasons that are not the
 	// host's: Ironic answers 500 or refuses our credentials, the cluster refuses a write
@@ -56,6 +63,23 @@ const (
 
 // InventoryUnusableReason is the reason of InventoryReadCondition.
 const InventoryUnusableReason = "InventoryUnusable"
+
+// Reasons of HeldCondition.
+const (
+	// RestoredReason means that the server's etcd was restored from a backup, and nobody
+	// has let the server go on yet.
+	RestoredReason = "Restored"
+	// NodeOfAnotherHostReason means that the node is marked as that of another host.
+	NodeOfAnotherHostReason = "NodeOfAnotherHost"
+	// NodeOfAnotherClusterReason means that the node is marked by the server of another
+	// cluster.
+	NodeOfAnotherClusterReason = "NodeOfAnotherCluster"
+	// AnotherBMCReason means that Ironic talks to another BMC than the host's for the node.
+	AnotherBMCReason = "AnotherBMC"
+	// AnotherDeploymentReason means that something else was deployed on the node than what
+	// the host's status is about.
+	AnotherDeploymentReason = "AnotherDeployment"
+)
 
 // Reasons of IronicReachableCondition.
 const (

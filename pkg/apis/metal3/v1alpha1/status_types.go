@@ -45,6 +45,16 @@ type BareMetalHostStatus struct {
 	// +optional
 	RegisteredWith *RegisteredWith `json:"registeredWith,omitempty"`
 
+	// The deployment on the host's node that this status is about. Absent while there is
+	// none.
+	// +optional
+	Deployment *Deployment `json:"deployment,omitempty"`
+
+	// What was last confirmed through the subresource takeover. It counts as long as the
+	// node is as it was then.
+	// +optional
+	Takeover *Takeover `json:"takeover,omitempty"`
+
 	// A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if
 	// there is no error.
 	ErrorMessage string `json:"errorMessage"`
@@ -73,7 +83,7 @@ type BareMetalHostStatus struct {
 
 	// The conditions of the host, for example for kubectl wait: Registered, Manageable,
 	// AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable,
-	// and, only in case of a problem, PowerSynced and StepFailed.
+	// and, only in case of a problem, Held, InventoryRead, PowerSynced and StepFailed.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -240,10 +250,58 @@ type RegisteredWith struct {
 	// +optional
 	DueWhenIdle bool `json:"dueWhenIdle,omitempty"`
 
+	// The BMC that Ironic was told, as protocol, host, port and system.
+	// +optional
+	BMC string `json:"bmc,omitempty"`
+
 	// Whether a node that is its own parent, a defect of Ironic 29.0.5, was given the
 	// power supply without which that Ironic cannot switch it on.
 	// +optional
 	PowerSupply bool `json:"powerSupply,omitempty"`
+}
+
+// Deployment identifies what a host's node runs, or is to run when it is provisioned. What
+// would end it rests on this: another deployment on the node is left alone.
+type Deployment struct {
+	// The UUID of the node.
+	NodeUUID string `json:"nodeUUID"`
+
+	// The instance_uuid of the node in Ironic. Each attempt to provision a host has one of
+	// its own; Ironic forgets it when the node is undeployed. Empty where whoever deployed
+	// the node gave it none.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+
+	// Whether the machine ran when it was taken over although spec.online was false. It is
+	// left on until spec.online has been true.
+	// +optional
+	KeepPower bool `json:"keepPower,omitempty"`
+}
+
+// Takeover is what a person has confirmed through the subresource takeover: that the node,
+// as it was described then, is the host's.
+type Takeover struct {
+	// When it was confirmed.
+	Time metav1.Time `json:"time"`
+
+	// The UUID of the node.
+	NodeUUID string `json:"nodeUUID"`
+
+	// The instance_uuid that the node had.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+
+	// The BMC that the node had.
+	// +optional
+	BMC string `json:"bmc,omitempty"`
+
+	// The UID of the host that the node was marked with.
+	// +optional
+	MarkedHost string `json:"markedHost,omitempty"`
+
+	// The UID of the cluster that the node was marked with.
+	// +optional
+	MarkedCluster string `json:"markedCluster,omitempty"`
 }
 
 // Match reports whether this is the given Secret in its current version.
@@ -323,6 +381,21 @@ type IronicStatus struct {
 	// Ironic clears a power failure by itself when the BMC answers again.
 	// +optional
 	Fault string `json:"fault,omitempty"`
+
+	// The instance_uuid of the node, which identifies what was deployed on it.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+
+	// The BMC that Ironic talks to, as protocol, host, port and system.
+	// +optional
+	BMC string `json:"bmc,omitempty"`
+
+	// The UID of the host and of the cluster that the node is marked with. Empty where no
+	// server of this kind has marked it.
+	// +optional
+	MarkedHost string `json:"markedHost,omitempty"`
+	// +optional
+	MarkedCluster string `json:"markedCluster,omitempty"`
 
 	// Whether the host itself asks for what Ironic does on the node to be aborted: it
 	// is deleted, detached by force, to be rebooted by force, or another image is

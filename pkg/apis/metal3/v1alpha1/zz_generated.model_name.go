@@ -121,6 +121,11 @@ func (in DataImageStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Deployment) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Deployment"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DetachedAnnotationArguments) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.DetachedAnnotationArguments"
 }
@@ -488,6 +493,11 @@ func (in Storage) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SwitchPortIdentifier) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.SwitchPortIdentifier"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Takeover) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Takeover"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -1,0 +1,89 @@
+package bmc
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Key identifies a BMC, and the system that it manages, however its address is spelt.
+// Names are not resolved: a DNS name and its IP address have different keys.
+type Key struct {
+	// Service is the protocol, host and port, such as "redfish 192.0.2.1:443". It is
+	// empty where there is no address, as with Ironic's driver fake-hardware.
+	Service string
+	// System is the path of the Redfish system; empty where it is the only one.
+	System string
+}
+
+// Key returns the key of the BMC that the address names.
+func (a Access) Key() Key {
+	if !a.redfish() {
+		return keyOf("ipmi", a.endpoint.host, a.endpoint.port, "623", "")
+	}
+	port := "443"
+	if a.endpoint.plainHTTP {
+		port = "80"
+	}
+	return keyOf("redfish", a.endpoint.host, a.endpoint.port, port, a.endpoint.path)
+}
+
+// RegisteredKey returns the key of the BMC that a node's driver_info names; a zero one
+// where it names none.
+func RegisteredKey(redfishAddress, redfishSystem, ipmiAddress, ipmiPort string) Key {
+	switch {
+	case redfishAddress != "":
+		if !strings.Contains(redfishAddress, "://") { // which Ironic takes for https
+			redfishAddress = "https://" + redfishAddress
+		}
+		parsed, err := url.Parse(redfishAddress)
+		if err != nil {
+			return Key{Service: "redfish " + redfishAddress, System: cleanSystem(redfishSystem)}
+		}
+		port := "443"
+		if strings.EqualFold(parsed.Scheme, "http") {
+			port = "80"
+		}
+		return keyOf("redfish", parsed.Hostname(), parsed.Port(), port, redfishSystem)
+	case ipmiAddress != "":
+		return keyOf("ipmi", ipmiAddress, ipmiPort, "623", "")
+	}
+	return Key{}
+}
+
+func keyOf(protocol, host, port, defaultPort, system string) Key {
+	if port == "" {
+		port = defaultPort
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if address, err := netip.ParseAddr(host); err == nil {
+		host = address.Unmap().String()
+	}
+	return Key{Service: protocol + " " + net.JoinHostPort(host, port), System: cleanSystem(system)}
+}
+
+func cleanSystem(path string) string {
+	path = strings.TrimRight(path, "/")
+	if path == "/redfish/v1" {
+		return ""
+	}
+	return path
+}
+
+// IsZero tells whether there is no address.
+func (k Key) IsZero() bool { return k.Service == "" }
+
+// Matches tells whether two keys may be of the same machine: without a path, the system is
+// the only one that the BMC has. Keys without an address match nothing.
+func (k Key) Matches(other Key) bool {
+	return !k.IsZero() && k.Service == other.Service && (k.System == other.System || k.System == "" || other.System == "")
+}
+
+// String is for messages.
+func (k Key) String() string {
+	if k.System == "" {
+		return k.Service
+	}
+	return k.Service + " " + k.System
+}

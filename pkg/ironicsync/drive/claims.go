@@ -1,0 +1,128 @@
+package drive
+
+import (
+	"fmt"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// others returns the other hosts that an index of the informer has under value.
+func (c *Controller) others(host *metal3.BareMetalHost, index, value string) []*metal3.BareMetalHost {
+	found, err := c.informer.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		return nil // there is such an index
+	}
+	var others []*metal3.BareMetalHost
+	for _, obj := range found {
+		if other := obj.(*metal3.BareMetalHost); other.Namespace != host.Namespace || other.Name != host.Name {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// isNodeOfAnother tells whether another host owns the node: the node bears its name or is
+// marked with its UID, or its status has the node, which this host has neither by name nor
+// by mark. The marks of hosts that are gone do not count.
+func (c *Controller) isNodeOfAnother(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	mark := string(node.Marks.Host)
+	switch {
+	case node.IsAnothers(host.Namespace, host.Name):
+		return true
+	case mark == string(host.UID):
+		return false
+	case mark != "" && len(c.others(host, byUID, mark)) > 0:
+		return true
+	case node.Name == lifecycle.NodeName(host):
+		return false
+	}
+	for _, other := range c.others(host, byNodeUUID, node.UUID) {
+		if host.Status.Provisioning.ID != node.UUID || cameBefore(other, host) {
+			return true
+		}
+	}
+	return false
+}
+
+// cameBefore tells which of two hosts has the better claim to something that both want.
+func cameBefore(a, b *metal3.BareMetalHost) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.UID < b.UID
+}
+
+// sameBMC says which other host, or which node in Ironic that is no host's, has the BMC of
+// host, for its user, who may not be allowed to read other namespaces. It is empty if
+// nothing has, or if host had it first. Two hosts on one machine would inspect, clean and
+// switch it off under each other.
+func (c *Controller) sameBMC(host *metal3.BareMetalHost) string {
+	key := lifecycle.BMCKey(host)
+	if key.IsZero() || host.Spec.BMC.Address == "" {
+		return ""
+	}
+	const advice = ": correct spec.bmc.address, or delete one of them"
+	for _, other := range c.others(host, byBMC, key.Service) {
+		if !lifecycle.BMCKey(other).Matches(key) || hasBetterClaim(host, other) {
+			continue
+		}
+		if other.Namespace == host.Namespace {
+			return fmt.Sprintf("Host %q in this namespace has the same BMC%s", other.Name, advice)
+		}
+		return "A host in another namespace has the same BMC" + advice
+	}
+	if host.Status.Provisioning.ID != "" && lifecycle.RecordedNode(host) != nil {
+		return "" // which has been registered
+	}
+	for _, id := range c.refresher.NodesWithBMC(key) {
+		if id.UUID == host.Status.Provisioning.ID || id.Name == lifecycle.NodeName(host) || id.Name == "" || id.Name == host.Name {
+			continue // it is this host's, or to be taken over by it
+		}
+		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
+	}
+	return ""
+}
+
+// hasBetterClaim tells whether host has the BMC rather than other: because it alone is
+// registered with it, or because it was created first.
+func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
+	has, otherHas := isRegisteredAt(host), isRegisteredAt(other)
+	if has != otherHas {
+		return has
+	}
+	return cameBefore(host, other)
+}
+
+// isRegisteredAt tells whether Ironic has reached the BMC of the host's spec for its node.
+func isRegisteredAt(host *metal3.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateRegistering:
+		return false
+	}
+	return host.Status.Provisioning.ID != ""
+}
+
+// bmcServiceOf is the index of hosts by the host and port of their BMC.
+func bmcServiceOf(obj any) ([]string, error) {
+	host := obj.(*metal3.BareMetalHost)
+	if host.Spec.BMC.Address == "" {
+		return nil, nil
+	}
+	key := lifecycle.BMCKey(host)
+	if key == (bmc.Key{}) {
+		return nil, nil
+	}
+	return []string{key.Service}, nil
+}
+
+// planSharers has the hosts planned anew that have waited for the BMC of host.
+func (c *Controller) planSharers(host *metal3.BareMetalHost) {
+	if key := lifecycle.BMCKey(host); !key.IsZero() {
+		for _, other := range c.others(host, byBMC, key.Service) {
+			c.enqueue(other)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package lifecycle
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// What destroys or interrupts (undeploying, cleaning, inspecting, switching off) rests on
+// what holds now and never on memory alone: the node is this host's, Ironic talks to this
+// host's BMC, and what runs on the node is what the host's status is about. Where one of
+// these does not hold, the step is not taken, and the condition Held says why.
+
+// contradiction is why a step must not be taken.
+type contradiction struct {
+	reason, message string
+	// anything is set where nothing at all may be asked of Ironic for the node, because it
+	// may be somebody else's. Otherwise only what interrupts the machine must not.
+	anything bool
+	// foreign is set where the node is somebody else's, so that the host may go without it.
+	foreign bool
+}
+
+// contradictionOf returns what keeps the server from acting on the host's node; nil if
+// nothing does. step is the one that would be taken.
+func contradictionOf(s Situation, step Step) *contradiction {
+	if s.Restored != "" {
+		return &contradiction{reason: metal3.RestoredReason, message: s.Restored + step.intention(), anything: true}
+	}
+	host, node := s.Host, s.Node
+	if node == nil || isTakenOver(host, node) {
+		return nil
+	}
+	switch c := ownerContradiction(s); {
+	case c != nil:
+		return c
+	case !matchesBMC(host, node):
+		return &contradiction{reason: metal3.AnotherBMCReason, anything: true, foreign: true, message: fmt.Sprintf(
+			"Ironic reaches node %s through the BMC at %q, and that is neither spec.bmc.address nor what this server has told Ironic: somebody else may use the node for another machine. Put driver_info right in Ironic, or correct spec.bmc.address, or confirm the node with the subresource takeover",
+			node.UUID, KeyOfNode(node))}
+	case !isDeploymentOf(host, node):
+		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
+			"Node %s is %s with instance_uuid %q, and this host's status is about instance_uuid %q: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+			node.UUID, node.ProvisionState, node.InstanceUUID, recordedInstance(host))}
+	}
+	return nil
+}
+
+// ownerContradiction goes by the marks in the node's extra, and by which hosts there are.
+func ownerContradiction(s Situation) *contradiction {
+	node := s.Node
+	switch cluster := string(node.Marks.Cluster); {
+	case s.NodeOfAnother:
+		return &contradiction{reason: metal3.NodeOfAnotherHostReason, anything: true, foreign: true,
+			message: "The node in Ironic belongs to another host. Delete this host, or give it the BMC and the MAC address of a machine of its own"}
+	case cluster != "" && s.Cluster != "" && cluster != s.Cluster:
+		return &contradiction{reason: metal3.NodeOfAnotherClusterReason, anything: true, foreign: true, message: fmt.Sprintf(
+			"Node %s is marked as that of a host in another cluster (%s), whose server uses the same Ironic. If that cluster does not manage the machine any more, confirm the node with the subresource takeover", node.UUID, cluster)}
+	}
+	return nil
+}
+
+// KeyOfNode returns the key of the BMC that Ironic talks to for the node; a zero one if it
+// was told none.
+func KeyOfNode(node *ironic.Node) bmc.Key {
+	a := node.Address
+	return bmc.RegisteredKey(string(a.RedfishAddress), string(a.RedfishSystem), string(a.IPMIAddress), string(a.IPMIPort))
+}
+
+// addressOfKey is a driver_info with the key that was recorded.
+func addressOfKey(key string) ironic.Address {
+	protocol, rest, _ := strings.Cut(key, " ")
+	service, system, _ := strings.Cut(rest, " ")
+	if protocol == "redfish" {
+		return ironic.Address{RedfishAddress: ironic.Text("https://" + service), RedfishSystem: ironic.Text(system)}
+	}
+	host, port, err := net.SplitHostPort(service)
+	if err != nil {
+		return ironic.Address{}
+	}
+	return ironic.Address{IPMIAddress: ironic.Text(host), IPMIPort: ironic.Text(port)}
+}
+
+// BMCKey returns the key of the BMC of a host; a zero one if its address cannot be read.
+func BMCKey(host *metal3.BareMetalHost) bmc.Key {
+	access, err := bmc.Parse(host.Spec.BMC.Address, false)
+	if err != nil {
+		return bmc.Key{}
+	}
+	return access.Key()
+}
+
+// matchesBMC tells whether Ironic talks to the host's BMC for the node, or to the one that
+// the host had before its spec was changed.
+func matchesBMC(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	told, wanted := KeyOfNode(node), BMCKey(host)
+	if told.IsZero() || wanted.IsZero() || told.Matches(wanted) {
+		return true
+	}
+	if with := registeredWith(&host.Status); with != nil && with.BMC != "" {
+		return with.BMC == told.String()
+	}
+	// Made for this host, or registered by a release that kept no address, and the spec was
+	// changed since.
+	registered := findCondition(&host.Status, metal3.RegisteredCondition)
+	return string(node.Marks.Host) == string(host.UID) && (registered == nil || registered.ObservedGeneration != host.Generation)
+}
+
+// isDeploymentOf tells whether what is deployed on the node, if anything, is what the
+// host's status is about. It is asked of hosts that are in a state of being deployed only:
+// others take over what they find.
+func isDeploymentOf(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	undeploying := false
+	switch host.Status.Provisioning.State {
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+	case metal3.StateProvisioning:
+		if !isUnderWay(host.Status.OperationHistory.Provision) {
+			return true // somebody else's deployment, which is followed and not touched
+		}
+	case metal3.StateDeprovisioning:
+		if undeploying = isUnderWay(host.Status.OperationHistory.Deprovision); !undeploying {
+			return true
+		}
+	case metal3.StatePoweringOffBeforeDelete, metal3.StateDeleting:
+	default:
+		return true // nothing on it is this host's, and nothing is done to what somebody deploys
+	}
+	switch state := node.ProvisionState; {
+	case state == ironic.Deleting, state == ironic.Error && node.InstanceUUID == "":
+		return true // Ironic forgets the instance on the way
+	case !isDeployed(state) && !isDeploymentBegun(state):
+		return true
+	}
+	recorded := host.Status.Deployment
+	if recorded == nil {
+		// By a release that kept none, which gave the host's UID to the node; or begun on
+		// a node that was left over from an earlier host of the name.
+		return node.InstanceUUID == string(host.UID) || undeploying && !isDeployed(node.ProvisionState)
+	}
+	return recorded.NodeUUID == node.UUID && recorded.InstanceUUID == node.InstanceUUID
+}
+
+func recordedInstance(host *metal3.BareMetalHost) string {
+	if d := host.Status.Deployment; d != nil {
+		return d.InstanceUUID
+	}
+	return string(host.UID)
+}
+
+// isTakenOver tells whether a person has confirmed that the node, as it is now, is the host's.
+func isTakenOver(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	t := host.Status.Takeover
+	if t == nil {
+		return false
+	}
+	is := takeoverOf(node, t.Time)
+	return *t == is
+}
+
+// TakeOver makes node, as it is now, the host's: a person has confirmed that it is, and that
+// it runs what the spec of now says. Where the spec wants nothing, what runs there will be
+// deprovisioned, if the host was provisioned.
+func TakeOver(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
+	status := &host.Status
+	takeover := takeoverOf(node, WholeSeconds(now))
+	status.Takeover = &takeover
+	if isDeployed(node.ProvisionState) {
+		status.Deployment = deploymentOn(node)
+		if deploy.WantsImage(&host.Spec) {
+			status.Provisioning.Image, status.Provisioning.CustomDeploy = *imageOf(host), host.Spec.CustomDeploy.DeepCopy()
+		}
+	}
+	SetHeld(host, "", "", now)
+}
+
+// takeoverOf describes a node that a person confirms to be a host's.
+func takeoverOf(node *ironic.Node, at metav1.Time) metal3.Takeover {
+	return metal3.Takeover{
+		Time: at, NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID, BMC: KeyOfNode(node).String(),
+		MarkedHost: string(node.Marks.Host), MarkedCluster: string(node.Marks.Cluster),
+	}
+}
+
+// observeDeployment records what is deployed on the node of a host whose status is by a
+// release that kept no record of it, or by the Bare Metal Operator. What is recorded
+// already stays: that Ironic says something else now is what Held is about.
+func observeDeployment(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) {
+	if status.Deployment != nil && host.Spec.Online {
+		status.Deployment.KeepPower = false // spec.online counts from now on
+	}
+	if status.Deployment != nil || node.ProvisionState != ironic.Active {
+		return
+	}
+	switch status.Provisioning.State {
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		if node.Name == NodeName(host) || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
+			status.Deployment = deploymentOn(node)
+		}
+	}
+}
+
+// deploymentOn is what is deployed on a node.
+func deploymentOn(node *ironic.Node) *metal3.Deployment {
+	return &metal3.Deployment{NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID}
+}
+
+// newInstanceUUID is the instance_uuid of an attempt to provision host. Another attempt
+// begins at another time, and so has another one.
+func newInstanceUUID(host *metal3.BareMetalHost, began metav1.Time) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "metal3-apiserver/%s/%d", host.UID, began.Unix())).String()
+}
+
+// InstanceUUID is the instance_uuid that the node of a host has while it is deployed.
+func InstanceUUID(host *metal3.BareMetalHost) string { return recordedInstance(host) }
+
+// SetHeld makes reason and message the condition Held, or removes it when reason is empty.
+func SetHeld(host *metal3.BareMetalHost, reason, message string, now time.Time) {
+	if reason == "" {
+		meta.RemoveStatusCondition(&host.Status.Conditions, metal3.HeldCondition)
+		return
+	}
+	SetCondition(&host.Status, host, metav1.Condition{Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: reason, Message: message}, now)
+}
+
+// guarded is step, if nothing contradicts it. What does is recorded first.
+func guarded(s Situation, step Step) Step {
+	found := contradictionOf(s, step)
+	held := findCondition(&s.Host.Status, metal3.HeldCondition)
+	switch {
+	case step.Do == Begin, isPaused(s.Host):
+		return step
+	case found == nil && held != nil:
+		return Step{Do: Hold}
+	case found == nil && step.cleans() && !isCleaningTold(s):
+		if s.Node.ProvisionState.IsInTransit() {
+			return Step{Do: Wait} // Ironic does not let it be changed now, and would clean
+		}
+		tell := Step{Do: SetCleaning, Error: metal3.ProvisioningError}
+		if StepError(&s.Host.Status) == nil {
+			return tell // an error of the registration is no reason to wait
+		}
+		return s.retry(tell, true)
+	case found == nil:
+		return step
+	case found.foreign && !s.Host.DeletionTimestamp.IsZero() && hasFinalizer(s.Host):
+		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
+	case held == nil || held.Reason != found.reason || held.Message != found.message:
+		return Step{Do: Hold, Reason: found.reason, Message: found.message}
+	case found.anything && step.asksIronic(), step.Interrupts():
+		return Step{Do: Wait}
+	}
+	return step
+}
+
+// asksIronic tells whether the step is one towards Ironic, or would lead to one.
+func (s Step) asksIronic() bool {
+	switch s.Do {
+	case Wait, Begin, Report, Hold, DropReboot:
+		return false
+	}
+	return true
+}
+
+// Interrupts tells whether the step ends what a machine runs, or writes to its disks.
+func (s Step) Interrupts() bool {
+	switch s.Do {
+	case Deploy:
+		return true
+	case SwitchPower:
+		return s.Power != ironic.TargetPowerOn
+	case Provision:
+		switch s.Target {
+		case ironic.TargetManage, ironic.TargetAdopt:
+			return false
+		}
+		return true
+	case SetState:
+		// The state itself is a decision that is only to be made of what holds.
+		switch s.State {
+		case metal3.StateDeprovisioning, metal3.StateInspecting, metal3.StateProvisioning, metal3.StatePoweringOffBeforeDelete:
+			return true
+		}
+	}
+	return false
+}
+
+// cleans tells whether Ironic cleans the disks of the node as a part of the step, unless
+// it is told not to.
+func (s Step) cleans() bool {
+	return s.Do == Provision && (s.Target == ironic.TargetDeleted || s.Target == ironic.TargetProvide)
+}
+
+// isCleaningTold tells whether Ironic knows of a host that its disks are not to be
+// cleaned. The rest of a registration may have to wait for a Secret; this must not.
+func isCleaningTold(s Situation) bool {
+	return s.Host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled || s.Node.AutomatedClean == "false"
+}
+
+// intention is what the step would do to the machine, for people who decide on that.
+func (s Step) intention() string {
+	if !s.asksIronic() {
+		return ""
+	}
+	what := string(s.Do)
+	switch {
+	case s.Target != "":
+		what += " " + string(s.Target)
+	case s.Power != "":
+		what += " " + string(s.Power)
+	case s.State != "":
+		what += " " + string(s.State)
+	}
+	return "; the next step would be: " + what
+}
