@@ -251,6 +251,11 @@ type fakeLive struct {
 	away     string
 }
 
+// TakeOver does what this package's tests of it need.
+func (l *fakeLive) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
+	host.Status.Takeover = &metal3.Takeover{NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID}
+}
+
 func (l *fakeLive) say(name, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

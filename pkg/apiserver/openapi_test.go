@@ -103,7 +103,7 @@ func testDescriptions(t *testing.T, doc document) {
 			}
 		}
 	}
-	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HardwareData", "HardwareDataList"} {
+	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HostTakeover", "HardwareData", "HardwareDataList"} {
 		walk("io.metal3.v1alpha1." + kind)
 	}
 	t.Logf("%d fields in %d types", fields, len(seen))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -71,6 +72,23 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("--authentication-kubeconfig: %w", err)
 	}
 	return config, nil
+}
+
+// clusterUID returns what identifies the cluster, which nodes in Ironic are marked with: the UID
+// of the namespace kube-system, by which other tools identify clusters, too. It is empty if this
+// server may not read it.
+func clusterUID(ctx context.Context, client kubernetes.Interface) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterProbeTimeout)
+	defer cancel()
+	namespace, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		klog.ErrorS(err, "Nodes in Ironic are not marked with the cluster, and those of other clusters are not recognised")
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading the UID of namespace %s, which identifies the cluster: %w", metav1.NamespaceSystem, err)
+	}
+	return string(namespace.UID), nil
 }
 
 // startLeading runs lead in the background until ctx ends. With leader election, it runs on one

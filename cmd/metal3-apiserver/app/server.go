@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -176,10 +177,30 @@ func Run(ctx context.Context, o *Options) (err error) {
 			recorded := make(chan struct{})
 			go func() { defer close(recorded); recorder.Run(ctx) }()
 			defer func() { <-recorded }()
-			return drive.NewController(drive.Parts{
+			settings := o.Settings
+			var err error
+			if settings.Cluster, err = clusterUID(ctx, clientset); err != nil {
+				return err
+			}
+			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta),
 				Hardware: stores.Kinds.HardwareData(), Events: recorder,
-			}, o.Settings).Run(ctx)
+			}, settings)
+			if o.LeaderElection.LeaderElect {
+				namespace := o.LeaderElection.ResourceNamespace
+				guard := &restoreGuard{
+					leases: clientset.CoordinationV1().Leases(namespace), namespace: namespace, name: o.LeaderElection.ResourceName,
+					revision: hosts.Revision, hold: controller.SetRestored,
+				}
+				held, err := guard.check(ctx)
+				if err != nil {
+					return err // and tried again: nothing is done to machines before it is known
+				}
+				var guarding sync.WaitGroup
+				defer guarding.Wait()
+				guarding.Go(func() { guard.run(ctx, held) })
+			}
+			return controller.Run(ctx)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
 		defer leading.Wait()

@@ -89,6 +89,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.HostRetryStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
 		v1alpha1.HostSelector{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostSelector(ref),
 		v1alpha1.HostSelectorRequirement{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref),
+		v1alpha1.HostTakeover{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref),
+		v1alpha1.HostTakeoverSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostTakeoverSpec(ref),
+		v1alpha1.HostTakeoverStatus{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref),
 		v1alpha1.HostUpdatePolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref),
 		v1alpha1.HostUpdatePolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref),
 		v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref),
@@ -3520,6 +3523,107 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref common.Referenc
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostTakeover confirms that a node in Ironic, as it is now, is the host's, and that it runs what the host's spec says (POST to the takeover subresource). It ends what the condition Held says. From then on the server treats the machine as the spec asks, which can mean that it is powered off, or deprovisioned and its disks erased: compare the spec with the machine first.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which node is taken over.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostTakeoverSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was confirmed.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.HostTakeoverStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.HostTakeoverSpec{}.OpenAPIModelName(), v1alpha1.HostTakeoverStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostTakeoverSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostTakeoverSpec is a request to take a node over.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node, which must be the one in status.provisioning.ID. Whoever writes it shows that it is this machine that was looked at.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"nodeUUID"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostTakeoverStatus says what was confirmed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A description of what follows.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"confirmed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic said of the node.",
+							Ref:         ref(v1alpha1.Takeover{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Takeover{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3800,15 +3904,16 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 					},
 					"markedHost": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The UID of the host and of the cluster that the node is marked with. Empty where no server of this kind has marked it.",
+							Description: "The UID of the host that the node is marked with. Empty where no server of this kind has marked it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"markedCluster": {
 						SchemaProps: spec.SchemaProps{
-							Type:   []string{"string"},
-							Format: "",
+							Description: "The UID of the cluster that the node is marked with.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"abortRequested": {

@@ -20,6 +20,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // Hosts is the recorded side: the BareMetalHosts in etcd, without the refresh
@@ -380,3 +381,8 @@ func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
 // NodesWithBMC returns the nodes, as they were last seen, whose BMC may be the one with the
 // key.
 func (r *Refresher) NodesWithBMC(key bmc.Key) []ironic.Node { return r.view.withBMC(key) }
+
+// TakeOver records on host that a person has confirmed that the node is the host's.
+func (r *Refresher) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
+	lifecycle.TakeOver(host, node, r.clock.Now())
+}

@@ -36,6 +36,7 @@ func NewStores(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*S
 type Live interface {
 	baremetalhost.Refresher
 	baremetalhost.PasswordRedacter
+	baremetalhost.NodeTaker
 }
 
 // Nodes has the requests to Ironic that the actions make.
@@ -53,11 +54,12 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes) map[str
 	hostREST := baremetalhost.NewREST(s.Hosts, live)
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
 	storage := map[string]rest.Storage{
-		"baremetalhosts":         hostREST,
-		"baremetalhosts/status":  statusREST,
-		"baremetalhosts/power":   baremetalhost.NewPowerREST(sources, recorded, nodes),
-		"baremetalhosts/inspect": baremetalhost.NewInspectREST(sources, recorded, nodes),
-		"baremetalhosts/retry":   baremetalhost.NewRetryREST(statusREST),
+		"baremetalhosts":          hostREST,
+		"baremetalhosts/status":   statusREST,
+		"baremetalhosts/power":    baremetalhost.NewPowerREST(sources, recorded, nodes),
+		"baremetalhosts/inspect":  baremetalhost.NewInspectREST(sources, recorded, nodes),
+		"baremetalhosts/retry":    baremetalhost.NewRetryREST(statusREST),
+		"baremetalhosts/takeover": baremetalhost.NewTakeoverREST(sources, live, statusREST),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
 	for _, k := range s.Kinds {

@@ -169,3 +169,41 @@ type HostRetryStatus struct {
 	// +default=0
 	ErrorCount int `json:"errorCount"`
 }
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// HostTakeover confirms that a node in Ironic, as it is now, is the host's, and that it
+// runs what the host's spec says (POST to the takeover subresource). It ends what the
+// condition Held says. From then on the server treats the machine as the spec asks, which
+// can mean that it is powered off, or deprovisioned and its disks erased: compare the spec
+// with the machine first.
+type HostTakeover struct {
+	metav1.TypeMeta `json:",inline"`
+	// The name and namespace of the host.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Which node is taken over.
+	Spec HostTakeoverSpec `json:"spec"`
+	// What was confirmed.
+	// +optional
+	Status HostTakeoverStatus `json:"status,omitempty"`
+}
+
+// HostTakeoverSpec is a request to take a node over.
+type HostTakeoverSpec struct {
+	// The UUID of the node, which must be the one in status.provisioning.ID. Whoever writes
+	// it shows that it is this machine that was looked at.
+	NodeUUID string `json:"nodeUUID"`
+}
+
+// HostTakeoverStatus says what was confirmed.
+type HostTakeoverStatus struct {
+	// A description of what follows.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// What Ironic said of the node.
+	// +optional
+	Confirmed *Takeover `json:"confirmed,omitempty"`
+}

@@ -12,6 +12,7 @@ import (
 // +genclient:method=Inspect,verb=create,subresource=inspect,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostInspection,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostInspection
 // +genclient:method=GetInspect,verb=get,subresource=inspect,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostInspection
 // +genclient:method=Retry,verb=create,subresource=retry,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRetry,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRetry
+// +genclient:method=Takeover,verb=create,subresource=takeover,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostTakeover,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostTakeover
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // BareMetalHost is a physical server that OpenStack Ironic manages through the server's

@@ -40,6 +40,7 @@ func KnownTypes() []runtime.Object {
 		&HostPower{},
 		&HostInspection{},
 		&HostRetry{},
+		&HostTakeover{},
 		&HardwareData{},
 		&HardwareDataList{},
 		&BareMetalSwitch{},

@@ -390,10 +390,12 @@ type IronicStatus struct {
 	// +optional
 	BMC string `json:"bmc,omitempty"`
 
-	// The UID of the host and of the cluster that the node is marked with. Empty where no
-	// server of this kind has marked it.
+	// The UID of the host that the node is marked with. Empty where no server of this kind
+	// has marked it.
 	// +optional
 	MarkedHost string `json:"markedHost,omitempty"`
+
+	// The UID of the cluster that the node is marked with.
 	// +optional
 	MarkedCluster string `json:"markedCluster,omitempty"`
 

@@ -356,6 +356,21 @@ func (in HostSelectorRequirement) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostTakeover) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostTakeover"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostTakeoverSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostTakeoverSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostTakeoverStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostTakeoverStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostUpdatePolicy) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostUpdatePolicy"
 }

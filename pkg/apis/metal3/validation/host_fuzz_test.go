@@ -151,7 +151,7 @@ func withVersion(host *v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
 // FuzzActions checks, for any body of a request for an action, that it is either refused or
 // has a known action and, where one is needed, a mode.
 func FuzzActions(f *testing.F) {
-	for _, kind := range []string{"HostPower", "HostInspection", "HostRetry"} {
+	for _, kind := range []string{"HostPower", "HostInspection", "HostRetry", "HostTakeover"} {
 		for _, rest := range []string{
 			`}`, `,"spec":{}}`, `,"spec":null}`, `,"spec":{"action":"on"}}`, `,"spec":{"action":"off","mode":"hard"}}`, `,"spec":{"action":"reboot","mode":"soft"}}`,
 			`,"spec":{"action":"OFF"}}`, `,"spec":{"action":"off","mode":"warm"}}`, `,"spec":{"action":7}}`, `,"metadata":{"name":"a"},"status":{"powerState":"power on"}}`,

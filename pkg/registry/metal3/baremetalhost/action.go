@@ -2,10 +2,12 @@ package baremetalhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -112,6 +114,9 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMachineIsOwn(host); err != nil {
+		return nil, err
+	}
 	if err := r.action.checkHost(host, request); err != nil {
 		return nil, err
 	}
@@ -135,6 +140,20 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	}
 	r.action.describe(request, host, node)
 	return request, nil
+}
+
+// checkMachineIsOwn refuses actions where the host's node leads to a machine that may be
+// somebody else's.
+func checkMachineIsOwn(host *metal3.BareMetalHost) error {
+	held := meta.FindStatusCondition(host.Status.Conditions, metal3.HeldCondition)
+	if held == nil {
+		return nil
+	}
+	switch held.Reason {
+	case metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason:
+		return conflict(host, errors.New(held.Message))
+	}
+	return nil
 }
 
 // readableActionREST is an actionREST whose GET tells how far Ironic is.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -189,6 +190,15 @@ func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *m
 		return conflict(host, fmt.Errorf("it is externally provisioned, and an inspection would reboot it"))
 	case host.InspectionDisabled():
 		return conflict(host, fmt.Errorf("its inspection is disabled: change spec.inspectionMode, or remove the annotation %s", metal3.InspectAnnotation))
+	}
+	// The node of a provisioned host is manageable where Ironic has lost it, and the machine
+	// runs all the same.
+	switch state := host.Status.Provisioning.State; state {
+	case metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateExternallyProvisioned, metal3.StateDeprovisioning:
+		return conflict(host, fmt.Errorf("it is %s, and an inspection would reboot it; deprovision it first", state))
+	}
+	if held := meta.FindStatusCondition(host.Status.Conditions, metal3.HeldCondition); held != nil {
+		return conflict(host, fmt.Errorf("its machine is left alone: %s", held.Message))
 	}
 	switch node.ProvisionState {
 	case ironic.Manageable, ironic.InspectFail, ironic.Available:

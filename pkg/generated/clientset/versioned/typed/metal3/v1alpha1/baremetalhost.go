@@ -36,6 +36,7 @@ type BareMetalHostInterface interface {
 	Inspect(ctx context.Context, bareMetalHostName string, hostInspection *metal3v1alpha1.HostInspection, opts v1.CreateOptions) (*metal3v1alpha1.HostInspection, error)
 	GetInspect(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostInspection, error)
 	Retry(ctx context.Context, bareMetalHostName string, hostRetry *metal3v1alpha1.HostRetry, opts v1.CreateOptions) (*metal3v1alpha1.HostRetry, error)
+	Takeover(ctx context.Context, bareMetalHostName string, hostTakeover *metal3v1alpha1.HostTakeover, opts v1.CreateOptions) (*metal3v1alpha1.HostTakeover, error)
 
 	BareMetalHostExpansion
 }
@@ -127,6 +128,21 @@ func (c *bareMetalHosts) Retry(ctx context.Context, bareMetalHostName string, ho
 		SubResource("retry").
 		VersionedParams(&opts, scheme.ParameterCodec).
 		Body(hostRetry).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Takeover takes the representation of a hostTakeover and creates it.  Returns the server's representation of the hostTakeover, and an error, if there is any.
+func (c *bareMetalHosts) Takeover(ctx context.Context, bareMetalHostName string, hostTakeover *metal3v1alpha1.HostTakeover, opts v1.CreateOptions) (result *metal3v1alpha1.HostTakeover, err error) {
+	result = &metal3v1alpha1.HostTakeover{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("takeover").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(hostTakeover).
 		Do(ctx).
 		Into(result)
 	return

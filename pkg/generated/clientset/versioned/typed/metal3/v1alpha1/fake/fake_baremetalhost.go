@@ -98,3 +98,15 @@ func (c *fakeBareMetalHosts) Retry(ctx context.Context, bareMetalHostName string
 	}
 	return obj.(*v1alpha1.HostRetry), err
 }
+
+// Takeover takes the representation of a hostTakeover and creates it.  Returns the server's representation of the hostTakeover, and an error, if there is any.
+func (c *fakeBareMetalHosts) Takeover(ctx context.Context, bareMetalHostName string, hostTakeover *v1alpha1.HostTakeover, opts v1.CreateOptions) (result *v1alpha1.HostTakeover, err error) {
+	emptyResult := &v1alpha1.HostTakeover{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), bareMetalHostName, "takeover", c.Namespace(), hostTakeover, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostTakeover), err
+}

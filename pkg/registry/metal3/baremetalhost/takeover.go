@@ -1,0 +1,81 @@
+package baremetalhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// NodeTaker records that a person has confirmed that a node is a host's.
+type NodeTaker interface {
+	TakeOver(host *metal3.BareMetalHost, node *ironic.Node)
+}
+
+// takeoverREST serves baremetalhosts/takeover: POST confirms that a node is the host's.
+// Nothing is asked of Ironic but what the node is now; the leader goes on from there.
+type takeoverREST struct {
+	requestKind[*metal3.HostTakeover]
+	Sources
+	taker  NodeTaker
+	status rest.Updater
+}
+
+// NewTakeoverREST returns baremetalhosts/takeover. status writes the status of hosts.
+func NewTakeoverREST(sources Sources, taker NodeTaker, status rest.Updater) rest.Storage {
+	return &takeoverREST{
+		requestKind: requestKind[*metal3.HostTakeover]{
+			kind:        "HostTakeover",
+			newRequest:  func() *metal3.HostTakeover { return &metal3.HostTakeover{} },
+			resetStatus: func(r *metal3.HostTakeover) { r.Status = metal3.HostTakeoverStatus{} },
+			validate: func(r *metal3.HostTakeover) field.ErrorList {
+				if r.Spec.NodeUUID != "" {
+					return nil
+				}
+				return field.ErrorList{field.Required(field.NewPath("spec", "nodeUUID"), "the UUID of the node, as status.provisioning.ID of the host has it")}
+			},
+		},
+		Sources: sources, taker: taker, status: status,
+	}
+}
+
+// Create confirms the node of the host.
+func (r *takeoverREST) Create(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	takeover, err := r.accept(ctx, name, obj, createValidation)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	defer cancel()
+	host, err := r.recordedHost(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	node, err := r.nodeOf(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	if takeover.Spec.NodeUUID != node.UUID {
+		return nil, conflict(host, fmt.Errorf("its node is %s, and spec.nodeUUID is %s: look at the machine once more", node.UUID, takeover.Spec.NodeUUID))
+	}
+	updated, err := updateHost(ctx, r.status, name, &metav1.UpdateOptions{DryRun: options.DryRun}, func(newest *metal3.BareMetalHost) error {
+		if newest.UID != host.UID || newest.Status.Provisioning.ID != node.UUID {
+			return conflict(newest, errors.New("it has another node by now: look at the machine once more"))
+		}
+		r.taker.TakeOver(newest, node)
+		return nil
+	})
+	if err != nil {
+		return nil, writeError(name, err)
+	}
+	takeover.Status.Confirmed = updated.Status.Takeover
+	takeover.Status.Message = fmt.Sprintf("node %s is treated as the host's, and as its spec asks, from now on", node.UUID)
+	return takeover, nil
+}
