@@ -111,7 +111,7 @@ func fakeHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMe
 		t.Fatal(err)
 	}
 	createSecretOnce(t, ctx, ns, "bmc")
-	createHost(t, ctx, ns, name, "ipmi://192.0.2.1", "bmc", "", wholeLife)
+	createHost(t, ctx, ns, name, "ipmi://"+name+"."+ns+".example.org", "bmc", "", wholeLife)
 	return waitAvailable(t, ctx, ns, name)
 }
 

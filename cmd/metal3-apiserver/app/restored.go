@@ -28,7 +28,7 @@ const (
 	revisionInterval = time.Minute
 	// restoredInterval is how often a server that is held looks whether it may go on.
 	restoredInterval = 5 * time.Second
-	leaseTimeout     = 10 * time.Second
+	leaseTimeout     = 3 * time.Second
 )
 
 // restoreGuard finds out whether the server's etcd was restored from a backup.
@@ -94,8 +94,14 @@ func (g *restoreGuard) restored(lease *coordinationv1.Lease, revision int64) str
 	return fmt.Sprintf("The server's etcd was restored from a backup or replaced: its revision is %d, and was %d before", revision, seen)
 }
 
-// run checks until ctx ends. held is what the first check has found.
+// run checks until ctx ends, and once more then, so that what an orderly stop leaves is the
+// latest revision. held is what the first check has found.
 func (g *restoreGuard) run(ctx context.Context, held bool) {
+	defer func() {
+		if _, err := g.check(context.WithoutCancel(ctx)); err != nil {
+			klog.ErrorS(err, "The last revision of etcd was not recorded")
+		}
+	}()
 	for ctx.Err() == nil {
 		interval := revisionInterval
 		if held {

@@ -226,6 +226,7 @@ func (c *Controller) deleteNode(ctx context.Context, host *metal3.BareMetalHost,
 	if err := ignoreNoNode(c.ironic.DeleteNode(ctx, node.UUID)); err != nil {
 		return err
 	}
+	c.refresher.ForgetNode(node.UUID)
 	klog.FromContext(ctx).Info("Node deleted from Ironic", "node", node.UUID)
 	return nil
 }

@@ -378,6 +378,9 @@ func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
 	return r.seenAll
 }
 
+// ForgetNode tells that a node was deleted from Ironic, which its feed of changes does not show.
+func (r *Refresher) ForgetNode(id string) { r.view.forget(id) }
+
 // NodesWithBMC returns the nodes, as they were last seen, whose BMC may be the one with the
 // key.
 func (r *Refresher) NodesWithBMC(key bmc.Key) []ironic.Node { return r.view.withBMC(key) }

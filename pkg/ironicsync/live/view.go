@@ -192,6 +192,16 @@ func (v *view) index(node *ironic.Node, add bool) {
 	}
 }
 
+// forget drops a node that is known to be gone.
+func (v *view) forget(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if seen := v.nodes[id]; seen != nil {
+		v.index(&seen.node, false)
+		delete(v.nodes, id)
+	}
+}
+
 // withBMC returns the nodes whose BMC may be the one with the key.
 func (v *view) withBMC(key bmc.Key) []ironic.Node {
 	v.mu.Lock()

@@ -1,0 +1,332 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// isHeld tells whether the host is held for a reason.
+func isHeld(reason string) func(*metal3.BareMetalHost) bool {
+	return func(h *metal3.BareMetalHost) bool {
+		held := meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition)
+		return held != nil && held.Reason == reason && h.Status.ErrorMessage == held.Message
+	}
+}
+
+// takeOver confirms the node of a host, as a person does who has looked at it.
+func takeOver(t *testing.T, ctx context.Context, ns, name, node string) {
+	t.Helper()
+	request := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: node}}
+	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Takeover(ctx, name, request, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTwoHostsWithOneBMC: the second one is told so and touches nothing, however it spells
+// the address, until the first one is gone.
+func TestTwoHostsWithOneBMC(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	_, elsewhere := s.Begin(t)
+	b := startBMC(t, ctx)
+	createSecretOnce(t, ctx, ns, "bmc")
+	createSecretOnce(t, ctx, elsewhere, "bmc")
+	createHost(t, ctx, ns, "first", b.Address(), "bmc", "")
+	waitAvailable(t, ctx, ns, "first")
+	copied := strings.ToUpper(b.Address()[:4]) + b.Address()[4:] + "/"
+	createHost(t, ctx, ns, "second", copied, "bmc", "", wholeLife)
+	createHost(t, ctx, elsewhere, "stranger", copied, "bmc", "", wholeLife)
+	refused := func(namespace, name, says string) *metal3.BareMetalHost {
+		t.Helper()
+		return waitHost(t, ctx, namespace, name, 20*time.Second, "is refused", func(h *metal3.BareMetalHost) bool {
+			c := meta.FindStatusCondition(h.Status.Conditions, metal3.RegisteredCondition)
+			return c != nil && c.Reason == metal3.BMCInUseReason && strings.Contains(h.Status.ErrorMessage, says)
+		})
+	}
+	refused(ns, "second", `"first" in this namespace`)
+	if h := refused(elsewhere, "stranger", "in another namespace"); strings.Contains(h.Status.ErrorMessage, ns) || strings.Contains(h.Status.ErrorMessage, "first") {
+		t.Errorf("a stranger is told %q", h.Status.ErrorMessage)
+	}
+	isOn(t, b, true)
+	deleteHost(t, ctx, elsewhere, "stranger")
+	waitGone(t, ctx, elsewhere, "stranger", 20*time.Second)
+	isOn(t, b, true)
+	deleteHost(t, ctx, ns, "first")
+	waitGone(t, ctx, ns, "first", 30*time.Second)
+	waitHost(t, ctx, ns, "second", 40*time.Second, "is registered", isVerified)
+}
+
+// TestAnotherDeployment: what somebody has deployed past the server is not undeployed for
+// what the host's status says of an earlier deployment, until a person confirms it.
+func TestAnotherDeployment(t *testing.T) {
+	sim := needsSimulator(t)
+	ctx, ns := s.Begin(t)
+	createSecretOnce(t, ctx, ns, "bmc")
+	createHost(t, ctx, ns, "worker-0", startBMC(t, ctx).Address(), "bmc", "", wholeLife)
+	id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
+	patchHost(t, ctx, ns, "worker-0", wantImage)
+	host := waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
+	if instance := host.Status.Deployment.InstanceUUID; instance == "" || instance != host.Status.Ironic.InstanceUUID {
+		t.Fatalf("the deployment is recorded as %+v, Ironic says %q", host.Status.Deployment, host.Status.Ironic.InstanceUUID)
+	}
+	if err := sim.SetNode(id, map[string]any{"instance_uuid": "11111111-2222-4333-8444-555555555555"}); err != nil {
+		t.Fatal(err)
+	}
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":{"url":"http://images/other.raw"},"online":false}}`)
+	held := waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.AnotherDeploymentReason))
+	if held.Status.Provisioning.State != metal3.StateProvisioned || !held.Status.PoweredOn {
+		t.Errorf("it is %s, powered on %t", held.Status.Provisioning.State, held.Status.PoweredOn)
+	}
+	writes, targets := len(sim.DiskWrites(id)), len(sim.ProvisionTargets(id))
+	// It runs what the spec says, and so is not deployed again.
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":true}}`)
+	takeOver(t, ctx, ns, "worker-0", id)
+	waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
+	if len(sim.DiskWrites(id)) != writes || len(sim.ProvisionTargets(id)) != targets {
+		t.Errorf("Ironic was asked for %v", sim.ProvisionTargets(id)[targets:])
+	}
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
+	waitState(t, ctx, ns, "worker-0", metal3.StateAvailable)
+}
+
+// TestAnotherBMC: somebody has pointed the node at another machine. Nothing is asked of it,
+// and the host goes without it.
+func TestAnotherBMC(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	createSecretOnce(t, ctx, ns, "bmc")
+	b, other := startBMC(t, ctx), startBMC(t, ctx)
+	if err := other.SetPower(true); err != nil {
+		t.Fatal(err)
+	}
+	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "")
+	id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
+	port := other.Address()[strings.LastIndex(other.Address(), ":")+1:]
+	if err := s.ironic.Operator().PatchNode(ctx, id, testbed.Patch{Op: "replace", Path: "/driver_info/ipmi_port", Value: port}); err != nil {
+		t.Fatal(err)
+	}
+	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.AnotherBMCReason))
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
+	_, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Power(ctx, "worker-0", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}}, metav1.CreateOptions{})
+	if err == nil || !strings.Contains(err.Error(), "BMC") {
+		t.Errorf("/power of another machine: %v", err)
+	}
+	deleteHost(t, ctx, ns, "worker-0")
+	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
+	isOn(t, other, true)
+	if _, err := s.ironic.Operator().Node(ctx, id); err != nil {
+		t.Errorf("the node that somebody else uses is gone: %v", err)
+	}
+	if err := s.ironic.Operator().DeleteNode(ctx, id); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNodeOfAnotherCluster: a node that the server of another cluster has marked is shown
+// and not touched.
+func TestNodeOfAnotherCluster(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	createSecretOnce(t, ctx, ns, "bmc")
+	b := startBMC(t, ctx)
+	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "")
+	host := waitAvailable(t, ctx, ns, "worker-0")
+	cluster, err := s.Core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := host.Status.Ironic; types.UID(i.MarkedCluster) != cluster.UID || types.UID(i.MarkedHost) != host.UID {
+		t.Fatalf("the node is marked with host %q of cluster %q", i.MarkedHost, i.MarkedCluster)
+	}
+	id := host.Status.Provisioning.ID
+	if err := s.ironic.Operator().PatchNode(ctx, id, testbed.Patch{Op: "replace", Path: "/extra/metal3_apiserver_cluster", Value: "another"}); err != nil {
+		t.Fatal(err)
+	}
+	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.NodeOfAnotherClusterReason))
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
+	takeOver(t, ctx, ns, "worker-0", id)
+	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is the host's again, and off as it asks", func(h *metal3.BareMetalHost) bool {
+		return meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition) == nil && !h.Status.PoweredOn
+	})
+}
+
+// TestDetachedFromTheBeginning: the YAML of a detached host, applied again.
+func TestDetachedFromTheBeginning(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	createSecretOnce(t, ctx, ns, "bmc")
+	b := startBMC(t, ctx)
+	if err := b.SetPower(true); err != nil {
+		t.Fatal(err)
+	}
+	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", wholeLife, func(h *metal3.BareMetalHost) {
+		h.Annotations = map[string]string{metal3.DetachedAnnotation: ""}
+	})
+	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is detached", func(h *metal3.BareMetalHost) bool {
+		return h.Status.OperationalStatus == metal3.OperationalStatusDetached && h.Status.Provisioning.ID == ""
+	})
+	deleteHost(t, ctx, ns, "worker-0")
+	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
+	isOn(t, b, true)
+}
+
+// TestTakenOverPower: a machine that runs when it is taken over goes on running, though its
+// YAML says nothing of online, until that was true.
+func TestTakenOverPower(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	createSecretOnce(t, ctx, ns, "bmc")
+	b := startBMC(t, ctx)
+	if err := b.SetPower(true); err != nil {
+		t.Fatal(err)
+	}
+	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", func(h *metal3.BareMetalHost) {
+		h.Spec.ExternallyProvisioned, h.Spec.Online = true, false
+	})
+	waitHost(t, ctx, ns, "worker-0", 30*time.Second, "is taken over", func(h *metal3.BareMetalHost) bool {
+		return h.Status.Provisioning.State == metal3.StateExternallyProvisioned && h.Status.Ironic.ProvisionState == "active" && h.Status.Deployment != nil && h.Status.Deployment.KeepPower
+	})
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"planned once more"}}`)
+	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is registered anew", func(h *metal3.BareMetalHost) bool {
+		c := meta.FindStatusCondition(h.Status.Conditions, metal3.RegisteredCondition)
+		return c != nil && c.ObservedGeneration == h.Generation && c.Status == metav1.ConditionTrue
+	})
+	isOn(t, b, true)
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":true}}`)
+	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "goes by its spec", func(h *metal3.BareMetalHost) bool { return !h.Status.Deployment.KeepPower })
+	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
+	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
+}
+
+// TestEtcdRestored: the server's etcd is that of yesterday. Nothing is done to any machine
+// before somebody lets the server go on; then each host is judged by what its machine runs.
+func TestEtcdRestored(t *testing.T) {
+	sim := needsSimulator(t)
+	ctx, ns := s.BeginFor(t, 5*time.Minute)
+	onServerOfItsOwn(t, ctx, ns)
+	createSecretOnce(t, ctx, ns, "bmc")
+	name := func(kind string, i int) string { return fmt.Sprintf("%s-%d", kind, i) }
+	const each = 5
+	kinds := map[string]func(*metal3.BareMetalHost){
+		"available": func(*metal3.BareMetalHost) {},
+		"same":      wantsImage("http://images/v1.raw"),
+		"rolled":    wantsImage("http://images/v1.raw"),
+		"undone":    wantsImage("http://images/v1.raw"),
+		"external":  func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true },
+	}
+	state := map[string]metal3.ProvisioningState{
+		"available": metal3.StateAvailable, "same": metal3.StateProvisioned, "rolled": metal3.StateProvisioned,
+		"undone": metal3.StateProvisioned, "external": metal3.StateExternallyProvisioned,
+	}
+	forEach := func(do func(kind, name string)) {
+		for kind := range kinds {
+			for i := range each {
+				do(kind, name(kind, i))
+			}
+		}
+	}
+	forEach(func(kind, name string) {
+		b := startBMC(t, ctx)
+		if err := b.SetPower(true); err != nil {
+			t.Fatal(err)
+		}
+		createHost(t, ctx, ns, name, b.Address(), "bmc", "", kinds[kind])
+	})
+	nodes := map[string]string{}
+	forEach(func(kind, name string) { nodes[name] = waitState(t, ctx, ns, name, state[kind]).Status.Provisioning.ID })
+
+	backUp(t, ctx, func(data, backup string) {
+		if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for i := range each {
+		patchHost(t, ctx, ns, name("rolled", i), `{"spec":{"image":{"url":"http://images/v2.raw"}}}`)
+		patchHost(t, ctx, ns, name("undone", i), `{"spec":{"image":null}}`)
+	}
+	for i := range each {
+		waitHost(t, ctx, ns, name("rolled", i), time.Minute, "runs v2", func(h *metal3.BareMetalHost) bool {
+			return h.Status.Provisioning.State == metal3.StateProvisioned && h.Status.Provisioning.Image.URL == "http://images/v2.raw"
+		})
+		waitState(t, ctx, ns, name("undone", i), metal3.StateAvailable)
+	}
+	backUp(t, ctx, func(data, backup string) {
+		if err := os.RemoveAll(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(backup, data); err != nil {
+			t.Fatal(err)
+		}
+	})
+
+	asked := func() map[string]int {
+		counts := map[string]int{}
+		for name, id := range nodes {
+			counts[name] = len(sim.ProvisionTargets(id)) + len(sim.DiskWrites(id))
+		}
+		return counts
+	}
+	before := asked()
+	forEach(func(_, name string) {
+		h := waitHost(t, ctx, ns, name, time.Minute, "is held", isHeld(metal3.RestoredReason))
+		if !strings.Contains(h.Status.ErrorMessage, "metal3.io/restored") {
+			t.Errorf("%s does not say how to go on: %s", name, h.Status.ErrorMessage)
+		}
+	})
+	patchHost(t, ctx, ns, name("available", 0), `{"spec":{"image":{"url":"http://images/v1.raw","checksum":"`+strings.Repeat("a", 64)+`","checksumType":"sha256"}}}`)
+	forEach(func(_, name string) { waitHost(t, ctx, ns, name, 20*time.Second, "is held", isHeld(metal3.RestoredReason)) })
+	if diff := cmp.Diff(before, asked()); diff != "" {
+		t.Errorf("Ironic was asked to do something meanwhile:\n%s", diff)
+	}
+
+	leases := s.Core.CoordinationV1().Leases(ns)
+	if _, err := leases.Patch(ctx, "metal3-apiserver", types.MergePatchType, []byte(`{"metadata":{"annotations":{"metal3.io/restored":null}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range each {
+		waitState(t, ctx, ns, name("same", i), metal3.StateProvisioned)
+		waitState(t, ctx, ns, name("external", i), metal3.StateExternallyProvisioned)
+		// Their status is about v1, and they run v2.
+		rolled := name("rolled", i)
+		waitHost(t, ctx, ns, rolled, 30*time.Second, "is held", isHeld(metal3.AnotherDeploymentReason))
+		patchHost(t, ctx, ns, rolled, `{"spec":{"image":{"url":"http://images/v2.raw"}}}`)
+		takeOver(t, ctx, ns, rolled, nodes[rolled])
+		waitState(t, ctx, ns, rolled, metal3.StateProvisioned)
+	}
+	waitState(t, ctx, ns, name("available", 0), metal3.StateProvisioned) // somebody has asked for it
+	after := asked()
+	for i := range each {
+		for _, kind := range []string{"same", "rolled", "external"} {
+			if host := name(kind, i); before[host] != after[host] {
+				t.Errorf("the machine of %s was touched: %v", host, sim.ProvisionTargets(nodes[host]))
+			}
+		}
+	}
+}
+
+func wantsImage(url string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Spec.Image = &metal3.Image{URL: url, Checksum: strings.Repeat("a", 64), ChecksumType: metal3.SHA256}
+	}
+}
+
+// backUp stops the server, has do deal with its data and a backup of them, and starts it.
+func backUp(t *testing.T, ctx context.Context, do func(data, backup string)) {
+	t.Helper()
+	if _, err := s.Server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(s.Server.LogPath)
+	do(filepath.Join(dir, "data"), filepath.Join(dir, "backup"))
+	if err := s.Server.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
