@@ -282,7 +282,9 @@ func TestEtcdRestored(t *testing.T) {
 		}
 	})
 	patchHost(t, ctx, ns, name("available", 0), `{"spec":{"image":{"url":"http://images/v1.raw","checksum":"`+strings.Repeat("a", 64)+`","checksumType":"sha256"}}}`)
-	forEach(func(_, name string) { waitHost(t, ctx, ns, name, 20*time.Second, "is held", isHeld(metal3.RestoredReason)) })
+	forEach(func(_, name string) {
+		waitHost(t, ctx, ns, name, 20*time.Second, "is held", isHeld(metal3.RestoredReason))
+	})
 	if diff := cmp.Diff(before, asked()); diff != "" {
 		t.Errorf("Ironic was asked to do something meanwhile:\n%s", diff)
 	}

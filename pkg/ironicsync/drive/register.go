@@ -336,17 +336,19 @@ func (c *Controller) createPort(ctx context.Context, host *metal3.BareMetalHost,
 	if len(ports) == 0 || ports[0].NodeUUID == nodeUUID {
 		return nil
 	}
-	return &portConflict{mac: mac, host: host.Namespace + "/" + host.Name, other: c.whoseNode(ctx, ports[0].NodeUUID)}
+	return &portConflict{mac: mac, host: host.Namespace + "/" + host.Name, other: c.whoseNode(ctx, host, ports[0].NodeUUID)}
 }
 
-// whoseNode names a node to somebody who knows hosts: by its host, if it has one.
-func (c *Controller) whoseNode(ctx context.Context, uuid string) string {
-	if hosts, err := c.informer.GetIndexer().ByIndex(byNodeUUID, uuid); err == nil && len(hosts) > 0 {
-		host := hosts[0].(*metal3.BareMetalHost)
-		return fmt.Sprintf("host %s/%s (node %s)", host.Namespace, host.Name, uuid)
+// whoseNode names a node to the user of host, who may not be allowed to read other
+// namespaces, and knows no nodes but those of hosts. The log names it to operators.
+func (c *Controller) whoseNode(ctx context.Context, host *metal3.BareMetalHost, uuid string) string {
+	klog.FromContext(ctx).Info("Another node has the MAC address", "other", uuid)
+	hosts, err := c.informer.GetIndexer().ByIndex(byNodeUUID, uuid)
+	if err != nil || len(hosts) == 0 {
+		return "a node in Ironic that no host has"
 	}
-	if node, err := c.ironic.GetNode(ctx, uuid); err == nil && node.Name != "" {
-		return fmt.Sprintf("node %s (%s), which no host here has", node.Name, uuid)
+	if other := hosts[0].(*metal3.BareMetalHost); other.Namespace == host.Namespace {
+		return fmt.Sprintf("host %s/%s", other.Namespace, other.Name)
 	}
-	return fmt.Sprintf("node %s, which no host here has", uuid)
+	return "a host in another namespace"
 }

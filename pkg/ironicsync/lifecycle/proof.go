@@ -50,8 +50,8 @@ func contradictionOf(s Situation, step Step) *contradiction {
 			node.UUID, KeyOfNode(node))}
 	case !isDeploymentOf(host, node):
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
-			"Node %s is %s with instance_uuid %q, and this host's status is about instance_uuid %q: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
-			node.UUID, node.ProvisionState, node.InstanceUUID, recordedInstance(host))}
+			"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+			node.UUID, node.ProvisionState, node.InstanceUUID, describeDeployment(host))}
 	}
 	return nil
 }
@@ -155,6 +155,14 @@ func recordedInstance(host *metal3.BareMetalHost) string {
 		return d.InstanceUUID
 	}
 	return string(host.UID)
+}
+
+// describeDeployment says what the host's status is about.
+func describeDeployment(host *metal3.BareMetalHost) string {
+	if d := host.Status.Deployment; d != nil {
+		return fmt.Sprintf("instance_uuid %q on node %s", d.InstanceUUID, d.NodeUUID)
+	}
+	return fmt.Sprintf("instance_uuid %q", host.UID)
 }
 
 // isTakenOver tells whether a person has confirmed that the node, as it is now, is the host's.

@@ -96,7 +96,7 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 type noIronic struct{}
 
 func (noIronic) RefreshHost(context.Context, string, string) error { return nil }
-func (noIronic) TakeOver(*metal3.BareMetalHost, *ironic.Node) {}
+func (noIronic) TakeOver(*metal3.BareMetalHost, *ironic.Node)      {}
 func (noIronic) RefreshAll(context.Context) error                  { return nil }
 func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil

@@ -59,7 +59,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes) map[str
 		"baremetalhosts/power":    baremetalhost.NewPowerREST(sources, recorded, nodes),
 		"baremetalhosts/inspect":  baremetalhost.NewInspectREST(sources, recorded, nodes),
 		"baremetalhosts/retry":    baremetalhost.NewRetryREST(statusREST),
-		"baremetalhosts/takeover": baremetalhost.NewTakeoverREST(sources, live, statusREST),
+		"baremetalhosts/takeover": baremetalhost.NewTakeoverREST(sources, live, recorded),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
 	for _, k := range s.Kinds {

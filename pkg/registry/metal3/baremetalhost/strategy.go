@@ -82,6 +82,8 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 	status, managed := host.Status, host.ManagedFields
 	oldHost.DeepCopyInto(host)
 	host.Status, host.ManagedFields = status, managed
+	// What may be destroyed rests on these: who may write a status does not decide on that.
+	host.Status.Deployment, host.Status.Takeover = oldHost.Status.Deployment.DeepCopy(), oldHost.Status.Takeover.DeepCopy()
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {

@@ -2,13 +2,13 @@ package baremetalhost
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -19,17 +19,23 @@ type NodeTaker interface {
 	TakeOver(host *metal3.BareMetalHost, node *ironic.Node)
 }
 
+// HostRecorder records the status of hosts.
+type HostRecorder interface {
+	// Record writes the host, unless somebody else has written it since it was read.
+	Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
+}
+
 // takeoverREST serves baremetalhosts/takeover: POST confirms that a node is the host's.
 // Nothing is asked of Ironic but what the node is now; the leader goes on from there.
 type takeoverREST struct {
 	requestKind[*metal3.HostTakeover]
 	Sources
-	taker  NodeTaker
-	status rest.Updater
+	taker    NodeTaker
+	recorder HostRecorder
 }
 
-// NewTakeoverREST returns baremetalhosts/takeover. status writes the status of hosts.
-func NewTakeoverREST(sources Sources, taker NodeTaker, status rest.Updater) rest.Storage {
+// NewTakeoverREST returns baremetalhosts/takeover.
+func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) rest.Storage {
 	return &takeoverREST{
 		requestKind: requestKind[*metal3.HostTakeover]{
 			kind:        "HostTakeover",
@@ -42,7 +48,7 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, status rest.Updater) rest
 				return field.ErrorList{field.Required(field.NewPath("spec", "nodeUUID"), "the UUID of the node, as status.provisioning.ID of the host has it")}
 			},
 		},
-		Sources: sources, taker: taker, status: status,
+		Sources: sources, taker: taker, recorder: recorder,
 	}
 }
 
@@ -58,6 +64,7 @@ func (r *takeoverREST) Create(ctx context.Context, name string, obj runtime.Obje
 	if err != nil {
 		return nil, err
 	}
+	host = host.DeepCopy()
 	node, err := r.nodeOf(ctx, host)
 	if err != nil {
 		return nil, err
@@ -65,17 +72,13 @@ func (r *takeoverREST) Create(ctx context.Context, name string, obj runtime.Obje
 	if takeover.Spec.NodeUUID != node.UUID {
 		return nil, conflict(host, fmt.Errorf("its node is %s, and spec.nodeUUID is %s: look at the machine once more", node.UUID, takeover.Spec.NodeUUID))
 	}
-	updated, err := updateHost(ctx, r.status, name, &metav1.UpdateOptions{DryRun: options.DryRun}, func(newest *metal3.BareMetalHost) error {
-		if newest.UID != host.UID || newest.Status.Provisioning.ID != node.UUID {
-			return conflict(newest, errors.New("it has another node by now: look at the machine once more"))
+	r.taker.TakeOver(host, node)
+	if !dryrun.IsDryRun(options.DryRun) {
+		if host, err = r.recorder.Record(ctx, host); err != nil {
+			return nil, writeError(name, err)
 		}
-		r.taker.TakeOver(newest, node)
-		return nil
-	})
-	if err != nil {
-		return nil, writeError(name, err)
 	}
-	takeover.Status.Confirmed = updated.Status.Takeover
+	takeover.Status.Confirmed = host.Status.Takeover
 	takeover.Status.Message = fmt.Sprintf("node %s is treated as the host's, and as its spec asks, from now on", node.UUID)
 	return takeover, nil
 }
