@@ -87,6 +87,10 @@ func TestManifestsInCluster(t *testing.T) {
 			}
 		})
 	}
+	// Last, those with the component aggregated-roles.
+	if _, _, err := kube.Kubectl(ctx, string(manifests["site-basic-auth"]), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
 	t.Run("permissions", func(t *testing.T) { testPermissions(t, client) })
 }
 

@@ -119,6 +119,7 @@ kind: Kustomization
 resources:
 - ../apiservice
 components:
+- ../apiservice/components/aggregated-roles
 - ../apiservice/components/ironic-CREDENTIALS
 - ../apiservice/components/ironic-ca
 - ../apiservice/components/kubernetes-before-1.36

@@ -202,8 +202,9 @@ func (s *Server) Logs() (string, error) {
 	return strings.TrimSpace(content), err
 }
 
-// ApplyRBAC creates the namespace and applies the manifests of what the server may
-// do. It has no other rights.
+// ApplyRBAC creates the namespace and applies the manifests of what the server and its users may
+// do, including the component by which users get their permissions from view, edit and admin.
+// The server has no other rights.
 func (s *Server) ApplyRBAC(ctx context.Context) error {
 	k := s.options.Kube
 	if _, _, err := k.Kubectl(ctx, asJSON(object{
@@ -215,18 +216,24 @@ func (s *Server) ApplyRBAC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"apply"}
-	for _, pattern := range []string{"serviceaccount.yaml", "*role*.yaml"} {
-		paths, err := filepath.Glob(filepath.Join(repo, "artifacts", "apiservice", "base", pattern))
-		if err != nil {
-			return err
+	apply := func(args []string, patterns ...string) error {
+		for _, pattern := range patterns {
+			paths, err := filepath.Glob(filepath.Join(repo, "artifacts", "apiservice", pattern))
+			if err != nil {
+				return err
+			}
+			for _, path := range paths {
+				args = append(args, "-f", path)
+			}
 		}
-		for _, path := range paths {
-			args = append(args, "-f", path)
+		if _, _, err := k.Kubectl(ctx, "", args...); err != nil {
+			return fmt.Errorf("the RBAC manifests %v: %w", patterns, err)
 		}
+		return nil
 	}
-	if _, _, err := k.Kubectl(ctx, "", args...); err != nil {
-		return fmt.Errorf("the server's RBAC manifests: %w", err)
+	if err := apply([]string{"apply"}, "base/serviceaccount.yaml", "base/*role*.yaml"); err != nil {
+		return err
 	}
-	return nil
+	// The files of the component are patches with nothing but labels, which a server-side apply adds.
+	return apply([]string{"apply", "--server-side", "--field-manager=aggregated-roles"}, "components/aggregated-roles/clusterrole-*.yaml")
 }
