@@ -136,7 +136,8 @@ func testPermissions(t *testing.T, client kubernetes.Interface) {
 		{"", "view edit admin", "patch", "metal3.io", "hostclaims/status", team, "claim"},
 
 		{server, "", "get", "", "secrets", team, "bmc"},
-		{server, "", "update", "", "secrets", team, "bmc"},
+		{server, "", "patch", "", "secrets", team, "bmc"},
+		{"", server, "update", "", "secrets", team, "bmc"},
 		{server, "", "watch", "", "secrets", "", ""},
 		{"", server, "create", "", "secrets", team, ""},
 		{"", server, "delete", "", "secrets", team, "bmc"},

@@ -216,24 +216,28 @@ func (s *Server) ApplyRBAC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	apply := func(args []string, patterns ...string) error {
-		for _, pattern := range patterns {
-			paths, err := filepath.Glob(filepath.Join(repo, "artifacts", "apiservice", pattern))
-			if err != nil {
-				return err
-			}
-			for _, path := range paths {
-				args = append(args, "-f", path)
-			}
-		}
-		if _, _, err := k.Kubectl(ctx, "", args...); err != nil {
-			return fmt.Errorf("the RBAC manifests %v: %w", patterns, err)
-		}
-		return nil
+	manifests := func(pattern string) (paths []string, err error) {
+		return filepath.Glob(filepath.Join(repo, "artifacts", "apiservice", pattern))
 	}
-	if err := apply([]string{"apply"}, "base/serviceaccount.yaml", "base/*role*.yaml"); err != nil {
+	roles, err := manifests("base/*role*.yaml")
+	if err != nil {
 		return err
 	}
-	// The files of the component are patches with nothing but labels, which a server-side apply adds.
-	return apply([]string{"apply", "--server-side", "--field-manager=aggregated-roles"}, "components/aggregated-roles/clusterrole-*.yaml")
+	args := []string{"apply", "-f", filepath.Join(repo, "artifacts", "apiservice", "base", "serviceaccount.yaml")}
+	for _, path := range roles {
+		args = append(args, "-f", path)
+	}
+	if _, _, err := k.Kubectl(ctx, "", args...); err != nil {
+		return fmt.Errorf("the server's RBAC manifests: %w", err)
+	}
+	patches, err := manifests("components/aggregated-roles/clusterrole-*.yaml")
+	if err != nil {
+		return err
+	}
+	for _, path := range patches {
+		if _, _, err := k.Kubectl(ctx, "", "patch", "-f", path, "--patch-file", path); err != nil {
+			return fmt.Errorf("the component aggregated-roles: %w", err)
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -130,6 +131,43 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// The audit log of kube-apiserver has the body of each write at level Request.
+func TestContentsAreNeverWritten(t *testing.T) {
+	host := newHost()
+	secrets, client := newSecrets(newSecret())
+	if _, err := secrets.Claim(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Data(t.Context(), "metal3", "host-0-bmc"); err != nil {
+		t.Fatal(err)
+	}
+	if err := secrets.Release(t.Context(), host, "host-0-bmc"); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	for _, action := range client.Actions() {
+		if action.GetVerb() == "get" {
+			continue
+		}
+		writes++
+		write, ok := action.(clienttesting.PatchAction)
+		if !ok {
+			t.Errorf("the verb is %s", action.GetVerb())
+			continue
+		}
+		var patch map[string]any
+		if err := json.Unmarshal(write.GetPatch(), &patch); err != nil {
+			t.Fatal(err)
+		}
+		if len(patch) != 1 || patch["metadata"] == nil {
+			t.Errorf("the patch %s is of more than the metadata", write.GetPatch())
+		}
+	}
+	if writes != 2 {
+		t.Errorf("%d writes, want 2", writes)
+	}
+}
+
 // The owner reference lets the garbage collector delete the Secret with its
 // host; it must not be one of a controller, nor hold up the host's deletion.
 func TestClaimOwnerIsNoController(t *testing.T) {
@@ -197,7 +235,7 @@ func TestClaimMissing(t *testing.T) {
 func TestClaimConflict(t *testing.T) {
 	secrets, client := newSecrets(newSecret())
 	var once sync.Once
-	client.PrependReactor("update", "secrets", func(clienttesting.Action) (handled bool, _ runtime.Object, err error) {
+	client.PrependReactor("patch", "secrets", func(clienttesting.Action) (handled bool, _ runtime.Object, err error) {
 		once.Do(func() {
 			rotated := newSecret(func(s *corev1.Secret) { s.Data["password"] = []byte("rotated") })
 			if err = client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), rotated, "metal3"); err != nil {
@@ -264,7 +302,7 @@ func ownedByConfigMap(s *corev1.Secret) {
 // Errors of the cluster reach the caller, and tell nothing of the contents.
 func TestSecretsErrors(t *testing.T) {
 	secrets, client := newSecrets(newSecret())
-	client.PrependReactor("update", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "host-0-bmc", nil)
 	})
 	_, err := secrets.Claim(t.Context(), newHost())

@@ -17,6 +17,8 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
 var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
@@ -42,8 +44,11 @@ func newCluster(t *testing.T) *cluster {
 	}
 	c := &cluster{t: t, client: fake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme), revision: 100, notified: sets.New[string]()}
 	c.Secrets = New(c.client, c.metadata)
-	c.client.PrependReactor("update", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		secret, err := c.write(a.(clienttesting.UpdateAction).GetObject().(*corev1.Secret))
+	c.client.PrependReactor("patch", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		secret, err := enginetest.PatchedSecret(c.client.Tracker(), a.(clienttesting.PatchAction))
+		if err == nil {
+			secret, err = c.write(secret)
+		}
 		return true, secret, err
 	})
 	err := c.Notify(func(namespace, name string) {
