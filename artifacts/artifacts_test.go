@@ -195,7 +195,7 @@ func TestRequestsReachPods(t *testing.T) {
 			t.Errorf("the NetworkPolicy allows %v, want everybody to port %d", in, port.ContainerPort)
 		}
 		for _, obj := range objs {
-			if ns := obj.GetNamespace(); ns != "" && ns != namespace && obj.GetName() != name+"-auth-reader" {
+			if ns := obj.GetNamespace(); ns != "" && ns != namespace && ns != "team-a" && obj.GetName() != name+"-auth-reader" {
 				t.Errorf("%s is in namespace %s", obj.GetName(), ns)
 			}
 		}
@@ -315,6 +315,40 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{app.NewOptions().LeaderElection.ResourceName}, leases); diff != "" {
 			t.Error("the Lease that may be updated:", diff)
+		}
+	})
+}
+
+// TestWhereSecretsCanBeRead checks that the server has permissions on the Secrets of exactly those
+// namespaces whose hosts it manages.
+func TestWhereSecretsCanBeRead(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		var roles, got []string
+		for _, role := range all[*rbacv1.ClusterRole](objs) {
+			if slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "secrets") }) {
+				roles = append(roles, role.Name)
+			}
+		}
+		for _, binding := range all[*rbacv1.ClusterRoleBinding](objs) {
+			if slices.Contains(roles, binding.RoleRef.Name) {
+				got = append(got, "all namespaces")
+			}
+		}
+		server := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}}
+		for _, binding := range all[*rbacv1.RoleBinding](objs) {
+			if slices.Contains(roles, binding.RoleRef.Name) && cmp.Equal(binding.Subjects, server) {
+				got = append(got, binding.Namespace)
+			}
+		}
+		want, managed := []string{"all namespaces"}, []string(nil)
+		if strings.HasSuffix(t.Name(), "/namespaces") {
+			want, managed = []string{"team-a"}, []string{"metal3", "team-a"} // that of metal3 is not in this kustomization
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error("where Secrets can be read (- want, + got):", diff)
+		}
+		if diff := cmp.Diff(managed, options(t, container(t, objs)).Settings.Namespaces); diff != "" {
+			t.Error("managed namespaces (- want, + got):", diff)
 		}
 	})
 }

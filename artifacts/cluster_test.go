@@ -68,6 +68,9 @@ func TestManifestsInCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, _, err := kube.Kubectl(ctx, "", "create", "namespace", "team-a"); err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range manifests {
 		t.Run(name, func(t *testing.T) {
 			_, stderr, err := kube.Kubectl(ctx, string(content), "apply", "-f", "-")

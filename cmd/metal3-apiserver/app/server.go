@@ -142,7 +142,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
-	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter)
+	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter, o.Settings.Namespaces)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			go func() { defer close(recorded); recorder.Run(ctx) }()
 			defer func() { <-recorded }()
 			return drive.NewController(drive.Parts{
-				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta),
+				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta, o.Settings.Namespaces),
 				Hardware: stores.Kinds.HardwareData(), Events: recorder,
 			}, o.Settings).Run(ctx)
 		}

@@ -64,7 +64,7 @@ func (w *world) start(killedAt int) {
 func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client drive.Ironic, settings drive.Settings) {
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
-		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata),
+		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
 		Hardware: w.hardware, Events: w.events,
 	}, settings)
 	ended := make(chan struct{})

@@ -1,11 +1,13 @@
 package secrets
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -57,7 +59,7 @@ func anotherHost() *metal3.BareMetalHost {
 
 func newSecrets(objects ...runtime.Object) (*Secrets, *fake.Clientset) {
 	client := fake.NewClientset(objects...)
-	return New(client, metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())), client
+	return New(client, metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme()), nil), client
 }
 
 func readSecret(t *testing.T, client *fake.Clientset) *corev1.Secret {
@@ -222,6 +224,45 @@ func TestClaimIncomplete(t *testing.T) {
 		// It is not known to be a BMC's, and must not go with the host.
 		sameSecret(t, name, newSecret(func(s *corev1.Secret) { s.Data = tt.data }), readSecret(t, client))
 	}
+}
+
+// Without permissions in other namespaces, a watch of all of them would never begin.
+func TestWatchOfCertainNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := metadatafake.NewTestScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		inNamespace := func(namespace string) *metav1.PartialObjectMetadata {
+			return &metav1.PartialObjectMetadata{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bmc", ResourceVersion: "7"},
+			}
+		}
+		meta := metadatafake.NewSimpleMetadataClient(scheme, inNamespace("team-a"), inNamespace("team-b"), inNamespace("other"))
+		meta.PrependReactor("list", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if a.GetNamespace() == "team-a" {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "", nil)
+		})
+		secrets := New(fake.NewClientset(), meta, []string{"team-a", "team-b"})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); secrets.Run(ctx) }()
+		defer func() { cancel(); <-ended }()
+		if !secrets.WaitForSync(ctx) {
+			t.Fatal("a namespace without permissions keeps the others from being managed")
+		}
+		if secrets.Version("team-a", "bmc") == "" {
+			t.Error("a Secret of a managed namespace is not known")
+		}
+		for _, action := range meta.Actions() {
+			if ns := action.GetNamespace(); ns != "team-a" && ns != "team-b" {
+				t.Errorf("%s in namespace %q", action.GetVerb(), ns)
+			}
+		}
+	})
 }
 
 func TestClaimMissing(t *testing.T) {

@@ -52,6 +52,9 @@ const (
 	RequestFailedReason = "RequestFailed"
 	// NodeLostReason means that the node no longer exists in Ironic.
 	NodeLostReason = "NodeLost"
+	// NamespaceNotManagedReason means that the server is configured to manage hosts in
+	// other namespaces only.
+	NamespaceNotManagedReason = "NamespaceNotManaged"
 )
 
 // InventoryUnusableReason is the reason of InventoryReadCondition.

@@ -3,6 +3,7 @@ package baremetalhost
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,10 +26,12 @@ import (
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
+	// namespaces are those in which hosts can be created; none means all.
+	namespaces []string
 }
 
 func newStrategy(typer runtime.ObjectTyper) strategy {
-	return strategy{typer, names.SimpleNameGenerator}
+	return strategy{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator}
 }
 
 func (strategy) NamespaceScoped() bool { return true }
@@ -51,8 +54,14 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	}
 }
 
-func (strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	return kind.FirstErrors(validation.ValidateBareMetalHost(obj.(*metal3.BareMetalHost)))
+func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	host := obj.(*metal3.BareMetalHost)
+	all := validation.ValidateBareMetalHost(host)
+	if len(s.namespaces) > 0 && !slices.Contains(s.namespaces, host.Namespace) {
+		all = append(all, field.Forbidden(field.NewPath("metadata", "namespace"),
+			"hosts of this namespace are not managed: this installation restricts hosts to certain namespaces (flag --namespaces)"))
+	}
+	return kind.FirstErrors(all)
 }
 
 func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
