@@ -123,6 +123,7 @@ components:
 - ../apiservice/components/ironic-CREDENTIALS
 - ../apiservice/components/ironic-ca
 - ../apiservice/components/kubernetes-before-1.36
+- ../apiservice/components/restrict-urls
 images:
 - name: metal3-apiserver
   newName: images.example.com/metal3-apiserver

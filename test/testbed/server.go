@@ -34,6 +34,9 @@ type ServerOptions struct {
 	// EtcdServers is the value of --etcd-servers, for example Kube.EtcdEndpoint. If it is empty, the
 	// server uses an embedded etcd in Dir.
 	EtcdServers string
+	// RefuseLocalAddresses makes the server refuse BMCs and images with loopback and link-local
+	// addresses, as it does by default.
+	RefuseLocalAddresses bool
 	// Args are additional flags.
 	Args []string
 }
@@ -131,6 +134,9 @@ func (s *Server) Start(ctx context.Context) error {
 		"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(s.port),
 		"--tls-cert-file=" + s.path("serving.crt"), "--tls-private-key-file=" + s.path("serving.key"),
+	}
+	if !s.options.RefuseLocalAddresses {
+		args = append(args, "--allow-local-addresses") // the simulated BMCs have some
 	}
 	if s.options.IronicEndpoint != "" {
 		args = append(args, "--ironic-endpoint="+s.options.IronicEndpoint)

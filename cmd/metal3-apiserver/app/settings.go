@@ -123,6 +123,7 @@ func (o *Options) validateSettings(refuse func(format string, args ...any)) {
 			refuse("%s: %q is not the name of a namespace: %s", o.source("namespaces"), namespace, errs[0])
 		}
 	}
+	o.validateDestinations(refuse)
 	o.validateImages(s.Ramdisk.Images, func(flag string) string { return flag }, refuse)
 	for _, arch := range slices.Sorted(maps.Keys(s.Ramdisk.ByArch)) {
 		if arch == "" {

@@ -137,6 +137,10 @@ func TestInvalidSettings(t *testing.T) {
 		says      []string
 	}{
 		"namespaces":              {variables: map[string]string{"WATCH_NAMESPACE": "a,b c"}, says: []string{`WATCH_NAMESPACE: "b c" is not the name of a namespace`}},
+		"BMC scheme":              {args: []string{"--bmc-schemes=redfish,http"}, says: []string{`--bmc-schemes: "http" is not one of ipmi://`}},
+		"BMC hosts":               {args: []string{"--bmc-hosts=192.0.2.1/24"}, says: []string{"--bmc-hosts: 192.0.2.1/24 is not a network", "use 192.0.2.0/24"}},
+		"image scheme":            {args: []string{"--image-schemes=file"}, says: []string{`--image-schemes: "file" is not one of http`}},
+		"image hosts":             {args: []string{"--image-hosts=http://a"}, says: []string{`--image-hosts: "http://a" is neither a name`}},
 		"kernel alone":            {args: []string{"--deploy-kernel-url=http://h/k"}, says: []string{"--deploy-kernel-url requires --deploy-ramdisk-url"}},
 		"ramdisk alone":           {variables: map[string]string{"DEPLOY_RAMDISK_URL": "http://h/r"}, says: []string{"DEPLOY_RAMDISK_URL requires --deploy-kernel-url"}},
 		"kernel of arch alone":    {args: []string{"--deploy-kernel-url-by-arch=aarch64=http://h/k"}, says: []string{"--deploy-kernel-url-by-arch aarch64 requires --deploy-ramdisk-url-by-arch aarch64"}},

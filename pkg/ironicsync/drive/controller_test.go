@@ -57,7 +57,7 @@ func (w *world) start(killedAt int) {
 	w.secrets.mu.Lock()
 	w.secrets.fuse = w.fuse
 	w.secrets.mu.Unlock()
-	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, mortalIronic{w.ironic, w.fuse}, drive.Settings{MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, mortalIronic{w.ironic, w.fuse}, drive.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
 }
 
 // run begins a process between hosts and client, until w.stop is called or ctx ends.

@@ -41,6 +41,9 @@ const (
 	SecretIncompleteReason = "SecretIncomplete"
 	// InvalidAddressReason means that the BMC address is not valid.
 	InvalidAddressReason = "InvalidAddress"
+	// AddressNotAllowedReason means that the administrator does not allow Ironic to connect to
+	// the BMC address.
+	AddressNotAllowedReason = "AddressNotAllowed"
 	// IronicRefusedReason means that Ironic answered a request with an error.
 	IronicRefusedReason = "IronicRefused"
 	// PortConflictReason means that another node has the boot MAC address.
