@@ -104,6 +104,9 @@ func Run(ctx context.Context, o *Options) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
+	for _, warning := range o.Ironic.Warnings() {
+		klog.ErrorS(nil, "Credentials are exposed: "+warning)
+	}
 	client, err := client.New(o.Ironic)
 	if err != nil {
 		return err
