@@ -127,7 +127,7 @@ components:
 images:
 - name: metal3-apiserver
   newName: images.example.com/metal3-apiserver
-  newTag: v1.2.3
+  digest: sha256:f2ca1bb6c7e907d06dafe4687e579fce76b37e4e93b7605022da52e6ccc26fd2
 configMapGenerator:
 - name: metal3-apiserver-config
   namespace: metal3-system
