@@ -58,6 +58,22 @@ func validateImageURL(path *field.Path, value string) (scheme string, errs field
 	return parsed.Scheme, validateNoCredentials(path, value)
 }
 
+// ImageCredentialWarnings returns a warning for each URL in the image of a host that contains a user
+// name or password.
+func ImageCredentialWarnings(host *v1alpha1.BareMetalHost) []string {
+	if host.Spec.Image == nil {
+		return nil
+	}
+	path := field.NewPath("spec", "image")
+	errs := validateNoCredentials(path.Child("url"), host.Spec.Image.URL)
+	errs = append(errs, validateNoCredentials(path.Child("checksum"), host.Spec.Image.Checksum)...)
+	var warnings []string
+	for _, err := range errs {
+		warnings = append(warnings, err.Error())
+	}
+	return warnings
+}
+
 // validateNoCredentials refuses a URL that contains a user name or password. A checksum that is
 // no URL is accepted.
 func validateNoCredentials(path *field.Path, value string) field.ErrorList {

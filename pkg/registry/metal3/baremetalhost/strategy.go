@@ -69,9 +69,13 @@ func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field
 }
 
 func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
-func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+
+// WarningsOnUpdate tells of credentials in URLs that are only accepted because the host had them
+// before.
+func (strategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
+	return validation.ImageCredentialWarnings(obj.(*metal3.BareMetalHost))
 }
+
 func (strategy) Canonicalize(runtime.Object) {}
 
 // A PUT neither creates a host nor overwrites one blindly: the CRD refuses both.
