@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -43,6 +46,25 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// A certificate of a trusted authority, but for another name, is refused before anything is sent.
+func TestCertificateForAnotherName(t *testing.T) {
+	cert, key, err := certutil.GenerateSelfSignedCertKey("other.example.com", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := false
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair(t, string(cert), string(key))}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	writeFile(t, ca, string(cert))
+	_, err = newClient(t, Config{Endpoint: server.URL, CAFile: ca}).GetNode(t.Context(), "a")
+	if !ironic.IsUnavailable(err) || !strings.Contains(ironic.ReasonOf(err), "certificate not accepted") || asked {
+		t.Errorf("got %v, asked: %t", err, asked)
+	}
+}
+
 // endless is a body that goes on until nobody reads it any more.
 func endless(w io.Writer) {
 	_, _ = io.WriteString(w, `{"error_message": "`)
@@ -58,14 +80,12 @@ func TestEndlessAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		status     int
 		compressed bool
-		// most is how much memory may be allocated for the answer, in MiB.
-		most uint64
 	}{
-		"error":            {500, false, 8},
-		"bad request":      {400, false, 8},
-		"compressed error": {500, true, 8},
-		"answer":           {200, false, 400},
-		"compressed":       {200, true, 400},
+		"error":            {500, false},
+		"bad request":      {400, false},
+		"compressed error": {500, true},
+		"answer":           {200, false},
+		"compressed":       {200, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, newestMinor, func(w http.ResponseWriter, r *http.Request) {
@@ -80,6 +100,7 @@ func TestEndlessAnswers(t *testing.T) {
 				endless(w)
 			})
 			c := f.client()
+			c.transport.maxAnswer = 1 << 20
 			if _, err := c.Supports(t.Context(), 1); err != nil { // what the first request costs does not count
 				t.Fatal(err)
 			}
@@ -93,8 +114,9 @@ func TestEndlessAnswers(t *testing.T) {
 			if len(ironic.ReasonOf(err)) > 1<<10 {
 				t.Errorf("the reason is %d bytes long", len(ironic.ReasonOf(err)))
 			}
-			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > test.most {
-				t.Errorf("%d MiB were allocated, want at most %d", used, test.most)
+			// That includes what this test itself needs to send the answer.
+			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 32 {
+				t.Errorf("%d MiB were allocated", used)
 			}
 		})
 	}

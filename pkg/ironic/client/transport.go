@@ -28,13 +28,15 @@ const idleTimeout = 5 * time.Second
 type transport struct {
 	cfg   Config
 	files files
+	// maxAnswer and maxErrorAnswer bound the bodies of answers, in bytes.
+	maxAnswer, maxErrorAnswer int64
 
 	mu      sync.Mutex
 	current *http.Transport
 }
 
 func newTransport(cfg Config) (*transport, error) {
-	t := &transport{cfg: cfg}
+	t := &transport{cfg: cfg, maxAnswer: maxAnswer, maxErrorAnswer: maxErrorAnswer}
 	for _, path := range []string{cfg.CAFile, cfg.CertFile, cfg.KeyFile} {
 		if path != "" {
 			t.files.paths = append(t.files.paths, path)
@@ -52,9 +54,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := int64(maxAnswer)
+	limit := t.maxAnswer
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		limit = maxErrorAnswer
+		limit = t.maxErrorAnswer
 	}
 	resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit}
 	return resp, nil
