@@ -124,7 +124,7 @@ func TestSiteValuesReachServer(t *testing.T) {
 		}
 		c := container(t, objs)
 		o := options(t, c)
-		if o.Ironic.Endpoint != "https://ironic.example.com" || c.Image != "images.example.com/metal3-apiserver:v1.2.3" {
+		if o.Ironic.Endpoint != "https://ironic.example.com" || c.Image != "images.example.com/metal3-apiserver@sha256:f2ca1bb6c7e907d06dafe4687e579fce76b37e4e93b7605022da52e6ccc26fd2" {
 			t.Errorf("Ironic is %s, the image %s", o.Ironic.Endpoint, c.Image)
 		}
 		want := []string{"https://etcd-0.example.com:2379", "https://etcd-1.example.com:2379"}
@@ -195,7 +195,7 @@ func TestRequestsReachPods(t *testing.T) {
 			t.Errorf("the NetworkPolicy allows %v, want everybody to port %d", in, port.ContainerPort)
 		}
 		for _, obj := range objs {
-			if ns := obj.GetNamespace(); ns != "" && ns != namespace && obj.GetName() != name+"-auth-reader" {
+			if ns := obj.GetNamespace(); ns != "" && ns != namespace && ns != "team-a" && obj.GetName() != name+"-auth-reader" {
 				t.Errorf("%s is in namespace %s", obj.GetName(), ns)
 			}
 		}
@@ -320,6 +320,40 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 	})
 }
 
+// TestWhereSecretsCanBeRead checks that the server has permissions on the Secrets of exactly those
+// namespaces whose hosts it manages.
+func TestWhereSecretsCanBeRead(t *testing.T) {
+	forEach(t, func(t *testing.T, objs objects) {
+		var roles, got []string
+		for _, role := range all[*rbacv1.ClusterRole](objs) {
+			if slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "secrets") }) {
+				roles = append(roles, role.Name)
+			}
+		}
+		for _, binding := range all[*rbacv1.ClusterRoleBinding](objs) {
+			if slices.Contains(roles, binding.RoleRef.Name) {
+				got = append(got, "all namespaces")
+			}
+		}
+		server := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}}
+		for _, binding := range all[*rbacv1.RoleBinding](objs) {
+			if slices.Contains(roles, binding.RoleRef.Name) && cmp.Equal(binding.Subjects, server) {
+				got = append(got, binding.Namespace)
+			}
+		}
+		want, managed := []string{"all namespaces"}, []string(nil)
+		if strings.HasSuffix(t.Name(), "/namespaces") {
+			want, managed = []string{"team-a"}, []string{"metal3", "team-a"} // that of metal3 is not in this kustomization
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error("where Secrets can be read (- want, + got):", diff)
+		}
+		if diff := cmp.Diff(managed, options(t, container(t, objs)).Settings.Namespaces); diff != "" {
+			t.Error("managed namespaces (- want, + got):", diff)
+		}
+	})
+}
+
 func TestRolesCoverAllKinds(t *testing.T) {
 	kinds := []string{
 		"baremetalhosts", "baremetalswitches", "bmceventsubscriptions", "dataimages", "firmwareschemas", "hardwaredata", "hostclaims",
@@ -343,6 +377,15 @@ func TestRolesCoverAllKinds(t *testing.T) {
 			}
 			slices.Sort(resources)
 			return resources
+		}
+		if !strings.Contains(t.Name(), "/site-") {
+			// The component aggregated-roles is not included: nobody gets anything unasked.
+			for _, to := range []string{"view", "edit", "admin"} {
+				if got := slices.Concat(granted(to, "get"), granted(to, "create")); got != nil {
+					t.Errorf("%s gets permissions on %v", to, got)
+				}
+			}
+			return
 		}
 		policies := func(resource string) bool { return strings.HasSuffix(resource, "policies") }
 		for _, test := range []struct {

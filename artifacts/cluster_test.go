@@ -68,6 +68,9 @@ func TestManifestsInCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, _, err := kube.Kubectl(ctx, "", "create", "namespace", "team-a"); err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range manifests {
 		t.Run(name, func(t *testing.T) {
 			_, stderr, err := kube.Kubectl(ctx, string(content), "apply", "-f", "-")
@@ -86,6 +89,10 @@ func TestManifestsInCluster(t *testing.T) {
 				t.Errorf("the pod is refused: %v", err)
 			}
 		})
+	}
+	// Last, those with the component aggregated-roles.
+	if _, _, err := kube.Kubectl(ctx, string(manifests["site-basic-auth"]), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
 	}
 	t.Run("permissions", func(t *testing.T) { testPermissions(t, client) })
 }
@@ -132,7 +139,8 @@ func testPermissions(t *testing.T, client kubernetes.Interface) {
 		{"", "view edit admin", "patch", "metal3.io", "hostclaims/status", team, "claim"},
 
 		{server, "", "get", "", "secrets", team, "bmc"},
-		{server, "", "update", "", "secrets", team, "bmc"},
+		{server, "", "patch", "", "secrets", team, "bmc"},
+		{"", server, "update", "", "secrets", team, "bmc"},
 		{server, "", "watch", "", "secrets", "", ""},
 		{"", server, "create", "", "secrets", team, ""},
 		{"", server, "delete", "", "secrets", team, "bmc"},

@@ -119,13 +119,15 @@ kind: Kustomization
 resources:
 - ../apiservice
 components:
+- ../apiservice/components/aggregated-roles
 - ../apiservice/components/ironic-CREDENTIALS
 - ../apiservice/components/ironic-ca
 - ../apiservice/components/kubernetes-before-1.36
+- ../apiservice/components/restrict-urls
 images:
 - name: metal3-apiserver
   newName: images.example.com/metal3-apiserver
-  newTag: v1.2.3
+  digest: sha256:f2ca1bb6c7e907d06dafe4687e579fce76b37e4e93b7605022da52e6ccc26fd2
 configMapGenerator:
 - name: metal3-apiserver-config
   namespace: metal3-system
@@ -135,8 +137,22 @@ configMapGenerator:
   - ETCD_SERVERS=https://etcd-0.example.com:2379,https://etcd-1.example.com:2379
 `
 
+// certainNamespaces is an installation for two namespaces. What these need is in the
+// kustomization team-a.
+const certainNamespaces = `
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../apiservice, ../team-a]
+components: [../apiservice/components/namespaces]
+configMapGenerator:
+- name: metal3-apiserver-config
+  namespace: metal3-system
+  behavior: merge
+  literals: ["NAMESPACES=metal3,team-a"]
+`
+
 // installations renders, once, all kustomizations that are complete installations: the
-// default, the overlays, and two variants of site. It works on a copy, in which it runs
+// default, the overlays, two variants of site, and certainNamespaces. It works on a copy, in which it runs
 // make-certs.sh. If a program that it needs is missing, the error is a skip.
 var installations = sync.OnceValues(func() (manifests map[string][]byte, err error) {
 	kubectl, err := filepath.Abs("../bin/kubectl")
@@ -195,10 +211,13 @@ func folders(dir string) (map[string]string, error) {
 	for _, overlay := range overlays {
 		found[filepath.Base(overlay)] = overlay
 	}
-	for _, credentials := range []string{"basic-auth", "keystone"} {
-		name := "site-" + credentials
+	for name, content := range map[string]string{
+		"site-basic-auth": strings.ReplaceAll(site, "CREDENTIALS", "basic-auth"),
+		"site-keystone":   strings.ReplaceAll(site, "CREDENTIALS", "keystone"),
+		"namespaces":      certainNamespaces,
+		"team-a":          "namespace: team-a\nresources: [../apiservice/managed-namespace]\n",
+	} {
 		found[name] = filepath.Join(dir, name)
-		content := strings.ReplaceAll(site, "CREDENTIALS", credentials)
 		if err := os.Mkdir(found[name], 0o755); err != nil {
 			return nil, err
 		}
@@ -206,6 +225,7 @@ func folders(dir string) (map[string]string, error) {
 			return nil, err
 		}
 	}
+	delete(found, "team-a") // it is a part of another one
 	return found, nil
 }
 

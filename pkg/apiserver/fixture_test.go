@@ -87,7 +87,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stores, err := metal3registry.NewStores(apiserver.Scheme, config.RESTOptionsGetter)
+	stores, err := metal3registry.NewStores(apiserver.Scheme, config.RESTOptionsGetter, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func Kinds(scheme *runtime.Scheme) ([]*Kind, error) { return kindsOf(scheme, noS
 
 // kindsOf gets the kinds from the routing table of the server, and creates their stores.
 func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind, error) {
-	all, err := metal3.NewStores(scheme, options)
+	all, err := metal3.NewStores(scheme, options, nil)
 	if err != nil {
 		return nil, err
 	}

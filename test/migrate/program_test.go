@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,10 +24,11 @@ import (
 // installation is our server installed beside the CRDs, not started yet.
 type installation struct {
 	*testbed.Server
-	kubeconfig string
-	storage    []string // flags
-	ca         string
-	service    string
+	// kubeconfigs are those of the service accounts of the Jobs, by the Job.
+	kubeconfigs map[string]string
+	storage     []string // flags
+	ca          string
+	service     string
 }
 
 // install prepares a server with an embedded etcd, or, with an address, one elsewhere.
@@ -60,14 +62,27 @@ func install(t *testing.T, etcd string) *installation {
 		t.Fatal(err)
 	}
 	// The program is who its job would be in a cluster.
-	const folder = "../../artifacts/apiservice/components/migration/"
-	kubectl(t, "apply", "-f", folder+"serviceaccount.yaml", "-f", folder+"clusterrole.yaml", "-f", folder+"clusterrolebinding.yaml", "-f", folder+"role.yaml", "-f", folder+"rolebinding.yaml")
-	who, err := s.Kube.ClientFor("system:serviceaccount:"+testbed.Namespace+":metal3-apiserver-migration",
-		"system:serviceaccounts", "system:serviceaccounts:"+testbed.Namespace, "system:authenticated")
-	if err != nil {
-		t.Fatal(err)
+	manifests := []string{"apply"}
+	for _, pattern := range []string{"serviceaccount-*.yaml", "*role*.yaml"} {
+		paths, err := filepath.Glob("../../artifacts/apiservice/components/migration/" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			manifests = append(manifests, "-f", path)
+		}
 	}
-	i := &installation{Server: server, kubeconfig: who.Kubeconfig, storage: []string{"--data-dir=" + filepath.Join(dir, "data")}, ca: filepath.Join(dir, "ca.crt")}
+	kubectl(t, manifests...)
+	kubeconfigs := map[string]string{}
+	for _, job := range []string{"import", "switch", "export", "prune"} {
+		who, err := s.Kube.ClientFor("system:serviceaccount:"+testbed.Namespace+":metal3-apiserver-"+job,
+			"system:serviceaccounts", "system:serviceaccounts:"+testbed.Namespace, "system:authenticated")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubeconfigs[job] = who.Kubeconfig
+	}
+	i := &installation{Server: server, kubeconfigs: kubeconfigs, storage: []string{"--data-dir=" + filepath.Join(dir, "data")}, ca: filepath.Join(dir, "ca.crt")}
 	if etcd != "" {
 		i.storage = []string{"--etcd-servers=" + etcd, "--etcd-prefix=/registry/" + t.Name()}
 	}
@@ -99,7 +114,14 @@ func install(t *testing.T, etcd string) *installation {
 
 // command is `metal3-apiserver import` or `export`.
 func (i *installation) command(ctx context.Context, args ...string) *exec.Cmd {
-	args = append(args, "--kubeconfig="+i.kubeconfig, "--apiservice-service="+i.service)
+	job := args[0]
+	switch {
+	case slices.Contains(args, "--switch"):
+		job = "switch"
+	case slices.Contains(args, "--prune"):
+		job = "prune"
+	}
+	args = append(args, "--kubeconfig="+i.kubeconfigs[job], "--apiservice-service="+i.service)
 	if args[0] == "import" {
 		args = append(args, "--apiservice-ca-file="+i.ca)
 	}

@@ -96,7 +96,7 @@ func searchFiles() error {
 	content := map[string]string{"the answers to all requests": heard.String()}
 	heard.Unlock()
 	err := dataFiles(content)
-	for _, path := range []string{s.Server.LogPath, s.audit} {
+	for _, path := range []string{s.Server.LogPath, s.audit, s.Kube.AuditLogPath()} {
 		text, readErr := os.ReadFile(path)
 		err = errors.Join(err, readErr)
 		content[path] = string(text)

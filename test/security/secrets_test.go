@@ -308,6 +308,7 @@ func everything(t *testing.T, ctx context.Context) map[string]string {
 	file("the server's log", s.Server.LogPath)
 	found["the server's log, its hexadecimal dumps"] = undumped(found["the server's log"])
 	file("the server's audit log", s.audit)
+	file("kube-apiserver's audit log", s.Kube.AuditLogPath())
 	file("the log of kube-apiserver", filepath.Join(filepath.Dir(s.Kube.Admin.Kubeconfig), "kube-apiserver.log"))
 	file("the server's command line", fmt.Sprintf("/proc/%d/cmdline", s.Server.PID()))
 	file("the server's environment", fmt.Sprintf("/proc/%d/environ", s.Server.PID()))

@@ -37,7 +37,14 @@ var s suite
 
 var update = flag.Bool("update", false, "write testdata anew: only when who may do what is to change")
 
-func TestMain(m *testing.M) { s.Main(m, "security", s.start) }
+func TestMain(m *testing.M) {
+	s.AuditPolicy = kubeAuditPolicy
+	s.Main(m, "security", s.start)
+}
+
+// kubeAuditPolicy has kube-apiserver log the bodies of all requests of our server. (Those of the
+// tests contain the Secrets that they create.)
+const kubeAuditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","rules":[{"level":"Request","users":["` + serviceAccount + `"]},{"level":"None"}]}`
 
 const auditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","rules":[{"level":"RequestResponse"}]}`
 

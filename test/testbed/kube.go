@@ -22,6 +22,9 @@ type KubeOptions struct {
 	// objects for quotas, and that fill the aggregated ClusterRoles (without which admin, edit and
 	// view are empty).
 	ControllerManager bool
+	// AuditPolicy is the audit policy of kube-apiserver, as YAML or JSON. If it is empty, there is no
+	// audit log.
+	AuditPolicy string
 }
 
 // Kube is a control plane: etcd, kube-apiserver with the aggregation layer and RBAC, and optionally
@@ -53,6 +56,9 @@ func StartKube(ctx context.Context, options KubeOptions) (*Kube, error) {
 	}
 	return k, nil
 }
+
+// AuditLogPath is the path of kube-apiserver's audit log.
+func (k *Kube) AuditLogPath() string { return k.path("audit.log") }
 
 func (k *Kube) path(name string) string { return filepath.Join(k.options.Dir, name) }
 
@@ -151,24 +157,32 @@ func (k *Kube) StartAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var audit []string
+	if k.options.AuditPolicy != "" {
+		policy := k.path("audit-policy.yaml")
+		if err := os.WriteFile(policy, []byte(k.options.AuditPolicy), 0o600); err != nil {
+			return err
+		}
+		audit = []string{"--audit-policy-file=" + policy, "--audit-log-path=" + k.AuditLogPath()}
+	}
 	k.apiserver, err = command{
 		name: "kube-apiserver", log: k.path("kube-apiserver.log"), path: binary,
-		args: []string{
-			"--etcd-servers=" + k.EtcdEndpoint,
-			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(k.port),
+		args: append(audit,
+			"--etcd-servers="+k.EtcdEndpoint,
+			"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(k.port),
 			// 127.0.0.1 is not allowed as the endpoint of the kubernetes Service, and the machine may have no other address.
 			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-			"--tls-cert-file=" + k.path("apiserver.crt"), "--tls-private-key-file=" + k.path("apiserver.key"),
-			"--client-ca-file=" + k.path("ca.crt"),
+			"--tls-cert-file="+k.path("apiserver.crt"), "--tls-private-key-file="+k.path("apiserver.key"),
+			"--client-ca-file="+k.path("ca.crt"),
 			"--authorization-mode=RBAC",
 			"--service-account-issuer=https://kubernetes.default.svc",
-			"--service-account-key-file=" + k.path("service-accounts.key"),
-			"--service-account-signing-key-file=" + k.path("service-accounts.key"),
+			"--service-account-key-file="+k.path("service-accounts.key"),
+			"--service-account-signing-key-file="+k.path("service-accounts.key"),
 			"--service-cluster-ip-range=10.0.0.0/24",
 			// How kube-apiserver authenticates to aggregated servers, and tells them whom to trust
 			// (ConfigMap kube-system/extension-apiserver-authentication).
-			"--proxy-client-cert-file=" + k.path("front-proxy.crt"), "--proxy-client-key-file=" + k.path("front-proxy.key"),
-			"--requestheader-client-ca-file=" + k.path("front-proxy-ca.crt"),
+			"--proxy-client-cert-file="+k.path("front-proxy.crt"), "--proxy-client-key-file="+k.path("front-proxy.key"),
+			"--requestheader-client-ca-file="+k.path("front-proxy-ca.crt"),
 			"--requestheader-allowed-names=front-proxy-client",
 			"--requestheader-username-headers=X-Remote-User",
 			"--requestheader-uid-headers=X-Remote-Uid",
@@ -177,7 +191,7 @@ func (k *Kube) StartAPIServer(ctx context.Context) error {
 			// With routing to endpoints, an APIService could not name a Service of type ExternalName,
 			// and an EndpointSlice cannot contain 127.0.0.1.
 			"--enable-aggregator-routing=false",
-		},
+		),
 	}.start()
 	if err != nil {
 		return err

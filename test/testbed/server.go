@@ -34,6 +34,9 @@ type ServerOptions struct {
 	// EtcdServers is the value of --etcd-servers, for example Kube.EtcdEndpoint. If it is empty, the
 	// server uses an embedded etcd in Dir.
 	EtcdServers string
+	// RefuseLocalAddresses makes the server refuse BMCs and images with loopback and link-local
+	// addresses, as it does by default.
+	RefuseLocalAddresses bool
 	// Args are additional flags.
 	Args []string
 }
@@ -132,6 +135,9 @@ func (s *Server) Start(ctx context.Context) error {
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(s.port),
 		"--tls-cert-file=" + s.path("serving.crt"), "--tls-private-key-file=" + s.path("serving.key"),
 	}
+	if !s.options.RefuseLocalAddresses {
+		args = append(args, "--allow-local-addresses") // the simulated BMCs have some
+	}
 	if s.options.IronicEndpoint != "" {
 		args = append(args, "--ironic-endpoint="+s.options.IronicEndpoint)
 	}
@@ -202,8 +208,9 @@ func (s *Server) Logs() (string, error) {
 	return strings.TrimSpace(content), err
 }
 
-// ApplyRBAC creates the namespace and applies the manifests of what the server may
-// do. It has no other rights.
+// ApplyRBAC creates the namespace and applies the manifests of what the server and its users may
+// do, including the component by which users get their permissions from view, edit and admin.
+// The server has no other rights.
 func (s *Server) ApplyRBAC(ctx context.Context) error {
 	k := s.options.Kube
 	if _, _, err := k.Kubectl(ctx, asJSON(object{
@@ -215,18 +222,28 @@ func (s *Server) ApplyRBAC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"apply"}
-	for _, pattern := range []string{"serviceaccount.yaml", "*role*.yaml"} {
-		paths, err := filepath.Glob(filepath.Join(repo, "artifacts", "apiservice", "base", pattern))
-		if err != nil {
-			return err
-		}
-		for _, path := range paths {
-			args = append(args, "-f", path)
-		}
+	manifests := func(pattern string) (paths []string, err error) {
+		return filepath.Glob(filepath.Join(repo, "artifacts", "apiservice", pattern))
+	}
+	roles, err := manifests("base/*role*.yaml")
+	if err != nil {
+		return err
+	}
+	args := []string{"apply", "-f", filepath.Join(repo, "artifacts", "apiservice", "base", "serviceaccount.yaml")}
+	for _, path := range roles {
+		args = append(args, "-f", path)
 	}
 	if _, _, err := k.Kubectl(ctx, "", args...); err != nil {
 		return fmt.Errorf("the server's RBAC manifests: %w", err)
+	}
+	patches, err := manifests("components/aggregated-roles/clusterrole-*.yaml")
+	if err != nil {
+		return err
+	}
+	for _, path := range patches {
+		if _, _, err := k.Kubectl(ctx, "", "patch", "-f", path, "--patch-file", path); err != nil {
+			return fmt.Errorf("the component aggregated-roles: %w", err)
+		}
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ type Suite struct {
 	// ControllersLater leaves it to the package to start kube-controller-manager, with
 	// Kube.StartControllers. Set it before Main.
 	ControllersLater bool
+	// AuditPolicy is the audit policy of kube-apiserver. Set it before Main.
+	AuditPolicy string
 
 	dir   string
 	stops []func() error
@@ -106,7 +108,7 @@ func (s *Suite) startKube(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Kube, err = StartKube(ctx, KubeOptions{Dir: dir, ControllerManager: !s.ControllersLater}); err != nil {
+	if s.Kube, err = StartKube(ctx, KubeOptions{Dir: dir, ControllerManager: !s.ControllersLater, AuditPolicy: s.AuditPolicy}); err != nil {
 		return err
 	}
 	s.OnStop(s.Kube.Stop)

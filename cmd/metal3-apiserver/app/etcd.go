@@ -40,6 +40,9 @@ func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
+	if err := makePrivate(dir); err != nil {
+		return nil, err
+	}
 	// etcd itself would wait for its own lock for ever and ignore signals.
 	lock, err := lockDir(dir)
 	if err != nil {
@@ -99,11 +102,32 @@ func (e *embeddedEtcd) Close() {
 // Err returns a channel that receives an error if etcd fails while it is running.
 func (e *embeddedEtcd) Err() <-chan error { return e.etcd.Err() }
 
+// makePrivate makes sure that only the current user can access the data directory: whoever can write
+// there can change all hosts, and whoever can reach the sockets needs no credentials. Permissions that
+// are too open, such as those that an fsGroup leaves, are removed.
+func makePrivate(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("--data-dir %s belongs to the user with the ID %d, who could change all hosts: it must belong to the user that this process runs as, %d", dir, owner.Uid, os.Geteuid())
+	}
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	klog.ErrorS(nil, "The data directory was open to other users, and is made private", "directory", dir, "permissions", info.Mode().Perm().String())
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return fmt.Errorf("--data-dir %s is open to other users (%s): %w", dir, info.Mode().Perm(), err)
+	}
+	return nil
+}
+
 // lockDir locks the data directory for this process. If another process has locked it, lockDir
 // returns at once with an error that names that process.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}

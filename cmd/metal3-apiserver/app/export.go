@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,8 +52,15 @@ docs/migration.md.`,
 	return cmd
 }
 
-// backup writes all objects to a file, or to the standard output. If it fails, there is no file.
+// backup writes all objects to a new file, or to the standard output. If it fails, there is no file.
+// It neither follows a symbolic link nor replaces anything: the command often runs as root, and in a
+// directory such as /tmp others could have prepared the name.
 func (m *migration) backup(ctx context.Context, cmd *cobra.Command, to string) (err error) {
+	if to != "-" {
+		if _, err := os.Lstat(to); err == nil {
+			return fmt.Errorf("--to: %s exists already: remove it, or choose another name", to)
+		}
+	}
 	store, err := m.openStore(ctx)
 	if err != nil {
 		return err
@@ -64,15 +72,17 @@ func (m *migration) backup(ctx context.Context, cmd *cobra.Command, to string) (
 	}
 	// Only the owner may read the file: it has the names of all hosts' Secrets, though not their
 	// contents.
-	file, err := os.OpenFile(to+".partial", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	file, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".partial-*")
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
+	defer func() { err = errors.Join(err, os.Remove(file.Name())) }()
 	objects, err := migrate.Backup(ctx, store, file)
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return errors.Join(fmt.Errorf("--to: %w", err), os.Remove(to+".partial"))
+		return fmt.Errorf("--to: %w", err)
 	}
-	if err := os.Rename(to+".partial", to); err != nil {
+	// Unlike a rename, this fails if the name is taken by now.
+	if err := os.Link(file.Name(), to); err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "wrote %d objects to %s\n", objects, to)

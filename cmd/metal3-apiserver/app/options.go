@@ -45,6 +45,8 @@ type Options struct {
 	Ironic client.Config
 	// Settings apply to all hosts.
 	Settings drive.Settings
+	// BMCHosts and ImageHosts are the allowed destinations of Settings, as given.
+	BMCHosts, ImageHosts []string
 	// ReadTimeout is how long a read of hosts waits for Ironic.
 	ReadTimeout time.Duration
 
@@ -91,6 +93,7 @@ func setLeaderElectionTimes(l *componentconfig.LeaderElectionConfiguration) {
 func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
 	o.addIronicFlags(fss.FlagSet("Ironic"))
 	addSettingsFlags(fss.FlagSet("Hosts"), &o.Settings)
+	o.addDestinationFlags(fss.FlagSet("Hosts"))
 	o.environment.flags = pflag.NewFlagSet("environment", pflag.ContinueOnError)
 	o.environment.flags.AddFlagSet(fss.FlagSet("Ironic"))
 	o.environment.flags.AddFlagSet(fss.FlagSet("Hosts"))

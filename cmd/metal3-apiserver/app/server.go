@@ -105,6 +105,9 @@ func Run(ctx context.Context, o *Options) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
+	for _, warning := range o.Ironic.Warnings() {
+		klog.ErrorS(nil, "Credentials are exposed: "+warning)
+	}
 	client, err := client.New(o.Ironic)
 	if err != nil {
 		return err
@@ -143,7 +146,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
-	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter)
+	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter, o.Settings.Namespaces)
 	if err != nil {
 		return err
 	}
@@ -183,7 +186,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 				return err
 			}
 			controller := drive.NewController(drive.Parts{
-				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta),
+				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta, o.Settings.Namespaces),
 				Hardware: stores.Kinds.HardwareData(), Events: recorder,
 			}, settings)
 			if o.LeaderElection.LeaderElect {

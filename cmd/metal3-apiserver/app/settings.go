@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
@@ -43,6 +44,8 @@ var imageFlags = []struct {
 const byArchSuffix = "-by-arch"
 
 func addSettingsFlags(fs *pflag.FlagSet, s *drive.Settings) {
+	fs.StringSliceVar(&s.Namespaces, "namespaces", nil,
+		"The namespaces whose hosts are managed, separated by commas (env WATCH_NAMESPACE). Hosts can be created only there, and the server needs permissions on Secrets only there. Default: all namespaces.")
 	r := &s.Ramdisk
 	for _, f := range imageFlags {
 		fs.StringVar(f.field(&r.Images), f.flag, "", fmt.Sprintf("URL of %s (env %s_URL). Default: what Ironic is configured with.", f.description, f.variable))
@@ -115,6 +118,12 @@ func (b byArch) Type() string { return "arch=url" }
 // setting comes, but do not repeat URLs, which can contain a password.
 func (o *Options) validateSettings(refuse func(format string, args ...any)) {
 	s := &o.Settings
+	for _, namespace := range s.Namespaces {
+		if errs := validation.IsDNS1123Label(namespace); len(errs) > 0 {
+			refuse("%s: %q is not the name of a namespace: %s", o.source("namespaces"), namespace, errs[0])
+		}
+	}
+	o.validateDestinations(refuse)
 	o.validateImages(s.Ramdisk.Images, func(flag string) string { return flag }, refuse)
 	for _, arch := range slices.Sorted(maps.Keys(s.Ramdisk.ByArch)) {
 		if arch == "" {

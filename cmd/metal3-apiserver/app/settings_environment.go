@@ -2,8 +2,11 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -28,6 +31,7 @@ var flagVariables = map[string]string{
 	"provisioning-network-disabled":              "PROVISIONING_NETWORK_DISABLED",
 	"provisioning-limit":                         "PROVISIONING_LIMIT",
 	"workers":                                    "BMO_CONCURRENCY",
+	"namespaces":                                 "WATCH_NAMESPACE",
 }
 
 // ignoredVariables are the environment variables of the Bare Metal Operator that have no effect
@@ -41,6 +45,38 @@ var ignoredVariables = map[string]string{
 	"IRONIC_SWITCH_CONFIGS_SECRET":     "as for IRONIC_NETWORKING_ENABLED",
 	"IRONIC_SWITCH_CREDENTIALS_SECRET": "as for IRONIC_NETWORKING_ENABLED",
 	"IRONIC_SWITCH_CREDENTIALS_PATH":   "as for IRONIC_NETWORKING_ENABLED",
+	"LEASE_DURATION_SECONDS":           "set --leader-elect-lease-duration",
+	"RENEW_DEADLINE_SECONDS":           "set --leader-elect-renew-deadline",
+	"RETRY_PERIOD_SECONDS":             "set --leader-elect-retry-period",
+	"PROVISIONER_PLUGIN_DIR":           "there are no plug-ins",
+}
+
+// operatorPrefixes are the prefixes of the names of the Bare Metal Operator's environment
+// variables, of whatever release.
+var operatorPrefixes = []string{"IRONIC_", "DEPLOY_KERNEL_", "DEPLOY_RAMDISK_", "DEPLOY_ISO_", "BMO_", "METAL3_AUTH_", "PROVISIONING_", "LIVE_ISO_", "DIRECT_DEPLOY_"}
+
+// serviceVariable matches the variables that Kubernetes sets for each Service of the namespace.
+var serviceVariable = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_.*)?)?)$`)
+
+// ineffective reports why an environment variable has no effect, if it seems to be meant for this
+// server.
+func ineffective(variable string) (reason string, ok bool) {
+	if reason, ok := ignoredVariables[variable]; ok {
+		return reason, true
+	}
+	if variable == "IRONIC_ENDPOINT" || variable == authRootVariable || serviceVariable.MatchString(variable) ||
+		slices.Contains(slices.Collect(maps.Values(flagVariables)), variable) {
+		return "", false
+	}
+	for _, f := range imageFlags {
+		if variable == f.variable+"_BY_ARCH" || strings.HasPrefix(variable, f.variable+"_URL_") {
+			return "", false
+		}
+	}
+	if slices.ContainsFunc(operatorPrefixes, func(prefix string) bool { return strings.HasPrefix(variable, prefix) }) {
+		return "it is not known: check its name, and see docs/configuration.md for what replaces it", true
+	}
+	return "", false
 }
 
 const (
@@ -85,17 +121,21 @@ func (o *Options) completeFromEnvironment(refuse func(format string, args ...any
 			continue
 		}
 		given[name] = value
-		if reason, ok := ignoredVariables[name]; ok && !again {
-			klog.InfoS("An environment variable has no effect", "variable", name, "reason", reason)
+		if reason, ok := ineffective(name); ok && !again {
+			klog.ErrorS(nil, "An environment variable has no effect", "variable", name, "reason", reason)
 		}
 	}
 	o.environment.flags.VisitAll(func(flag *pflag.Flag) {
 		variable, ok := flagVariables[flag.Name]
-		value, set := given[variable]
-		if !ok || !set || flag.Changed {
+		value, isGiven := given[variable]
+		if !ok || !isGiven || flag.Changed {
 			return
 		}
-		if err := flag.Value.Set(value); err != nil {
+		set := flag.Value.Set
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			set = func(value string) error { return list.Replace(strings.Split(value, ",")) } // Set appends
+		}
+		if err := set(value); err != nil {
 			refuse("%s is %q, it must be of type %s", variable, value, flag.Value.Type())
 			return
 		}

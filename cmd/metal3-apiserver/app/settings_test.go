@@ -21,7 +21,7 @@ func setEnvironment(t *testing.T, variables map[string]string) {
 	t.Helper()
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		for _, prefix := range []string{"IRONIC_", "DEPLOY_", "PROVISIONING_", "LIVE_ISO_", "DIRECT_DEPLOY_", "BMO_", "METAL3_AUTH_"} {
+		for _, prefix := range []string{"IRONIC_", "DEPLOY_", "PROVISIONING_", "LIVE_ISO_", "DIRECT_DEPLOY_", "BMO_", "METAL3_AUTH_", "WATCH_"} {
 			if strings.HasPrefix(name, prefix) {
 				t.Setenv(name, "")
 			}
@@ -58,11 +58,12 @@ func TestSettings(t *testing.T) {
 				"--deploy-kernel-url=http://h/x.kernel", "--deploy-ramdisk-url=file:///x.initramfs", "--deploy-iso-url=https://h/x.iso",
 				"--deploy-kernel-url-by-arch=aarch64=http://h/a.kernel,X86_64=http://h/b.kernel",
 				"--deploy-ramdisk-url-by-arch=aarch64=file:///a.initramfs", "--deploy-ramdisk-url-by-arch=x86_64=file:///b.initramfs",
-				"--kernel-params=console=ttyS0 debug", "--ironic-external-url-v6=https://[2001:db8::1]:6183",
+				"--namespaces=metal3,team-a", "--kernel-params=console=ttyS0 debug", "--ironic-external-url-v6=https://[2001:db8::1]:6183",
 				"--live-iso-force-persistent-boot-device=Always", "--direct-deploy-force-persistent-boot-device=Never",
 				"--provisioning-network-disabled", "--provisioning-limit=0", "--max-provisioning-retries=1", "--workers=3", "--ironic-poll-interval=2s", "--callback-timeout=1h",
 			},
 			want: drive.Settings{
+				Namespaces: []string{"metal3", "team-a"},
 				Ramdisk: deploy.Ramdisk{
 					Images:       deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
 					ByArch:       map[string]deploy.Images{"aarch64": images("a"), "x86_64": images("b")},
@@ -85,9 +86,10 @@ func TestSettings(t *testing.T) {
 				"IRONIC_UNKNOWN_VARIABLE": "x",
 
 				"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Never", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
-				"PROVISIONING_NETWORK_DISABLED": "True",
+				"PROVISIONING_NETWORK_DISABLED": "True", "WATCH_NAMESPACE": "metal3,team-b",
 			},
 			want: with(func(s *drive.Settings) {
+				s.Namespaces = []string{"metal3", "team-b"}
 				s.Ramdisk = deploy.Ramdisk{
 					Images:        deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
 					ByArch:        map[string]deploy.Images{"aarch64": images("a"), "x86_64": images("b")},
@@ -99,14 +101,14 @@ func TestSettings(t *testing.T) {
 		"flags win": {
 			variables: map[string]string{
 				"PROVISIONING_LIMIT": "many", "BMO_CONCURRENCY": "0", "PROVISIONING_NETWORK_DISABLED": "true",
-				"DEPLOY_ISO_URL": "nonsense", "DEPLOY_ISO_BY_ARCH": "aarch64:http://h/env.iso",
+				"DEPLOY_ISO_URL": "nonsense", "WATCH_NAMESPACE": "Env", "DEPLOY_ISO_BY_ARCH": "aarch64:http://h/env.iso",
 			},
 			args: []string{
-				"--provisioning-limit=3", "--workers=4", "--provisioning-network-disabled=false",
+				"--provisioning-limit=3", "--workers=4", "--namespaces=flag", "--provisioning-network-disabled=false",
 				"--deploy-iso-url=http://h/flag.iso", "--deploy-iso-url-by-arch=x86_64=http://h/b.iso",
 			},
 			want: with(func(s *drive.Settings) {
-				s.ProvisioningLimit, s.Workers = 3, 4
+				s.ProvisioningLimit, s.Workers, s.Namespaces = 3, 4, []string{"flag"}
 				s.Ramdisk.Images.ISOURL = "http://h/flag.iso"
 				s.Ramdisk.ByArch["x86_64"] = deploy.Images{ISOURL: "http://h/b.iso"}
 			}),
@@ -134,6 +136,11 @@ func TestInvalidSettings(t *testing.T) {
 		args      []string
 		says      []string
 	}{
+		"namespaces":              {variables: map[string]string{"WATCH_NAMESPACE": "a,b c"}, says: []string{`WATCH_NAMESPACE: "b c" is not the name of a namespace`}},
+		"BMC scheme":              {args: []string{"--bmc-schemes=redfish,http"}, says: []string{`--bmc-schemes: "http" is not one of ipmi://`}},
+		"BMC hosts":               {args: []string{"--bmc-hosts=192.0.2.1/24"}, says: []string{"--bmc-hosts: 192.0.2.1/24 is not a network", "use 192.0.2.0/24"}},
+		"image scheme":            {args: []string{"--image-schemes=file"}, says: []string{`--image-schemes: "file" is not one of http`}},
+		"image hosts":             {args: []string{"--image-hosts=http://a"}, says: []string{`--image-hosts: "http://a" is neither a name`}},
 		"kernel alone":            {args: []string{"--deploy-kernel-url=http://h/k"}, says: []string{"--deploy-kernel-url requires --deploy-ramdisk-url"}},
 		"ramdisk alone":           {variables: map[string]string{"DEPLOY_RAMDISK_URL": "http://h/r"}, says: []string{"DEPLOY_RAMDISK_URL requires --deploy-kernel-url"}},
 		"kernel of arch alone":    {args: []string{"--deploy-kernel-url-by-arch=aarch64=http://h/k"}, says: []string{"--deploy-kernel-url-by-arch aarch64 requires --deploy-ramdisk-url-by-arch aarch64"}},
@@ -277,6 +284,21 @@ func TestIronicFromEnvironment(t *testing.T) {
 	}
 }
 
+// TestUnknownVariables checks that a variable that looks like a setting of the Bare Metal Operator is
+// not ignored silently, and that others are not complained about.
+func TestUnknownVariables(t *testing.T) {
+	for _, variable := range []string{"IRONIC_ENDPIONT", "IRONIC_INSPECTOR_ENDPOINT", "BMO_NEW_SETTING", "PROVISIONING_LIMITS", "DEPLOY_KERNEL_URI"} {
+		if _, told := ineffective(variable); !told {
+			t.Errorf("%s is ignored silently", variable)
+		}
+	}
+	for _, variable := range []string{"IRONIC_SERVICE_HOST", "IRONIC_SERVICE_PORT_HTTPS", "IRONIC_PORT_6385_TCP_ADDR", "IRONIC_PORT", "PATH", "DEPLOY_ISO_URL_RISCV64"} {
+		if reason, told := ineffective(variable); told {
+			t.Errorf("%s: %s", variable, reason)
+		}
+	}
+}
+
 // TestHelpNamesVariables checks that the help of each flag names its environment variable.
 func TestHelpNamesVariables(t *testing.T) {
 	o := parsed(t)
@@ -299,6 +321,7 @@ func TestVariablesOfTheOperator(t *testing.T) {
 	values := map[string]string{
 		"IRONIC_INSECURE": "true", "IRONIC_CLIENT_TIMEOUT": "7s", "PROVISIONING_NETWORK_DISABLED": "true", "PROVISIONING_LIMIT": "3", "BMO_CONCURRENCY": "3",
 		"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Always", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
+		"WATCH_NAMESPACE":      "metal3,team-a",
 		"METAL3_AUTH_ROOT_DIR": authRoot(t, "username", "password"), "IRONIC_ENDPOINT": "http://192.0.2.1:6385",
 	}
 	for _, variable := range []string{
@@ -309,7 +332,8 @@ func TestVariablesOfTheOperator(t *testing.T) {
 		"DEPLOY_KERNEL_URL_X86_64", "DEPLOY_RAMDISK_URL_X86_64", "DEPLOY_ISO_URL_X86_64",
 		"DEPLOY_KERNEL_BY_ARCH", "DEPLOY_RAMDISK_BY_ARCH", "DEPLOY_ISO_BY_ARCH",
 		"PROVISIONING_LIMIT", "LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE", "IRONIC_EXTERNAL_URL_V6",
-		"PROVISIONING_NETWORK_DISABLED", "BMO_CONCURRENCY",
+		"PROVISIONING_NETWORK_DISABLED", "BMO_CONCURRENCY", "WATCH_NAMESPACE",
+		"LEASE_DURATION_SECONDS", "RENEW_DEADLINE_SECONDS", "RETRY_PERIOD_SECONDS", "PROVISIONER_PLUGIN_DIR",
 		"IRONIC_NETWORKING_ENABLED", "IRONIC_SWITCH_CONFIGS_SECRET", "IRONIC_SWITCH_CREDENTIALS_SECRET", "IRONIC_SWITCH_CREDENTIALS_PATH",
 	} {
 		t.Run(variable, func(t *testing.T) {
@@ -330,7 +354,7 @@ func TestVariablesOfTheOperator(t *testing.T) {
 			}
 			without, with := completed(nil), completed(map[string]string{variable: value})
 			taken := !cmp.Equal(without.Ironic, with.Ironic) || !cmp.Equal(without.Settings, with.Settings)
-			if _, ignored := ignoredVariables[variable]; ignored == taken {
+			if _, ignored := ineffective(variable); ignored == taken {
 				t.Errorf("used: %t, listed as having no effect: %t", taken, ignored)
 			}
 			documented, _, _ := strings.Cut(variable, "_AARCH64")

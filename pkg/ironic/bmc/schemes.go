@@ -31,6 +31,12 @@ type Access struct {
 	endpoint endpoint
 }
 
+// Host returns the name or IP address of the BMC.
+func (a Access) Host() string { return a.endpoint.host }
+
+// IsPlainHTTP tells whether the BMC is asked without TLS, as an address with +http wants.
+func (a Access) IsPlainHTTP() bool { return a.endpoint.plainHTTP }
+
 // redfish tells whether the BMC speaks Redfish (or, with vendor extensions,
 // iDRAC); the others speak IPMI.
 func (a Access) redfish() bool { return a.Driver != "ipmi" }

@@ -226,6 +226,9 @@ func (k *keystone) authenticate(ctx context.Context) (*gophercloud.ServiceClient
 		if endpoint, err = baseURL(endpoint); err != nil {
 			return nil, err
 		}
+		if isExposed(endpoint) {
+			klog.FromContext(ctx).Error(nil, "The service catalog has Ironic at http://: the passwords of all BMCs are sent in the clear", "endpoint", endpoint)
+		}
 	}
 	sc, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: endpoint})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -26,6 +25,11 @@ import (
 const (
 	// maxAnswer bounds what is read of one answer: 1000 nodes with details take 3 MB.
 	maxAnswer = 64 << 20
+	// maxErrorAnswer bounds an answer that is an error. Ironic's own take a few KB, also where
+	// they quote what a BMC said.
+	maxErrorAnswer = 256 << 10
+	// maxBuffer bounds the buffer that is made for an answer before it arrives.
+	maxBuffer = 4 << 20
 	// readRetries is how often a GET is tried again after a broken connection
 	// or a 503. Writes are never tried again here: whoever plans them looks at
 	// what Ironic has first.
@@ -199,8 +203,8 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 	defer resp.Body.Close()
 	code = strconv.Itoa(resp.StatusCode)
 	var answer bytes.Buffer
-	answer.Grow(int(min(max(resp.ContentLength, 0)+bytes.MinRead, maxAnswer)))
-	if _, err = answer.ReadFrom(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+	answer.Grow(int(min(max(resp.ContentLength, 0)+bytes.MinRead, maxBuffer)))
+	if _, err = answer.ReadFrom(resp.Body); err != nil {
 		code = "error"
 		return sc, ironic.NewUnavailableError(r.text, err, time.Since(start))
 	}

@@ -3,9 +3,12 @@ package client
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 )
 
 // Defaults of Config.
@@ -73,6 +76,33 @@ func (c *Config) Validate() []error {
 		refuse("the Ironic read and write connections must not be negative, found %d and %d", c.ReadConnections, c.WriteConnections)
 	}
 	return errs
+}
+
+// Warnings returns what is possible but exposes credentials, for the log.
+func (c *Config) Warnings() []string {
+	var warnings []string
+	if isExposed(c.Endpoint) {
+		warnings = append(warnings, "Ironic is reached by http://: its credentials and the passwords of all BMCs are sent in the clear. Use https://, unless nobody else is on that network")
+	}
+	if c.Cloud != "" {
+		if auth, _, _, err := clouds.Parse(cloudOptions(*c)...); err == nil && isExposed(auth.IdentityEndpoint) {
+			warnings = append(warnings, "Keystone is reached by http://: the password for it is sent in the clear. Use an auth_url with https://")
+		}
+	}
+	if c.Insecure {
+		warnings = append(warnings, "Ironic's certificate is not verified: whoever intercepts the connection gets its credentials and the passwords of all BMCs")
+	}
+	return warnings
+}
+
+// isExposed reports whether a URL is of plain HTTP to another machine.
+func isExposed(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err != nil || !ip.IsLoopback()
 }
 
 // withDefaults returns a copy in which everything is set.

@@ -77,7 +77,7 @@ func (c *Client) negotiated(ctx context.Context, sc *gophercloud.ServiceClient, 
 		return Version{}, requestError(op, err, nil, time.Since(start))
 	}
 	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)); err != nil {
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return Version{}, ironic.NewUnavailableError(op, err, time.Since(start))
 	}
 	offered, err := parseVersion(resp.Header.Get(maxVersionHeader))

@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -26,13 +28,15 @@ const idleTimeout = 5 * time.Second
 type transport struct {
 	cfg   Config
 	files files
+	// maxAnswer and maxErrorAnswer bound the bodies of answers, in bytes.
+	maxAnswer, maxErrorAnswer int64
 
 	mu      sync.Mutex
 	current *http.Transport
 }
 
 func newTransport(cfg Config) (*transport, error) {
-	t := &transport{cfg: cfg}
+	t := &transport{cfg: cfg, maxAnswer: maxAnswer, maxErrorAnswer: maxErrorAnswer}
 	for _, path := range []string{cfg.CAFile, cfg.CertFile, cfg.KeyFile} {
 		if path != "" {
 			t.files.paths = append(t.files.paths, path)
@@ -46,7 +50,41 @@ func newTransport(cfg Config) (*transport, error) {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	return t.get(req.Context()).RoundTrip(req)
+	resp, err := t.get(req.Context()).RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	limit := t.maxAnswer
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		limit = t.maxErrorAnswer
+	}
+	resp.Body = &limitedBody{ReadCloser: resp.Body, left: limit}
+	return resp, nil
+}
+
+// limitedBody is a body of which only so many bytes can be read. The bytes of a compressed one
+// count as they are after decompression, which http.Transport does.
+type limitedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+var errAnswerTooLong = errors.New("the answer is longer than any of Ironic's")
+
+// Read implements io.Reader. What is beyond the limit is an error, so that half of an answer is not
+// taken for the whole.
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errAnswerTooLong
+	}
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return n - 1, errAnswerTooLong
+	}
+	return n, err
 }
 
 // CloseIdleConnections closes the connections that are not in use.
@@ -76,12 +114,15 @@ func (t *transport) reload() error {
 		return err
 	}
 	fresh := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
+		// No Proxy: HTTPS_PROXY and the like are often set for all pods, and mean the way out of the
+		// cluster. The passwords of BMCs must not go there.
 		DialContext:         (&net.Dialer{Timeout: min(5*time.Second, t.cfg.Timeout), KeepAlive: 15 * time.Second}).DialContext,
 		TLSClientConfig:     config,
 		TLSHandshakeTimeout: min(5*time.Second, t.cfg.Timeout),
 		MaxIdleConnsPerHost: t.cfg.ReadConnections + t.cfg.WriteConnections,
 		IdleConnTimeout:     idleTimeout,
+
+		MaxResponseHeaderBytes: 64 << 10,
 	}
 	t.mu.Lock()
 	old := t.current

@@ -159,8 +159,8 @@ func NewController(parts Parts, settings Settings) *Controller {
 		},
 		byUID:    func(obj any) ([]string, error) { return []string{string(obj.(*metal3.BareMetalHost).UID)}, nil },
 		byBMC:    bmcServiceOf,
-		byBusy:   namespaceIf(isBusy),
-		byWorker: namespaceIf(hasWorker),
+		byBusy:   namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isBusy(host) }),
+		byWorker: namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) }),
 	})
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
@@ -191,8 +191,8 @@ func (c *Controller) Run(ctx context.Context) error {
 		go func() { defer running.Done(); f() }()
 	}
 	start(func() { c.informer.RunWithContext(ctx) })
-	start(func() { c.secrets.Informer.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.secrets.Informer.HasSynced) {
+	start(func() { c.secrets.Run(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
 		return ctx.Err()
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))
@@ -336,6 +336,9 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		return 0, err
 	}
 	recorded := obj.(*metal3.BareMetalHost)
+	if !c.settings.manages(recorded) {
+		return 0, c.reportNotManaged(ctx, recorded)
+	}
 	if err := c.refreshSecrets(ctx, recorded); err != nil {
 		return 0, &stepError{err: err}
 	}

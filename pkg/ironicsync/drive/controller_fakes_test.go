@@ -509,8 +509,11 @@ func newSecretStore(t *testing.T) *secretStore {
 		t.Fatal(err)
 	}
 	s := &secretStore{client: fake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme)}
-	s.client.PrependReactor("update", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		secret := a.(clienttesting.UpdateAction).GetObject().(*corev1.Secret).DeepCopy()
+	s.client.PrependReactor("patch", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		secret, err := enginetest.PatchedSecret(s.client.Tracker(), a.(clienttesting.PatchAction))
+		if err != nil {
+			return true, nil, err
+		}
 		s.mu.Lock()
 		fuse := s.fuse
 		s.mu.Unlock()

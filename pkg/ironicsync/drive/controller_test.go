@@ -57,14 +57,14 @@ func (w *world) start(killedAt int) {
 	w.secrets.mu.Lock()
 	w.secrets.fuse = w.fuse
 	w.secrets.mu.Unlock()
-	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, mortalIronic{w.ironic, w.fuse}, drive.Settings{MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, mortalIronic{w.ironic, w.fuse}, drive.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
 }
 
 // run begins a process between hosts and client, until w.stop is called or ctx ends.
 func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client drive.Ironic, settings drive.Settings) {
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
-		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata),
+		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
 		Hardware: w.hardware, Events: w.events,
 	}, settings)
 	ended := make(chan struct{})

@@ -17,6 +17,9 @@ import (
 // deploy tells Ironic what to deploy, has it validated, and deployed. Until the
 // last request the node is available, and all of it is done again after a crash.
 func (c *Controller) deploy(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) error {
+	if err := c.checkImage(ctx, host); err != nil {
+		return err
+	}
 	pullSecret, err := c.pullSecret(ctx, host)
 	if err != nil {
 		return err
@@ -66,6 +69,9 @@ func (c *Controller) confirmAvailable(ctx context.Context, host *metal3.BareMeta
 // from where that is not its disk (a live ISO), so it is told first.
 func (c *Controller) adopt(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
 	if deployed := asDeployed(host); deployed != nil {
+		if err := c.checkImage(ctx, deployed); err != nil {
+			return err
+		}
 		info, err := deploy.InstanceInfo(deployed, "")
 		if err != nil {
 			return &blocked{err.Error()}

@@ -110,7 +110,7 @@ func TestIronicRefusesWrites(t *testing.T) {
 func TestClusterRefusesSecrets(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "bmc", nil)
-	for _, verb := range []string{"update", "get"} {
+	for _, verb := range []string{"patch", "get"} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, func(t *testing.T, w *world) {

@@ -34,7 +34,7 @@ func unwrapped(f *fakeIronic) drive.Ironic { return f }
 
 // fleetSettings are those of an ordinary installation.
 func fleetSettings() drive.Settings {
-	return drive.Settings{MaxProvisioningRetries: 3, Workers: 8, PollInterval: time.Second}
+	return drive.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 8, PollInterval: time.Second}
 }
 
 // enrolledIn is a host of a namespace, with the MAC address number.

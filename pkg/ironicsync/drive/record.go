@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -86,6 +87,15 @@ func (c *Controller) report(ctx context.Context, host *metal3.BareMetalHost, rea
 		}, time.Now())
 		countAgain(h, message)
 	})
+}
+
+// reportNotManaged records, once, that nothing is done for a host because of its namespace.
+func (c *Controller) reportNotManaged(ctx context.Context, host *metal3.BareMetalHost) error {
+	if registered := meta.FindStatusCondition(host.Status.Conditions, metal3.RegisteredCondition); registered != nil && registered.Reason == metal3.NamespaceNotManagedReason {
+		return nil
+	}
+	return c.report(ctx, host, metal3.NamespaceNotManagedReason,
+		"the hosts of this namespace are not managed, nor are they deregistered when they are deleted: the server's flag --namespaces has to name it")
 }
 
 // countAgain counts an error that the host shows already: record counts new ones only.

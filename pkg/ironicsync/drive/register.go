@@ -145,6 +145,9 @@ func (c *Controller) accessTo(ctx context.Context, host *metal3.BareMetalHost) (
 	if err != nil {
 		return nil, secrets.Credentials{}, c.report(ctx, host, metal3.InvalidAddressReason, err.Error())
 	}
+	if err := c.checkBMC(ctx, access); err != nil {
+		return nil, secrets.Credentials{}, c.report(ctx, host, metal3.AddressNotAllowedReason, err.Error())
+	}
 	credentials, err := c.secrets.Claim(ctx, host)
 	incomplete := new(secrets.IncompleteError)
 	switch {

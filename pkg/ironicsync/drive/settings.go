@@ -4,13 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/destination"
 )
 
 // Settings are the operator's choices for all hosts.
 type Settings struct {
+	// Namespaces are those whose hosts are managed; none means all namespaces.
+	Namespaces []string
+	// BMCs and Images are the addresses of BMCs, and of images and their checksums, to which users may
+	// have Ironic connect. They are checked when a host is registered, and when it is provisioned.
+	BMCs, Images destination.Policy
 	// Ramdisk is how hosts boot the ramdisk.
 	Ramdisk deploy.Ramdisk
 	// ProvisioningNetworkDisabled refuses hosts whose driver needs a provisioning
@@ -34,6 +42,11 @@ type Settings struct {
 	Workers int
 	// PollInterval is how often changes are looked for in Ironic.
 	PollInterval time.Duration
+}
+
+// manages tells whether the host is in a namespace whose hosts are managed.
+func (s Settings) manages(host *metal3.BareMetalHost) bool {
+	return len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, host.Namespace)
 }
 
 // digest tells apart the settings that nodes are registered with: with other ones

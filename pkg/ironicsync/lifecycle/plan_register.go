@@ -97,7 +97,7 @@ func isRefused(host *metal3.BareMetalHost) bool {
 		return false
 	}
 	switch c.Reason {
-	case metal3.SecretIncompleteReason, metal3.IronicRefusedReason, metal3.PortConflictReason, metal3.RequestFailedReason:
+	case metal3.SecretIncompleteReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason, metal3.PortConflictReason, metal3.RequestFailedReason:
 		return true
 	}
 	return false

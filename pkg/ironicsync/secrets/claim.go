@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -118,7 +120,11 @@ func (s *Secrets) modify(ctx context.Context, namespace, name string, change fun
 		if !change(secret) {
 			return nil
 		}
-		written, err := s.client.CoreV1().Secrets(namespace).Update(Quiet(ctx), secret, metav1.UpdateOptions{})
+		patch, err := metadataPatch(secret)
+		if err != nil {
+			return err
+		}
+		written, err := s.client.CoreV1().Secrets(namespace).Patch(Quiet(ctx), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return err
 		}
@@ -126,6 +132,19 @@ func (s *Secrets) modify(ctx context.Context, namespace, name string, change fun
 		return nil
 	})
 	return read, err
+}
+
+// metadataPatch returns a merge patch that writes those parts of the metadata that are ever
+// changed here, unless the Secret has been written since it was read. An update would carry the
+// contents as well: they would be in the audit log of kube-apiserver, which at level Request has
+// the bodies of all writes.
+func metadataPatch(secret *corev1.Secret) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": secret.ResourceVersion,
+		"labels":          secret.Labels,
+		"finalizers":      secret.Finalizers,
+		"ownerReferences": secret.OwnerReferences,
+	}})
 }
 
 func label(secret *corev1.Secret) (changed bool) {

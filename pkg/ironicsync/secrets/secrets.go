@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/keymutex"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -49,9 +51,10 @@ func (e *IncompleteError) Error() string { return e.message }
 // that for new credentials would register each host anew for each other one. So a
 // digest of the contents tells since which resourceVersion they are what they are.
 type Secrets struct {
-	client   kubernetes.Interface
-	Informer cache.SharedIndexInformer
-	claims   keymutex.KeyMutex // by Secret: hosts that share one take turns
+	client kubernetes.Interface
+	// informers are those of the managed namespaces, or one with the key metav1.NamespaceAll.
+	informers map[string]cache.SharedIndexInformer
+	claims    keymutex.KeyMutex // by Secret: hosts that share one take turns
 
 	mu       sync.Mutex
 	key      [32]byte // of the digests, new in each process
@@ -72,9 +75,23 @@ type contents struct {
 	since, last string
 }
 
-// New returns Secrets on a cluster's clients.
-func New(client kubernetes.Interface, meta metadata.Interface) *Secrets {
-	all := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets"))
+// New returns Secrets on a cluster's clients. Only the Secrets of the given namespaces are
+// watched; none means those of all namespaces.
+func New(client kubernetes.Interface, meta metadata.Interface, namespaces []string) *Secrets {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	s := &Secrets{client: client, informers: map[string]cache.SharedIndexInformer{}, claims: keymutex.NewHashed(0), contents: map[contentsKey]contents{}}
+	for _, namespace := range namespaces {
+		s.informers[namespace] = newInformer(meta, namespace)
+	}
+	_, _ = rand.Read(s.key[:]) // never fails
+	return s
+}
+
+// newInformer watches the metadata of the Secrets of a namespace.
+func newInformer(meta metadata.Interface, namespace string) cache.SharedIndexInformer {
+	all := meta.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return all.List(Quiet(ctx), options)
@@ -90,9 +107,36 @@ func New(client kubernetes.Interface, meta metadata.Interface) *Secrets {
 		}
 		return obj, nil
 	})
-	s := &Secrets{client: client, Informer: informer, claims: keymutex.NewHashed(0), contents: map[contentsKey]contents{}}
-	_, _ = rand.Read(s.key[:]) // never fails
-	return s
+	return informer
+}
+
+// Run watches Secrets until ctx ends.
+func (s *Secrets) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, informer := range s.informers {
+		running.Go(func() { informer.RunWithContext(ctx) })
+	}
+}
+
+// namespaceSyncTimeout is how long WaitForSync waits for the Secrets of single namespaces.
+const namespaceSyncTimeout = 10 * time.Second
+
+// WaitForSync waits until the Secrets are known, and reports whether ctx goes on. Of the
+// Secrets of single namespaces, it does not wait for ever: one that does not exist, or in which
+// the server has no permissions, must not keep hosts of the others from being managed.
+func (s *Secrets) WaitForSync(ctx context.Context) bool {
+	if informer, ok := s.informers[metav1.NamespaceAll]; ok {
+		return cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
+	}
+	limited, cancel := context.WithTimeout(ctx, namespaceSyncTimeout)
+	defer cancel()
+	for namespace, informer := range s.informers {
+		if !cache.WaitForCacheSync(limited.Done(), informer.HasSynced) && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(nil, "The Secrets of a namespace cannot be listed yet: check that the namespace exists, and that the ClusterRole metal3-apiserver-secrets is bound to the server there", "namespace", namespace)
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // Version returns the resourceVersion since which the credentials in a Secret are
@@ -164,7 +208,14 @@ func (s *Secrets) version(namespace, name string, credentials bool) string {
 }
 
 func (s *Secrets) watched(namespace, name string) string {
-	obj, exists, err := s.Informer.GetStore().GetByKey(namespace + "/" + name)
+	informer, ok := s.informers[metav1.NamespaceAll]
+	if !ok {
+		informer, ok = s.informers[namespace]
+	}
+	if !ok {
+		return ""
+	}
+	obj, exists, err := informer.GetStore().GetByKey(namespace + "/" + name)
 	if err != nil || !exists {
 		return ""
 	}
@@ -253,10 +304,14 @@ func (s *Secrets) Notify(changed func(namespace, name string)) error {
 			changed(m.Namespace, m.Name)
 		}
 	}
-	_, err := s.Informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    on,
-		UpdateFunc: func(_, obj any) { on(obj) },
-		DeleteFunc: func(obj any) { on(obj); s.forgetObject(obj) },
-	})
-	return err
+	for _, informer := range s.informers {
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    on,
+			UpdateFunc: func(_, obj any) { on(obj) },
+			DeleteFunc: func(obj any) { on(obj); s.forgetObject(obj) },
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

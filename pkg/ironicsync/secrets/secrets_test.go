@@ -1,10 +1,13 @@
 package secrets
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -56,7 +59,7 @@ func anotherHost() *metal3.BareMetalHost {
 
 func newSecrets(objects ...runtime.Object) (*Secrets, *fake.Clientset) {
 	client := fake.NewClientset(objects...)
-	return New(client, metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())), client
+	return New(client, metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme()), nil), client
 }
 
 func readSecret(t *testing.T, client *fake.Clientset) *corev1.Secret {
@@ -130,6 +133,43 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// The audit log of kube-apiserver has the body of each write at level Request.
+func TestContentsAreNeverWritten(t *testing.T) {
+	host := newHost()
+	secrets, client := newSecrets(newSecret())
+	if _, err := secrets.Claim(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.Data(t.Context(), "metal3", "host-0-bmc"); err != nil {
+		t.Fatal(err)
+	}
+	if err := secrets.Release(t.Context(), host, "host-0-bmc"); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	for _, action := range client.Actions() {
+		if action.GetVerb() == "get" {
+			continue
+		}
+		writes++
+		write, ok := action.(clienttesting.PatchAction)
+		if !ok {
+			t.Errorf("the verb is %s", action.GetVerb())
+			continue
+		}
+		var patch map[string]any
+		if err := json.Unmarshal(write.GetPatch(), &patch); err != nil {
+			t.Fatal(err)
+		}
+		if len(patch) != 1 || patch["metadata"] == nil {
+			t.Errorf("the patch %s is of more than the metadata", write.GetPatch())
+		}
+	}
+	if writes != 2 {
+		t.Errorf("%d writes, want 2", writes)
+	}
+}
+
 // The owner reference lets the garbage collector delete the Secret with its
 // host; it must not be one of a controller, nor hold up the host's deletion.
 func TestClaimOwnerIsNoController(t *testing.T) {
@@ -186,6 +226,45 @@ func TestClaimIncomplete(t *testing.T) {
 	}
 }
 
+// Without permissions in other namespaces, a watch of all of them would never begin.
+func TestWatchOfCertainNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := metadatafake.NewTestScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		inNamespace := func(namespace string) *metav1.PartialObjectMetadata {
+			return &metav1.PartialObjectMetadata{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bmc", ResourceVersion: "7"},
+			}
+		}
+		meta := metadatafake.NewSimpleMetadataClient(scheme, inNamespace("team-a"), inNamespace("team-b"), inNamespace("other"))
+		meta.PrependReactor("list", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if a.GetNamespace() == "team-a" {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "", nil)
+		})
+		secrets := New(fake.NewClientset(), meta, []string{"team-a", "team-b"})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); secrets.Run(ctx) }()
+		defer func() { cancel(); <-ended }()
+		if !secrets.WaitForSync(ctx) {
+			t.Fatal("a namespace without permissions keeps the others from being managed")
+		}
+		if secrets.Version("team-a", "bmc") == "" {
+			t.Error("a Secret of a managed namespace is not known")
+		}
+		for _, action := range meta.Actions() {
+			if ns := action.GetNamespace(); ns != "team-a" && ns != "team-b" {
+				t.Errorf("%s in namespace %q", action.GetVerb(), ns)
+			}
+		}
+	})
+}
+
 func TestClaimMissing(t *testing.T) {
 	secrets, _ := newSecrets()
 	if _, err := secrets.Claim(t.Context(), newHost()); !apierrors.IsNotFound(err) {
@@ -197,7 +276,7 @@ func TestClaimMissing(t *testing.T) {
 func TestClaimConflict(t *testing.T) {
 	secrets, client := newSecrets(newSecret())
 	var once sync.Once
-	client.PrependReactor("update", "secrets", func(clienttesting.Action) (handled bool, _ runtime.Object, err error) {
+	client.PrependReactor("patch", "secrets", func(clienttesting.Action) (handled bool, _ runtime.Object, err error) {
 		once.Do(func() {
 			rotated := newSecret(func(s *corev1.Secret) { s.Data["password"] = []byte("rotated") })
 			if err = client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("secrets"), rotated, "metal3"); err != nil {
@@ -264,7 +343,7 @@ func ownedByConfigMap(s *corev1.Secret) {
 // Errors of the cluster reach the caller, and tell nothing of the contents.
 func TestSecretsErrors(t *testing.T) {
 	secrets, client := newSecrets(newSecret())
-	client.PrependReactor("update", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("patch", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "host-0-bmc", nil)
 	})
 	_, err := secrets.Claim(t.Context(), newHost())

@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
 var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
@@ -41,9 +42,12 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c := &cluster{t: t, client: fake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme), revision: 100, notified: sets.New[string]()}
-	c.Secrets = New(c.client, c.metadata)
-	c.client.PrependReactor("update", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		secret, err := c.write(a.(clienttesting.UpdateAction).GetObject().(*corev1.Secret))
+	c.Secrets = New(c.client, c.metadata, nil)
+	c.client.PrependReactor("patch", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		secret, err := enginetest.PatchedSecret(c.client.Tracker(), a.(clienttesting.PatchAction))
+		if err == nil {
+			secret, err = c.write(secret)
+		}
 		return true, secret, err
 	})
 	err := c.Notify(func(namespace, name string) {
@@ -57,9 +61,9 @@ func newCluster(t *testing.T) *cluster {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); c.Informer.RunWithContext(ctx) }()
+	go func() { defer close(ended); c.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	if !cache.WaitForCacheSync(ctx.Done(), c.Informer.HasSynced) {
+	if !c.WaitForSync(ctx) {
 		t.Fatal("the watch on Secrets does not begin")
 	}
 	return c

@@ -49,7 +49,7 @@ func newServer(t *testing.T) *server {
 	}
 	_, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
 	options := restOptions{config, codecs.LegacyCodec(metal3.SchemeGroupVersion)}
-	stores, err := registry.NewStores(scheme, options)
+	stores, err := registry.NewStores(scheme, options, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,10 @@ type Stores struct {
 	Kinds Kinds
 }
 
-// NewStores creates the stores of all kinds.
-func NewStores(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*Stores, error) {
-	hosts, err := baremetalhost.NewStore(scheme, optsGetter)
+// NewStores creates the stores of all kinds. Hosts can be created only in the given namespaces;
+// none means in all namespaces.
+func NewStores(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, namespaces []string) (*Stores, error) {
+	hosts, err := baremetalhost.NewStore(scheme, optsGetter, namespaces)
 	if err != nil {
 		return nil, err
 	}

@@ -46,6 +46,9 @@ const (
 	SecretIncompleteReason = "SecretIncomplete"
 	// InvalidAddressReason means that the BMC address is not valid.
 	InvalidAddressReason = "InvalidAddress"
+	// AddressNotAllowedReason means that the administrator does not allow Ironic to connect to
+	// the BMC address.
+	AddressNotAllowedReason = "AddressNotAllowed"
 	// IronicRefusedReason means that Ironic answered a request with an error.
 	IronicRefusedReason = "IronicRefused"
 	// PortConflictReason means that another node has the boot MAC address.
@@ -59,6 +62,9 @@ const (
 	RequestFailedReason = "RequestFailed"
 	// NodeLostReason means that the node no longer exists in Ironic.
 	NodeLostReason = "NodeLost"
+	// NamespaceNotManagedReason means that the server is configured to manage hosts in
+	// other namespaces only.
+	NamespaceNotManagedReason = "NamespaceNotManaged"
 )
 
 // InventoryUnusableReason is the reason of InventoryReadCondition.

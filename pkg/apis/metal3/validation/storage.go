@@ -26,11 +26,12 @@ func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
 	if image.URL == "" {
 		return append(all, field.Required(path.Child("url"), imageAccepted+"; remove the image to deprovision the host"))
 	}
+	checksum := path.Child("checksum")
+	all = append(all, validateNoCredentials(checksum, image.Checksum)...)
 	scheme, errs := validateImageURL(path.Child("url"), image.URL)
 	if len(errs) > 0 {
 		return append(all, errs...)
 	}
-	checksum := path.Child("checksum")
 	switch {
 	case scheme == "oci":
 		if image.Checksum != "" {
@@ -54,7 +55,42 @@ func validateImageURL(path *field.Path, value string) (scheme string, errs field
 	if parsed.Scheme == "oci" && !strings.HasPrefix(value, "oci:") {
 		return "", field.ErrorList{field.Invalid(path, bmc.Redact(value), "must begin with oci:// in lower case, because Ironic accepts no other spelling")}
 	}
-	return parsed.Scheme, nil
+	return parsed.Scheme, validateNoCredentials(path, value)
+}
+
+// ImageCredentialWarnings returns a warning for each URL in the image of a host that contains a user
+// name or password.
+func ImageCredentialWarnings(host *v1alpha1.BareMetalHost) []string {
+	if host.Spec.Image == nil {
+		return nil
+	}
+	path := field.NewPath("spec", "image")
+	errs := validateNoCredentials(path.Child("url"), host.Spec.Image.URL)
+	errs = append(errs, validateNoCredentials(path.Child("checksum"), host.Spec.Image.Checksum)...)
+	var warnings []string
+	for _, err := range errs {
+		warnings = append(warnings, err.Error())
+	}
+	return warnings
+}
+
+// validateNoCredentials refuses a URL that contains a user name or password. A checksum that is
+// no URL is accepted.
+func validateNoCredentials(path *field.Path, value string) field.ErrorList {
+	scheme, rest, found := strings.Cut(value, "://")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	at := strings.LastIndex(authority, "@")
+	if !found || at < 0 {
+		return nil
+	}
+	// The value without the credentials tells errors of different URLs apart, so that on an update
+	// only the URL that the object had before is accepted.
+	return field.ErrorList{field.Invalid(path, scheme+"://***"+rest[at:],
+		"must not contain a user name or password, because everybody who can read this object could read them; "+
+			"use a server that needs none, or an oci:// image with a pull Secret in ociAuthSecretName")}
 }
 
 func validateImageEnums(image *v1alpha1.Image, path *field.Path) field.ErrorList {

@@ -80,3 +80,22 @@ func TestValidateRAID(t *testing.T) {
 		})
 	}
 }
+
+func TestImageCredentialWarnings(t *testing.T) {
+	for _, test := range []struct {
+		image v1alpha1.Image
+		want  int
+	}{
+		{v1alpha1.Image{URL: "http://a/b", Checksum: "http://a/c@d"}, 0},
+		{v1alpha1.Image{URL: "http://user:secret@a/b", Checksum: "c"}, 1},
+		{v1alpha1.Image{URL: "http://user:secret@a/b", Checksum: "http://user:secret@a/c"}, 2},
+	} {
+		warnings := ImageCredentialWarnings(newHost(image(test.image)))
+		if len(warnings) != test.want || strings.Contains(strings.Join(warnings, " "), "secret@") {
+			t.Errorf("%+v: %q, want %d warnings without the password", test.image, warnings, test.want)
+		}
+	}
+	if warnings := ImageCredentialWarnings(newHost()); warnings != nil {
+		t.Errorf("without an image: %q", warnings)
+	}
+}

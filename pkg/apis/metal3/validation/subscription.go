@@ -42,5 +42,9 @@ func validateDestination(path *field.Path, destination string) field.ErrorList {
 	if parsed.Path == "" {
 		return field.ErrorList{field.Invalid(path, bmc.Redact(destination), "must have a path: add a slash at the end")}
 	}
+	if parsed.User != nil {
+		return field.ErrorList{field.Invalid(path, bmc.Redact(destination),
+			"must not contain a user name or password, because everybody who can read this object could read them; send them in a header, from the Secret that httpHeadersRef names")}
+	}
 	return nil
 }

@@ -56,7 +56,7 @@ func newStore(t *testing.T, config storagebackend.Config, cached bool) *genericr
 		Decorator:               decorator,
 		DeleteCollectionWorkers: 1,
 		ResourcePrefix:          "/metal3.io/baremetalhosts",
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,9 +47,10 @@ type PasswordRedacter interface {
 }
 
 // NewStore returns the undecorated store of hosts: what is in etcd, without a
-// look at Ironic.
-func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*genericregistry.Store, error) {
+// look at Ironic. Hosts can be created only in the given namespaces; none means in all.
+func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, namespaces []string) (*genericregistry.Store, error) {
 	strategy := newStrategy(scheme)
+	strategy.namespaces = namespaces
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &metal3.BareMetalHost{} },
 		NewListFunc:               func() runtime.Object { return &metal3.BareMetalHostList{} },

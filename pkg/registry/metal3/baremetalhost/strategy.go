@@ -3,6 +3,7 @@ package baremetalhost
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,10 +26,12 @@ import (
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
+	// namespaces are those in which hosts can be created; none means all.
+	namespaces []string
 }
 
 func newStrategy(typer runtime.ObjectTyper) strategy {
-	return strategy{typer, names.SimpleNameGenerator}
+	return strategy{ObjectTyper: typer, NameGenerator: names.SimpleNameGenerator}
 }
 
 func (strategy) NamespaceScoped() bool { return true }
@@ -51,8 +54,14 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	}
 }
 
-func (strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	return kind.FirstErrors(validation.ValidateBareMetalHost(obj.(*metal3.BareMetalHost)))
+func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	host := obj.(*metal3.BareMetalHost)
+	all := validation.ValidateBareMetalHost(host)
+	if len(s.namespaces) > 0 && !slices.Contains(s.namespaces, host.Namespace) {
+		all = append(all, field.Forbidden(field.NewPath("metadata", "namespace"),
+			"hosts of this namespace are not managed: this installation restricts hosts to certain namespaces (flag --namespaces)"))
+	}
+	return kind.FirstErrors(all)
 }
 
 func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
@@ -60,9 +69,13 @@ func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field
 }
 
 func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
-func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+
+// WarningsOnUpdate tells of credentials in URLs that are only accepted because the host had them
+// before.
+func (strategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
+	return validation.ImageCredentialWarnings(obj.(*metal3.BareMetalHost))
 }
+
 func (strategy) Canonicalize(runtime.Object) {}
 
 // A PUT neither creates a host nor overwrites one blindly: the CRD refuses both.

@@ -1,0 +1,119 @@
+// Package destination decides to which addresses users may have Ironic connect: those of
+// their BMCs, and those from which it fetches images.
+package destination
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// lookupTimeout bounds how long a name is looked up.
+const lookupTimeout = 2 * time.Second
+
+// Resolver looks up the addresses of a name; *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Policy is which destinations are allowed.
+type Policy struct {
+	// Schemes are the allowed schemes, in lower case; none means all.
+	Schemes []string
+	// Hosts are the allowed destinations; none means all.
+	Hosts Hosts
+	// AllowLocal allows addresses that are local to Ironic's own machine or network segment:
+	// loopback, link-local and unspecified ones. They are where the services of that machine
+	// listen that need no password, and where clouds serve the credentials of machines.
+	AllowLocal bool
+	// Resolver looks up names; nil means net.DefaultResolver.
+	Resolver Resolver
+}
+
+// NotAllowedError says why a destination is not allowed. It does not tell to which addresses a
+// name resolves.
+type NotAllowedError struct{ message string }
+
+func (e *NotAllowedError) Error() string { return e.message }
+
+func notAllowed(format string, args ...any) error {
+	return &NotAllowedError{fmt.Sprintf(format, args...)}
+}
+
+// CheckURL checks a URL. A text that is no URL, as a checksum may be, is allowed.
+func (p Policy) CheckURL(ctx context.Context, text string) error {
+	if !strings.Contains(text, "://") {
+		return nil
+	}
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return notAllowed("it is not a valid URL")
+	}
+	return p.Check(ctx, strings.ToLower(parsed.Scheme), parsed.Hostname())
+}
+
+// Check returns a NotAllowedError if the destination is not allowed. Names are looked up, so that
+// it is the addresses that count. A name that cannot be looked up from here is allowed if Hosts
+// does not restrict destinations: Ironic may use another DNS.
+func (p Policy) Check(ctx context.Context, scheme, host string) error {
+	if len(p.Schemes) > 0 && !slices.Contains(p.Schemes, scheme) {
+		return notAllowed("the scheme %s is not allowed; use one of %s", scheme, strings.Join(p.Schemes, ", "))
+	}
+	if p.AllowLocal && p.Hosts.isAll() {
+		return nil
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	addresses, err := p.addressesOf(ctx, host)
+	if err != nil {
+		if p.Hosts.isAll() || p.Hosts.hasName(host) {
+			return nil
+		}
+		return notAllowed("the host %s is not allowed, and its addresses cannot be looked up", host)
+	}
+	if !p.AllowLocal && slices.ContainsFunc(addresses, isLocal) {
+		return notAllowed("the host %s has a loopback, link-local or unspecified address, which is not allowed", host)
+	}
+	if !p.Hosts.allow(host, addresses) {
+		return notAllowed("the host %s is not among those that the administrator has allowed", host)
+	}
+	return nil
+}
+
+func (p Policy) addressesOf(ctx context.Context, host string) ([]netip.Addr, error) {
+	if address, ok := parseAddress(host); ok {
+		return []netip.Addr{address}, nil
+	}
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return []netip.Addr{netip.IPv6Loopback()}, nil
+	}
+	var resolver Resolver = net.DefaultResolver
+	if p.Resolver != nil {
+		resolver = p.Resolver
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	// With a dot at the end, no search domain is tried: names such as kubernetes.default would
+	// otherwise be looked up in this cluster.
+	addresses, err := resolver.LookupNetIP(ctx, "ip", host+".")
+	if err == nil && len(addresses) == 0 {
+		err = fmt.Errorf("the name %s has no addresses", host)
+	}
+	for i := range addresses {
+		addresses[i] = addresses[i].Unmap()
+	}
+	return addresses, err
+}
+
+// isLocal reports whether an address is local to the machine or network segment of whoever
+// connects to it.
+func isLocal(address netip.Addr) bool {
+	return address.IsLoopback() || address.IsLinkLocalUnicast() || address.IsMulticast() || thisNetwork.Contains(address) || address.IsUnspecified()
+}
+
+// thisNetwork are addresses that Linux takes for those of the machine itself.
+var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
