@@ -125,7 +125,7 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 	},
 	"backup": func(w *world, _ *rand.Rand) { w.backup = w.clone() },
 	"etcd restored": func(w *world, r *rand.Rand) {
-		if b := w.backup; b != nil && r.IntN(3) == 0 {
+		if b := w.backup; b != nil && r.IntN(3) == 0 && !w.isInTransit() { // what Ironic is at was asked for with proof
 			w.host, w.state, w.runs, w.mayWipe, w.asked, w.released = b.host.DeepCopy(), b.state, b.runs, b.mayWipe || w.unknown, b.asked, b.released
 			w.restored = true
 		}
