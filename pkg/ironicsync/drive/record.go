@@ -90,7 +90,7 @@ func (c *Controller) report(ctx context.Context, host *metal3.BareMetalHost, rea
 
 // countAgain counts an error that the host shows already: record counts new ones only.
 func countAgain(host *metal3.BareMetalHost, message string) {
-	if host.Status.ErrorMessage == message {
+	if host.Status.ErrorMessage == lifecycle.CutMessage(message) {
 		host.Status.ErrorCount++
 	}
 }

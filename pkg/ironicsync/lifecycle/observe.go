@@ -153,12 +153,12 @@ func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
 		TargetProvisionState: node.TargetProvisionState,
 		PowerState:           string(node.PowerState),
 		TargetPowerState:     string(node.TargetPowerState),
-		Step:                 stepOf(node),
+		Step:                 CutMessage(stepOf(node)),
 		Maintenance:          node.Maintenance,
-		MaintenanceReason:    node.MaintenanceReason,
+		MaintenanceReason:    CutMessage(node.MaintenanceReason),
 		Fault:                node.Fault,
 		Reservation:          node.Reservation,
-		LastError:            node.LastError,
+		LastError:            CutMessage(node.LastError),
 	}
 }
 

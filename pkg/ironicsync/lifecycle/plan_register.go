@@ -41,7 +41,7 @@ func nextToRegister(s Situation) (Step, bool) {
 func registrable(s Situation) (Step, bool) {
 	host := s.Host
 	report := func(reason, message string) (Step, bool) {
-		if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == message {
+		if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == CutMessage(message) {
 			return Step{Do: Wait}, true
 		}
 		return Step{Do: Report, Reason: reason, Message: message}, true
