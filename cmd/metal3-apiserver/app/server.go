@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -110,8 +112,10 @@ func Run(ctx context.Context, o *Options) (err error) {
 	}
 	defer client.Close()
 
+	var quota int64 // of the embedded etcd
 	if len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) == 0 {
-		etcd, err := startEmbeddedEtcd(ctx, o.DataDir, zapcore.WarnLevel)
+		quota = o.DataDirQuota
+		etcd, err := startEmbeddedEtcd(ctx, o.DataDir, quota, zapcore.WarnLevel)
 		if err != nil {
 			return err
 		}
@@ -125,6 +129,14 @@ func Run(ctx context.Context, o *Options) (err error) {
 			}
 		}()
 	}
+	space, spaceWatched, err := watchEtcdSpace(ctx, o.Recommended.Etcd.StorageConfig.Transport, quota)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		cancel(nil)
+		<-spaceWatched
+	}()
 	if err := waitForCluster(ctx, o); err != nil {
 		return err
 	}
@@ -142,6 +154,10 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := server.AddReadyzChecks(healthz.NamedCheck("etcd-space", func(*http.Request) error { return space.hasSpace() })); err != nil {
+		return err
+	}
+	registerEtcdSpace(space)
 	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter)
 	if err != nil {
 		return err
