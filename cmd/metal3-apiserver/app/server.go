@@ -173,7 +173,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 		refresher.Wait()
 	}()
 	registerObservationAge(refresher)
-	if err := apiserver.InstallAPIGroup(server, stores.Storage(apiserver.Scheme, refresher, client)); err != nil {
+	if err := apiserver.InstallAPIGroup(server, stores.Storage(apiserver.Scheme, refresher, client, config.AdmissionControl)); err != nil {
 		return err
 	}
 	if kube := recommended.ClientConfig; kube != nil {
