@@ -72,6 +72,7 @@ func NewOptions() *Options {
 	}
 	setLeaderElectionTimes(&o.LeaderElection)
 	enforceQuotas(o.Recommended)
+	offerOwnerPermissions(o.Recommended.Admission)
 	o.Recommended.Etcd.DeleteCollectionWorkers = 4
 	o.Recommended.Etcd.StorageConfig.EncodeVersioner = v1alpha1.SchemeGroupVersion
 	// The default, 443, needs privileges.
