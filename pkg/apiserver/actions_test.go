@@ -111,7 +111,9 @@ func testUpdateAdmission(t *testing.T, s *server) {
 	}{
 		"power":   {`{"spec":{"action":"off"}}`, "", func(obj, old *metal3.BareMetalHost) bool { return !obj.Spec.Online && old.Spec.Online }},
 		"inspect": {`{"spec":{}}`, "", func(obj, old *metal3.BareMetalHost) bool { return len(obj.Annotations) == len(old.Annotations)+1 }},
-		"retry":   {`{"spec":{}}`, "status", func(obj, old *metal3.BareMetalHost) bool { return obj.Status.ErrorCount == 0 && old.Status.ErrorCount == 3 }},
+		"retry": {`{"spec":{}}`, "status", func(obj, old *metal3.BareMetalHost) bool {
+			return obj.Status.ErrorCount == 0 && old.Status.ErrorCount == 3
+		}},
 	} {
 		for _, dry := range []string{"", "?dryRun=All"} {
 			s.ironic.reset(t)

@@ -74,6 +74,9 @@ func NewOptions() *Options {
 	enforceQuotas(o.Recommended)
 	offerOwnerPermissions(o.Recommended.Admission)
 	o.Recommended.Etcd.DeleteCollectionWorkers = 4
+	// The watch cache keeps all versions of the last 75 s. FirmwareSchemas are the largest objects,
+	// and hardly anybody watches them: a client that writes one all the time would use up the memory.
+	o.Recommended.Etcd.WatchCacheSizes = []string{"firmwareschemas." + v1alpha1.GroupName + "#0"}
 	o.Recommended.Etcd.StorageConfig.EncodeVersioner = v1alpha1.SchemeGroupVersion
 	// The default, 443, needs privileges.
 	o.Recommended.SecureServing.BindPort = 6443
