@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -15,6 +16,7 @@ func TestActions(t *testing.T) {
 	t.Run("get power", func(t *testing.T) { testGetPower(t, s) })
 	t.Run("concurrent change of the spec", func(t *testing.T) { testConcurrentSpec(t, s) })
 	t.Run("admission", func(t *testing.T) { testAdmission(t, s) })
+	t.Run("admission of what actions write", func(t *testing.T) { testUpdateAdmission(t, s) })
 	t.Run("host missing or being deleted", func(t *testing.T) { testNoHost(t, s) })
 	t.Run("strict", func(t *testing.T) { testStrictActions(t, s) })
 	t.Run("client", func(t *testing.T) { testTypedActions(t, s) })
@@ -92,6 +94,53 @@ func testAdmission(t *testing.T, s *server) {
 	s.admit.set("baremetalhosts/")
 	if got := s.do(t, "POST", hostsPath, strings.ReplaceAll(hostJSON, "NAME", "never")); got.code != 403 {
 		t.Errorf("create: HTTP %d: %s", got.code, got.body)
+	}
+}
+
+// testUpdateAdmission checks that admission sees what an action writes into its host, as an
+// update by the user, and can refuse it: then neither the host nor anything in Ironic is changed.
+func testUpdateAdmission(t *testing.T, s *server) {
+	s.register(t, "updated", func(h *metal3.BareMetalHost, n *ironic.Node) {
+		h.Status.ErrorType, h.Status.ErrorMessage, h.Status.ErrorCount = metal3.PowerManagementError, "oops", 3
+		n.ProvisionState = ironic.Available
+	})
+	defer s.admit.set("")
+	for path, action := range map[string]struct {
+		body, subresource string
+		written           func(obj, old *metal3.BareMetalHost) bool
+	}{
+		"power":   {`{"spec":{"action":"off"}}`, "", func(obj, old *metal3.BareMetalHost) bool { return !obj.Spec.Online && old.Spec.Online }},
+		"inspect": {`{"spec":{}}`, "", func(obj, old *metal3.BareMetalHost) bool { return len(obj.Annotations) == len(old.Annotations)+1 }},
+		"retry": {`{"spec":{}}`, "status", func(obj, old *metal3.BareMetalHost) bool {
+			return obj.Status.ErrorCount == 0 && old.Status.ErrorCount == 3
+		}},
+	} {
+		for _, dry := range []string{"", "?dryRun=All"} {
+			s.ironic.reset(t)
+			s.admit.set("baremetalhosts/" + action.subresource)
+			before := s.recorded(t, "updated")
+			got := s.do(t, "POST", hostsPath+"/updated/"+path+dry, action.body)
+			if got.code != 403 || !strings.Contains(got.status(t).Message, "not on a Friday") {
+				t.Errorf("%s%s: HTTP %d: %s", path, dry, got.code, got.body)
+			}
+			if after := s.recorded(t, "updated"); after.ResourceVersion != before.ResourceVersion {
+				t.Errorf("%s%s: refused, but the host was written: %+v", path, dry, after)
+			}
+			if calls := s.ironic.requested(); len(calls) > 0 {
+				t.Errorf("%s%s: refused, but Ironic was asked for %v", path, dry, calls)
+			}
+			s.admit.mu.Lock()
+			seen := s.admit.seen
+			s.admit.mu.Unlock()
+			if len(seen) != 2 || seen[1].GetOperation() != admission.Update || seen[1].GetKind().Kind != "BareMetalHost" || seen[1].IsDryRun() != (dry != "") {
+				t.Errorf("%s%s: admission saw %+v", path, dry, seen)
+				continue
+			}
+			obj, old := seen[1].GetObject().(*metal3.BareMetalHost), seen[1].GetOldObject().(*metal3.BareMetalHost)
+			if !action.written(obj, old) {
+				t.Errorf("%s%s: admission saw %+v instead of %+v", path, dry, obj, old)
+			}
+		}
 	}
 }
 

@@ -272,7 +272,12 @@ func (n *Node) MaskPasswords() {
 	n.LastError, n.MaintenanceReason = redact.NamedPasswords(n.LastError), redact.NamedPasswords(n.MaintenanceReason)
 }
 
-// RedactPassword takes a password out of the texts that Ironic shows of the node, in any spelling.
+// RedactPassword takes a password, unless it is empty, out of the texts that Ironic shows of the
+// node, in any spelling, and then cuts them to the length of a message.
 func (n *Node) RedactPassword(password string) {
-	n.LastError, n.MaintenanceReason = redact.Secrets(n.LastError, []string{password}), redact.Secrets(n.MaintenanceReason, []string{password})
+	var secrets []string
+	if password != "" {
+		secrets = []string{password}
+	}
+	n.LastError, n.MaintenanceReason = redact.Secrets(n.LastError, secrets), redact.Secrets(n.MaintenanceReason, secrets)
 }

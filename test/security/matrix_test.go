@@ -2,6 +2,7 @@ package security
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -27,26 +30,24 @@ func TestMatrix(t *testing.T) {
 	t.Parallel()
 	ctx, a := s.Begin(t)
 	b := makeNamespace(t, ctx, "other-")
-	users := makeUsers(t, ctx, a)
+	users := makeUsers(t, ctx, a, roleHolders()...)
 	resources := discover(t, ctx)
 	places := []place{{"in his namespace", a}, {"in another namespace", b}, {"in all namespaces", ""}}
 	for _, ns := range []string{a, b} {
 		createHost(t, ctx, ns, "x", "", "")
 	}
 	var texts [2]string
-	for i, way := range []func(*testing.T, person) *client{
-		func(t *testing.T, p person) *client { return throughKube(t, p.certificates...) },
-		func(t *testing.T, p person) *client { return direct(t, p.certificates...) },
-	} {
+	var requests atomic.Int64
+	for i, way := range []func(*testing.T, ...tls.Certificate) *client{throughKube, direct} {
 		var text strings.Builder
 		results := make([][]map[string][]string, len(users))
 		var wg sync.WaitGroup
 		for i, p := range users {
 			results[i] = make([]map[string][]string, len(places))
 			wg.Go(func() {
-				c := way(t, p)
+				c := p.on(t, way)
 				for j, where := range places {
-					results[i][j] = allowed(t, ctx, c, where, resources)
+					results[i][j] = allowed(t, ctx, c, where, resources, &requests)
 				}
 			})
 		}
@@ -59,10 +60,38 @@ func TestMatrix(t *testing.T) {
 		}
 		texts[i] = text.String()
 	}
+	t.Logf("%d requests, as %d users, on %d resources in %d places, in 2 ways; what was allowed:\n%s", requests.Load(), len(users), len(resources), len(places), texts[1])
 	if diff := cmp.Diff(texts[0], texts[1]); diff != "" {
 		t.Errorf("kube-apiserver (-) and our server (+) allow different things:\n%s", diff)
 	}
 	golden(t, "testdata/matrix.txt", matrixHead+texts[1])
+}
+
+// TestEveryRoleIsTried checks that the matrix has somebody with each role of the cluster that is
+// about these resources, so that it shows all that the manifests grant.
+func TestEveryRoleIsTried(t *testing.T) {
+	t.Parallel()
+	ctx, _ := s.Begin(t)
+	tried := map[string]bool{
+		// The roles that aggregate ours; cluster-admin is that of the group system:masters.
+		"cluster-admin": true,
+	}
+	for _, p := range append(people(), roleHolders()...) {
+		tried[p.role] = true
+	}
+	roles, err := s.Core.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range roles.Items {
+		about := slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+			return slices.Contains(rule.APIGroups, "metal3.io") || slices.Contains(rule.APIGroups, "*")
+		})
+		controller := strings.HasPrefix(role.Name, "system:") // the cluster's own, for all kinds
+		if about && !controller && !tried[role.Name] {
+			t.Errorf("ClusterRole %s grants permissions on metal3.io, and nobody in the matrix has it", role.Name)
+		}
+	}
 }
 
 const matrixHead = `# Who may do what with metal3.io/v1alpha1: each line was requested, not only asked for.
@@ -86,7 +115,7 @@ func discover(t *testing.T, ctx context.Context) []metav1.APIResource {
 }
 
 // allowed returns the resources by the verbs that get past authorization.
-func allowed(t *testing.T, ctx context.Context, c *client, where place, resources []metav1.APIResource) map[string][]string {
+func allowed(t *testing.T, ctx context.Context, c *client, where place, resources []metav1.APIResource, requests *atomic.Int64) map[string][]string {
 	found := map[string][]string{}
 	for _, r := range resources {
 		var may []string
@@ -100,9 +129,18 @@ func allowed(t *testing.T, ctx context.Context, c *client, where place, resource
 				contentType = "application/merge-patch+json"
 			}
 			got, err := c.do(ctx, method, path, contentType, body)
+			requests.Add(1)
 			if err != nil {
 				t.Errorf("%s %s: %v", method, path, err)
 				continue
+			}
+			if method == http.MethodPost {
+				// Without Content-Type, it is taken for JSON and not for something that anybody may do.
+				untyped, err := c.do(ctx, method, path, "", body)
+				requests.Add(1)
+				if err != nil || untyped.code != got.code {
+					t.Errorf("%s %s without Content-Type: %d, with it: %d (%v)", method, path, untyped.code, got.code, err)
+				}
 			}
 			switch {
 			case got.code == http.StatusUnauthorized, got.code == http.StatusMethodNotAllowed:

@@ -30,8 +30,12 @@ type suite struct {
 	testbed.Suite
 	sim    *testbed.SimulatedIronic
 	ironic *quotingIronic
+	files  string // the directory of the server's files
 	audit  string // the path of our server's audit log
 }
+
+// file returns the path of one of the server's files.
+func (s *suite) file(name string) string { return filepath.Join(s.files, name) }
 
 var s suite
 
@@ -68,9 +72,10 @@ func (s *suite) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.audit = filepath.Join(dir, "audit.log")
+	s.files = dir
+	s.audit = s.file("audit.log")
 	file := func(name, content string) (path string) {
-		path = filepath.Join(dir, name)
+		path = s.file(name)
 		err = errors.Join(err, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}

@@ -3,9 +3,12 @@ package security
 import (
 	"context"
 	"crypto/tls"
+	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,9 +19,23 @@ import (
 type person struct {
 	name, what   string
 	certificates []tls.Certificate
+	// token is that of a service account, who has no certificate.
+	token string
 	// role is a cluster role, rule a rule, that he has in his namespace.
 	role string
 	rule *rbacv1.PolicyRule
+	// probe is a permission that the role grants, as in "get baremetalhosts". That is the default.
+	probe string
+}
+
+// on returns the client of somebody, for one of the two ways to our server.
+func (p person) on(t *testing.T, way func(*testing.T, ...tls.Certificate) *client) *client {
+	t.Helper()
+	c := way(t, p.certificates...)
+	if p.token != "" {
+		c = c.with("Authorization", "Bearer "+p.token)
+	}
+	return c
 }
 
 const serviceAccount = "system:serviceaccount:" + testbed.Namespace + ":" + testbed.ServiceName
@@ -44,18 +61,43 @@ func people() []person {
 	}
 }
 
-// makeUsers gives everybody a certificate and his rights in ns.
-func makeUsers(t *testing.T, ctx context.Context, ns string) []person {
+// roleHolders are people who have one of the roles of the manifests alone, or permissions on
+// single objects.
+func roleHolders() []person {
+	holder := func(role, probe string) person {
+		return person{name: role, what: role + " in his namespace", role: role, probe: probe}
+	}
+	named := func(name string) *rbacv1.PolicyRule {
+		return &rbacv1.PolicyRule{APIGroups: []string{"metal3.io"}, Resources: []string{"baremetalhosts", "baremetalhosts/power"}, Verbs: []string{"*"}, ResourceNames: []string{name}}
+	}
+	return []person{
+		holder("metal3-baremetalhosts-reader", ""),
+		holder("metal3-baremetalhosts-editor", "create baremetalhosts"),
+		holder("metal3-baremetalhosts-operator", "create baremetalhosts/power"),
+		holder("metal3-policies-editor", "create hostdeploypolicies"),
+		holder("metal3-kinds-controller", "patch dataimages"),
+		{name: "named", what: "named: all on the host x and its power, by resourceNames", rule: named("x")},
+		{name: "misnamed", what: "misnamed: all on the host y and its power, by resourceNames", rule: named("y")},
+		{name: "robot", what: "robot: a service account of his namespace, with edit there", role: "edit", token: "to be made"},
+		{name: "idle-robot", what: "idle-robot: a service account of his namespace, without roles", token: "to be made"},
+	}
+}
+
+// makeUsers gives everybody a certificate, or a token, and his rights in ns.
+func makeUsers(t *testing.T, ctx context.Context, ns string, more ...person) []person {
 	t.Helper()
-	users := people()
+	users := append(people(), more...)
 	for i := range users {
 		p := &users[i]
-		switch p.name {
-		case "":
+		switch {
+		case p.name == "":
 			continue
-		case "master":
+		case p.token != "":
+			p.token = makeServiceAccount(t, ctx, ns, p.name)
+			p.name = "system:serviceaccount:" + ns + ":" + p.name
+		case p.name == "master":
 			p.certificates = []tls.Certificate{user(t, p.name, "system:masters")}
-		case serviceAccount:
+		case p.name == serviceAccount:
 			p.certificates = []tls.Certificate{user(t, p.name, ownGroups...)}
 		default:
 			p.certificates = []tls.Certificate{user(t, p.name)}
@@ -65,6 +107,20 @@ func makeUsers(t *testing.T, ctx context.Context, ns string) []person {
 		}
 	}
 	return users
+}
+
+// makeServiceAccount returns a token of a new service account.
+func makeServiceAccount(t *testing.T, ctx context.Context, ns, name string) string {
+	t.Helper()
+	accounts := s.Core.CoreV1().ServiceAccounts(ns)
+	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	made, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Status.Token
 }
 
 // grant binds a role, and waits until it counts: a refusal is remembered for a while.
@@ -78,11 +134,16 @@ func grant(t *testing.T, ctx context.Context, ns string, p person) {
 		if _, err := s.Core.RbacV1().Roles(ns).Create(ctx, role, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		resource.Verb = p.rule.Verbs[0]
-		if resource.Resource = p.rule.Resources[0]; resource.Resource != "baremetalhosts" {
-			resource.Subresource = resource.Resource[len("baremetalhosts/"):]
-			resource.Resource = "baremetalhosts"
+		if p.probe == "" {
+			p.probe = strings.Replace(p.rule.Verbs[0], "*", "get", 1) + " " + p.rule.Resources[0]
 		}
+		if len(p.rule.ResourceNames) > 0 {
+			resource.Name = p.rule.ResourceNames[0]
+		}
+	}
+	if p.probe != "" {
+		resource.Verb, resource.Resource, _ = strings.Cut(p.probe, " ")
+		resource.Resource, resource.Subresource, _ = strings.Cut(resource.Resource, "/")
 	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: p.name}, RoleRef: ref,

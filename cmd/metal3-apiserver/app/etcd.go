@@ -31,9 +31,9 @@ type embeddedEtcd struct {
 	Endpoint string
 }
 
-// startEmbeddedEtcd starts etcd with its data in dir, and returns when it serves requests. etcd
-// logs messages of the given level and above.
-func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ *embeddedEtcd, err error) {
+// startEmbeddedEtcd starts etcd with its data in dir, and returns when it serves requests. Its
+// database can have up to quota bytes. etcd logs messages of the given level and above.
+func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapcore.Level) (_ *embeddedEtcd, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
@@ -71,6 +71,10 @@ func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ 
 	// directory is read-only.)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, []url.URL{*peer}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.QuotaBackendBytes = quota
+	// etcd keeps the latest writes in memory for members that have fallen behind: up to 15,000 by
+	// default, which with large objects is more memory than the whole server may use.
+	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 200, 10
 	logLevel := zap.NewAtomicLevelAt(level)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(logLevel))
 

@@ -21,7 +21,7 @@ import (
 
 func startEtcd(t *testing.T, dir string) *embeddedEtcd {
 	t.Helper()
-	etcd, err := startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
+	etcd, err := startEmbeddedEtcd(t.Context(), dir, defaultEtcdQuota, zapcore.WarnLevel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestEmbeddedEtcd(t *testing.T) {
 
 	// While it runs, another attempt to use the directory is refused at once.
 	began := time.Now()
-	_, err = startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
+	_, err = startEmbeddedEtcd(t.Context(), dir, defaultEtcdQuota, zapcore.WarnLevel)
 	if want := fmt.Sprintf("is in use by another process (pid %d)", os.Getpid()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a second etcd on the same directory: %v", err)
 	}
@@ -116,7 +116,7 @@ func TestKilledEtcd(t *testing.T) {
 			t.Fatalf("the other process ended: %v", lines.Err())
 		}
 	}
-	_, err = startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
+	_, err = startEmbeddedEtcd(t.Context(), dir, defaultEtcdQuota, zapcore.WarnLevel)
 	if err == nil || !strings.Contains(err.Error(), "(pid "+strconv.Itoa(process.Process.Pid)+")") {
 		t.Errorf("while another process uses the directory: %v", err)
 	}
@@ -142,7 +142,7 @@ func TestBadDataDir(t *testing.T) {
 		"a file":   {file, "not a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := startEmbeddedEtcd(t.Context(), test.dir, zapcore.WarnLevel)
+			_, err := startEmbeddedEtcd(t.Context(), test.dir, defaultEtcdQuota, zapcore.WarnLevel)
 			if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "--data-dir") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v", err)
 			}
@@ -155,7 +155,7 @@ func TestCancelledStart(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if etcd, err := startEmbeddedEtcd(ctx, dir, zapcore.WarnLevel); err == nil {
+	if etcd, err := startEmbeddedEtcd(ctx, dir, defaultEtcdQuota, zapcore.WarnLevel); err == nil {
 		etcd.Close() // it was ready before it noticed
 	}
 	startEtcd(t, dir).Close()

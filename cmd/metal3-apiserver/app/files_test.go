@@ -38,7 +38,7 @@ func TestDataDirOfAnotherUser(t *testing.T) {
 	if err := os.Chown(dir, 65532, -1); err != nil {
 		t.Fatal(err)
 	}
-	_, err := startEmbeddedEtcd(t.Context(), dir, zapcore.WarnLevel)
+	_, err := startEmbeddedEtcd(t.Context(), dir, defaultEtcdQuota, zapcore.WarnLevel)
 	if err == nil || !strings.Contains(err.Error(), "belongs to the user with the ID 65532") {
 		t.Errorf("got %v", err)
 	}

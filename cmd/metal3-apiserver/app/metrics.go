@@ -26,3 +26,24 @@ func registerObservationAge(refresher *live.Refresher) {
 		return time.Since(last).Seconds()
 	}))
 }
+
+// registerEtcdSpace registers metrics about the space of etcd.
+func registerEtcdSpace(space *etcdSpace) {
+	legacyregistry.RawMustRegister(metrics.NewGaugeFunc(&metrics.GaugeOpts{
+		Namespace:      "metal3",
+		Name:           "etcd_full",
+		Help:           "1 while etcd refuses writes because it has no space (alarm NOSPACE), otherwise 0.",
+		StabilityLevel: metrics.ALPHA,
+	}, func() float64 {
+		if space.full.Load() {
+			return 1
+		}
+		return 0
+	}))
+	legacyregistry.RawMustRegister(metrics.NewGaugeFunc(&metrics.GaugeOpts{
+		Namespace:      "metal3",
+		Name:           "etcd_database_bytes",
+		Help:           "Size of the database of the embedded etcd. 0 with an external etcd.",
+		StabilityLevel: metrics.ALPHA,
+	}, func() float64 { return float64(space.size.Load()) }))
+}

@@ -112,7 +112,7 @@ func (m *migration) openStore(ctx context.Context) (*migrate.Store, error) {
 		if verbose() {
 			level = zapcore.WarnLevel
 		}
-		etcd, err := startEmbeddedEtcd(ctx, m.options.DataDir, level)
+		etcd, err := startEmbeddedEtcd(ctx, m.options.DataDir, m.options.DataDirQuota, level)
 		if err != nil {
 			return nil, err
 		}

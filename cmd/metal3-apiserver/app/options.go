@@ -41,6 +41,8 @@ type Options struct {
 	// DataDir is the directory of the embedded etcd, which is used if no --etcd-servers are
 	// given.
 	DataDir string
+	// DataDirQuota is the maximum size of the database of the embedded etcd, in bytes.
+	DataDirQuota int64
 	// Ironic says how to connect to Ironic.
 	Ironic client.Config
 	// Settings apply to all hosts.
@@ -65,13 +67,18 @@ func NewOptions() *Options {
 			ResourceName:      "metal3-apiserver",
 			ResourceNamespace: "metal3-system",
 		},
-		Ironic:      client.Config{Endpoint: os.Getenv("IRONIC_ENDPOINT")},
-		Settings:    defaultSettings(),
-		ReadTimeout: defaultReadTimeout,
+		Ironic:       client.Config{Endpoint: os.Getenv("IRONIC_ENDPOINT")},
+		Settings:     defaultSettings(),
+		DataDirQuota: defaultEtcdQuota,
+		ReadTimeout:  defaultReadTimeout,
 	}
 	setLeaderElectionTimes(&o.LeaderElection)
 	enforceQuotas(o.Recommended)
+	offerOwnerPermissions(o.Recommended.Admission)
 	o.Recommended.Etcd.DeleteCollectionWorkers = 4
+	// The watch cache keeps all versions of the last 75 s. FirmwareSchemas are the largest objects,
+	// and hardly anybody watches them: a client that writes one all the time would use up the memory.
+	o.Recommended.Etcd.WatchCacheSizes = []string{"firmwareschemas." + v1alpha1.GroupName + "#0"}
 	o.Recommended.Etcd.StorageConfig.EncodeVersioner = v1alpha1.SchemeGroupVersion
 	// The default, 443, needs privileges.
 	o.Recommended.SecureServing.BindPort = 6443
@@ -117,6 +124,8 @@ func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
 func (o *Options) addStorageFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir,
 		"Directory of the embedded etcd, which is used if no --etcd-servers are given. It can be used by a single replica only.")
+	fs.Int64Var(&o.DataDirQuota, "data-dir-quota-bytes", o.DataDirQuota,
+		"Maximum size of the database in --data-dir. Writes are refused when it is reached. The volume should be at least twice as large.")
 	o.Recommended.Etcd.AddFlags(fs)
 }
 
@@ -189,6 +198,9 @@ func (o *Options) validateStorage(refuse func(format string, args ...any)) (exte
 		refuse("--etcd-servers and --data-dir are mutually exclusive: the former is for an external etcd, the latter for the embedded one")
 	case len(servers) == 0 && o.DataDir == "":
 		refuse("one of --etcd-servers (for an external etcd) and --data-dir (for the embedded one) is required")
+	}
+	if o.DataDirQuota < minEtcdQuota {
+		refuse("--data-dir-quota-bytes is %d, it must be at least %d", o.DataDirQuota, minEtcdQuota)
 	}
 	for _, server := range servers {
 		if u, err := url.Parse(server); err != nil || u.Scheme == "" || u.Host+u.Path == "" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -114,8 +116,10 @@ func Run(ctx context.Context, o *Options) (err error) {
 	}
 	defer client.Close()
 
+	var quota int64 // of the embedded etcd
 	if len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) == 0 {
-		etcd, err := startEmbeddedEtcd(ctx, o.DataDir, zapcore.WarnLevel)
+		quota = o.DataDirQuota
+		etcd, err := startEmbeddedEtcd(ctx, o.DataDir, quota, zapcore.WarnLevel)
 		if err != nil {
 			return err
 		}
@@ -129,6 +133,14 @@ func Run(ctx context.Context, o *Options) (err error) {
 			}
 		}()
 	}
+	space, spaceWatched, err := watchEtcdSpace(ctx, o.Recommended.Etcd.StorageConfig.Transport, quota)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		cancel(nil)
+		<-spaceWatched
+	}()
 	if err := waitForCluster(ctx, o); err != nil {
 		return err
 	}
@@ -146,6 +158,10 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := server.AddReadyzChecks(healthz.NamedCheck("etcd-space", func(*http.Request) error { return space.hasSpace() })); err != nil {
+		return err
+	}
+	registerEtcdSpace(space)
 	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter, o.Settings.Namespaces)
 	if err != nil {
 		return err
@@ -161,7 +177,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 		refresher.Wait()
 	}()
 	registerObservationAge(refresher)
-	if err := apiserver.InstallAPIGroup(server, stores.Storage(apiserver.Scheme, refresher, client)); err != nil {
+	if err := apiserver.InstallAPIGroup(server, stores.Storage(apiserver.Scheme, refresher, client, config.AdmissionControl)); err != nil {
 		return err
 	}
 	if kube := recommended.ClientConfig; kube != nil {

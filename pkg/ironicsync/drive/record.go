@@ -100,7 +100,7 @@ func (c *Controller) reportNotManaged(ctx context.Context, host *metal3.BareMeta
 
 // countAgain counts an error that the host shows already: record counts new ones only.
 func countAgain(host *metal3.BareMetalHost, message string) {
-	if host.Status.ErrorMessage == message {
+	if host.Status.ErrorMessage == lifecycle.CutMessage(message) {
 		host.Status.ErrorCount++
 	}
 }

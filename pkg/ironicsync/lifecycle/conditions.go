@@ -128,6 +128,7 @@ func progressMessage(status *metal3.BareMetalHostStatus) string {
 }
 
 func SetCondition(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, c metav1.Condition, now time.Time) {
+	c.Message = CutMessage(c.Message)
 	c.ObservedGeneration = host.Generation
 	c.LastTransitionTime = WholeSeconds(now) // kept by SetStatusCondition unless the status changes
 	meta.SetStatusCondition(&status.Conditions, c)

@@ -28,12 +28,13 @@ type hostError struct {
 // operational statuses alone that say something else than OK or error.
 func SetError(status *metal3.BareMetalHostStatus, failure *hostError, again bool) {
 	if failure != nil {
-		isNew := status.ErrorType != failure.Kind || status.ErrorMessage != failure.message
+		message := CutMessage(failure.message)
+		isNew := status.ErrorType != failure.Kind || status.ErrorMessage != message
 		if isNew && !failure.isHeld || again && !failure.kept {
 			status.ErrorCount++
 		}
 		status.OperationalStatus = metal3.OperationalStatusError
-		status.ErrorType, status.ErrorMessage = failure.Kind, failure.message
+		status.ErrorType, status.ErrorMessage = failure.Kind, message
 		return
 	}
 	switch status.OperationalStatus {
@@ -129,7 +130,7 @@ func errorTypeInState(state metal3.ProvisioningState) metal3.ErrorType {
 // not the host's (see RequestFailedReason). Registering says so in the condition
 // Registered, every other step in StepFailed. It returns whether anything changed.
 func SetRequestFailing(host *metal3.BareMetalHost, step Step, message string, now time.Time) (changed bool) {
-	c := metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.RequestFailedReason, Message: message}
+	c := metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.RequestFailedReason, Message: CutMessage(message)}
 	switch step.Do {
 	case "", Begin, Report, TakeHardware, FindNode, CreateNode, Register: // "": the host's Secrets could not be read to plan one
 		c.Type, c.Status = metal3.RegisteredCondition, metav1.ConditionFalse

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -151,17 +152,13 @@ func HardwareFrom(raw *ironic.Inventory) (*metal3.HardwareDetails, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inventory from Ironic: %w", err)
 	}
-	if len(encoded) > maxHardware {
-		return nil, fmt.Errorf("inventory from Ironic: it is larger (%d bytes) than a host has room for (%d bytes)", len(encoded), maxHardware)
+	if len(encoded) > validation.MaxHardware {
+		return nil, fmt.Errorf("inventory from Ironic: it is larger (%d bytes) than a host has room for (%d bytes)", len(encoded), validation.MaxHardware)
 	}
 	return hw, nil
 }
 
-// maxHardware bounds status.hardware, in bytes of JSON. etcd takes objects of up to
-// 1.5 MiB; the inventory of a large server has some 100 KiB.
-const maxHardware = 512 << 10
-
-// maxInventory bounds what is decoded to find that out, in bytes.
+// maxInventory bounds what is decoded to find out how large the hardware is, in bytes.
 const maxInventory = 2 << 20
 
 // isVLAN tells whether a number is that of a VLAN. LLDP leaves switches free to send

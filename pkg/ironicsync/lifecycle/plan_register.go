@@ -45,7 +45,7 @@ const bmcInUsePause = 30 * time.Second
 func registrable(s Situation) (Step, bool) {
 	host := s.Host
 	report := func(reason, message string) (Step, bool) {
-		if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == message {
+		if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == CutMessage(message) {
 			return Step{Do: Wait}, true
 		}
 		return Step{Do: Report, Reason: reason, Message: message}, true

@@ -22,7 +22,12 @@ import (
 // The error is that of reading the Secret, and nothing may be shown then. That there
 // is no such Secret is none: nobody knows the password.
 func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
-	if r.Secrets == nil || node == nil || !hasNewWords(host, node) {
+	if node == nil {
+		return nil
+	}
+	original := *node
+	node.RedactPassword("") // long texts are cut, as the recorded ones were
+	if r.Secrets == nil || !hasNewWords(host, node) {
 		return nil
 	}
 	name := host.Spec.BMC.CredentialsName
@@ -37,6 +42,8 @@ func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHo
 		return fmt.Errorf("what it says may hold the password in Secret %q, which cannot be read: %w", name, err)
 	}
 	if _, password, _ := secrets.CredentialsIn(secret); password != "" {
+		// The whole texts: where they are cut, a part of the password could remain.
+		node.LastError, node.MaintenanceReason = original.LastError, original.MaintenanceReason
 		node.RedactPassword(password)
 	}
 	return nil

@@ -58,6 +58,12 @@ func TestNoPasswordInWords(t *testing.T) {
 			step("no answer", "no answer", 1)
 			step("no answer", "no answer", 0) // everybody has seen that
 			step("", "", 0)
+			// What is too long is cut after the password has been removed, and not looked at again.
+			begin := strings.Repeat("x", 4<<10-10)
+			step(begin+password+" and more", begin+"****** and...", 1)
+			step(begin+"nobody's password", begin+"nobody's p...", 1)
+			step(begin+"nobody's password", begin+"nobody's p...", 0)
+			step("", "", 0)
 
 			refused = errors.New("etcdserver: request timed out")
 			b.nodes.Say(enginetest.NodeID(0), "once more: "+password)

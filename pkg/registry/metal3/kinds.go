@@ -54,16 +54,20 @@ var kinds = []kind.Kind{
 	},
 	{
 		Resource: "firmwareschemas", Singular: "firmwareschema",
-		New:      func() runtime.Object { return &metal3.FirmwareSchema{} },
-		NewList:  func() runtime.Object { return &metal3.FirmwareSchemaList{} },
-		Columns:  []kind.Column{kind.Age},
+		New:     func() runtime.Object { return &metal3.FirmwareSchema{} },
+		NewList: func() runtime.Object { return &metal3.FirmwareSchemaList{} },
+		Columns: []kind.Column{kind.Age},
+		// The schema of a large BIOS has thousands of attributes with all of their values.
+		Limits:   validation.Limits{Spec: 768 << 10},
 		Validate: validator(validation.ValidateFirmwareSchema),
 	},
 	{
 		Resource: hardwareData, Singular: hardwareData, ShortNames: []string{"hd"},
-		New:      func() runtime.Object { return &metal3.HardwareData{} },
-		NewList:  func() runtime.Object { return &metal3.HardwareDataList{} },
-		Columns:  []kind.Column{kind.Age},
+		New:     func() runtime.Object { return &metal3.HardwareData{} },
+		NewList: func() runtime.Object { return &metal3.HardwareDataList{} },
+		Columns: []kind.Column{kind.Age},
+		// The inventory, in an object with one field.
+		Limits:   validation.Limits{Spec: validation.MaxHardware + 100},
 		Validate: validator(validation.ValidateHardwareData),
 	},
 	{
@@ -96,7 +100,9 @@ var kinds = []kind.Kind{
 		NewList:   func() runtime.Object { return &metal3.HostFirmwareSettingsList{} },
 		Columns:   []kind.Column{kind.Age},
 		HasStatus: true,
-		Validate:  validator(validation.ValidateHostFirmwareSettings),
+		// The status has all settings, the spec only those that are to be changed.
+		Limits:   validation.Limits{Spec: 256 << 10, Status: 512 << 10},
+		Validate: validator(validation.ValidateHostFirmwareSettings),
 	},
 	{
 		Resource: hostNetworkAttachments, Singular: "hostnetworkattachment",

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 )
 
 // TestKindsAreConsistent checks the names by which kubectl and clients find a kind, and the
@@ -57,5 +58,17 @@ func TestKindsAreConsistent(t *testing.T) {
 				_ = k.Validate(k.New(), nil) // must not panic on fields that a client can omit
 			}
 		})
+	}
+}
+
+// TestSizesOfKinds checks that the largest object of each kind is one that etcd accepts, with
+// room for the changes of controllers.
+func TestSizesOfKinds(t *testing.T) {
+	const maxRequest, room = 3 << 19, 128 << 10 // 1.5 MiB is etcd's limit
+	for _, k := range kinds {
+		limits := k.SizeLimits()
+		if sum := validation.MaxMetadata + limits.Spec + limits.Status; sum > maxRequest-room {
+			t.Errorf("%s: an object can take %d bytes", k.Resource, sum)
+		}
 	}
 }

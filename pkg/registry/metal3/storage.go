@@ -3,6 +3,7 @@ package metal3
 
 import (
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -48,18 +49,21 @@ type Nodes interface {
 }
 
 // Storage returns the storage of each resource and subresource of v1alpha1. Reads
-// of hosts are brought up to date by live, and actions use nodes.
-func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes) map[string]rest.Storage {
+// of hosts are brought up to date by live, and actions use nodes. What actions write into hosts
+// goes through admit, which can be nil.
+func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit admission.Interface) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
 	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live}
 	hostREST := baremetalhost.NewREST(s.Hosts, live)
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
+	updates := baremetalhost.NewAdmission(admit, scheme)
+	changers := baremetalhost.HostChangers{User: baremetalhost.NewUserHosts(s.Hosts, updates, ""), Own: recorded}
 	storage := map[string]rest.Storage{
 		"baremetalhosts":          hostREST,
 		"baremetalhosts/status":   statusREST,
-		"baremetalhosts/power":    baremetalhost.NewPowerREST(sources, recorded, nodes),
-		"baremetalhosts/inspect":  baremetalhost.NewInspectREST(sources, recorded, nodes),
-		"baremetalhosts/retry":    baremetalhost.NewRetryREST(statusREST),
+		"baremetalhosts/power":    baremetalhost.NewPowerREST(sources, changers, nodes),
+		"baremetalhosts/inspect":  baremetalhost.NewInspectREST(sources, changers, nodes),
+		"baremetalhosts/retry":    baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
 		"baremetalhosts/takeover": baremetalhost.NewTakeoverREST(sources, live, recorded),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)

@@ -29,6 +29,7 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 			invalid(err)
 			if status != nil {
 				all = append(all, validateStatusEnums(status, path)...)
+				all = append(all, validateStatusSize(status, path)...)
 			}
 		case key == v1alpha1.InspectAnnotation:
 			disabled, err := v1alpha1.ParseInspectAnnotation(value)
@@ -37,8 +38,9 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 				all = append(all, field.Invalid(path, value, "contradicts spec.inspectionMode "+string(mode)+"; remove one of the two"))
 			}
 		case key == v1alpha1.HardwareDetailsAnnotation:
-			_, err := v1alpha1.ParseHardwareDetailsAnnotation(value)
+			details, err := v1alpha1.ParseHardwareDetailsAnnotation(value)
 			invalid(err)
+			all = append(all, validatePart(path, MaxHardware, details, nil)...)
 			if value != "" && !host.InspectionDisabled() {
 				all = append(all, field.Forbidden(path, "is allowed only with spec.inspectionMode disabled, because an inspection would replace the details"))
 			}

@@ -20,6 +20,7 @@ import (
 func ValidateBareMetalHost(host *v1alpha1.BareMetalHost) field.ErrorList {
 	metadata := field.NewPath("metadata")
 	all := metavalidation.ValidateObjectMeta(&host.ObjectMeta, true, metavalidation.NameIsDNSSubdomain, metadata)
+	all = append(all, validateHostSize(host, nil)...)
 	all = append(all, validateName(host.Name, metadata.Child("name"))...)
 	return append(all, validateContents(host)...)
 }
@@ -29,6 +30,7 @@ func ValidateBareMetalHost(host *v1alpha1.BareMetalHost) field.ErrorList {
 // prevent changes of its finalizers or its power.
 func ValidateBareMetalHostUpdate(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	all := metavalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	all = append(all, validateHostSize(host, old)...)
 	all = append(all, validateChange(host, old)...)
 	return append(all, added(validateContents(host), validateContents(old))...)
 }

@@ -13,6 +13,7 @@ import (
 func ValidateBareMetalHostStatusUpdate(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	path := field.NewPath("status")
 	all := metavalidation.ValidateObjectMetaUpdate(&host.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	all = append(all, validateHostSize(host, old)...)
 	return append(all, added(validateStatus(&host.Status, path), validateStatus(&old.Status, path))...)
 }
 

@@ -88,9 +88,12 @@ type action[R request] interface {
 	checkHost(host *metal3.BareMetalHost, request R) error
 	// checkNode refuses what the state of the node does not allow.
 	checkNode(host *metal3.BareMetalHost, node *ironic.Node, request R) error
+	// write writes into the host what the action needs there, in the name of the user, and
+	// returns the host as it is then. With dryRun, it only finds out whether that is allowed.
+	write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R, dryRun bool) (written *metal3.BareMetalHost, err error)
 	// act hands the action to Ironic and returns without waiting for hardware. It is
-	// not called for a dry run.
-	act(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R) error
+	// not called for a dry run. host is as it was before write.
+	act(ctx context.Context, host, written *metal3.BareMetalHost, node *ironic.Node, request R) error
 	// describe writes into the status of the request what Ironic says of the node.
 	describe(request R, host *metal3.BareMetalHost, node *ironic.Node)
 }
@@ -127,8 +130,13 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	if err := r.action.checkNode(host, node, request); err != nil {
 		return nil, err
 	}
-	if !dryrun.IsDryRun(options.DryRun) {
-		if err := r.action.act(ctx, host, node, request); err != nil {
+	dryRun := dryrun.IsDryRun(options.DryRun)
+	written, err := r.action.write(ctx, host, node, request, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	if !dryRun {
+		if err := r.action.act(ctx, host, written, node, request); err != nil {
 			return nil, err
 		}
 		// What the action changed is recorded for everybody, and shown to this caller. It

@@ -51,7 +51,7 @@ func (o *oneHost) Get(ctx context.Context, _, _ string) (*metal3.BareMetalHost, 
 	return o.host.DeepCopy(), nil
 }
 
-func (o *oneHost) Change(ctx context.Context, _, _ string, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
+func (o *oneHost) Change(ctx context.Context, _, _ string, _ bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
 	if err := o.etcd(ctx, &o.writes); err != nil {
 		return nil, err
 	}
@@ -123,9 +123,9 @@ func TestActionsWithHungEtcd(t *testing.T) {
 				var action rest.Storage
 				switch request := test.request(); request.(type) {
 				case *metal3.HostPower:
-					action = baremetalhost.NewPowerREST(sources, o, o)
+					action = baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o)
 				default:
-					action = baremetalhost.NewInspectREST(sources, o, o)
+					action = baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o)
 				}
 				ctx, cancel := context.WithTimeout(genericapirequest.WithNamespace(t.Context(), namespace), 30*time.Second)
 				defer cancel()

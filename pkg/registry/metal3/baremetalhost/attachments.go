@@ -5,25 +5,29 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// AttachmentUsers tells which interfaces of which recorded hosts, in any namespace,
-// refer to a HostNetworkAttachment. It looks at all hosts as they are now, which with
-// the watch cache are in memory: an attachment is hardly ever changed, and an index
-// would be kept with each write of a host.
+// AttachmentUsers returns which interfaces of which recorded hosts of a namespace refer to a
+// HostNetworkAttachment of that namespace. Hosts of other namespaces can refer to it, too, but do
+// not count: otherwise, whoever can write hosts anywhere could prevent its owner from changing or
+// deleting it, and would be named to that owner. With the watch cache, the hosts are in memory, so
+// there is no index, which each write of a host would have to update.
 func (h *Hosts) AttachmentUsers(ctx context.Context, namespace, name string) ([]string, error) {
-	hosts, err := h.List(ctx, metav1.ListOptions{})
+	list, err := listLatest(inNamespace(ctx, namespace), h.store, &metainternalversion.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
+	hosts := list.(*metal3.BareMetalHostList)
 	var users []string
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
 		for _, nic := range host.Spec.NetworkInterfaces {
 			ref := nic.HostNetworkAttachment
-			if ref != nil && ref.Name == name && cmp.Or(ref.Namespace, host.Namespace) == namespace {
-				users = append(users, fmt.Sprintf("host %s/%s, interface %s", host.Namespace, host.Name, cmp.Or(nic.Name, nic.MACAddress)))
+			if ref != nil && ref.Name == name && cmp.Or(ref.Namespace, namespace) == namespace {
+				users = append(users, fmt.Sprintf("host %s, interface %s", host.Name, cmp.Or(nic.Name, nic.MACAddress)))
 			}
 		}
 	}

@@ -38,8 +38,8 @@ func TestAttachmentUsers(t *testing.T) {
 			ns, name string
 			want     []string
 		}{
-			{"a", "net", []string{"host a/own, interface eno1", "host a/own, interface 00:00:5e:00:53:01", "host b/far, interface eno1"}},
-			{"b", "net", []string{"host b/own, interface eno1"}},
+			{"a", "net", []string{"host own, interface eno1", "host own, interface 00:00:5e:00:53:01"}},
+			{"b", "net", []string{"host own, interface eno1"}},
 			{"a", "no-such", nil},
 			{"c", "net", nil},
 		} {

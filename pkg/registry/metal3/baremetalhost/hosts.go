@@ -135,8 +135,8 @@ func (h *Hosts) Update(ctx context.Context, host *metal3.BareMetalHost) (*metal3
 	return obj.(*metal3.BareMetalHost), nil
 }
 
-// Change makes a change of spec and metadata on the newest host, with validation, and
-// returns what was written.
-func (h *Hosts) Change(ctx context.Context, namespace, name string, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
-	return updateHost(inNamespace(ctx, namespace), h.store, name, &metav1.UpdateOptions{}, change)
+// Change makes a change of spec and metadata on the newest host, with validation but
+// without admission, and returns what was written. With dryRun, nothing is stored.
+func (h *Hosts) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
+	return NewUserHosts(h.store, nil, "").Change(ctx, namespace, name, dryRun, change)
 }

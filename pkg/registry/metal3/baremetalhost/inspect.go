@@ -24,13 +24,13 @@ type ProvisionStateSetter interface {
 // inspection is the action of baremetalhosts/inspect.
 type inspection struct {
 	Sources
-	changer HostChanger
-	states  ProvisionStateSetter
+	hosts  HostChangers
+	states ProvisionStateSetter
 }
 
 // NewInspectREST returns baremetalhosts/inspect: POST begins an inspection, GET tells
 // of the one under way, or the last one.
-func NewInspectREST(sources Sources, changer HostChanger, states ProvisionStateSetter) rest.Storage {
+func NewInspectREST(sources Sources, hosts HostChangers, states ProvisionStateSetter) rest.Storage {
 	return &readableActionREST[*metal3.HostInspection]{actionREST[*metal3.HostInspection]{
 		requestKind: requestKind[*metal3.HostInspection]{
 			kind:        "HostInspection",
@@ -39,7 +39,7 @@ func NewInspectREST(sources Sources, changer HostChanger, states ProvisionStateS
 			validate:    validation.ValidateHostInspection,
 		},
 		Sources: sources,
-		action:  &inspection{sources, changer, states},
+		action:  &inspection{sources, hosts, states},
 	}}
 }
 
@@ -55,8 +55,19 @@ const (
 		"see how far it is (GET of its subresource inspect)"
 )
 
+// write has an annotation ask for the inspection of an available node until it has begun, so
+// that the controller goes on where this process dies.
+func (i *inspection) write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection, dryRun bool) (*metal3.BareMetalHost, error) {
+	if node.ProvisionState != ironic.Available {
+		return host, nil
+	}
+	return changeHost(ctx, i.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.InspectAnnotation, "")
+	})
+}
+
 // act begins the inspection. Ironic inspects only manageable nodes.
-func (i *inspection) act(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
+func (i *inspection) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
 	if node.ProvisionState == ironic.Available {
 		return i.inspectAvailable(ctx, host, node)
 	}
@@ -71,12 +82,8 @@ func (i *inspection) act(ctx context.Context, host *metal3.BareMetalHost, node *
 }
 
 // inspectAvailable makes an available node manageable first, which touches no hardware
-// and takes milliseconds. Until the inspection has begun, the annotation that asks for
-// one stands, so that the controller goes on where this process dies.
+// and takes milliseconds.
 func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
-	if err := i.setAnnotation(ctx, host, true); err != nil {
-		return err
-	}
 	switch taken, err := i.awaitController(ctx, host, node); {
 	case apierrors.IsNotFound(err):
 		return err
@@ -109,7 +116,7 @@ func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMeta
 	}
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
-	if err := i.setAnnotation(ctx, host, false); err != nil && !apierrors.IsNotFound(err) {
+	if err := i.removeAnnotation(ctx, host); err != nil && !apierrors.IsNotFound(err) {
 		return apierrors.NewInternalError(fmt.Errorf("baremetalhost %q: the inspection has begun, but the annotation %s could not be removed and may cause another one: %w", host.Name, metal3.InspectAnnotation, err))
 	}
 	return nil
@@ -157,20 +164,14 @@ func (i *inspection) giveUp(ctx context.Context, host *metal3.BareMetalHost, err
 	}
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
-	if err := i.setAnnotation(ctx, host, false); err != nil && !apierrors.IsNotFound(err) {
+	if err := i.removeAnnotation(ctx, host); err != nil && !apierrors.IsNotFound(err) {
 		return apierrors.NewInternalError(fmt.Errorf("%w; and the annotation %s could not be removed: %w", refused, metal3.InspectAnnotation, err))
 	}
 	return refused
 }
 
-func (i *inspection) setAnnotation(ctx context.Context, host *metal3.BareMetalHost, wanted bool) error {
-	_, err := changeHost(ctx, i.changer, host, func(h *metal3.BareMetalHost) {
-		if wanted {
-			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.InspectAnnotation, "")
-		} else {
-			delete(h.Annotations, metal3.InspectAnnotation)
-		}
-	})
+func (i *inspection) removeAnnotation(ctx context.Context, host *metal3.BareMetalHost) error {
+	_, err := changeHost(ctx, i.hosts.Own, host, false, func(h *metal3.BareMetalHost) { delete(h.Annotations, metal3.InspectAnnotation) })
 	return err
 }
 

@@ -24,13 +24,13 @@ type PowerSwitcher interface {
 
 // power is the action of baremetalhosts/power.
 type power struct {
-	changer  HostChanger
+	hosts    HostChangers
 	nodes    NodeGetter
 	switcher PowerSwitcher
 }
 
 // NewPowerREST returns baremetalhosts/power: POST switches, GET reads.
-func NewPowerREST(sources Sources, changer HostChanger, switcher PowerSwitcher) rest.Storage {
+func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher) rest.Storage {
 	return &readableActionREST[*metal3.HostPower]{actionREST[*metal3.HostPower]{
 		requestKind: requestKind[*metal3.HostPower]{
 			kind:        "HostPower",
@@ -39,7 +39,7 @@ func NewPowerREST(sources Sources, changer HostChanger, switcher PowerSwitcher) 
 			validate:    validation.ValidateHostPower,
 		},
 		Sources: sources,
-		action:  &power{changer, sources.Nodes, switcher},
+		action:  &power{hosts, sources.Nodes, switcher},
 	}}
 }
 
@@ -76,17 +76,18 @@ func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, request *
 	return nil
 }
 
-// act brings the spec in step and then asks Ironic, so that the spec wants what the
+// write brings the spec in step before Ironic is asked, so that the spec wants what the
 // action does, whoever dies in between.
-func (p *power) act(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
+func (p *power) write(ctx context.Context, host *metal3.BareMetalHost, _ *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
 	online := request.Spec.Action != metal3.PowerActionOff
-	written := host
-	if host.Spec.Online != online {
-		var err error
-		if written, err = changeHost(ctx, p.changer, host, func(h *metal3.BareMetalHost) { h.Spec.Online = online }); err != nil {
-			return err
-		}
+	if host.Spec.Online == online {
+		return host, nil
 	}
+	return changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) { h.Spec.Online = online })
+}
+
+// act asks Ironic.
+func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
 	if isUnderWay(request.Spec.Action, node) {
 		tellUnderWay(request)
 		return nil
@@ -109,7 +110,7 @@ func (p *power) act(ctx context.Context, host *metal3.BareMetalHost, node *ironi
 		return outcomeUnknown(host, err, "whether the host is being rebooted is not known, look before you try again (GET of its subresource power)")
 	}
 	// On and off can be repeated: the second one finds done, or under way, what the first one began.
-	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), online))
+	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), request.Spec.Action != metal3.PowerActionOff))
 }
 
 // putSpecBack undoes what act wrote, unless somebody has changed the spec since, and
@@ -120,7 +121,7 @@ func (p *power) putSpecBack(ctx context.Context, host, written *metal3.BareMetal
 	}
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
-	_, err := changeHost(ctx, p.changer, host, func(h *metal3.BareMetalHost) {
+	_, err := changeHost(ctx, p.hosts.Own, host, false, func(h *metal3.BareMetalHost) {
 		if h.Generation == written.Generation {
 			h.Spec.Online = host.Spec.Online
 		}

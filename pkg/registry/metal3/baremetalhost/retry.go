@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -15,11 +16,12 @@ import (
 // Ironic is not asked: an error whose count is 0 is the controller's order to try.
 type retryREST struct {
 	requestKind[*metal3.HostRetry]
-	status rest.Updater
+	status HostChanger
 }
 
-// NewRetryREST returns baremetalhosts/retry. status writes the status of hosts.
-func NewRetryREST(status rest.Updater) rest.Storage {
+// NewRetryREST returns baremetalhosts/retry. status changes the status of hosts in the name of
+// the user.
+func NewRetryREST(status HostChanger) rest.Storage {
 	return &retryREST{
 		requestKind: requestKind[*metal3.HostRetry]{
 			kind:        "HostRetry",
@@ -39,7 +41,7 @@ func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object,
 	}
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	_, err = updateHost(ctx, r.status, name, &metav1.UpdateOptions{DryRun: options.DryRun}, func(host *metal3.BareMetalHost) error {
+	_, err = r.status.Change(ctx, retry.Namespace, name, dryrun.IsDryRun(options.DryRun), func(host *metal3.BareMetalHost) error {
 		if _, paused := host.Annotations[metal3.PausedAnnotation]; paused {
 			return conflict(host, fmt.Errorf("it is paused, so nothing is tried: remove the annotation %s first", metal3.PausedAnnotation))
 		}

@@ -23,8 +23,17 @@ type HostGetter interface {
 // HostChanger changes the spec and metadata of recorded hosts.
 type HostChanger interface {
 	// Change makes a change on the newest host, again if somebody else has written it
-	// meanwhile, and returns what was written.
-	Change(ctx context.Context, namespace, name string, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error)
+	// meanwhile, and returns what was written. With dryRun, nothing is stored.
+	Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error)
+}
+
+// HostChangers are the two ways in which an action changes its host.
+type HostChangers struct {
+	// User is for what the user of the action asks for. It runs admission.
+	User HostChanger
+	// Own is for what the server has to restore when an action fails, or to tidy up after it.
+	// No policy of users can refuse that.
+	Own HostChanger
 }
 
 // NodeGetter reads nodes from Ironic.
@@ -71,8 +80,8 @@ func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (*iron
 }
 
 // changeHost makes a change on the newest version of host, and returns what was written.
-func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
-	written, err := hosts.Change(ctx, host.Namespace, host.Name, func(newest *metal3.BareMetalHost) error {
+func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, dryRun bool, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
+	written, err := hosts.Change(ctx, host.Namespace, host.Name, dryRun, func(newest *metal3.BareMetalHost) error {
 		if newest.UID != host.UID {
 			return conflict(host, errors.New("it was deleted meanwhile, and another host has its name"))
 		}
@@ -93,13 +102,17 @@ func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // updateHost changes the host as a PUT to store would, with validation. Somebody
 // else's write in between is not overwritten: change is made on the newest host, again
-// if need be.
-func updateHost(ctx context.Context, store rest.Updater, name string, options *metav1.UpdateOptions, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
-	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
+// if need be, and mutate, if it is not nil, on what change has made of it.
+func updateHost(ctx context.Context, store rest.Updater, name string, options *metav1.UpdateOptions, change func(*metal3.BareMetalHost) error,
+	mutate rest.TransformFunc, validate rest.ValidateObjectUpdateFunc) (*metal3.BareMetalHost, error) {
+	transformers := []rest.TransformFunc{func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
 		host := existing.DeepCopyObject().(*metal3.BareMetalHost)
 		return host, change(host)
-	})
-	obj, _, err := store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, options)
+	}}
+	if mutate != nil {
+		transformers = append(transformers, mutate)
+	}
+	obj, _, err := store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, transformers...), rest.ValidateAllObjectFunc, validate, false, options)
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,14 @@
 package kind
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 )
 
 // Kind describes a kind. All kinds are namespaced.
@@ -26,11 +29,19 @@ type Kind struct {
 	// only through the subresource, which writes nothing else. If the type has no such field,
 	// the subresource writes nothing.
 	HasStatus bool
+	// Limits are the maximum sizes of spec and status. The default is 256 KiB for each.
+	Limits validation.Limits
 	// Validate validates everything except the metadata. It can be nil. old is the object
 	// before the update, or nil for a new object. Errors that old already has must not be
 	// reported, because a rule can be newer than an object.
 	Validate func(obj, old runtime.Object) field.ErrorList
 }
+
+// defaultLimits are the limits of kinds that do not set their own.
+var defaultLimits = validation.Limits{Spec: 256 << 10, Status: 256 << 10}
+
+// SizeLimits returns the limits that apply to the kind.
+func (k Kind) SizeLimits() validation.Limits { return cmp.Or(k.Limits, defaultLimits) }
 
 // check returns an error if the description of the kind is not valid.
 func (k Kind) check() error {

@@ -50,6 +50,7 @@ func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 
 func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	all := metavalidation.ValidateObjectMetaAccessor(obj.(metav1.Object), true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	all = append(all, s.kind.SizeLimits().Validate(obj.(metav1.Object), nil)...)
 	if s.kind.Validate == nil {
 		return FirstErrors(all)
 	}
@@ -58,6 +59,7 @@ func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorLis
 
 func (s strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	all := metavalidation.ValidateObjectMetaAccessorUpdate(obj.(metav1.Object), old.(metav1.Object), field.NewPath("metadata"))
+	all = append(all, s.kind.SizeLimits().Validate(obj.(metav1.Object), old.(metav1.Object))...)
 	if s.kind.Validate == nil {
 		return FirstErrors(all)
 	}

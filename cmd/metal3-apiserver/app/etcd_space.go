@@ -1,0 +1,164 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/klog/v2"
+)
+
+// The embedded etcd refuses writes when its file has reached the quota. Every version of an object
+// takes space until it is compacted, which k8s.io/apiserver does every five minutes and keeping the
+// last five: a client that writes a megabyte as often as it can gets to several gigabytes before
+// that. And a file never shrinks by itself, and etcd compares the size of the file with the quota,
+// whether it is in use or not. So this server compacts and defragments earlier if it has to.
+const (
+	// defaultEtcdQuota is what etcd recommends at most for ordinary disks, halved: while it is
+	// defragmented, there are two files. It is twice as much as 1,400 versions of a 1.5 MiB
+	// object take.
+	defaultEtcdQuota = 4 << 30
+	// minEtcdQuota has room for the largest objects of all kinds, a few times each.
+	minEtcdQuota = 32 << 20
+	// etcdSpaceInterval is how often the size is looked at. Half of the default quota cannot be
+	// written in that time.
+	etcdSpaceInterval = 5 * time.Second
+	// defragmentTimeout limits a defragmentation, which takes some seconds for each gigabyte that
+	// is in use.
+	defragmentTimeout = 2 * time.Minute
+)
+
+// etcdSpace watches whether etcd has space for writes, and makes space in the embedded etcd.
+type etcdSpace struct {
+	client   *clientv3.Client
+	endpoint string
+	// quota is the quota of the embedded etcd, in bytes. It is 0 for an external etcd, which is
+	// only watched.
+	quota int64
+
+	full atomic.Bool
+	size atomic.Int64
+	// kept is the size of the file after it was last defragmented, in bytes.
+	kept int64
+}
+
+// watchEtcdSpace watches the etcd of the configuration until ctx ends. The caller must wait for
+// the returned channel to be closed before it stops etcd.
+func watchEtcdSpace(ctx context.Context, config storagebackend.TransportConfig, quota int64) (*etcdSpace, <-chan struct{}, error) {
+	client, err := newEtcdClient(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &etcdSpace{client: client, endpoint: config.ServerList[0], quota: quota}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = client.Close() }()
+		wait.UntilWithContext(ctx, s.check, etcdSpaceInterval)
+	}()
+	return s, done, nil
+}
+
+// hasSpace returns an error while etcd refuses writes.
+func (s *etcdSpace) hasSpace() error {
+	switch {
+	case !s.full.Load():
+		return nil
+	case s.quota == 0:
+		return fmt.Errorf("etcd is full and refuses writes (alarm NOSPACE): compact and defragment it, and disarm the alarm")
+	}
+	return fmt.Errorf("the embedded etcd is full and refuses writes (alarm NOSPACE): its quota is %d bytes, see --data-dir-quota-bytes", s.quota)
+}
+
+// check finds out whether etcd is full, and makes space in the embedded etcd if needed. While etcd
+// does not answer, what was known before remains.
+func (s *etcdSpace) check(ctx context.Context) {
+	full, err := s.isFull(ctx)
+	if err == nil {
+		s.setFull(full)
+		if s.quota > 0 {
+			err = s.makeSpace(ctx, full)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.ErrorS(err, "The space of etcd could not be checked or freed", "endpoint", s.endpoint)
+	}
+}
+
+func (s *etcdSpace) setFull(full bool) {
+	if was := s.full.Swap(full); full && !was {
+		klog.ErrorS(s.hasSpace(), "Reads are served, writes are refused", "endpoint", s.endpoint)
+	} else if was && !full {
+		klog.InfoS("etcd has space again, writes are accepted", "endpoint", s.endpoint)
+	}
+}
+
+func (s *etcdSpace) isFull(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdAnswerTimeout)
+	defer cancel()
+	alarms, err := s.client.AlarmList(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, alarm := range alarms.Alarms {
+		if alarm.Alarm == etcdserverpb.AlarmType_NOSPACE {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// makeSpace removes the history of the embedded etcd if the file is too large, and returns what is
+// unused to the disk. If the alarm is active and there is space then, makeSpace ends the alarm.
+func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
+	ctx, cancel := context.WithTimeout(ctx, defragmentTimeout)
+	defer cancel()
+	status, err := s.status(ctx)
+	// A file that is large because of the objects that are in it is left alone until it has grown.
+	if err != nil || !alarm && status.DbSize <= max(s.quota/2, s.kept+s.quota/8) {
+		return err
+	}
+	// The compaction of k8s.io/apiserver would fail after the alarm: it first writes a key.
+	if _, err := s.client.Compact(ctx, status.Header.Revision, clientv3.WithCompactPhysical()); err == nil {
+		klog.InfoS("The history of the embedded etcd was removed early: clients with an older resourceVersion have to list again", "bytes", status.DbSize, "quota", s.quota)
+	} else if !errors.Is(err, rpctypes.ErrCompacted) {
+		return fmt.Errorf("compacting: %w", err)
+	}
+	if status, err = s.status(ctx); err != nil {
+		return err
+	}
+	// A moment may pass until what was removed counts as unused. The next check finds that.
+	if unused := status.DbSize - status.DbSizeInUse; unused > s.quota/10 {
+		klog.InfoS("Defragmenting the embedded etcd, which answers no requests meanwhile", "bytes", status.DbSize, "unused", unused, "quota", s.quota)
+		if _, err := s.client.Defragment(ctx, s.endpoint); err != nil {
+			return fmt.Errorf("defragmenting: %w", err)
+		}
+		if status, err = s.status(ctx); err != nil {
+			return err
+		}
+		s.kept = status.DbSize
+	}
+	if !alarm || status.DbSize > s.quota/10*9 {
+		return nil
+	}
+	if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
+		return fmt.Errorf("ending the alarm: %w", err)
+	}
+	s.setFull(false)
+	return nil
+}
+
+func (s *etcdSpace) status(ctx context.Context) (*clientv3.StatusResponse, error) {
+	status, err := s.client.Status(ctx, s.endpoint)
+	if err == nil {
+		s.size.Store(status.DbSize)
+	}
+	return status, err
+}

@@ -1,0 +1,70 @@
+package baremetalhost
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// Admission is the admission of the server, for what actions write into hosts. The API handlers
+// run it only for the request itself, so a policy on updates of hosts would not see that an action
+// switches a host off.
+type Admission struct {
+	control admission.Interface
+	objects admission.ObjectInterfaces
+}
+
+// NewAdmission returns the Admission that runs control, which is nil if there is none.
+func NewAdmission(control admission.Interface, scheme *runtime.Scheme) *Admission {
+	if control == nil {
+		return nil
+	}
+	return &Admission{admission.WithAudit(control), admission.NewObjectInterfacesFromScheme(scheme)}
+}
+
+// UserHosts changes hosts in the name of the user whose request it is: as an UPDATE of
+// baremetalhosts or of one of its subresources, with all admission.
+type UserHosts struct {
+	store       rest.Updater
+	admission   *Admission
+	subresource string
+}
+
+// NewUserHosts returns UserHosts that write into store, which is that of the subresource.
+func NewUserHosts(store rest.Updater, admission *Admission, subresource string) *UserHosts {
+	return &UserHosts{store, admission, subresource}
+}
+
+// Change changes the spec and metadata of the latest version of a host, or its status if this is
+// the subresource status, and returns what was written. With dryRun, nothing is stored.
+func (u *UserHosts) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
+	ctx = inNamespace(ctx, namespace)
+	options := &metav1.UpdateOptions{}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	if u.admission == nil {
+		return updateHost(ctx, u.store, name, options, change, nil, rest.ValidateAllObjectUpdateFunc)
+	}
+	attributes := func(obj, old runtime.Object) admission.Attributes {
+		user, _ := genericapirequest.UserFrom(ctx)
+		return admission.NewAttributesRecord(obj, old, metal3.SchemeGroupVersion.WithKind("BareMetalHost"), namespace, name,
+			metal3.SchemeGroupVersion.WithResource("baremetalhosts"), u.subresource, admission.Update, options, dryrun.IsDryRun(options.DryRun), user)
+	}
+	mutate := func(ctx context.Context, obj, old runtime.Object) (runtime.Object, error) {
+		mutating, ok := u.admission.control.(admission.MutationInterface)
+		if !ok || !mutating.Handles(admission.Update) {
+			return obj, nil
+		}
+		return obj, mutating.Admit(ctx, attributes(obj, old), u.admission.objects)
+	}
+	validate := rest.AdmissionToValidateObjectUpdateFunc(u.admission.control, attributes(nil, nil), u.admission.objects)
+	return updateHost(ctx, u.store, name, options, change, mutate, validate)
+}

@@ -1,0 +1,57 @@
+package security
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// TestSizes: objects are limited by their kinds, and the largest host that is accepted has room
+// for its status.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	ctx, ns := s.Begin(t)
+	c := throughKube(t, user(t, "admin", "system:masters"))
+	collection := groupVersion + "/namespaces/" + ns + "/"
+	const kib = 1 << 10
+	text := func(size int) string { return strings.Repeat("x", size) }
+	for _, tt := range []struct {
+		what, resource, kind, metadata, spec string
+		refused                              string // what the 422 says; empty if the object is accepted
+	}{
+		{"a description", "baremetalhosts", "BareMetalHost", "", `"online":false,"description":"` + text(1400*kib) + `"`, "spec: Too long: may not take more than 65536 bytes in JSON, and takes 1433"},
+		{"a list", "baremetalhosts", "BareMetalHost", "", `"online":false,"taints":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k","effect":"NoSchedule"},`, 20000), ",") + `]`, "the largest field is taints"},
+		{"escaped annotations", "baremetalhosts", "BareMetalHost", `,"annotations":{"a":"` + strings.Repeat("<", 200*kib) + `"}`, `"online":false`, "metadata: Too long: may not take more than 327680 bytes in JSON"},
+		{"a schema", "firmwareschemas", "FirmwareSchema", "", `"hardwareVendor":"` + text(800*kib) + `","schema":{}`, "spec: Too long: may not take more than 786432 bytes"},
+		{"a large schema", "firmwareschemas", "FirmwareSchema", "", `"hardwareVendor":"` + text(700*kib) + `","schema":{}`, ""},
+		{"settings", "hostfirmwaresettings", "HostFirmwareSettings", "", `"settings":{"a":"` + text(300*kib) + `"}`, "spec: Too long: may not take more than 262144 bytes"},
+		{"an inventory", "hardwaredata", "HardwareData", "", `"hardware":{"hostname":"` + text(500*kib) + `"}`, "the largest field is hardware"},
+	} {
+		object := fmt.Sprintf(`{"apiVersion":"metal3.io/v1alpha1","kind":%q,"metadata":{"name":"x"%s},"spec":{%s}}`, tt.kind, tt.metadata, tt.spec)
+		got := c.mustDo(t, ctx, http.MethodPost, collection+tt.resource, "application/json", object)
+		if tt.refused == "" && got.code != http.StatusCreated || tt.refused != "" && (got.code != http.StatusUnprocessableEntity || !strings.Contains(got.body, tt.refused)) {
+			t.Errorf("%s: %d %.500s, want %q", tt.what, got.code, got.body, tt.refused)
+		}
+		if len(got.body) > 4*kib && tt.refused != "" {
+			t.Errorf("%s: an answer of %d bytes", tt.what, len(got.body))
+		}
+	}
+
+	// As much as is accepted, everywhere.
+	const password = "password"
+	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
+	createHost(t, ctx, ns, "large", s.sim.NewBMC("admin", password), "bmc", func(spec *metal3.BareMetalHostSpec) { spec.Description = text(60 * kib) })
+	labels := make([]string, 500)
+	for i := range labels {
+		labels[i] = fmt.Sprintf(`"example.com/%d":"%s"`, i, text(60))
+	}
+	grow := `{"metadata":{"annotations":{"example.com/notes":"` + text(255*kib) + `"},"labels":{` + strings.Join(labels, ",") + `}}}`
+	if got := c.mustDo(t, ctx, http.MethodPatch, collection+"baremetalhosts/large", "application/merge-patch+json", grow); got.code != http.StatusOK {
+		t.Fatalf("%d %.500s", got.code, got.body)
+	}
+	waitHost(t, ctx, ns, "large", "available", isAvailable)
+	deleteHost(t, ctx, ns, "large")
+}
