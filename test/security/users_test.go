@@ -79,6 +79,9 @@ func grant(t *testing.T, ctx context.Context, ns string, p person) {
 			t.Fatal(err)
 		}
 		resource.Verb = p.rule.Verbs[0]
+		if names := p.rule.ResourceNames; len(names) > 0 {
+			resource.Name = names[0]
+		}
 		if resource.Resource = p.rule.Resources[0]; resource.Resource != "baremetalhosts" {
 			resource.Subresource = resource.Resource[len("baremetalhosts/"):]
 			resource.Resource = "baremetalhosts"
