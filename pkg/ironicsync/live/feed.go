@@ -51,7 +51,8 @@ func (r *Refresher) observeAll() error {
 
 // readFeed observes the hosts whose nodes have changed. The hosts were read before.
 func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) error {
-	read := r.view.beginFeed(r.clock.Now())
+	began := r.clock.Now()
+	read := r.view.beginFeed(began)
 	changes, err := r.nodes.ChangedSince(ctx, read.since, read.expected)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 	if asks > maxReobserved {
 		return errSweepNeeded
 	}
-	return r.observeMany(ctx, dues)
+	return r.observeMany(ctx, dues, began)
 }
 
 // sweep reads all nodes, and records what they say of each host.
@@ -146,7 +147,7 @@ func (r *Refresher) sweep() error {
 			dues = append(dues, due{host: host, node: node, generation: generation})
 		}
 	}
-	return r.observedAll(began, len(hosts.Items), r.observeMany(ctx, dues))
+	return r.observedAll(began, len(hosts.Items), r.observeMany(ctx, dues, began))
 }
 
 // endOfTime is later than anything has changed.

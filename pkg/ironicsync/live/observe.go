@@ -29,6 +29,7 @@ func (r *Refresher) ObserveHost(ctx context.Context, namespace, name string) err
 // that was observed; nil when there is none.
 func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
 	for race := 0; ; race++ {
+		began := r.clock.Now()
 		host, err := r.hosts.Get(ctx, namespace, name)
 		if err != nil || host.Status.Provisioning.ID == "" {
 			return host, nil, err // not in Ironic: all there is to know is recorded
@@ -38,6 +39,9 @@ func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (
 			return nil, nil, err
 		}
 		recorded, observation, err := r.observe(ctx, host, node, true)
+		if err == nil {
+			r.keepLook(recorded, observation.Node, began)
+		}
 		if err == nil || !apierrors.IsConflict(err) || race == MaxRaces {
 			return recorded, observation.Node, err
 		}
@@ -97,7 +101,8 @@ type due struct {
 
 // observeMany records observations of several hosts. What goes wrong with one of them
 // keeps no other from being observed; the error is a *PartialError, or that ctx ended.
-func (r *Refresher) observeMany(ctx context.Context, hosts []due) error {
+// Their nodes were read from the time began on.
+func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Time) error {
 	var mu sync.Mutex
 	failed := map[types.NamespacedName]error{}
 	inventories := 0
@@ -125,6 +130,9 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due) error {
 				node = &copied
 			}
 			recorded, seen, err = r.observe(ctx, d.host, node, mayReadInventory(d))
+			if err == nil {
+				r.keepLook(recorded, seen.Node, began)
+			}
 			if apierrors.IsConflict(err) { // somebody wrote meanwhile
 				recorded, _, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
 			}

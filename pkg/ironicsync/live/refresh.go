@@ -110,7 +110,8 @@ type Refresher struct {
 	// sweeping is set while a sweep that nobody waits for is under way.
 	sweeping bool
 
-	view *view // what this replica knows of Ironic's nodes
+	view  *view // what this replica knows of Ironic's nodes
+	looks looks // the latest observations of hosts
 }
 
 // flight is one observation. A reader waits for done.
@@ -135,6 +136,7 @@ func NewRefresher(ctx context.Context, hosts Hosts, nodes Nodes, clock clock.Pas
 		singles: map[types.NamespacedName]bool{},
 		seen:    map[types.NamespacedName]time.Time{},
 		view:    newView(),
+		looks:   looks{byHost: map[types.UID]look{}},
 	}
 }
 
