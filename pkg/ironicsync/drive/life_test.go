@@ -73,6 +73,12 @@ func TestLife(t *testing.T) {
 			t.Errorf("Ironic was told %v, instance %q", r.InstanceInfo, r.InstanceUUID)
 		}
 
+		// Two by name before it is created, one after each of the four transitions that are asked
+		// for, and one when the image has been asked for; the rest is found by the poll.
+		if gets, _ := w.ironic.Asked(); gets > 9 {
+			t.Errorf("the node was read %d times on the way to provisioned", gets)
+		}
+
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 		w.after(20*time.Second, "available again", w.in(metal3.StateAvailable))
 		w.expectNoPowerEvents()
