@@ -68,6 +68,9 @@ func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ 
 	// directory is read-only.)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = nil, []url.URL{*peer}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	// A member keeps its latest transactions in memory, each with the objects that it wrote, for
+	// followers. A single member has none, and needs them only until the next snapshot.
+	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100
 	logLevel := zap.NewAtomicLevelAt(level)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(logLevel))
 
