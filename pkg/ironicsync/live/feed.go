@@ -73,16 +73,17 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 		if r.view.isObserved(host, generation) && (node == nil || !changesByItself(node)) {
 			continue
 		}
-		if node == nil || !delivered[node.UUID] {
-			if node != nil && isAsRecorded(host, node, r.CallbackTimeout, now) {
-				r.view.setObserved(host, generation)
-				continue
-			}
+		switch {
+		case node != nil && delivered[node.UUID]:
+			dues = append(dues, due{host: host, node: node, generation: generation})
+		case node != nil && isAsRecorded(host, node, r.CallbackTimeout, now):
+			r.view.setObserved(host, generation)
+		case node != nil && r.view.isPending(host, generation):
+			dues = append(dues, due{host: host, node: node, earlier: true, generation: generation})
+		default:
 			asks++
 			dues = append(dues, due{host: host, ask: true, generation: generation})
-			continue
 		}
-		dues = append(dues, due{host: host, node: node, generation: generation})
 	}
 	if asks > maxReobserved {
 		return errSweepNeeded

@@ -95,6 +95,9 @@ type due struct {
 	// ask is set where the node has to be read: what is known of it may be older than
 	// what is recorded.
 	ask bool
+	// earlier is set where the node was read by an earlier observation, which has not
+	// recorded it, and has not changed since.
+	earlier bool
 	// generation is that of the view's entry for the node.
 	generation uint64
 }
@@ -103,6 +106,7 @@ type due struct {
 // keeps no other from being observed; the error is a *PartialError, or that ctx ended.
 // Their nodes were read from the time began on.
 func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Time) error {
+	r.view.setPending(hosts)
 	var mu sync.Mutex
 	failed := map[types.NamespacedName]error{}
 	inventories := 0
@@ -130,11 +134,11 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Tim
 				node = &copied
 			}
 			recorded, seen, err = r.observe(ctx, d.host, node, mayReadInventory(d))
-			if err == nil {
+			if err == nil && !d.earlier {
 				r.keepLook(recorded, seen.Node, began)
 			}
 			if apierrors.IsConflict(err) { // somebody wrote meanwhile
-				recorded, _, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
+				recorded, err = r.observeAfterConflict(ctx, d)
 			}
 		}
 		switch {
@@ -154,6 +158,17 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Tim
 		return &PartialError{Hosts: failed}
 	}
 	return nil
+}
+
+// observeAfterConflict observes a host that somebody wrote while its node was read. If that
+// was another bulk observation of ours, it has recorded what is known of the node.
+func (r *Refresher) observeAfterConflict(ctx context.Context, d due) (*metal3.BareMetalHost, error) {
+	host, err := r.hosts.Get(ctx, d.host.Namespace, d.host.Name)
+	if err != nil || r.view.isObserved(host, d.generation) {
+		return host, err
+	}
+	recorded, _, err := r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
+	return recorded, err
 }
 
 // inventoryGrace is how long an inspected node may be without inventory: Ironic
