@@ -71,6 +71,9 @@ func startEmbeddedEtcd(ctx context.Context, dir string, level zapcore.Level) (_ 
 	// A member keeps its latest transactions in memory, each with the objects that it wrote, for
 	// followers. A single member has none, and needs them only until the next snapshot.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100
+	// The database is mapped into memory, all of it at the start, and grows to what it held before
+	// a compaction at most. Here it gives back what it does not need any more.
+	cfg.BootstrapDefragThresholdMegabytes = 64
 	logLevel := zap.NewAtomicLevelAt(level)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(logLevel))
 
