@@ -289,6 +289,10 @@ func (l *fakeLive) RefreshHost(ctx context.Context, namespace, name string) erro
 	return record(ctx, l.hosts, namespace, name, func(s *metal3.BareMetalHostStatus) { s.ErrorMessage = message })
 }
 
+func (l *fakeLive) ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
+	return nil, l.RefreshHost(ctx, namespace, name)
+}
+
 func (l *fakeLive) RefreshAll(ctx context.Context) error {
 	all, err := l.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {

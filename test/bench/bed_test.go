@@ -165,6 +165,17 @@ func (b *bed) startServer(ctx context.Context) (err error) {
 	return err
 }
 
+// restart starts the server anew, and returns when all hosts are recorded as Ironic has them.
+func (b *bed) restart(ctx context.Context) error {
+	if _, err := b.server.Stop(); err != nil {
+		return err
+	}
+	if err := b.server.Start(ctx); err != nil {
+		return err
+	}
+	return b.waitQuiet(ctx)
+}
+
 func (b *bed) stop() error {
 	b.raw.CloseIdleConnections()
 	var errs []error

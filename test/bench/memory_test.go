@@ -8,9 +8,19 @@ import (
 )
 
 // BenchmarkMemory is what the server holds in memory with 10,000 hosts and 100 who
-// watch them, after a while in which hosts change and some list them.
+// watch them, after a while in which hosts change and some list them: once after all
+// hosts were created within minutes, whose former versions the watch cache and etcd
+// still have, and once after the server was started anew.
 func BenchmarkMemory(b *testing.B) {
 	bed := at(b, bedKind{hosts: large, perNode: 150 * time.Microsecond})
+	b.Run("created", func(b *testing.B) { benchmarkMemory(b, bed, "just created") })
+	if err := bed.restart(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("restarted", func(b *testing.B) { benchmarkMemory(b, bed, "after a restart") })
+}
+
+func benchmarkMemory(b *testing.B, bed *bed, when string) {
 	const n, seconds, listEvery = 100, 30, 5
 	seen, err := bed.startWatchers(b.Context(), n)
 	if err != nil {
@@ -50,7 +60,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(held.anonymous, "anonymous-MB")
 	b.ReportMetric(held.peak, "peak-MB")
 	record(figure{
-		what: fmt.Sprintf("memory of the server at 10,000 hosts, %d watchers", n), measured: fmt.Sprintf("%.0f MB", held.resident),
+		what: fmt.Sprintf("memory of the server at 10,000 hosts, %s, %d watchers", when, n), measured: fmt.Sprintf("%.0f MB", held.resident),
 		beside: fmt.Sprintf("%.0f MB without mapped files, peak %.0f MB", held.anonymous, held.peak), wanted: "500 MB",
 	})
 	record(figure{what: "watchers that were dropped meanwhile", measured: fmt.Sprint(len(errs)), beside: "last watcher has a change after " + text(seen.latencies().median()), wanted: "0"})

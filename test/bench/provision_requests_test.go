@@ -84,7 +84,7 @@ var (
 // all of them: the feed of changes, lists, versions and drivers.
 func kindOf(r ironicRequest) string {
 	path, query, _ := strings.Cut(r.uri, "?")
-	if r.method == "GET" && !strings.Contains(path, "/nodes/") && !strings.Contains(query, "node") && !strings.Contains(query, "address=") {
+	if r.method == "GET" && !strings.Contains(path, "/nodes/") && !strings.Contains(query, "node=") && !strings.Contains(query, "address=") {
 		return ""
 	}
 	path = uuidPattern.ReplaceAllString(path, "NODE")

@@ -75,6 +75,9 @@ func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapco
 	// etcd keeps the latest writes in memory for members that have fallen behind: up to 15,000 by
 	// default, which with large objects is more memory than the whole server may use.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 200, 10
+	// The database is mapped into memory, all of it at the start, and grows to what it held before
+	// a compaction at most. Here it gives back what it does not need any more.
+	cfg.BootstrapDefragThresholdMegabytes = 64
 	logLevel := zap.NewAtomicLevelAt(level)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(logLevel))
 

@@ -21,6 +21,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
 const (
@@ -58,7 +59,7 @@ type Options struct {
 // NewOptions returns options with their defaults.
 func NewOptions() *Options {
 	o := &Options{
-		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion)),
+		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.ShareHardware(apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))),
 		Run:         genericoptions.NewServerRunOptions(),
 		Logs:        logs.NewOptions(),
 		LeaderElection: componentconfig.LeaderElectionConfiguration{

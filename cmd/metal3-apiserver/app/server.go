@@ -257,6 +257,7 @@ func (o *Options) config() (*genericapiserver.RecommendedConfig, error) {
 	if err := o.Recommended.ApplyTo(generic); err != nil {
 		return nil, err
 	}
+	reviewGetsOfHostsOnce(generic)
 	// This also limits how long the shutdown waits for requests in progress.
 	generic.Config.RequestTimeout = min(generic.Config.RequestTimeout, time.Minute)
 	return generic, nil

@@ -364,7 +364,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 			node = lifecycle.RecordedNode(host)
 		}
 	} else {
-		host, node, err = c.refresher.ObserveAndGet(ctx, key.Namespace, key.Name)
+		host, node, err = c.look(ctx, key, !mustObserve)
 	}
 	if err != nil {
 		return 0, live.IgnoreNotFound(err)
@@ -387,8 +387,10 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 		c.backoffOf(key, (*backoff).begin)
+		c.refresher.ForgetLook(host.UID)
 		next, err := c.execute(ctx, host, node, step)
 		if err != nil {
+			c.refresher.ForgetLook(host.UID) // a poll may have seen the node before the request
 			return 0, live.IgnoreNotFound(stepErrorOf(step, err))
 		}
 		if !next.planAgain {
@@ -426,6 +428,18 @@ func (c *Controller) restored() string {
 		return *reason
 	}
 	return ""
+}
+
+// look returns a host and its node as Ironic has it now. What has just been observed, by the
+// poll or after the previous step, serves as well, if recent allows that.
+func (c *Controller) look(ctx context.Context, key types.NamespacedName, recent bool) (*metal3.BareMetalHost, *ironic.Node, error) {
+	if recent {
+		host, node, err := c.refresher.JustObserved(ctx, key.Namespace, key.Name)
+		if host != nil || err != nil {
+			return host, node, err
+		}
+	}
+	return c.refresher.ObserveAndGet(ctx, key.Namespace, key.Name)
 }
 
 func jittered(d time.Duration) time.Duration {

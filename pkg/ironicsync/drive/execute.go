@@ -94,7 +94,7 @@ func (c *Controller) createNodeAndObserve(ctx context.Context, host *metal3.Bare
 	if err := c.createNode(ctx, host); err != nil {
 		return waitForEvent, err
 	}
-	host, node, err := c.refresher.ObserveAndGet(ctx, host.Namespace, host.Name)
+	host, node, err := c.look(ctx, types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, true)
 	if err != nil {
 		return waitForEvent, &observationError{err}
 	}

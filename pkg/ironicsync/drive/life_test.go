@@ -73,6 +73,13 @@ func TestLife(t *testing.T) {
 			t.Errorf("Ironic was told %v, instance %q", r.InstanceInfo, r.InstanceUUID)
 		}
 
+		// Two by name before it is created, one after each of the four transitions that are asked
+		// for, and one when the image has been asked for, are needed. Where a poll comes between, a
+		// few more are made; read before each step, it would be 15 and more.
+		if gets, _ := w.ironic.Asked(); gets > 12 {
+			t.Errorf("the node was read %d times on the way to provisioned", gets)
+		}
+
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 		w.after(20*time.Second, "available again", w.in(metal3.StateAvailable))
 		w.expectNoPowerEvents()

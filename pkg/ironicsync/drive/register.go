@@ -18,6 +18,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
@@ -87,6 +88,8 @@ func (c *Controller) marksOf(host *metal3.BareMetalHost) map[string]any {
 	return marks
 }
 
+// createNode creates the host's node and has it verified. What Ironic answers is the node, so it
+// need not be read, nor compared with what is wanted. After a crash, register does the rest.
 func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost) error {
 	access, credentials, err := c.accessTo(ctx, host)
 	if err != nil || access == nil {
@@ -130,12 +133,24 @@ func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost)
 	if host.Spec.Architecture != "" {
 		create.Properties["cpu_arch"] = host.Spec.Architecture
 	}
-	if _, err := c.ironic.CreateNode(ctx, create); ironic.IsDuplicate(err) {
+	node, err := c.ironic.CreateNode(ctx, create)
+	if ironic.IsDuplicate(err) {
 		return c.foundDuplicate(ctx, host)
 	} else if err != nil {
 		return c.refused(ctx, host, err)
 	}
-	return c.recordWhileTrue(ctx, host, sameSpec(host), func(h *metal3.BareMetalHost) { lifecycle.SetTriedCredentials(h, credentials.Version) })
+	err = c.recordWhileTrue(ctx, host, sameSpec(host), func(h *metal3.BareMetalHost) { lifecycle.SetTriedCredentials(h, credentials.Version) })
+	if err != nil {
+		return err
+	}
+	created := host
+	if host, err = c.hosts.Get(ctx, host.Namespace, host.Name); err != nil {
+		return live.IgnoreNotFound(err)
+	}
+	if host.UID != created.UID || !sameSpec(created)(host) {
+		return nil // it is planned anew
+	}
+	return c.verify(ctx, host, node, wanted, credentials, nil)
 }
 
 // accessTo is how Ironic reaches the host's BMC. When that cannot be known, the
@@ -205,7 +220,19 @@ func (c *Controller) register(ctx context.Context, host *metal3.BareMetalHost, n
 	if remade {
 		return c.observe(ctx, host)
 	}
-	if err := c.ensurePorts(ctx, host, node.UUID); err != nil {
+	var ports []ironic.Port
+	if len(wantedPorts(host)) > 0 {
+		if ports, err = c.ironic.ListPorts(ctx, ironic.PortFilter{Node: node.UUID}); err != nil {
+			return c.refused(ctx, host, err)
+		}
+	}
+	return c.verify(ctx, host, node, wanted, credentials, ports)
+}
+
+// verify completes the registration of a node that Ironic knows, with these ports: it creates
+// the missing ports, has a node in enroll verified, and records that the host is registered.
+func (c *Controller) verify(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, wanted *wantedNode, credentials secrets.Credentials, ports []ironic.Port) error {
+	if err := c.ensurePorts(ctx, host, node.UUID, ports); err != nil {
 		if conflict := new(portConflict); errors.As(err, &conflict) {
 			return c.report(ctx, host, metal3.PortConflictReason, conflict.Error())
 		}
@@ -288,12 +315,11 @@ func (e *portConflict) Error() string {
 	return fmt.Sprintf("MAC address %s of host %s is that of %s already: delete the host whose spec.bootMACAddress is wrong and create it with the right one, or delete the other one's port in Ironic", e.mac, e.host, e.other)
 }
 
-// ensurePorts creates the missing ports: for the MAC address that the host boots from, and
-// for those that an earlier inspection found, which Ironic does not know any more when it
-// has lost the node. One of the latter may belong to another node: the USB network cards
-// of some BMCs have the same MAC address in every machine.
-func (c *Controller) ensurePorts(ctx context.Context, host *metal3.BareMetalHost, nodeUUID string) error {
-	wanted := map[string]bool{} // MAC address: boots from it
+// wantedPorts returns the MAC addresses that the node needs ports for, and whether the host
+// boots from them: the one that the spec names, and those that an earlier inspection found,
+// which Ironic does not know any more when it has lost the node.
+func wantedPorts(host *metal3.BareMetalHost) map[string]bool {
+	wanted := map[string]bool{}
 	if hardware := host.Status.HardwareDetails; hardware != nil {
 		for _, nic := range hardware.NIC {
 			if nic.MAC != "" {
@@ -304,14 +330,15 @@ func (c *Controller) ensurePorts(ctx context.Context, host *metal3.BareMetalHost
 	if host.Spec.BootMACAddress != "" {
 		wanted[strings.ToLower(host.Spec.BootMACAddress)] = true
 	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	ports, err := c.ironic.ListPorts(ctx, ironic.PortFilter{Node: nodeUUID})
-	if err != nil {
-		return err
-	}
-	for _, port := range ports {
+	return wanted
+}
+
+// ensurePorts creates those ports that the node needs and does not have yet. A MAC address that
+// an inspection found may belong to another node: the USB network cards of some BMCs have the
+// same one in every machine.
+func (c *Controller) ensurePorts(ctx context.Context, host *metal3.BareMetalHost, nodeUUID string, existing []ironic.Port) error {
+	wanted := wantedPorts(host)
+	for _, port := range existing {
 		delete(wanted, port.Address)
 	}
 	for _, mac := range slices.Sorted(maps.Keys(wanted)) {

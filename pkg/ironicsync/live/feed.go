@@ -51,7 +51,8 @@ func (r *Refresher) observeAll() error {
 
 // readFeed observes the hosts whose nodes have changed. The hosts were read before.
 func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) error {
-	read := r.view.beginFeed(r.clock.Now())
+	began := r.clock.Now()
+	read := r.view.beginFeed(began)
 	changes, err := r.nodes.ChangedSince(ctx, read.since, read.expected)
 	if err != nil {
 		return err
@@ -72,21 +73,22 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 		if r.view.isObserved(host, generation) && (node == nil || !changesByItself(node)) {
 			continue
 		}
-		if node == nil || !delivered[node.UUID] {
-			if node != nil && isAsRecorded(host, node, r.CallbackTimeout, now) {
-				r.view.setObserved(host, generation)
-				continue
-			}
+		switch {
+		case node != nil && delivered[node.UUID]:
+			dues = append(dues, due{host: host, node: node, generation: generation})
+		case node != nil && isAsRecorded(host, node, r.CallbackTimeout, now):
+			r.view.setObserved(host, generation)
+		case node != nil && r.view.isPending(host, generation):
+			dues = append(dues, due{host: host, node: node, earlier: true, generation: generation})
+		default:
 			asks++
 			dues = append(dues, due{host: host, ask: true, generation: generation})
-			continue
 		}
-		dues = append(dues, due{host: host, node: node, generation: generation})
 	}
 	if asks > maxReobserved {
 		return errSweepNeeded
 	}
-	return r.observeMany(ctx, dues)
+	return r.observeMany(ctx, dues, began)
 }
 
 // sweep reads all nodes, and records what they say of each host.
@@ -146,7 +148,7 @@ func (r *Refresher) sweep() error {
 			dues = append(dues, due{host: host, node: node, generation: generation})
 		}
 	}
-	return r.observedAll(began, len(hosts.Items), r.observeMany(ctx, dues))
+	return r.observedAll(began, len(hosts.Items), r.observeMany(ctx, dues, began))
 }
 
 // endOfTime is later than anything has changed.

@@ -344,3 +344,38 @@ func TestPollShares(t *testing.T) {
 		}
 	})
 }
+
+// TestUnfinishedObservation: where more has changed than can be recorded in the time that a reader
+// waits, the next observation goes on with the rest, and reads no node again for that.
+func TestUnfinishedObservation(t *testing.T) {
+	const hosts = 100
+	inBubble(t, hosts, func(t *testing.T, b *bench) {
+		if err := b.RefreshAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		for i := range hosts {
+			b.nodes.Say(enginetest.NodeID(i), "changed")
+			time.Sleep(time.Millisecond) // each has an updated_at of its own
+		}
+		b.hosts.BeforeRecord = func(*metal3.BareMetalHost) { time.Sleep(300 * time.Millisecond) }
+		gets, lists := b.nodes.Asked()
+		if err := b.RefreshAll(t.Context()); err == nil {
+			t.Fatal("all was recorded in time: the test shows nothing")
+		}
+		time.Sleep(5 * time.Second) // more than the feed is read back
+		for round := 0; b.RefreshAll(t.Context()) != nil; round++ {
+			if round == 3 {
+				t.Fatal("the rest is not recorded")
+			}
+		}
+		for i := range hosts {
+			if got := b.shown(t, i); got != "changed" {
+				t.Errorf("host %d shows %q", i, got)
+			}
+		}
+		if g, l := b.nodes.Asked(); g != gets || l != lists {
+			t.Errorf("%d nodes were read one by one, and all nodes %d times", g-gets, l-lists)
+		}
+	})
+}

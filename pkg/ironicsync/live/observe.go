@@ -29,6 +29,7 @@ func (r *Refresher) ObserveHost(ctx context.Context, namespace, name string) err
 // that was observed; nil when there is none.
 func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
 	for race := 0; ; race++ {
+		began := r.clock.Now()
 		host, err := r.hosts.Get(ctx, namespace, name)
 		if err != nil || host.Status.Provisioning.ID == "" {
 			return host, nil, err // not in Ironic: all there is to know is recorded
@@ -38,6 +39,9 @@ func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (
 			return nil, nil, err
 		}
 		recorded, observation, err := r.observe(ctx, host, node, true)
+		if err == nil {
+			r.keepLook(recorded, observation.Node, began)
+		}
 		if err == nil || !apierrors.IsConflict(err) || race == MaxRaces {
 			return recorded, observation.Node, err
 		}
@@ -91,13 +95,18 @@ type due struct {
 	// ask is set where the node has to be read: what is known of it may be older than
 	// what is recorded.
 	ask bool
+	// earlier is set where the node was read by an earlier observation, which has not
+	// recorded it, and has not changed since.
+	earlier bool
 	// generation is that of the view's entry for the node.
 	generation uint64
 }
 
 // observeMany records observations of several hosts. What goes wrong with one of them
 // keeps no other from being observed; the error is a *PartialError, or that ctx ended.
-func (r *Refresher) observeMany(ctx context.Context, hosts []due) error {
+// Their nodes were read from the time began on.
+func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Time) error {
+	r.view.setPending(hosts)
 	var mu sync.Mutex
 	failed := map[types.NamespacedName]error{}
 	inventories := 0
@@ -125,8 +134,11 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due) error {
 				node = &copied
 			}
 			recorded, seen, err = r.observe(ctx, d.host, node, mayReadInventory(d))
+			if err == nil && !d.earlier {
+				r.keepLook(recorded, seen.Node, began)
+			}
 			if apierrors.IsConflict(err) { // somebody wrote meanwhile
-				recorded, _, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
+				recorded, err = r.observeAfterConflict(ctx, d)
 			}
 		}
 		switch {
@@ -146,6 +158,17 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due) error {
 		return &PartialError{Hosts: failed}
 	}
 	return nil
+}
+
+// observeAfterConflict observes a host that somebody wrote while its node was read. If that
+// was another bulk observation of ours, it has recorded what is known of the node.
+func (r *Refresher) observeAfterConflict(ctx context.Context, d due) (*metal3.BareMetalHost, error) {
+	host, err := r.hosts.Get(ctx, d.host.Namespace, d.host.Name)
+	if err != nil || r.view.isObserved(host, d.generation) {
+		return host, err
+	}
+	recorded, _, err := r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
+	return recorded, err
 }
 
 // inventoryGrace is how long an inspected node may be without inventory: Ironic

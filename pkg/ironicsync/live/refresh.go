@@ -112,13 +112,17 @@ type Refresher struct {
 	// sweeping is set while a sweep that nobody waits for is under way.
 	sweeping bool
 
-	view *view // what this replica knows of Ironic's nodes
+	view  *view // what this replica knows of Ironic's nodes
+	looks looks // the latest observations of hosts
 }
 
 // flight is one observation. A reader waits for done.
 type flight struct {
 	done chan struct{}
 	err  error
+	// host is the host as it was recorded by an observation of that host alone; nil
+	// otherwise. Those who wait share it.
+	host *metal3.BareMetalHost
 	// slow is set when the flight has lasted as long as anybody may be held up by
 	// it: those who wait need not wait for its end before theirs begins.
 	slow bool
@@ -134,6 +138,7 @@ func NewRefresher(ctx context.Context, hosts Hosts, nodes Nodes, clock clock.Pas
 		singles: map[types.NamespacedName]bool{},
 		seen:    map[types.NamespacedName]time.Time{},
 		view:    newView(),
+		looks:   looks{byHost: map[types.UID]look{}},
 	}
 }
 
@@ -146,15 +151,32 @@ func (r *Refresher) Wait() { r.flying.Wait() }
 // is recorded.
 func (r *Refresher) RefreshHost(ctx context.Context, namespace, name string) error {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
+	return r.await(ctx, r.joinHost(key), key)
+}
+
+// ReadHost is RefreshHost, and returns the host as the observation has recorded it, which
+// spares the caller a read of etcd. The host is nil after an error, and where the
+// observation was one of all hosts: then it has to be read.
+func (r *Refresher) ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	f := r.joinHost(key)
+	if err := r.await(ctx, f, key); err != nil {
+		return nil, err
+	}
+	return f.host.DeepCopy(), nil
+}
+
+// joinHost returns the next observation of a host.
+func (r *Refresher) joinHost(key types.NamespacedName) *flight {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	f := r.waiting[key]
 	if f == nil {
 		f = &flight{done: make(chan struct{})}
 		r.waiting[key] = f
 		r.dispatch()
 	}
-	r.mu.Unlock()
-	return r.await(ctx, f, key)
+	return f
 }
 
 // RefreshAll is RefreshHost for all hosts. Where the status of some could not be
@@ -278,6 +300,9 @@ func (r *Refresher) startSingle(key types.NamespacedName, f *flight) {
 		host, _, err := r.ObserveAndGet(ctx, key.Namespace, key.Name)
 		exists := host != nil && err == nil
 		f.err = IgnoreNotFound(err)
+		if exists {
+			f.host = host
+		}
 		close(f.done)
 
 		r.mu.Lock()

@@ -283,6 +283,37 @@ func TestReaderWhoLeaves(t *testing.T) {
 	}
 }
 
+// TestReadHost: readers of a host are given what the observation has recorded, each a copy
+// of his own; where all hosts were observed, they have to read it.
+func TestReadHost(t *testing.T) {
+	inBubble(t, 8, func(t *testing.T, b *bench) {
+		b.nodes.Say(enginetest.NodeID(0), "changed")
+		read := make(chan *metal3.BareMetalHost, 3)
+		for range cap(read) {
+			go func() {
+				host, err := b.ReadHost(t.Context(), enginetest.Namespace, enginetest.HostName(0))
+				if err != nil {
+					t.Error(err)
+				}
+				read <- host
+			}()
+		}
+		for range cap(read) {
+			host := <-read
+			if host == nil {
+				t.Fatal("no host")
+			}
+			if diff := cmp.Diff(b.hosts.Host(t, enginetest.HostName(0)), host); diff != "" || host.Status.Ironic.LastError != "changed" {
+				t.Errorf("not what was recorded (-recorded +read):\n%s", diff)
+			}
+			host.Status.Ironic.LastError = "the reader's own"
+		}
+		if host, err := b.ReadHost(t.Context(), enginetest.Namespace, "no-such"); host != nil || err != nil {
+			t.Errorf("a host that is not there: %v, %v", host, err)
+		}
+	})
+}
+
 // TestUnregisteredHost costs Ironic nothing.
 func TestUnregisteredHost(t *testing.T) {
 	inBubble(t, 0, func(t *testing.T, b *bench) {

@@ -38,6 +38,9 @@ type view struct {
 	// observed has the resourceVersion of each host, by UID, whose status is known to be
 	// what its node says, and the generation of the node's entry then.
 	observed map[types.UID]observedHost
+	// pending has the resourceVersion of each host, by UID, that was read before its node's
+	// entry had the generation, and is still to be observed by that entry.
+	pending map[types.UID]observedHost
 	// generation counts the changes of entries.
 	generation uint64
 
@@ -80,7 +83,8 @@ type missingInventory struct {
 
 func newView() *view {
 	return &view{
-		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{}, observed: map[types.UID]observedHost{},
+		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{},
+		observed: map[types.UID]observedHost{}, pending: map[types.UID]observedHost{},
 		inventoryMissing: map[string]missingInventory{}, overlap: leastOverlap,
 	}
 }
@@ -272,6 +276,7 @@ func (v *view) applySweep(mark sweepMark, nodes []ironic.Node, hosts []metal3.Ba
 		live[hosts[i].UID] = true
 	}
 	maps.DeleteFunc(v.observed, func(uid types.UID, _ observedHost) bool { return !live[uid] })
+	maps.DeleteFunc(v.pending, func(uid types.UID, _ observedHost) bool { return !live[uid] })
 	return missed, false
 }
 
@@ -299,6 +304,28 @@ func (v *view) setObserved(host *metal3.BareMetalHost, generation uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.observed[host.UID] = observedHost{host.ResourceVersion, generation}
+	delete(v.pending, host.UID)
+}
+
+// setPending notes hosts that were read before what is known of their nodes. An observation
+// that ends before all of them are recorded leaves the rest to the next one, which need not
+// read these nodes again.
+func (v *view) setPending(hosts []due) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, d := range hosts {
+		if d.node != nil && !d.ask {
+			v.pending[d.host.UID] = observedHost{d.host.ResourceVersion, d.generation}
+		}
+	}
+}
+
+// isPending tells whether the host, at its resourceVersion, was read before what is known of
+// its node.
+func (v *view) isPending(host *metal3.BareMetalHost, generation uint64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.pending[host.UID] == observedHost{host.ResourceVersion, generation}
 }
 
 // inventoryMissingFor tells for how long the inventory of the node's last inspection has

@@ -98,6 +98,9 @@ type noIronic struct{}
 func (noIronic) RefreshHost(context.Context, string, string) error { return nil }
 func (noIronic) TakeOver(*metal3.BareMetalHost, *ironic.Node)      {}
 func (noIronic) RefreshAll(context.Context) error                  { return nil }
+func (noIronic) ReadHost(context.Context, string, string) (*metal3.BareMetalHost, error) {
+	return nil, nil
+}
 func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
 }

@@ -216,6 +216,10 @@ func (s *scripted) RefreshHost(ctx context.Context, namespace, name string) erro
 	}
 }
 
+func (s *scripted) ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
+	return nil, s.RefreshHost(ctx, namespace, name)
+}
+
 func (s *scripted) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
 }

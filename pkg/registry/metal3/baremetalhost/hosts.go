@@ -62,7 +62,8 @@ func (h *Hosts) Revision(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(list.ResourceVersion, 10, 64)
 }
 
-// Watch watches the recorded hosts of all namespaces.
+// Watch watches the recorded hosts of all namespaces. They share their hardware details
+// with the watch cache: copy deeply what is to be changed.
 func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	internal, err := internalListOptions(&options)
 	if err != nil {
@@ -84,10 +85,14 @@ func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
 	if !ok {
 		return "", nil, io.EOF
 	}
-	if cached, ok := event.Object.(runtime.CacheableObject); ok {
-		return event.Type, cached.GetObject(), nil
+	obj := event.Object
+	if cached, ok := obj.(runtime.CacheableObject); ok {
+		obj = cached.GetObject()
 	}
-	return event.Type, event.Object, nil
+	if host, ok := obj.(*metal3.BareMetalHost); ok {
+		sharedHardware.share(host) // a watch gives deep copies
+	}
+	return event.Type, obj, nil
 }
 
 func (u unwrapped) Close() { u.Stop() }

@@ -36,6 +36,9 @@ type HostRefresher interface {
 // Refresher is a HostRefresher that can refresh all hosts, too.
 type Refresher interface {
 	HostRefresher
+	// ReadHost is RefreshHost, and returns the host as it was recorded then. The host is
+	// nil where it has to be read, as always after an error. The caller may change it.
+	ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
 	RefreshAll(ctx context.Context) error
 }
 
@@ -86,10 +89,14 @@ var (
 // ShortNames are those of the CRD.
 func (*REST) ShortNames() []string { return []string{"bmh", "bmhost"} }
 
-// Get serves one host, refreshed. It reads etcd at whatever resourceVersion the
-// client would accept: what was just recorded must be in the answer.
+// Get serves one host, refreshed. At whatever resourceVersion the client would accept
+// it, the answer is what the refresh has recorded, or else what etcd has after that.
 func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	r.refreshHost(ctx, name)
+	host, err := r.live.ReadHost(ctx, genericapirequest.NamespaceValue(ctx), name)
+	warn(ctx, err)
+	if host != nil {
+		return host, nil
+	}
 	return r.Store.Get(ctx, name, &metav1.GetOptions{})
 }
 

@@ -1,0 +1,116 @@
+package baremetalhost
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// storedHost is a host with a UID as it is in etcd. What is not shared of it is its hostname.
+func storedHost(t *testing.T, uid, hostname string, poweredOn bool) []byte {
+	t.Helper()
+	host := &metal3.BareMetalHost{}
+	host.APIVersion, host.Kind = metal3.SchemeGroupVersion.String(), "BareMetalHost"
+	host.UID = types.UID(uid)
+	host.Status.PoweredOn = poweredOn
+	host.Status.HardwareDetails = &metal3.HardwareDetails{
+		Hostname: hostname, CPU: metal3.CPU{Flags: []string{"aes", "avx", "sse"}},
+		NIC: []metal3.NIC{{Name: "eth0"}}, Storage: []metal3.Storage{{Name: "/dev/sda"}},
+	}
+	data, err := json.Marshal(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func newSharingCodec(t *testing.T) apiruntime.Codec {
+	t.Helper()
+	scheme := apiruntime.NewScheme()
+	install.Install(scheme)
+	return ShareHardware(serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion))
+}
+
+func decodeHost(t *testing.T, codec apiruntime.Codec, data []byte) *metal3.BareMetalHost {
+	t.Helper()
+	host := &metal3.BareMetalHost{}
+	if _, _, err := codec.Decode(data, nil, host); err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+// TestHardwareIsShared: the versions of a host share what has not changed, and each has what was
+// stored for it.
+func TestHardwareIsShared(t *testing.T) {
+	codec := newSharingCodec(t)
+	first := decodeHost(t, codec, storedHost(t, "shared-a", "a", false))
+	second := decodeHost(t, codec, storedHost(t, "shared-a", "a", true))
+	if first.Status.HardwareDetails != second.Status.HardwareDetails {
+		t.Error("two versions of a host have hardware details of their own")
+	}
+	if !second.Status.PoweredOn || first.Status.PoweredOn {
+		t.Error("more than the hardware details is shared")
+	}
+	other := decodeHost(t, codec, storedHost(t, "shared-b", "b", false))
+	if other.Status.HardwareDetails == first.Status.HardwareDetails || other.Status.HardwareDetails.Hostname != "b" {
+		t.Errorf("another host has %+v", other.Status.HardwareDetails)
+	}
+	if unsafe.SliceData(other.Status.HardwareDetails.CPU.Flags) != unsafe.SliceData(first.Status.HardwareDetails.CPU.Flags) {
+		t.Error("hosts with the same processor have lists of its features of their own")
+	}
+	changed := decodeHost(t, codec, storedHost(t, "shared-a", "inspected again", false))
+	if got := changed.Status.HardwareDetails.Hostname; got != "inspected again" || first.Status.HardwareDetails.Hostname != "a" {
+		t.Errorf("after an inspection: %q, and before it: %q", got, first.Status.HardwareDetails.Hostname)
+	}
+}
+
+// TestDecodeIntoSharedHardware: what was decoded earlier is not changed when its host is used to
+// decode another version into.
+func TestDecodeIntoSharedHardware(t *testing.T) {
+	codec := newSharingCodec(t)
+	first := decodeHost(t, codec, storedHost(t, "into", "a", false))
+	before, reused := first.DeepCopy(), *first
+	if _, _, err := codec.Decode(storedHost(t, "into", "b", false), nil, &reused); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, first); diff != "" {
+		t.Errorf("the earlier version has changed (-before +after):\n%s", diff)
+	}
+}
+
+// TestHardwareIsForgotten: the table does not keep hosts in memory, nor grow for ever.
+func TestHardwareIsForgotten(t *testing.T) {
+	table := newHardwareTable()
+	for i := range 1000 {
+		host := &metal3.BareMetalHost{}
+		host.UID = types.UID(fmt.Sprint(i))
+		host.Status.HardwareDetails = &metal3.HardwareDetails{CPU: metal3.CPU{Flags: []string{fmt.Sprint(i)}}}
+		table.share(host)
+	}
+	if n := table.flags.Len(); n > maxFlagLists {
+		t.Errorf("%d lists of processor features are kept", n)
+	}
+	hosts := func() int {
+		table.mu.Lock()
+		defer table.mu.Unlock()
+		return len(table.byHost)
+	}
+	for range 100 {
+		if runtime.GC(); hosts() == 0 {
+			return
+		}
+		runtime.Gosched() // cleanups run in a goroutine of their own
+	}
+	t.Errorf("%d hosts are remembered after they have gone", hosts())
+}
