@@ -47,6 +47,14 @@ func (c *Controller) isNodeOfAnother(host *metal3.BareMetalHost, node *ironic.No
 	return false
 }
 
+// mayTake tells whether a node that was not made for the host may become its: nobody has it,
+// and Ironic was told of no other BMC for it. (Who knows a MAC address of a machine does not
+// get its node.)
+func (c *Controller) mayTake(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	told := lifecycle.KeyOfNode(node)
+	return !c.isNodeOfAnother(host, node) && (told.IsZero() || told.Matches(lifecycle.BMCKey(host)))
+}
+
 // cameBefore tells which of two hosts has the better claim to something that both want.
 func cameBefore(a, b *metal3.BareMetalHost) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
@@ -77,9 +85,12 @@ func (c *Controller) sameBMC(host *metal3.BareMetalHost) string {
 	if host.Status.Provisioning.ID != "" && lifecycle.RecordedNode(host) != nil {
 		return "" // which has been registered
 	}
-	for _, id := range c.refresher.NodesWithBMC(key) {
-		if id.UUID == host.Status.Provisioning.ID || id.Name == lifecycle.NodeName(host) || id.Name == "" || id.Name == host.Name {
-			continue // it is this host's, or to be taken over by it
+	for _, node := range c.refresher.NodesWithBMC(key) {
+		switch {
+		case node.UUID == host.Status.Provisioning.ID, node.Name == lifecycle.NodeName(host):
+			continue // it is this host's
+		case host.Status.Provisioning.ID == "" && (node.Name == "" || node.Name == host.Name):
+			continue // which the host takes over, if it may
 		}
 		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // findNode looks for a node that is the host's already: by our name for it, by
-// the bare name that older nodes have, by a port with the boot MAC address. If
+// the bare name that older nodes have, by a port with the boot MAC address, by its BMC. If
 // there is none, the UUID of the node to be is chosen and recorded, so that a
 // creation whose answer got lost is found again and never made twice.
 func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _ *ironic.Node, _ lifecycle.Step) (outcome, error) {
@@ -34,7 +34,7 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _
 	}
 	for _, name := range names {
 		node, err := c.ironic.GetNode(ctx, name)
-		if err == nil && (name == lifecycle.NodeName(host) || !c.isNodeOfAnother(host, node)) {
+		if err == nil && (name == lifecycle.NodeName(host) || c.mayTake(host, node)) {
 			id = node.UUID
 			break
 		}
@@ -52,7 +52,14 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _
 			if err != nil {
 				return waitForEvent, err
 			}
-			if node.Name == "" && !c.isNodeOfAnother(host, node) { // an operator has made it, and no host has it
+			if node.Name == "" && c.mayTake(host, node) { // an operator has made it, and no host has it
+				id = node.UUID
+			}
+		}
+	}
+	if key := lifecycle.BMCKey(host); id == "" {
+		for _, node := range c.refresher.NodesWithBMC(key) {
+			if node.Name == "" && lifecycle.KeyOfNode(&node) == key && c.mayTake(host, &node) {
 				id = node.UUID
 			}
 		}
