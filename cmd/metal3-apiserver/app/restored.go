@@ -3,107 +3,162 @@ package app
 import (
 	"context"
 	"fmt"
+	"path"
 	"strconv"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 )
 
-// The annotations of the Lease by which a server notices that its etcd is that of a backup.
-// The Lease is in the etcd of the cluster, which is another one in most installations.
+// The leader counts in two places: in the server's etcd, and in an annotation of its Lease, which
+// is in the etcd of the cluster. A backup of the server's etcd has a count of its day. (The
+// revision of etcd does not tell: it is raised when a backup is restored, so that the watches of
+// clients go on.)
 const (
-	// revisionAnnotation is the latest revision of the server's etcd that a leader has
-	// seen. A smaller one is from before that.
-	revisionAnnotation = "metal3.io/etcd-revision"
+	// countAnnotation is the count in the Lease.
+	countAnnotation = "metal3.io/etcd-count"
 	// restoredAnnotation says that etcd was restored. Who removes it lets the server go on.
 	restoredAnnotation = "metal3.io/restored"
 )
 
 const (
-	revisionInterval = time.Minute
+	countInterval = time.Minute
 	// restoredInterval is how often a server that is held looks whether it may go on.
 	restoredInterval = 5 * time.Second
-	leaseTimeout     = 3 * time.Second
+	// restoreCheckTimeout limits a check.
+	restoreCheckTimeout = 5 * time.Second
 )
 
 // restoreGuard finds out whether the server's etcd was restored from a backup.
 type restoreGuard struct {
 	leases          coordinationclient.LeaseInterface
 	namespace, name string
-	// revision returns that of etcd.
-	revision func(context.Context) (int64, error)
+	// count is the one in the server's etcd.
+	count counter
 	// hold is told why nothing may be done to machines; empty when something may.
 	hold func(reason string)
 }
 
-// check compares the revision of etcd with the one that the Lease knows, records the
-// present one, and has the controller hold or go on. It returns whether it holds.
-func (g *restoreGuard) check(ctx context.Context) (held bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
-	defer cancel()
-	revision, err := g.revision(ctx)
+// counter is a number that is stored; 0 if it never was.
+type counter interface {
+	get(context.Context) (int64, error)
+	set(context.Context, int64) error
+}
+
+// etcdCounter is a counter under a key of its own.
+type etcdCounter struct {
+	client *clientv3.Client
+	key    string
+}
+
+func newEtcdCounter(config storagebackend.Config) (*etcdCounter, error) {
+	client, err := newEtcdClient(config.Transport)
 	if err != nil {
-		return false, fmt.Errorf("reading the revision of etcd: %w", err)
+		return nil, err
 	}
-	reason := ""
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the elector writes it each second
+	return &etcdCounter{client, path.Join("/", config.Prefix, "metal3-apiserver", "count")}, nil
+}
+
+func (c *etcdCounter) get(ctx context.Context) (int64, error) {
+	answer, err := c.client.Get(ctx, c.key)
+	if err != nil || len(answer.Kvs) == 0 {
+		return 0, err
+	}
+	return strconv.ParseInt(string(answer.Kvs[0].Value), 10, 64)
+}
+
+func (c *etcdCounter) set(ctx context.Context, count int64) error {
+	_, err := c.client.Put(ctx, c.key, strconv.FormatInt(count, 10))
+	return err
+}
+
+// check compares the counts, counts on, and has the controller hold or go on. It returns
+// whether it holds.
+func (g *restoreGuard) check(ctx context.Context) (held bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, restoreCheckTimeout)
+	defer cancel()
+	reason, err := g.compare(ctx)
+	if err != nil {
+		return false, fmt.Errorf("finding out whether etcd was restored, with Lease %s/%s: %w", g.namespace, g.name, err)
+	}
+	if reason != "" {
+		reason = fmt.Sprintf("%s. Nothing is done to any machine until somebody has looked at what is recorded and has removed the annotation %s from Lease %s/%s", reason, restoredAnnotation, g.namespace, g.name)
+	}
+	g.hold(reason)
+	return reason != "", nil
+}
+
+// compare returns that etcd was restored; an empty string if it was not, or if somebody has let
+// the server go on since.
+func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
+	inEtcd, err := g.count.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	inLease := int64(0)
+	err = g.update(ctx, func(lease *coordinationv1.Lease) bool {
+		inLease, _ = strconv.ParseInt(lease.Annotations[countAnnotation], 10, 64)
+		if reason = lease.Annotations[restoredAnnotation]; reason != "" || inEtcd >= inLease {
+			return false
+		}
+		reason = fmt.Sprintf("The server's etcd was restored from a backup or replaced (its count is %d, that of the Lease %d)", inEtcd, inLease)
+		lease.Annotations[restoredAnnotation] = reason
+		return true
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case reason != "" && inEtcd < inLease:
+		return reason, g.count.set(ctx, inLease) // it is told, and counts on from here
+	case reason != "":
+		return reason, nil
+	}
+	// First in etcd: a process that dies in between leaves it ahead, which means nothing.
+	if err := g.count.set(ctx, inEtcd+1); err != nil {
+		return "", err
+	}
+	return "", g.update(ctx, func(lease *coordinationv1.Lease) bool {
+		lease.Annotations[countAnnotation] = strconv.FormatInt(inEtcd+1, 10)
+		return true
+	})
+}
+
+// update changes the Lease, which the elector writes every second.
+func (g *restoreGuard) update(ctx context.Context, change func(*coordinationv1.Lease) (changed bool)) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		lease, err := g.leases.Get(ctx, g.name, metav1.GetOptions{})
 		if err != nil {
 			return err
-		}
-		if reason = g.restored(lease, revision); reason != "" && lease.Annotations[restoredAnnotation] == reason {
-			return nil
 		}
 		lease = lease.DeepCopy()
 		if lease.Annotations == nil {
 			lease.Annotations = map[string]string{}
 		}
-		lease.Annotations[revisionAnnotation] = strconv.FormatInt(revision, 10)
-		if reason != "" {
-			lease.Annotations[restoredAnnotation] = reason
+		if !change(lease) {
+			return nil
 		}
 		_, err = g.leases.Update(ctx, lease, metav1.UpdateOptions{})
 		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("the revision of etcd cannot be compared with Lease %s/%s: %w", g.namespace, g.name, err)
-	}
-	if reason == "" {
-		g.hold("")
-		return false, nil
-	}
-	g.hold(fmt.Sprintf("%s. Nothing is done to any machine until somebody has looked at what is recorded and has removed the annotation %s from Lease %s/%s", reason, restoredAnnotation, g.namespace, g.name))
-	return true, nil
 }
 
-// restored says that etcd was restored; empty if it was not, or if somebody has let the
-// server go on since.
-func (g *restoreGuard) restored(lease *coordinationv1.Lease, revision int64) string {
-	if known := lease.Annotations[restoredAnnotation]; known != "" {
-		return known
-	}
-	seen, err := strconv.ParseInt(lease.Annotations[revisionAnnotation], 10, 64)
-	if err != nil || revision >= seen {
-		return ""
-	}
-	return fmt.Sprintf("The server's etcd was restored from a backup or replaced: its revision is %d, and was %d before", revision, seen)
-}
-
-// run checks until ctx ends, and once more then, so that what an orderly stop leaves is the
-// latest revision. held is what the first check has found.
+// run checks until ctx ends, and once more then, so that an orderly stop counts what
+// came last. held is what the first check has found.
 func (g *restoreGuard) run(ctx context.Context, held bool) {
 	defer func() {
 		if _, err := g.check(context.WithoutCancel(ctx)); err != nil {
-			klog.ErrorS(err, "The last revision of etcd was not recorded")
+			klog.ErrorS(err, "The count of an orderly stop was not recorded")
 		}
 	}()
 	for ctx.Err() == nil {
-		interval := revisionInterval
+		interval := countInterval
 		if held {
 			interval = restoredInterval
 		}

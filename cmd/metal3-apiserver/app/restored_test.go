@@ -14,35 +14,37 @@ import (
 // removed the annotation that says so, and is not held again for the same reason.
 func TestRestoreGuard(t *testing.T) {
 	leases := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3-system", Name: "metal3-apiserver"}}).CoordinationV1().Leases("metal3-system")
-	var revision int64
+	count := new(storedCount)
 	var reason string
 	guard := &restoreGuard{
-		leases: leases, namespace: "metal3-system", name: "metal3-apiserver",
-		revision: func(context.Context) (int64, error) { return revision, nil },
-		hold:     func(r string) { reason = r },
+		leases: leases, namespace: "metal3-system", name: "metal3-apiserver", count: count,
+		hold: func(r string) { reason = r },
 	}
-	check := func(at int64, wanted bool) {
+	check := func(what string, wanted bool) {
 		t.Helper()
-		revision = at
 		held, err := guard.check(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if held != wanted || (reason != "") != wanted {
-			t.Errorf("revision %d: held %t, because %q", at, held, reason)
+			t.Errorf("%s: held %t, because %q", what, held, reason)
 		}
 	}
-	check(100, false) // a new installation
-	check(100, false)
-	check(250, false)
-	check(120, true) // restored
-	for _, word := range []string{"250", "120", restoredAnnotation, "metal3-system/metal3-apiserver"} {
+	check("a new installation", false)
+	backup := *count
+	check("a minute later", false)
+	ahead := *count + 1
+	*count = ahead // a process that died between etcd and the Lease
+	check("killed", false)
+	*count = backup
+	check("restored", true)
+	for _, word := range []string{"restored", restoredAnnotation, "metal3-system/metal3-apiserver"} {
 		if !strings.Contains(reason, word) {
 			t.Errorf("%q does not tell %q", reason, word)
 		}
 	}
-	check(130, true) // also another leader, which has seen neither
-	check(400, true) // nor does time alone release it
+	check("another leader, which has seen nothing", true)
+	check("and time alone", true)
 	lease, err := leases.Get(t.Context(), "metal3-apiserver", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +53,16 @@ func TestRestoreGuard(t *testing.T) {
 	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	check(400, false)
-	check(399, true) // the next restore
+	check("let go on", false)
+	check("a minute later", false)
+	*count = 0
+	check("replaced by an empty one", true)
+}
+
+type storedCount int64
+
+func (c *storedCount) get(context.Context) (int64, error) { return int64(*c), nil }
+func (c *storedCount) set(_ context.Context, count int64) error {
+	*c = storedCount(count)
+	return nil
 }

@@ -191,6 +191,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 		if err != nil {
 			return err
 		}
+		count, err := newEtcdCounter(o.Recommended.Etcd.StorageConfig)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = count.client.Close() }()
 		lead := func(ctx context.Context) error {
 			recorder := events.NewRecorder(clientset)
 			recorded := make(chan struct{})
@@ -209,7 +214,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 				namespace := o.LeaderElection.ResourceNamespace
 				guard := &restoreGuard{
 					leases: clientset.CoordinationV1().Leases(namespace), namespace: namespace, name: o.LeaderElection.ResourceName,
-					revision: hosts.Revision, hold: controller.SetRestored,
+					count: count, hold: controller.SetRestored,
 				}
 				held, err := guard.check(ctx)
 				if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -51,15 +50,6 @@ func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.B
 		return nil, err
 	}
 	return obj.(*metal3.BareMetalHostList), nil
-}
-
-// Revision returns the revision of etcd.
-func (h *Hosts) Revision(ctx context.Context) (int64, error) {
-	list, err := h.List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(list.ResourceVersion, 10, 64)
 }
 
 // Watch watches the recorded hosts of all namespaces. They share their hardware details
