@@ -157,8 +157,8 @@ func TestNodeLostWhileProvisioned(t *testing.T) {
 			isOn(t, b, true)
 			sawStates(t, ctx, w, metal3.StateProvisioned)
 
-			if node, _ := sim.Node(id); node["instance_uuid"] != string(after.UID) {
-				t.Errorf("the new node is of instance %v, want %s", node["instance_uuid"], after.UID)
+			if node, _ := sim.Node(id); node["instance_uuid"] != before.Status.Deployment.InstanceUUID {
+				t.Errorf("the new node is of instance %v, want %s", node["instance_uuid"], before.Status.Deployment.InstanceUUID)
 			}
 
 			// It can still be given back.

@@ -41,9 +41,10 @@ func TestTwoHostsWithOneBMC(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	_, elsewhere := s.Begin(t)
 	b := startBMC(t, ctx)
+	createSecretOnce(t, ctx, ns, "first") // it goes with its host
 	createSecretOnce(t, ctx, ns, "bmc")
 	createSecretOnce(t, ctx, elsewhere, "bmc")
-	createHost(t, ctx, ns, "first", b.Address(), "bmc", "")
+	createHost(t, ctx, ns, "first", b.Address(), "first", "")
 	waitAvailable(t, ctx, ns, "first")
 	copied := strings.ToUpper(b.Address()[:4]) + b.Address()[4:] + "/"
 	createHost(t, ctx, ns, "second", copied, "bmc", "", wholeLife)

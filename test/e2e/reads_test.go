@@ -104,7 +104,14 @@ func shownOf(n testbed.Node) metal3.IronicStatus {
 	if n.InspectionFinishedAt != nil {
 		inspected = &metav1.MicroTime{Time: *n.InspectionFinishedAt}
 	}
+	text := func(values map[string]any, key string) string { value, _ := values[key].(string); return value }
+	bmc := ""
+	if address := text(n.DriverInfo, "ipmi_address"); address != "" {
+		bmc = "ipmi " + address + ":" + text(n.DriverInfo, "ipmi_port")
+	}
 	return metal3.IronicStatus{
+		InstanceUUID: n.InstanceUUID, BMC: bmc,
+		MarkedHost: text(n.Extra, "metal3_apiserver_host"), MarkedCluster: text(n.Extra, "metal3_apiserver_cluster"),
 		NodeUUID: n.UUID, ProvisionState: n.ProvisionState, TargetProvisionState: n.TargetProvisionState,
 		PowerState: n.PowerState, TargetPowerState: n.TargetPowerState,
 		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason, Fault: n.Fault, LastError: n.LastError,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -60,25 +61,41 @@ func (r *takeoverREST) Create(ctx context.Context, name string, obj runtime.Obje
 	}
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	host, err := r.recordedHost(ctx, name)
+	host, node, err := r.confirm(ctx, name, takeover.Spec.NodeUUID, dryrun.IsDryRun(options.DryRun))
 	if err != nil {
 		return nil, err
-	}
-	host = host.DeepCopy()
-	node, err := r.nodeOf(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	if takeover.Spec.NodeUUID != node.UUID {
-		return nil, conflict(host, fmt.Errorf("its node is %s, and spec.nodeUUID is %s: look at the machine once more", node.UUID, takeover.Spec.NodeUUID))
-	}
-	r.taker.TakeOver(host, node)
-	if !dryrun.IsDryRun(options.DryRun) {
-		if host, err = r.recorder.Record(ctx, host); err != nil {
-			return nil, writeError(name, err)
-		}
 	}
 	takeover.Status.Confirmed = host.Status.Takeover
 	takeover.Status.Message = fmt.Sprintf("node %s is treated as the host's, and as its spec asks, from now on", node.UUID)
 	return takeover, nil
+}
+
+// takeoverRaces is how often a takeover is repeated because the host was written in between,
+// mostly by an observation.
+const takeoverRaces = 5
+
+// confirm records that the node is the host's, as both are now.
+func (r *takeoverREST) confirm(ctx context.Context, name, nodeUUID string, dryRun bool) (*metal3.BareMetalHost, *ironic.Node, error) {
+	for race := 0; ; race++ {
+		host, err := r.recordedHost(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		node, err := r.nodeOf(ctx, host)
+		if err != nil {
+			return nil, nil, err
+		}
+		if nodeUUID != node.UUID {
+			return nil, nil, conflict(host, fmt.Errorf("its node is %s, and spec.nodeUUID is %s: look at the machine once more", node.UUID, nodeUUID))
+		}
+		confirmed := host.DeepCopy()
+		r.taker.TakeOver(confirmed, node)
+		if dryRun {
+			return confirmed, node, nil
+		}
+		confirmed, err = r.recorder.Record(ctx, confirmed)
+		if !apierrors.IsConflict(err) || race == takeoverRaces {
+			return confirmed, node, writeError(name, err)
+		}
+	}
 }
