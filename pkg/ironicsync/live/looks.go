@@ -62,7 +62,8 @@ func (r *Refresher) keepRecent(recorded *metal3.BareMetalHost, node *ironic.Node
 }
 
 // ForgetLook invalidates the observations of a host that have begun before now. It is called
-// before and after a request that may change the host's node.
+// before a step that may change the host's node, and again if the step fails, because it may have
+// changed the node all the same.
 func (r *Refresher) ForgetLook(host types.UID) {
 	now := r.clock.Now()
 	r.recent.put(host, recentObservation{began: now}, now)
