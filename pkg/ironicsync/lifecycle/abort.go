@@ -6,12 +6,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// isAbortRequested tells whether the host itself asks for an abort of what Ironic does on
-// the node, or has asked for the one that left the node in a failed state. Ironic calls
-// an abort a failure, in last_error too, and does not tell whose wish it was: so the wish
-// is recorded while there is something to abort, which is before Next asks Ironic for it
-// (a step is only taken after an observation), and is kept as long as the node is in the
-// failed state. By then the annotation may be gone.
+// isAbortRequested tells whether the host requests that Ironic abort what it is doing on the
+// node, or has requested the abort that left the node in a failed state. Ironic reports an
+// abort as a failure, also in last_error, and does not tell who requested it. Therefore the
+// request is recorded while there is something to abort. That is before Next asks Ironic for
+// the abort, because every step follows an observation. It remains recorded as long as the
+// node is in the failed state, by when the annotation may have been removed.
 func isAbortRequested(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	if isFailedState(node.ProvisionState) {
 		before := host.Status.Ironic
@@ -33,7 +33,7 @@ func isAbortRequested(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	case ironic.Inspecting, ironic.InspectWait, ironic.Cleaning, ironic.CleanWait, ironic.CleanHold, ironic.Servicing, ironic.ServiceWait, ironic.ServiceHold:
 		switch state {
 		case metal3.StateProvisioned, metal3.StateDeprovisioning:
-			return false // what Ironic does then, it does to deprovision the host
+			return false // Ironic is deprovisioning the host, which is not aborted
 		case metal3.StateProvisioning:
 			return isForced(host) // the cleaning before a deployment
 		case metal3.StateInspecting, metal3.StatePreparing:
@@ -44,7 +44,7 @@ func isAbortRequested(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	return false
 }
 
-// isFailedState tells whether the node is in a state that an abort may leave it in.
+// isFailedState tells whether the state is one in which an abort may leave a node.
 func isFailedState(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.InspectFail, ironic.CleanFail, ironic.DeployFail, ironic.ServiceFail:

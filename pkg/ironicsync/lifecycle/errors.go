@@ -11,21 +11,21 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// hostError is what is wrong with a host, in the words of status.errorType and
+// hostError is the error of a host, as it is shown in status.errorType and
 // status.errorMessage.
 type hostError struct {
 	Kind    metal3.ErrorType
 	message string
-	// kept is set when the error was there before: a new observation of it is not
+	// kept is set if the host has the error already, so that observing it again is not
 	// another failure.
 	kept bool
-	// isHeld is set for the error that the condition Held makes.
+	// isHeld is set if the error comes from the condition Held.
 	isHeld bool
 }
 
-// SetError makes failure, or its absence, the host's error and counts it when it
-// is a new one, or the same one again after another try. It leaves the
-// operational statuses alone that say something else than OK or error.
+// SetError sets the host's error to failure, or removes it if failure is nil. The error is
+// counted if it is new, or if the same error occurs again after another attempt, which is what
+// again tells. Without a failure, operational statuses other than OK and error mostly remain.
 func SetError(status *metal3.BareMetalHostStatus, failure *hostError, again bool) {
 	if failure != nil {
 		message := CutMessage(failure.message)
@@ -44,8 +44,9 @@ func SetError(status *metal3.BareMetalHostStatus, failure *hostError, again bool
 	}
 	switch status.ErrorType {
 	case metal3.InspectionError, metal3.PreparationError, metal3.ProvisioningError:
-		// Gone because it is being tried again. The count stays until the host has
-		// arrived: the next failure on the way is one more in a row.
+		// The error has disappeared because of another attempt. The count remains until the
+		// host has reached its goal, so that another failure before that counts as the next
+		// one in a row.
 	case "":
 	default:
 		status.ErrorCount = 0
@@ -53,20 +54,22 @@ func SetError(status *metal3.BareMetalHostStatus, failure *hostError, again bool
 	status.ErrorType, status.ErrorMessage = "", ""
 }
 
-// ErrorOf is what is wrong with a host that is not detached. Its node may be nil.
+// ErrorOf returns the error of a host that is not detached, or nil if it has none. The node is
+// nil if Ironic has none.
 func ErrorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) *hostError {
 	var ofNode *hostError
 	if node != nil {
 		ofNode = ironicError(status, host, node)
 	}
-	if isSilent(status) {
+	if isTimedOut(status) {
 		return firstError(heldError(status), registrationError(status), StepError(status), ofNode)
 	}
 	return firstError(heldError(status), registrationError(status), ofNode, StepError(status))
 }
 
-// heldError is what the condition Held says. It is no failed attempt, so it is not counted:
-// a deletion gives up after some errors, and must not because of this one.
+// heldError returns the error that the condition Held stands for. It is not counted, because it
+// is not a failed attempt: a deletion gives up after several failed attempts, and must not do
+// so because of this error.
 func heldError(status *metal3.BareMetalHostStatus) *hostError {
 	c := findCondition(status, metal3.HeldCondition)
 	if c == nil {
@@ -84,8 +87,7 @@ func firstError(errs ...*hostError) *hostError {
 	return nil
 }
 
-// stepErrors are the errors that a failed step of ours is kept as, by the reason
-// of the StepFailed condition.
+// stepErrors are the error types of failed steps, by the reason of the condition StepFailed.
 var stepErrors = map[string]metal3.ErrorType{
 	metal3.InspectionErrorReason:              metal3.InspectionError,
 	metal3.PreparationErrorReason:             metal3.PreparationError,
@@ -96,22 +98,22 @@ var stepErrors = map[string]metal3.ErrorType{
 	metal3.DetachErrorReason:                  metal3.DetachError,
 }
 
-// StepError is the error of the last step towards Ironic, which the controller
-// keeps in the StepFailed condition because no node shows it: a refusal, a Secret
-// with user data that is missing, a deployment that failed and was undone.
+// StepError returns the error of the controller's last step, or nil. The controller records it
+// in the condition StepFailed if it does not show in the node: a request that Ironic refused, a
+// missing Secret with user data, a deployment that failed and was undone.
 func StepError(status *metal3.BareMetalHostStatus) *hostError {
 	c := findCondition(status, metal3.StepFailedCondition)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return nil
 	}
 	kind, known := stepErrors[c.Reason]
-	if !known { // a ramdisk that was timed out, or a request that keeps failing
+	if !known { // the ramdisk timed out, or a request keeps failing
 		kind = errorTypeInState(status.Provisioning.State)
 	}
 	return &hostError{Kind: kind, message: c.Message, kept: true} // it was counted when it happened
 }
 
-// errorTypeInState is the type of an error that goes by nothing but the host's state.
+// errorTypeInState returns the type of an error of which only the host's state is known.
 func errorTypeInState(state metal3.ProvisioningState) metal3.ErrorType {
 	switch state {
 	case metal3.StateInspecting:
@@ -126,17 +128,18 @@ func errorTypeInState(state metal3.ProvisioningState) metal3.ErrorType {
 	return metal3.ProvisioningError
 }
 
-// SetRequestFailing records that a request of a step keeps failing for reasons that are
-// not the host's (see RequestFailedReason). Registering says so in the condition
-// Registered, every other step in StepFailed. It returns whether anything changed.
+// SetRequestFailing records that a request of a step keeps failing for reasons that have
+// nothing to do with the host (see RequestFailedReason): in the condition Registered for the
+// steps of the registration, and in StepFailed for all others. It returns whether the host was
+// changed.
 func SetRequestFailing(host *metal3.BareMetalHost, step Step, message string, now time.Time) (changed bool) {
 	c := metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.RequestFailedReason, Message: CutMessage(message)}
 	switch step.Do {
 	case "", Begin, Report, TakeHardware, FindNode, CreateNode, Register: // "": the host's Secrets could not be read to plan one
 		c.Type, c.Status = metal3.RegisteredCondition, metav1.ConditionFalse
 	default:
-		if isSilent(&host.Status) {
-			return false // that leads to the step, and is the error until it is taken
+		if isTimedOut(&host.Status) {
+			return false // the step follows from the timeout, which remains the error until then
 		}
 	}
 	if known := findCondition(&host.Status, c.Type); known != nil && known.Status == c.Status && known.Reason == c.Reason && known.Message == c.Message {
@@ -146,20 +149,20 @@ func SetRequestFailing(host *metal3.BareMetalHost, step Step, message string, no
 	return true
 }
 
-// IsRequestFailing tells whether the request of a step, apart from those of registering,
-// keeps failing for reasons that are not the host's.
+// IsRequestFailing tells whether the request of a step, other than those of the registration,
+// keeps failing for reasons that have nothing to do with the host.
 func IsRequestFailing(status *metal3.BareMetalHostStatus) bool {
 	c := findCondition(status, metal3.StepFailedCondition)
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == metal3.RequestFailedReason
 }
 
-// IsAnyRequestFailing is IsRequestFailing, those of registering included.
+// IsAnyRequestFailing does what IsRequestFailing does, and includes the registration.
 func IsAnyRequestFailing(status *metal3.BareMetalHostStatus) bool {
 	c := findCondition(status, metal3.RegisteredCondition)
 	return IsRequestFailing(status) || c != nil && c.Reason == metal3.RequestFailedReason
 }
 
-// SetStepError makes kind and message the StepFailed condition, or removes it when
+// SetStepError sets the condition StepFailed according to kind and message, or removes it if
 // kind is empty.
 func SetStepError(host *metal3.BareMetalHost, kind metal3.ErrorType, message string, now time.Time) {
 	if kind == "" {
@@ -173,9 +176,9 @@ func SetStepError(host *metal3.BareMetalHost, kind metal3.ErrorType, message str
 	}
 }
 
-// registrationError is the error of our own side of the registration, which the
-// controller keeps in the Registered condition: a Secret that is missing, a MAC
-// address that another node has. NodeLost is no error, the host is on its way back.
+// registrationError returns the error of the registration that the controller has recorded in
+// the condition Registered, such as a missing Secret or a MAC address that another node has; nil
+// if there is none. The reason NodeLost is not an error: the host is being registered again.
 func registrationError(status *metal3.BareMetalHostStatus) *hostError {
 	c := findCondition(status, metal3.RegisteredCondition)
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason == metal3.NodeLostReason {
@@ -184,8 +187,8 @@ func registrationError(status *metal3.BareMetalHostStatus) *hostError {
 	return &hostError{Kind: registrationErrorType(status), message: c.Message}
 }
 
-// registrationErrorType: a host that has been provisioned keeps its state when
-// its registration fails, and gets an error type of its own.
+// registrationErrorType returns the error type of a failed registration. It differs for hosts
+// that are provisioned, which keep their state.
 func registrationErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 	switch status.Provisioning.State {
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
@@ -194,38 +197,38 @@ func registrationErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType 
 	return metal3.RegistrationError
 }
 
-// ironicError is the error that the node shows now, or nil.
+// ironicError returns the error that the node shows now, or nil.
 func ironicError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) *hostError {
 	if isStepFault(node) && node.Reservation != "" {
-		return nil // Ironic is about to write the state that goes with it
+		return nil // Ironic sets the fault first, and is about to set the failed state
 	}
 	if node.Fault != "" {
-		return failed(status, faultType(status, node), node, firstOf(node.MaintenanceReason, "Ironic reports the fault "+node.Fault))
+		return failureOf(status, faultType(status, node), node, firstOf(node.MaintenanceReason, "Ironic reports the fault "+node.Fault))
 	}
 	if isFailedState(node.ProvisionState) && status.Ironic != nil && status.Ironic.AbortRequested {
 		return nil
 	}
 	switch node.ProvisionState {
 	case ironic.Verifying, ironic.Adopting:
-		// A new try clears last_error; whether it helped is not known yet.
+		// A new attempt clears last_error, and its outcome is not known yet.
 		if status.ErrorType == metal3.RegistrationError || status.ErrorType == metal3.ProvisionedRegistrationError {
 			return &hostError{Kind: status.ErrorType, message: status.ErrorMessage, kept: true}
 		}
 		return nil
 	case ironic.Enroll:
-		// A node that was never verified has no last_error; one whose verification
-		// failed falls back to enroll.
-		return failed(status, registrationErrorType(status), node, "")
+		// A node whose verification has failed returns to enroll. One that was never verified
+		// is in enroll, too, but has no last_error.
+		return failureOf(status, registrationErrorType(status), node, "")
 	case ironic.InspectFail:
-		return failed(status, metal3.InspectionError, node, "inspection failed")
+		return failureOf(status, metal3.InspectionError, node, "inspection failed")
 	case ironic.CleanFail:
-		return failed(status, cleaningErrorType(status), node, "cleaning failed")
+		return failureOf(status, cleaningErrorType(status), node, "cleaning failed")
 	case ironic.DeployFail, ironic.Error:
-		return failed(status, metal3.ProvisioningError, node, "deployment failed")
+		return failureOf(status, metal3.ProvisioningError, node, "deployment failed")
 	case ironic.AdoptFail:
-		return failed(status, metal3.ProvisionedRegistrationError, node, "adoption failed")
+		return failureOf(status, metal3.ProvisionedRegistrationError, node, "adoption failed")
 	case ironic.ServiceFail:
-		return failed(status, metal3.ServicingError, node, "servicing failed")
+		return failureOf(status, metal3.ServicingError, node, "servicing failed")
 	}
 	switch {
 	case powerActionFailed(node) && !isPoweredAsWanted(host, node):
@@ -236,11 +239,11 @@ func ironicError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	return nil
 }
 
-// failed is the error of a failed state. Ironic writes the state before it
-// writes last_error and releases the lock: while the node is reserved, the
-// failure is not complete, and without text it is worth waiting for. Later any
-// power action clears last_error, and the failure is still the one that it was.
-func failed(status *metal3.BareMetalHostStatus, kind metal3.ErrorType, node *ironic.Node, otherwise string) *hostError {
+// failureOf returns the error of a node in a failed state, or nil if the text is still missing.
+// Ironic sets the state before it sets last_error and releases the lock, so while the node is
+// reserved and has no last_error, the text is about to follow. Later, any power action clears
+// last_error, and the recorded error remains. The text is otherwise if Ironic gives none.
+func failureOf(status *metal3.BareMetalHostStatus, kind metal3.ErrorType, node *ironic.Node, otherwise string) *hostError {
 	switch {
 	case node.LastError != "":
 		return &hostError{Kind: kind, message: node.LastError}
@@ -268,8 +271,9 @@ func faultType(status *metal3.BareMetalHostStatus, node *ironic.Node) metal3.Err
 	return metal3.PowerManagementError
 }
 
-// cleaningErrorType goes by the host's state: Ironic cleans to prepare a host and
-// to deprovision one, and keeps the fault when the node has left clean failed.
+// cleaningErrorType returns the error type of a failed cleaning, which depends on why the node
+// was cleaned. It goes by the state of the host and not by that of the node, because the fault
+// remains when the node leaves the state "clean failed".
 func cleaningErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 	if status.Provisioning.State == metal3.StatePreparing {
 		return metal3.PreparationError
@@ -277,10 +281,10 @@ func cleaningErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 	return metal3.ProvisioningError
 }
 
-// powerActionFailed tells whether last_error is that of the latest power action
-// and still holds. Ironic keeps last_error until the next action begins, so a
-// text about anything else in a stable state is history, and so is a power
-// failure whose target has been reached since, by whatever means.
+// powerActionFailed tells whether last_error is about the latest power action and still
+// applies. Ironic keeps last_error until the next action begins. So in a stable state, a text
+// about anything else is outdated, and so is a power failure whose target has been reached
+// since then.
 func powerActionFailed(node *ironic.Node) bool {
 	target, ok := strings.CutPrefix(node.LastError, "Failed to change power state to '")
 	if !ok || node.TargetPowerState != "" {
@@ -290,13 +294,14 @@ func powerActionFailed(node *ironic.Node) bool {
 	return string(node.PowerState) != strings.TrimPrefix(target, "soft ")
 }
 
-// isPoweredAsWanted tells whether nobody wants another power state any more. A host is
-// switched off before it is deleted, whatever its spec says.
+// isPoweredAsWanted tells whether the power state is the one that the spec and the annotations
+// ask for. It is false for a host that is being deleted, which is switched off whatever its
+// spec says.
 func isPoweredAsWanted(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	if !host.DeletionTimestamp.IsZero() {
 		return false
 	}
-	wish := rebootWishOf(host)
-	on := host.Spec.Online && !wish.once && !wish.hold
+	reboot := rebootRequestOf(host)
+	on := host.Spec.Online && !reboot.once && !reboot.stayOff
 	return on == (node.PowerState == ironic.PowerOn) && node.PowerState != ""
 }

@@ -325,7 +325,7 @@ func TestSilentRamdiskOfForgottenNode(t *testing.T) {
 		again := *late.Node
 		recently := now.Add(-time.Second)
 		again.ProvisionUpdatedAt = &recently
-		if status, _ := Observe(host, Observation{CallbackTimeout: 30 * time.Minute, Node: &again}, now); isSilent(&status) {
+		if status, _ := Observe(host, Observation{CallbackTimeout: 30 * time.Minute, Node: &again}, now); isTimedOut(&status) {
 			t.Errorf("%s: the next try is timed out at once", tt.state)
 		}
 		over := *late.Node

@@ -13,8 +13,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// inventory is the part of the ramdisk's inventory that HardwareDetails has
-// room for. Its source is ironic-python-agent's hardware manager.
+// inventory is the part of the ramdisk's inventory that HardwareDetails can hold. The hardware
+// manager of ironic-python-agent makes it.
 type inventory struct {
 	Hostname     string `json:"hostname"`
 	SystemVendor struct {
@@ -69,8 +69,8 @@ type inventoryDisk struct {
 	ByPath             string `json:"by_path"`
 }
 
-// pluginData is what Ironic's inspection hooks add. The native inspection and
-// ironic-inspector name the same things differently.
+// pluginData is what Ironic's inspection hooks add. Some of its fields have other names if the
+// data comes from ironic-inspector.
 type pluginData struct {
 	AllInterfaces map[string]struct {
 		PXEEnabled    bool `json:"pxe_enabled"`
@@ -91,21 +91,21 @@ type lldp struct {
 	} `json:"switch_port_vlans"`
 }
 
-// number reads a JSON number or a string that holds one: the CPU frequency
-// comes as "2400.000". Anything else is 0.
+// number is decoded from a JSON number or a string that contains one, such as the CPU frequency
+// "2400.000". Anything else is decoded as 0.
 type number float64
 
 func (n *number) UnmarshalJSON(b []byte) error {
 	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
-	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) { // which JSON has no form for
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) { // JSON cannot represent NaN and infinity
 		f = 0
 	}
 	*n = number(f)
 	return nil
 }
 
-// HardwareFrom converts the inventory that Ironic keeps of an inspection to
-// status.hardware.
+// HardwareFrom converts the inventory of an inspection, as Ironic stores it, to status.hardware.
+// The error says why the inventory cannot be used.
 func HardwareFrom(raw *ironic.Inventory) (*metal3.HardwareDetails, error) {
 	if size := len(raw.Inventory) + len(raw.PluginData); size > maxInventory {
 		return nil, fmt.Errorf("inventory from Ironic: it is larger (%d bytes) than any server's (%d bytes)", size, maxInventory)
@@ -158,15 +158,16 @@ func HardwareFrom(raw *ironic.Inventory) (*metal3.HardwareDetails, error) {
 	return hw, nil
 }
 
-// maxInventory bounds what is decoded to find out how large the hardware is, in bytes.
+// maxInventory bounds the size of the inventories that are decoded, in bytes. It allows for data
+// that is not taken over into status.hardware, whose own limit is validation.MaxHardware.
 const maxInventory = 2 << 20
 
-// isVLAN tells whether a number is that of a VLAN. LLDP leaves switches free to send
-// others, such as 4095, which the API does not accept.
+// isVLAN tells whether a number is a valid VLAN ID. Switches can send other numbers by LLDP, such
+// as 4095, which the API does not accept.
 func isVLAN(id int) bool { return id >= 0 && id <= 4094 }
 
-// nics gives one entry for each address family of the interface; an interface
-// without address has one too.
+// nics returns one entry for each address family of the interface, or a single one if the
+// interface has no address.
 func nics(iface inventoryInterface, pxeMAC string, plugins pluginData) []metal3.NIC {
 	nic := metal3.NIC{
 		Name:       iface.Name,

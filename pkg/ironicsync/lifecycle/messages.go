@@ -7,8 +7,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 )
 
-// CutMessage returns as much of a message as a status has room for. If that is not all of it,
-// the end says so. A driver can put the whole answer of a BMC into last_error.
+// CutMessage shortens a message to validation.MaxMessage bytes, and notes at its end that it was
+// shortened. It is needed because a driver can put the whole answer of a BMC into last_error.
 func CutMessage(message string) string {
 	if len(message) <= validation.MaxMessage {
 		return message

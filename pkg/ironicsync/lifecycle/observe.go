@@ -14,30 +14,30 @@ import (
 
 // Observation is what Ironic said about one host.
 type Observation struct {
-	// Node is nil when Ironic has no node with the host's ID.
+	// Node is the host's node; nil if Ironic has no node with the host's ID.
 	Node *ironic.Node
-	// Inspected is set when the inventory of the node's last inspection was
-	// read along with the node (see NeedsInventory).
+	// Inspected is set if the inventory of the node's last inspection was read together with
+	// the node (see NeedsInventory).
 	Inspected *Inspected
-	// CallbackTimeout is how long a ramdisk may be silent where Ironic does not
-	// watch over it; 0 is for ever.
+	// CallbackTimeout is how long a ramdisk may be silent if Ironic does not time it out
+	// itself; 0 means for ever.
 	CallbackTimeout time.Duration
 }
 
 // Inspected is the outcome of an inspection.
 type Inspected struct {
-	// Hardware is nil when the inspection left no inventory, as that of
-	// fake-hardware does.
+	// Hardware is nil if the inspection has stored no inventory, as with the driver
+	// fake-hardware, or if there is a Problem.
 	Hardware *metal3.HardwareDetails
-	// Problem says why the inventory cannot be used; empty when it can, or when
-	// there is none.
+	// Problem says why the inventory cannot be used; empty if it can, or if there is none.
 	Problem string
-	// Pending is set when the problem may pass: the inventory is read again.
+	// Pending is set if the problem may be temporary, so that the inventory is to be read
+	// again.
 	Pending bool
 }
 
-// NeedsInventory tells whether the node was inspected since its inventory was
-// last read, so that an observation has to read it too.
+// NeedsInventory tells whether the node has been inspected since its inventory was last read,
+// so that an observation has to read the inventory, too.
 func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	if node.InspectionFinishedAt == nil || node.ProvisionState == ironic.Inspecting || node.ProvisionState == ironic.InspectWait {
 		return false
@@ -46,23 +46,22 @@ func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	return read == nil || read.InspectionFinishedAt == nil || !sameMoment(read.InspectionFinishedAt.Time, *node.InspectionFinishedAt)
 }
 
-// sameMoment compares what Ironic said with what was recorded of it, which keeps
-// no more than microseconds.
+// sameMoment compares a time that Ironic returned with a recorded one, which has no more than
+// microseconds.
 func sameMoment(a, b time.Time) bool {
 	return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond))
 }
 
-// Observe returns the status of host as Ironic describes it. What only we know
-// stays as it is stored; what Ironic owns is computed anew. It leaves out what
-// changes by itself (clocks, heartbeats), so that a quiet host gives back the
-// very status that it has, and changed is false. LastUpdated is set to now when
-// anything else differs.
+// Observe returns the status of host according to an observation. It computes the fields that
+// come from Ironic and keeps the others as they are recorded. It ignores whatever changes
+// continually, such as clocks and heartbeats, so the status of a host to which nothing happens
+// remains the same, and changed is false. If anything has changed, LastUpdated is set to now.
 func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (status metal3.BareMetalHostStatus, changed bool) {
 	status = *host.Status.DeepCopy()
 	switch detached := IsDetached(host); {
 	case detached && !meta.IsStatusConditionFalse(status.Conditions, metal3.IronicReachableCondition):
-		return status, false // out of Ironic on purpose: frozen as it is
-	case detached: // the condition is from before
+		return status, false // the host has no node on purpose, and its status is frozen
+	case detached: // only IronicReachable, which dates from an outage, is corrected below
 	case seen.Node == nil:
 		observeMissing(&status, host, now)
 		SetConditions(&status, host, seen.Node, now)
@@ -80,8 +79,8 @@ func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (statu
 	return status, true
 }
 
-// observeMissing describes a host whose node Ironic does not have: it was not
-// made yet, or Ironic lost it. Everything learned earlier stays.
+// observeMissing updates the status of a host whose node Ironic does not have, because it was
+// not created yet or Ironic has lost it. What was learned from the node earlier is kept.
 func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, now time.Time) {
 	if status.Ironic != nil && host.DeletionTimestamp.IsZero() {
 		SetCondition(status, host, metav1.Condition{
@@ -105,15 +104,15 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, node)
 	observeDeployment(status, host, node)
-	if node.PowerState != "" { // null: Ironic does not know, and what was known last is the better guess
+	if node.PowerState != "" { // empty if Ironic does not know; the last known state is the best guess then
 		status.PoweredOn = node.PowerState == ironic.PowerOn
 	}
 	observeInspection(status, host, seen, now)
 	observeRegistration(status, node, now)
-	observeSilence(status, host, seen, now)
+	observeRamdiskTimeout(status, host, seen, now)
 
 	failure := ErrorOf(status, host, node)
-	SetError(status, failure, before != nil && wasTried(status.ErrorType, before, node))
+	SetError(status, failure, before != nil && hasAttemptEnded(status.ErrorType, before, node))
 	if failure == nil && isServicing(node.ProvisionState) {
 		status.OperationalStatus = metal3.OperationalStatusServicing
 	}
@@ -122,20 +121,22 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	}
 }
 
-// wasTried tells whether a try has ended during which the error of the one before
-// was kept: if it is there again, it is another one. (The other tries begin with the
-// error gone. That the state changes is not enough: Ironic writes the error first.)
-func wasTried(failed metal3.ErrorType, before *metal3.IronicStatus, node *ironic.Node) bool {
+// hasAttemptEnded tells whether an attempt has ended during which the error of the previous
+// attempt was kept. If the node shows the same error now, it counts as another failure. (Other
+// attempts remove the error when they begin. A change of the state alone does not suffice,
+// because Ironic writes the error before the state.)
+func hasAttemptEnded(failed metal3.ErrorType, before *metal3.IronicStatus, node *ironic.Node) bool {
 	switch ironic.ProvisionState(before.ProvisionState) {
 	case ironic.Verifying, ironic.Adopting:
 		return string(node.ProvisionState) != before.ProvisionState
 	}
-	// (On a node in a failed state the error keeps the type of that.)
+	// If the node is in a failed state, the error has the type that belongs to that state, so
+	// last_error tells whether the power action has failed.
 	return before.TargetPowerState != "" && node.TargetPowerState == "" && (failed == metal3.PowerManagementError || powerActionFailed(node))
 }
 
-// isSettled tells whether the host has arrived where it is to be, so that earlier
-// errors in a row count no more.
+// isSettled tells whether the host and its node have reached the state and the power state that
+// the spec asks for, so that earlier errors in a row no longer count.
 func isSettled(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) bool {
 	arrived := false
 	switch status.Provisioning.State {
@@ -176,13 +177,14 @@ func stepOf(node *ironic.Node) string {
 	return ""
 }
 
-// observeInspection keeps the history of inspections and takes over the
-// hardware once the inventory of a finished one was read.
+// observeInspection updates the history of inspections, and the hardware once the inventory of
+// a finished inspection has been read.
 func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	node, inspect := seen.Node, &status.OperationHistory.Inspect
 	began := node.InspectionStartedAt
 	if began != nil && (inspect.Start.IsZero() || !inspect.End.IsZero() && began.After(inspect.End.Time)) {
-		// One that we did not begin. Ironic sets it back to null when the inspection ends.
+		// Somebody else has begun this inspection. (inspection_started_at is null again when an
+		// inspection has ended.)
 		*inspect = metal3.OperationMetric{Start: WholeSeconds(*began)}
 	}
 	if seen.Inspected == nil || !NeedsInventory(host, node) {
@@ -198,7 +200,7 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		inspect.Start = WholeSeconds(*node.InspectionFinishedAt)
 	}
 	if inspect.End.IsZero() || inspect.End.Time.Before(node.InspectionFinishedAt.Truncate(time.Second)) {
-		inspect.End = WholeSeconds(now) // else it is known, of a host that was moved here with its status
+		inspect.End = WholeSeconds(now) // otherwise it is known from a status that was restored or imported
 	}
 	if seen.Inspected.Hardware != nil {
 		status.HardwareDetails = seen.Inspected.Hardware
@@ -218,15 +220,16 @@ func setInventoryProblem(status *metal3.BareMetalHostStatus, host *metal3.BareMe
 	}, now)
 }
 
-// observeSilence times a ramdisk out that Ironic has forgotten to wait for: a node
-// that is its own parent (Ironic 29.0.5) is left out of all of its periodic checks,
-// and of what a conductor mends when it starts: one that it worked on is then in
-// the same state for ever, and not reserved. Each heartbeat of a ramdisk renews
-// provision_updated_at.
+// observeRamdiskTimeout times out a ramdisk for which Ironic waits without a timeout. Ironic
+// 29.0.5 leaves a node that is its own parent out of all periodic checks, and out of the cleanup
+// that a conductor makes when it starts: if the conductor died while working on such a node, the
+// node remains in the same state for ever, without a reservation. Each heartbeat of a ramdisk
+// renews provision_updated_at.
 //
-// It stays the reason while the abort that it leads to goes on, and until the next
-// try: Ironic's own words would be that somebody has asked for the abort.
-func observeSilence(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
+// The timeout remains the reason of the condition during the abort that follows from it, and
+// until the next attempt. Otherwise the error would be that of Ironic, which only says that
+// somebody has requested the abort.
+func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
 	node := seen.Node
 	since := node.ProvisionUpdatedAt
 	ironicNow := node.AnsweredAt // our clock may differ from Ironic's
@@ -242,12 +245,12 @@ func observeSilence(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 		}, now)
 	case node.ProvisionState == ironic.InspectFail, node.ProvisionState == ironic.CleanFail:
 	case isWaitState(node.ProvisionState) && node.Reservation != "":
-	case isSilent(status):
+	case isTimedOut(status):
 		meta.RemoveStatusCondition(&status.Conditions, metal3.StepFailedCondition)
 	}
 }
 
-// isWaitState tells whether Ironic waits for a ramdisk.
+// isWaitState tells whether Ironic waits for a ramdisk in this state.
 func isWaitState(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.InspectWait, ironic.CleanWait, ironic.DeployWait, ironic.ServiceWait, ironic.RescueWait:
@@ -256,20 +259,20 @@ func isWaitState(state ironic.ProvisionState) bool {
 	return false
 }
 
-// isForgotten tells whether Ironic will never go on with the node: it is timed out,
-// and in a state in which no ramdisk is waited for.
-func isForgotten(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	return node.ProvisionState.IsInTransit() && !isWaitState(node.ProvisionState) && node.Reservation == "" && isSilent(&host.Status)
+// isStuck tells whether Ironic will never continue to work on the node: it has timed out in
+// a state in which Ironic itself works, and does not wait for a ramdisk.
+func isStuck(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	return node.ProvisionState.IsInTransit() && !isWaitState(node.ProvisionState) && node.Reservation == "" && isTimedOut(&host.Status)
 }
 
-// isSilent tells whether the host's ramdisk was timed out.
-func isSilent(status *metal3.BareMetalHostStatus) bool {
+// isTimedOut tells whether observeRamdiskTimeout has timed out the host's ramdisk.
+func isTimedOut(status *metal3.BareMetalHostStatus) bool {
 	c := findCondition(status, metal3.StepFailedCondition)
 	return c != nil && c.Reason == metal3.CallbackTimeoutReason
 }
 
-// observeRegistration notes that the BMC accepted the credentials: a node that
-// left enroll and verifying has been verified.
+// observeRegistration notes that the BMC has accepted the credentials, which is known once the
+// node has left the states enroll and verifying.
 func observeRegistration(status *metal3.BareMetalHostStatus, node *ironic.Node, now time.Time) {
 	if node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying || node.Fault == ironic.FaultPowerFailure {
 		return
@@ -281,6 +284,7 @@ func observeRegistration(status *metal3.BareMetalHostStatus, node *ironic.Node, 
 	}
 }
 
+// WholeSeconds truncates a time to seconds, the precision of metav1.Time in JSON.
 func WholeSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
 func firstOf(texts ...string) string {
@@ -292,8 +296,8 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-// RecordedNode is the node as the host's status describes it, as far as Next
-// looks at it.
+// RecordedNode returns the node as it is recorded in the host's status, with the fields that
+// Next uses. It is nil if no node is recorded.
 func RecordedNode(host *metal3.BareMetalHost) *ironic.Node {
 	s := host.Status.Ironic
 	if s == nil {

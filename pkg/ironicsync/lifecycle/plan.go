@@ -1,7 +1,7 @@
 // Package lifecycle is the state machine of a BareMetalHost, as pure functions: Observe
 // (observe.go) turns what Ironic says of a host's node into the host's status, and Next
-// (plan.go) decides on the one thing to do now. Both depend on their arguments alone,
-// the time included, so that tables can test them.
+// (plan.go) decides what to do next. Both depend on nothing but their arguments, which
+// include the time, so that they can be tested with tables.
 package lifecycle
 
 import (
@@ -11,65 +11,66 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// Action is one thing that the controller can do for a host. Each is idempotent:
-// after a crash at any instruction, planning anew from the host and its node
-// leads on.
+// Action is something that the controller can do for a host. Each action is idempotent: after a
+// crash at any point, the next plan made from the host and its node continues the work.
 type Action string
 
 // The actions.
 const (
-	// Wait does nothing, for as long as Step.After or until something changes.
+	// Wait does nothing until Step.After has passed or something changes.
 	Wait Action = "Wait"
 	// Begin puts our finalizer on a new host, restores the status that its
 	// annotation holds, and sets Step.State if the host has none.
 	Begin Action = "Begin"
-	// SetState records Step.State, and what belongs to entering it.
+	// SetState moves the host to Step.State (see Enter).
 	SetState Action = "SetState"
 	// Report records a failed registration with Step.Reason and Step.Message.
 	Report Action = "Report"
-	// TakeHardware takes over the hardware that a HardwareData or an annotation
-	// gives, in place of an inspection.
+	// TakeHardware takes the hardware details from a HardwareData or an annotation instead of
+	// an inspection.
 	TakeHardware Action = "TakeHardware"
-	// FindNode looks for a node that is the host's already, or else chooses the
-	// UUID of the node to be, and records it.
+	// FindNode looks for a node that belongs to the host already. If there is none, it chooses
+	// a UUID for the node that is to be created, and records it.
 	FindNode Action = "FindNode"
 	// CreateNode creates the node with the recorded UUID.
 	CreateNode Action = "CreateNode"
-	// Register gives Ironic the BMC's address and credentials, the ports, and all
-	// else that it has to know of the host, and has a node in enroll verified.
+	// Register gives Ironic the BMC's address and credentials, the ports, and everything else
+	// that it has to know about the host. If the node is in enroll, it has the node verified.
 	Register Action = "Register"
 	// Provision asks Ironic for the transition Step.Target.
 	Provision Action = "Provision"
-	// ClearMaintenance ends the maintenance that a failed cleaning left, or a
-	// detachment that was called off.
+	// ClearMaintenance takes the node out of the maintenance that a failed cleaning or a
+	// cancelled detachment has left.
 	ClearMaintenance Action = "ClearMaintenance"
-	// Deploy tells Ironic what to deploy, and has it validated and deployed.
+	// Deploy tells Ironic what to deploy, has that validated, and starts the deployment.
 	Deploy Action = "Deploy"
 	// SwitchPower asks Ironic for the power state Step.Power.
 	SwitchPower Action = "SwitchPower"
-	// DropReboot removes the annotation that asked for one reboot.
+	// DropReboot removes the annotation that asks for one reboot.
 	DropReboot Action = "DropReboot"
-	// ForgetFailures forgets failed deployments of what is no longer wanted.
+	// ForgetFailures resets the record of failed deployments after the spec has changed.
 	ForgetFailures Action = "ForgetFailures"
 	// DeleteNode removes the node from Ironic.
 	DeleteNode Action = "DeleteNode"
-	// Detach records that the host is out of Ironic, Attach that it is to come back, or
-	// to stay.
+	// Detach records that the host is no longer in Ironic.
 	Detach Action = "Detach"
+	// Attach records that a detached host is to be registered again, or that a detachment
+	// that has failed was cancelled.
 	Attach Action = "Attach"
-	// Release lets go of the Secret and then of the host.
+	// Release removes the finalizers from the Secret and then from the host.
 	Release Action = "Release"
-	// SetCleaning tells Ironic whether to clean the node by itself, and nothing else.
+	// SetCleaning tells Ironic whether to clean the node automatically, and changes nothing
+	// else.
 	SetCleaning Action = "SetCleaning"
-	// Hold records Step.Reason and Step.Message as the condition Held, or removes it where
-	// they are empty.
+	// Hold sets the condition Held with Step.Reason and Step.Message, or removes the condition
+	// if they are empty.
 	Hold Action = "Hold"
 )
 
-// Step is what Next decided.
+// Step is the decision of Next.
 type Step struct {
 	Do Action
-	// After is when to plan again if nothing happens; 0 is "when something changes".
+	// After is when to plan again even if nothing happens; 0 means only when something changes.
 	After time.Duration
 	// State is that of Begin and SetState.
 	State metal3.ProvisioningState
@@ -81,53 +82,58 @@ type Step struct {
 	Target ironic.ProvisionTarget
 	// Power is the target of SwitchPower.
 	Power ironic.PowerTarget
-	// Error is what a failure of this step is to be called in status.errorType.
+	// Error is the status.errorType if this step fails.
 	Error metal3.ErrorType
-	// Retry is set when the step failed before: a thousand of them must be spread.
+	// Retry is set if the step has failed before. The controller spreads such steps over time,
+	// in case a thousand hosts retry at once.
 	Retry bool
-	// Reason and Message are those of Report and Hold, Secret is one that seems to be missing.
+	// Reason and Message are those of Report and Hold. Secret is the name of a Secret that
+	// seems to be missing.
 	Reason, Message, Secret string
 }
 
-// Situation is all that Next decides by.
+// Situation is everything on which Next bases its decision.
 type Situation struct {
 	Host *metal3.BareMetalHost
-	// Node is the host's node, or nil when Ironic has none with the host's ID.
+	// Node is the host's node; nil if Ironic has no node with the host's ID.
 	Node *ironic.Node
-	// SecretVersion is the resourceVersion of the Secret that spec.bmc names;
-	// empty when there is no such Secret.
+	// SecretVersion is the resourceVersion of the Secret that spec.bmc names; empty if there
+	// is no such Secret.
 	SecretVersion string
-	// NetworkVersion is that of the Secret that spec.preprovisioningNetworkDataName names.
+	// NetworkVersion is the resourceVersion of the Secret that
+	// spec.preprovisioningNetworkDataName names; empty if there is no such Secret.
 	NetworkVersion string
-	// SettingsDigest tells apart the settings of ours that nodes are registered with.
+	// SettingsDigest identifies the settings of the server with which nodes are registered.
 	SettingsDigest string
-	// HasHardwareData is set when there is a HardwareData of the host's name. It
-	// counts only where the host has no hardware yet.
+	// HasHardwareData is set if there is a HardwareData with the host's name. It matters only
+	// if the host has no hardware details yet.
 	HasHardwareData bool
-	// Hold is how long what failed must still be left alone; see backoff.go.
+	// Hold is how long to wait before something that has failed is tried again; see backoff.go
+	// in the package drive.
 	Hold time.Duration
-	// MaxRetries is how often a provisioning may fail in a row.
+	// MaxRetries is how often in a row provisioning may fail.
 	MaxRetries int
 	// Restored says that the server's etcd was restored from a backup and that nobody has
-	// let it go on yet; empty otherwise.
+	// permitted the server to continue yet; empty otherwise.
 	Restored string
 	// Cluster is the UID of this cluster; empty if it is not known.
 	Cluster string
-	// NodeOfAnother is set when another host, which exists, owns the node.
+	// NodeOfAnother is set if the node belongs to another host that exists.
 	NodeOfAnother bool
-	// SameBMC says what else has the host's BMC, for the message to its user; empty if
-	// nothing has, or if the host had it first.
+	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
+	// if this host had it first.
 	SameBMC string
-	// ProvisioningNetworkDisabled refuses drivers that boot from that network.
+	// ProvisioningNetworkDisabled is set if drivers that boot from the provisioning network
+	// are to be refused.
 	ProvisioningNetworkDisabled bool
 }
 
-// Next returns the one thing to do now for a host. It is pure: all of the state
-// machine is in the plan files, and in their table tests.
+// Next decides what to do next for a host. It is a pure function, and the plan files contain the
+// whole state machine:
 //
-//	plan.go           what comes before everything else
-//	proof.go          what must hold for a step that may harm a machine
-//	plan_register.go  a host's way into Ironic
+//	plan.go           the checks that come first
+//	proof.go          what must be true before a step that may harm a machine
+//	plan_register.go  registration in Ironic
 //	plan_life.go      one function for each provisioning state
 //	plan_power.go     power and reboots
 //	plan_leave.go     detachment and deletion
@@ -141,7 +147,7 @@ func plan(s Situation) Step {
 		return Step{Do: Wait}
 	case !host.DeletionTimestamp.IsZero():
 		return nextOfDeleted(s)
-	case !hasBMC(host) && host.Status.Provisioning.ID == "" && !restorable(host):
+	case !hasBMC(host) && host.Status.Provisioning.ID == "" && !hasStatusToRestore(host):
 		if state != metal3.StateUnmanaged {
 			return Step{Do: SetState, State: metal3.StateUnmanaged}
 		}
@@ -160,28 +166,28 @@ func plan(s Situation) Step {
 	return nextOfNode(s)
 }
 
-// nextOfNode moves the node of a registered host on.
+// nextOfNode returns the next step for a registered host, whose node exists.
 func nextOfNode(s Situation) Step {
 	node := s.Node
 	switch node.ProvisionState {
 	case ironic.Enroll:
-		// The BMC may be back, and nothing else would tell.
+		// Verify the node again: nothing else tells whether its BMC answers now.
 		return s.retry(Step{Do: Register}, node.LastError != "")
 	case ironic.Verifying:
 		return Step{Do: Wait}
 	}
-	if isForgotten(s.Host, node) {
-		return Step{Do: DeleteNode} // no verb leads out; it is registered anew
+	if isStuck(s.Host, node) {
+		return Step{Do: DeleteNode} // no provisioning verb leads out of the state; the host is registered again
 	}
-	if wasLeaving(s.Host, node) {
+	if isInLeavingMaintenance(s.Host, node) {
 		return s.retryDetach(Step{Do: ClearMaintenance, Error: metal3.DetachError})
 	}
 	if node.Maintenance {
 		if isStepFault(node) {
 			return s.retry(Step{Do: ClearMaintenance, Error: cleaningErrorType(&s.Host.Status)}, true)
 		}
-		// A BMC that does not answer, which Ironic notices by itself when it does
-		// again, or the wish of an operator.
+		// Either the BMC does not answer, and Ironic ends the maintenance when it does again, or
+		// an operator has set the maintenance.
 		return Step{Do: Wait}
 	}
 	switch s.Host.Status.Provisioning.State {
@@ -203,13 +209,14 @@ func nextOfNode(s Situation) Step {
 	return nextOfRegistering(s)
 }
 
-// isStepFault tells whether Ironic put the node into maintenance because a step of
-// its own failed. Ironic never ends that, and the BMC answers.
+// isStepFault tells whether Ironic has put the node into maintenance because cleaning or
+// servicing failed. The BMC answers then, but Ironic does not end this maintenance.
 func isStepFault(node *ironic.Node) bool {
 	return node.Maintenance && (node.Fault == ironic.FaultCleanFailure || node.Fault == ironic.FaultServiceFailure)
 }
 
-// retry is step, or the wait for it where it failed before.
+// retry returns step, or a wait while the back-off lasts. failed tells whether the step has
+// failed before.
 func (s Situation) retry(step Step, failed bool) Step {
 	if s.Hold > 0 {
 		return Step{Do: Wait, After: s.Hold}
@@ -229,9 +236,9 @@ func hasBMC(host *metal3.BareMetalHost) bool {
 	return host.Spec.BMC.Address != "" || host.Spec.BMC.CredentialsName != ""
 }
 
-// restorable tells whether the host has yet to take over the status that it was
-// created with.
-func restorable(host *metal3.BareMetalHost) bool {
+// hasStatusToRestore tells whether the host was created with an annotation that contains its
+// status, which has not been restored yet.
+func hasStatusToRestore(host *metal3.BareMetalHost) bool {
 	return hasAnnotation(host, metal3.StatusAnnotation) && host.Status.LastUpdated.IsZero()
 }
 
@@ -242,7 +249,8 @@ func hasAnnotation(host *metal3.BareMetalHost, key string) bool {
 	return has
 }
 
-// wantsInspection: any value but "disabled" asks for an inspection once.
+// wantsInspection tells whether the annotation asks for an inspection, as it does with any value
+// but "disabled".
 func wantsInspection(host *metal3.BareMetalHost) bool {
 	value, ok := host.Annotations[metal3.InspectAnnotation]
 	return ok && value != metal3.InspectAnnotationValueDisabled && !host.InspectionDisabled()

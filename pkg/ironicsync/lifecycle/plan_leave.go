@@ -6,38 +6,40 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// abandonAfter is how many errors in a row make a deletion give up undeploying
-// or switching off: the host goes all the same.
+// abandonAfter is the number of errors in a row after which a deletion gives up undeploying or
+// switching off the machine, and continues without.
 const abandonAfter = 3
 
+// IsDetached tells whether the host has been taken out of Ironic.
 func IsDetached(host *metal3.BareMetalHost) bool {
 	return host.Status.OperationalStatus == metal3.OperationalStatusDetached
 }
 
-// nextOfDetached takes a host out of Ironic whose annotation asks for that, and
-// brings it back when the annotation goes. Its state stays as it is all the time.
+// nextOfDetached takes a host out of Ironic if its annotation asks for that, and back in when
+// the annotation is removed. The host's provisioning state does not change. The second result
+// is false if neither is to be done.
 func nextOfDetached(s Situation) (Step, bool) {
 	host, node := s.Host, s.Node
 	value, wanted := host.Annotations[metal3.DetachedAnnotation]
 	if !wanted {
-		calledOff := host.Status.ErrorType == metal3.DetachError && (node == nil || !wasLeaving(host, node))
+		calledOff := host.Status.ErrorType == metal3.DetachError && (node == nil || !isInLeavingMaintenance(host, node))
 		if IsDetached(host) || calledOff {
 			return Step{Do: Attach}, true
 		}
 		return Step{}, false
 	}
-	args, _ := metal3.ParseDetachedAnnotation(value) // one that cannot be read is a plain detach
+	args, _ := metal3.ParseDetachedAnnotation(value) // a malformed value is treated like an empty one
 	switch state := host.Status.Provisioning.State; {
 	case host.Status.Provisioning.ID == "" && node == nil && !IsDetached(host):
-		// Created with the annotation, from the YAML of a detached host for instance:
-		// nothing is asked of Ironic, or of the machine, before it is attached.
+		// The host was created with the annotation, for example from the YAML of a detached
+		// host. Ironic is not asked for anything until the host is attached.
 		return Step{Do: Detach}, true
 	case state == metal3.StateProvisioned, state == metal3.StateExternallyProvisioned, state == metal3.StateAvailable, state == metal3.StateReady:
 	case IsDetached(host):
 		return Step{Do: Wait}, true
 	default:
 		if !args.Force {
-			return Step{}, false // when it has come so far
+			return Step{}, false // it is detached when it has reached one of the states above
 		}
 	}
 	switch {
@@ -49,7 +51,8 @@ func nextOfDetached(s Situation) (Step, bool) {
 	return leaveIronic(s), true
 }
 
-// leaveIronic is the way of a node out of Ironic, from any state, as it is.
+// leaveIronic removes a node from Ironic in any state, without undeploying, cleaning or switching
+// off the machine.
 func leaveIronic(s Situation) Step {
 	host, node := s.Host, s.Node
 	deleteNode := s.retryDetach(Step{Do: DeleteNode, Error: metal3.DetachError})
@@ -60,15 +63,16 @@ func leaveIronic(s Situation) Step {
 	case ironic.InspectWait, ironic.CleanWait, ironic.CleanHold, ironic.DeployHold, ironic.ServiceWait, ironic.ServiceHold:
 		return provision(ironic.TargetAbort, metal3.DetachError)
 	case ironic.DeployWait, ironic.RescueWait:
-		return deleteNode // abort does not exist or is too new
+		return deleteNode // Ironic does not support abort in this state, or only since recently
 	}
-	if node.ProvisionState.IsInTransit() && !isForgotten(host, node) {
+	if node.ProvisionState.IsInTransit() && !isStuck(host, node) {
 		return Step{Do: Wait}
 	}
 	return deleteNode
 }
 
-// retryDetach is step, or the wait for it where it is what failed before.
+// retryDetach returns step. If the last error is one of detaching, it returns a wait while the
+// back-off lasts.
 func (s Situation) retryDetach(step Step) Step {
 	if s.Host.Status.ErrorType != metal3.DetachError {
 		return step
@@ -76,54 +80,58 @@ func (s Situation) retryDetach(step Step) Step {
 	return s.retry(step, true)
 }
 
-// LeavingReason is the reason of the maintenance in which a node of the host leaves
+// LeavingReason is the maintenance_reason of the host's node while it is being removed from
 // Ironic.
 func LeavingReason(host *metal3.BareMetalHost) string {
 	return "BareMetalHost " + host.Namespace + "/" + host.Name + " leaves Ironic"
 }
 
-// wasLeaving tells whether the node is in that maintenance still. If the host stays,
-// it has to end: Ironic does nothing for such a node, and its ramdisks wait in vain.
-func wasLeaving(host *metal3.BareMetalHost, node *ironic.Node) bool {
+// isInLeavingMaintenance tells whether the node is still in the maintenance that LeavingReason describes.
+// If the host is not to leave Ironic any more, that maintenance must be ended, because Ironic
+// neither works on such a node nor answers its ramdisk.
+func isInLeavingMaintenance(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	return node.Maintenance && node.Fault == "" && node.MaintenanceReason == LeavingReason(host)
 }
 
-// nextOfDeleted deprovisions what we have provisioned, switches the machine off,
-// takes the node out of Ironic and then lets the host go.
+// nextOfDeleted returns the next step for a host that is being deleted: what the server has
+// provisioned is deprovisioned, the machine is switched off, the node is removed from Ironic,
+// and the finalizers are removed.
 func nextOfDeleted(s Situation) Step {
 	host, node := s.Host, s.Node
 	if !hasFinalizer(host) {
-		return Step{Do: Wait} // somebody else's finalizer holds it
+		return Step{Do: Wait} // only finalizers of others are left
 	}
 	if value, wanted := host.Annotations[metal3.DetachedAnnotation]; wanted {
 		args, _ := metal3.ParseDetachedAnnotation(value)
 		switch {
 		case args.DeleteAction == metal3.DetachedDeleteActionDelay:
-			return Step{Do: Wait} // until it is attached again
+			return Step{Do: Wait} // until the host is attached again
 		case node == nil:
 			return Step{Do: Release}
 		}
 		return leaveIronic(s)
 	}
 	if IsDetached(host) {
-		return Step{Do: Attach} // to be deprovisioned
+		return Step{Do: Attach} // so that it can be deprovisioned
 	}
-	if node != nil && isForgotten(host, node) {
+	if node != nil && isStuck(host, node) {
 		return leaveIronic(s)
 	}
 	state := host.Status.Provisioning.State
 	history := &host.Status.OperationHistory
-	ours := state == metal3.StateProvisioned && deploy.Deployed(host) || // what was taken over with nothing in the spec is nobody's to wipe
+	// ours tells whether the server has to undeploy the node. It must not if a deployed node was
+	// taken over although the spec has asked for nothing.
+	ours := state == metal3.StateProvisioned && deploy.Deployed(host) ||
 		state == metal3.StateProvisioning && isUnderWay(history.Provision) && !isBeforeDeployment(node) ||
 		state == metal3.StateDeprovisioning && isUnderWay(history.Deprovision)
 	giveUp := host.Status.ErrorCount >= abandonAfter
 	if giveUp && ours && !isDeletionBegun(host) {
-		return setState(metal3.StateDeprovisioning) // the errors are older than the deletion
+		return setState(metal3.StateDeprovisioning) // the errors occurred before the deletion and do not count
 	}
 	if host.Status.Provisioning.ID == "" || node == nil {
 		if ours && !giveUp {
-			// Ironic has lost it. It comes back to be cleaned, if its BMC can be had.
-			if _, failed := registrable(s); !failed {
+			// Ironic has lost the node. It is registered again to be cleaned, if that is possible.
+			if _, failed := registrationObstacle(s); !failed {
 				step, _ := nextToRegister(s)
 				return step
 			}
@@ -136,7 +144,7 @@ func nextOfDeleted(s Situation) Step {
 	if state == metal3.StateDeleting {
 		return leaveIronic(s)
 	}
-	if wasLeaving(host, node) {
+	if isInLeavingMaintenance(host, node) {
 		return s.retryDetach(Step{Do: ClearMaintenance, Error: metal3.DetachError})
 	}
 	switch state {
@@ -149,7 +157,7 @@ func nextOfDeleted(s Situation) Step {
 	case node.ProvisionState == ironic.Verifying:
 		return Step{Do: Wait}
 	case node.ProvisionState == ironic.Enroll && (giveUp || s.SecretVersion == "" || hasFailed(host) && !ours):
-		return setState(metal3.StateDeleting) // its BMC is out of reach
+		return setState(metal3.StateDeleting) // its BMC cannot be reached
 	case node.ProvisionState == ironic.Enroll:
 		return s.retry(Step{Do: Register}, hasFailed(host))
 	}
@@ -160,7 +168,7 @@ func nextOfDeleted(s Situation) Step {
 		switch {
 		case node.ProvisionState == ironic.Available, giveUp && !isBeingCleaned(node):
 			return setState(metal3.StatePoweringOffBeforeDelete)
-		case isToRegister(s):
+		case mustRegister(s):
 			return Step{Do: Register, Retry: isRefused(host)}
 		case isStepFault(node):
 			return s.retry(Step{Do: ClearMaintenance, Error: metal3.ProvisioningError}, true)
@@ -175,13 +183,13 @@ func nextOfDeleted(s Situation) Step {
 		return Step{Do: Wait}
 	}
 	if isDeployed(node.ProvisionState) && state != metal3.StateExternallyProvisioned {
-		return setState(metal3.StateDeleting) // somebody else has deployed it, and it goes on running
+		return setState(metal3.StateDeleting) // somebody else has deployed it, so it is left running
 	}
 	return setState(metal3.StatePoweringOffBeforeDelete)
 }
 
-// isBeforeDeployment tells whether the node of a host that is being provisioned is still
-// being cleaned, or has just been, so that nothing was written that would have to go.
+// isBeforeDeployment tells whether the deployment of a host that is being provisioned has not
+// begun, because its node is being cleaned or has just been, so that there is nothing to undeploy.
 func isBeforeDeployment(node *ironic.Node) bool {
 	if node == nil {
 		return false
@@ -193,13 +201,13 @@ func isBeforeDeployment(node *ironic.Node) bool {
 	return false
 }
 
-// isDeletionBegun tells whether the host was in deprovisioning for the sake of its
-// deletion before, so that its errors are those of the deletion.
+// isDeletionBegun tells whether the host is being deprovisioned because of its deletion, so that
+// its errors are those of the deletion.
 func isDeletionBegun(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateDeprovisioning && !host.Status.OperationHistory.Deprovision.Start.Before(host.DeletionTimestamp)
 }
 
-// isBeingCleaned tells whether undeploying goes on, whatever has failed before.
+// isBeingCleaned tells whether undeploying, which includes cleaning, is under way.
 func isBeingCleaned(node *ironic.Node) bool {
 	switch node.ProvisionState {
 	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait:
@@ -208,11 +216,12 @@ func isBeingCleaned(node *ironic.Node) bool {
 	return false
 }
 
-// isToRegister tells whether Ironic is told what it needs for the rest of a deletion:
-// a password that was mended, or that nothing is to be cleaned. No deletion waits for
-// that: it goes on without a Secret, and while a refusal is left alone.
-func isToRegister(s Situation) bool {
-	if _, failed := registrable(s); failed || isRefused(s.Host) && s.Hold > 0 {
+// mustRegister tells whether the changes of a spec or a Secret have to be registered for the
+// rest of a deletion: for example, a corrected password, or that the node is not to be cleaned.
+// It is false if the host cannot be registered, or during the back-off after a refusal, because
+// a deletion does not wait for that.
+func mustRegister(s Situation) bool {
+	if _, failed := registrationObstacle(s); failed || isRefused(s.Host) && s.Hold > 0 {
 		return false
 	}
 	return !isRegistered(s) && isUpdatable(s.Node)
@@ -220,16 +229,18 @@ func isToRegister(s Situation) bool {
 
 func powerOffBeforeDelete(s Situation, giveUp bool) Step {
 	host, node := s.Host, s.Node
-	toTell := s
-	toTell.Node = &ironic.Node{UUID: node.UUID, ParentNode: node.ParentNode, ProvisionState: ironic.Active} // what an idle node is due to be told is for its ramdisk, and none will boot
+	// Settings that Ironic accepts only for an idle node are those of its ramdisk, which will not
+	// boot any more. The state Active prevents that the node is registered because of them.
+	withoutRamdisk := s
+	withoutRamdisk.Node = &ironic.Node{UUID: node.UUID, ParentNode: node.ParentNode, ProvisionState: ironic.Active}
 	switch {
 	case node.TargetPowerState != "":
 		return Step{Do: Wait}
 	case node.PowerState != ironic.PowerOn, giveUp, host.Spec.DisablePowerOff, node.ProvisionState.IsInTransit(), node.Maintenance && !isStepFault(node):
 		return setState(metal3.StateDeleting)
-	case isToRegister(toTell):
+	case mustRegister(withoutRamdisk):
 		return Step{Do: Register, Retry: isRefused(host)}
 	}
-	// There is nothing left on it that would have to shut down.
+	// Nothing is left running on the machine that would need a soft power-off.
 	return Step{Do: SwitchPower, Power: ironic.TargetPowerOff, Error: metal3.PowerManagementError, Retry: hasFailed(host)}
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// Here is one function for each provisioning state that a registered host can be
-// in. What they share: a node on which Ironic works is left alone, and a node that
-// Ironic says is deployed is never cleaned or deployed over unless the host is
-// known to be ours to deprovision.
+// This file has one function for each provisioning state of a registered host. All of them
+// leave a node alone while Ironic is working on it, and never clean or redeploy a node that is
+// deployed according to Ironic, unless it is known that this server has to deprovision it.
 
 func setState(state metal3.ProvisioningState) Step { return Step{Do: SetState, State: state} }
 
@@ -22,7 +21,7 @@ func provision(target ironic.ProvisionTarget, kind metal3.ErrorType) Step {
 	return Step{Do: Provision, Target: target, Error: kind}
 }
 
-// nextOfRegistering decides what a host whose BMC has been verified becomes.
+// nextOfRegistering returns the step that follows when the host's BMC has been verified.
 func nextOfRegistering(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
@@ -40,7 +39,7 @@ func nextOfRegistering(s Situation) Step {
 	return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 }
 
-// isDeployed tells whether the node runs something, by the word of Ironic.
+// isDeployed tells whether something is deployed on a node in this state.
 func isDeployed(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.Active, ironic.Servicing, ironic.ServiceWait, ironic.ServiceFail, ironic.ServiceHold,
@@ -50,8 +49,8 @@ func isDeployed(state ironic.ProvisionState) bool {
 	return false
 }
 
-// takeOver is for a node that was deployed without us, or whose host lost its
-// status: it runs what the spec says, as far as anybody knows.
+// takeOver returns the step for a node that was deployed by somebody else, or whose host has lost
+// its status. The node is assumed to run what the spec says.
 func takeOver(host *metal3.BareMetalHost) Step {
 	if host.Spec.ExternallyProvisioned {
 		return setState(metal3.StateExternallyProvisioned)
@@ -59,22 +58,23 @@ func takeOver(host *metal3.BareMetalHost) Step {
 	return setState(metal3.StateProvisioned)
 }
 
-// inventoryPause is when to look again for the inventory of a finished inspection:
-// Ironic stores it a moment after the node has become manageable.
+// inventoryPause is how long to wait before the inventory of a finished inspection is read
+// again: Ironic stores it a moment after the node has become manageable.
 const inventoryPause = time.Second
 
+// nextOfInspecting has Ironic inspect the node, and waits for the inventory.
 func nextOfInspecting(s Situation) Step {
 	host, node := s.Host, s.Node
 	inspect := provision(ironic.TargetInspect, metal3.InspectionError)
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
-	case node.ProvisionState == ironic.InspectWait && (isForced(host) || isSilent(&host.Status)):
+	case node.ProvisionState == ironic.InspectWait && (isForced(host) || isTimedOut(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.InspectionError)
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	case host.Spec.ExternallyProvisioned:
-		return setState(metal3.StateExternallyProvisioned) // marked while /inspect began: what comes next would clean it
+		return setState(metal3.StateExternallyProvisioned) // spec.externallyProvisioned was set while the inspection began
 	case host.InspectionDisabled():
 		return setState(metal3.StatePreparing)
 	}
@@ -85,17 +85,17 @@ func nextOfInspecting(s Situation) Step {
 			return setState(metal3.StatePreparing)
 		case NeedsInventory(host, node):
 			return Step{Do: Wait, After: inventoryPause}
-		case isHeld(host):
+		case isHeldOff(host):
 			return Step{Do: Wait}
 		}
 		return s.retry(inspect, hasFailed(host))
 	case ironic.InspectFail:
 		switch {
-		case isDue(host):
-			return toManageable(s) // where Ironic takes another inspect_interface
-		case asksToReboot(host):
+		case isDueWhenIdle(host):
+			return toManageable(s) // Ironic does not accept another inspect_interface in a failed state
+		case isForcedOnce(host):
 			return Step{Do: DropReboot}
-		case isHeld(host):
+		case isHeldOff(host):
 			return Step{Do: Wait}
 		}
 		return s.retry(inspect, true)
@@ -103,7 +103,8 @@ func nextOfInspecting(s Situation) Step {
 	return toManageable(s)
 }
 
-// toManageable leads out of the states that only the verb manage leads out of.
+// toManageable asks for the verb manage in those states that only this verb leads out of, and
+// waits in all others.
 func toManageable(s Situation) Step {
 	switch s.Node.ProvisionState {
 	case ironic.Available, ironic.InspectFail, ironic.AdoptFail:
@@ -114,16 +115,16 @@ func toManageable(s Situation) Step {
 	return Step{Do: Wait}
 }
 
-// nextOfPreparing leads to available. (RAID, BIOS settings and firmware belong here.)
-// The node stays manageable: the verb provide, which makes it available, has Ironic
-// clean its disks, and nobody has asked for an image yet. Where it is being cleaned
-// here, somebody else has begun that.
+// nextOfPreparing leads to the state available. (RAID, BIOS settings and firmware belong here.)
+// The node remains manageable: the verb provide, which makes a node available, would have Ironic
+// clean its disks, and the spec has not asked for an image yet. If the node is being cleaned,
+// somebody else has requested that.
 func nextOfPreparing(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
-	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isSilent(&host.Status)):
+	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isTimedOut(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.PreparationError)
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
@@ -137,7 +138,7 @@ func nextOfPreparing(s Situation) Step {
 		}
 		return setState(metal3.StateAvailable)
 	case ironic.CleanFail:
-		if asksToReboot(host) {
+		if isForcedOnce(host) {
 			return Step{Do: DropReboot}
 		}
 	case ironic.Available:
@@ -146,8 +147,8 @@ func nextOfPreparing(s Situation) Step {
 	return toManageable(s)
 }
 
-// nextOfAvailable is for a host whose node is manageable, or available where Ironic
-// has cleaned it: after a deprovisioning, mostly.
+// nextOfAvailable returns the next step for an available host. Its node is manageable, or
+// available if Ironic has cleaned it, mostly in the course of an earlier deprovisioning.
 func nextOfAvailable(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
@@ -156,15 +157,15 @@ func nextOfAvailable(s Situation) Step {
 	case node.ProvisionState == ironic.AdoptFail:
 		return toManageable(s) // somebody else has tried to adopt it
 	case node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable:
-		return Step{Do: Wait} // an observation makes another state of it
+		return Step{Do: Wait} // an observation changes the host's state
 	case host.Spec.ExternallyProvisioned:
 		return setState(metal3.StateExternallyProvisioned)
-	case isHeld(host):
+	case isHeldOff(host):
 		return nextOfPower(s)
 	case wantsInspection(host):
 		return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 	case (host.Status.ProvisioningFailCount > 0 || host.Status.ErrorType == metal3.ProvisioningError) && deploy.AttemptChanged(host):
-		return Step{Do: ForgetFailures} // also where /retry has cleared the count, and left what is shown
+		return Step{Do: ForgetFailures} // the second condition holds after /retry, which resets the count only
 	case settingsDiffer(host):
 		return setState(metal3.StatePreparing)
 	case deploy.WantsImage(&host.Spec) && host.Spec.Online && host.Status.ProvisioningFailCount < s.MaxRetries:
@@ -180,10 +181,10 @@ func nextOfAvailable(s Situation) Step {
 	return step
 }
 
-// settingsDiffer tells whether the host has to be prepared anew.
+// settingsDiffer tells whether settings have changed that require the host to be prepared again.
 func settingsDiffer(host *metal3.BareMetalHost) bool {
 	saved := &host.Status.Provisioning
-	// An empty boot mode stands for UEFI, which is what the Bare Metal Operator saved.
+	// An empty boot mode means UEFI, and the Bare Metal Operator saved UEFI for it.
 	return cmp.Or(saved.BootMode, metal3.UEFI) != host.BootMode() ||
 		!equality.Semantic.DeepEqual(saved.RootDeviceHints, deploy.RootDeviceHints(host)) ||
 		!equality.Semantic.DeepEqual(saved.RAID, host.Spec.RAID)
@@ -202,9 +203,9 @@ func nextOfProvisioning(s Situation) Step {
 		return setState(metal3.StateProvisioned)
 	case cancelled && isDeploymentBegun(node.ProvisionState), node.ProvisionState == ironic.DeployWait && isForced(host):
 		return setState(metal3.StateDeprovisioning)
-	case node.ProvisionState == ironic.DeployWait && isSilent(&host.Status):
+	case node.ProvisionState == ironic.DeployWait && isTimedOut(&host.Status):
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
-	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isSilent(&host.Status)):
+	case node.ProvisionState == ironic.CleanWait && (isForced(host) || isTimedOut(&host.Status)):
 		return provision(ironic.TargetAbort, metal3.ProvisioningError)
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
@@ -216,14 +217,14 @@ func nextOfProvisioning(s Situation) Step {
 			return setState(metal3.StateExternallyProvisioned)
 		case cancelled: // nothing was deployed, so there is nothing to undeploy
 			return setState(metal3.StateAvailable)
-		case isHeld(host):
+		case isHeldOff(host):
 			return Step{Do: Wait}
 		case node.ProvisionState == ironic.Manageable:
 			return s.retry(provision(ironic.TargetProvide, metal3.ProvisioningError), hasFailed(host))
 		}
 		return s.retry(Step{Do: Deploy, Error: metal3.ProvisioningError}, hasFailed(host))
 	case ironic.CleanFail:
-		if asksToReboot(host) {
+		if isForcedOnce(host) {
 			return Step{Do: DropReboot}
 		}
 	case ironic.DeployFail, ironic.Error:
@@ -232,21 +233,22 @@ func nextOfProvisioning(s Situation) Step {
 	return toManageable(s)
 }
 
-// isUnderWay tells whether we have begun an operation that has not ended. (A state
-// alone does not tell: an observation follows what an operator has Ironic do.)
+// isUnderWay tells whether the server has begun an operation that has not ended. (The
+// provisioning state does not suffice for that, because an observation also sets it according
+// to what an operator has Ironic do.)
 func isUnderWay(operation metal3.OperationMetric) bool {
 	return !operation.Start.IsZero() && operation.End.IsZero()
 }
 
-// nextOfForeignWork is for a node that somebody has deployed or undeployed past us, or
-// before its host was there. What comes of that is followed; a deployment that failed is
-// undone only where the spec of a new host wants the machine for something.
+// nextOfForeignWork returns the next step for a node on which somebody else has begun to deploy
+// or undeploy, possibly before the host was created. The host follows the outcome. A failed
+// deployment is undone only if the host is new and its spec asks for an image.
 func nextOfForeignWork(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
-	case node.ProvisionState == ironic.CleanWait && isSilent(&host.Status):
+	case node.ProvisionState == ironic.CleanWait && isTimedOut(&host.Status):
 		return provision(ironic.TargetAbort, metal3.ProvisioningError)
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
@@ -266,7 +268,8 @@ func nextOfForeignWork(s Situation) Step {
 	return toManageable(s)
 }
 
-// isDeploymentBegun tells whether Ironic deploys the node, has failed to, or undoes it.
+// isDeploymentBegun tells whether a deployment of a node in this state has begun: it is under
+// way, has failed, or is being undone.
 func isDeploymentBegun(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.Deploying, ironic.DeployWait, ironic.DeployFail, ironic.DeployHold, ironic.Deleting, ironic.Error:
@@ -275,18 +278,21 @@ func isDeploymentBegun(state ironic.ProvisionState) bool {
 	return false
 }
 
-// isNew tells whether the host was never prepared: what is on its node is from before.
-// (A host that has been available may be in use by an operator, past us.)
+// isNew tells whether the host was never prepared, so that anything on its machine dates from
+// before. (The machine of a host that has been available may be in use by an operator.)
 func isNew(host *metal3.BareMetalHost) bool { return host.Status.HardwareProfile == "" }
 
+// nextOfProvisioned deprovisions the host if its spec has changed accordingly.
 func nextOfProvisioned(s Situation) Step {
-	// A host that was taken over as it is, with nothing in its spec, is nobody's to wipe.
+	// A host that was taken over without an image in its spec is not deprovisioned: nobody has
+	// asked for its disks to be wiped.
 	if deploy.Deployed(s.Host) && deploy.MustDeprovision(s.Host) {
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Limited: true}
 	}
 	return keepDeployed(s)
 }
 
+// nextOfExternallyProvisioned leaves the host as it is until spec.externallyProvisioned is false.
 func nextOfExternallyProvisioned(s Situation) Step {
 	host := s.Host
 	switch {
@@ -298,8 +304,8 @@ func nextOfExternallyProvisioned(s Situation) Step {
 	return Step{Do: SetState, State: metal3.StateDeprovisioning, Limited: true}
 }
 
-// keepDeployed has Ironic take a machine for deployed that is: by adoption, which
-// touches neither its disks nor its power.
+// keepDeployed has Ironic adopt the node of a deployed machine if it is not active already, and
+// then manages its power. Adoption touches neither the disks nor the power.
 func keepDeployed(s Situation) Step {
 	adopt := provision(ironic.TargetAdopt, metal3.ProvisionedRegistrationError)
 	switch s.Node.ProvisionState {
@@ -315,8 +321,8 @@ func keepDeployed(s Situation) Step {
 	return Step{Do: Wait}
 }
 
-// nextOfDeprovisioning undeploys the node. Ironic cleans it by itself then, and
-// makes it available.
+// nextOfDeprovisioning undeploys the node. After that, Ironic cleans it automatically and makes
+// it available.
 func nextOfDeprovisioning(s Situation) Step {
 	host, node := s.Host, s.Node
 	if !isUnderWay(host.Status.OperationHistory.Deprovision) {
@@ -329,15 +335,15 @@ func nextOfDeprovisioning(s Situation) Step {
 	switch node.ProvisionState {
 	case ironic.Active, ironic.DeployWait, ironic.DeployFail, ironic.Rescue, ironic.RescueWait, ironic.RescueFail,
 		ironic.UnrescueFail, ironic.ServiceFail, ironic.ServiceWait:
-		// The failure that led here is no reason to wait; one of undeploying itself
-		// leads to Error.
+		// There is no back-off: an earlier failure is not one of undeploying, which would
+		// have left the node in the state Error.
 		return undeploy
 	case ironic.Error:
 		return s.retry(undeploy, true)
 	case ironic.DeployHold, ironic.CleanHold, ironic.ServiceHold:
 		return provision(ironic.TargetAbort, metal3.ProvisioningError)
 	case ironic.CleanWait:
-		if isSilent(&host.Status) {
+		if isTimedOut(&host.Status) {
 			return provision(ironic.TargetAbort, metal3.ProvisioningError)
 		}
 	case ironic.Manageable:

@@ -7,20 +7,20 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// rebootWish is what the reboot annotations of a host ask for together.
-type rebootWish struct {
-	// once is set by the plain annotation, which goes when the host has been off.
+// rebootRequest combines the reboot annotations of a host.
+type rebootRequest struct {
+	// once is set by the annotation without a key, which is removed when the host has been off.
 	once bool
-	// hold is set by annotations with a key: the host stays off until their owner
-	// removes them.
-	hold bool
+	// stayOff is set by annotations with a key: the host stays off until their owner removes
+	// them.
+	stayOff bool
+	// hard is set if any of them asks for a hard reboot.
 	hard bool
 }
 
-// rebootWishOf reads the reboot annotations. Outside of the deployed states only
-// those with force count. A value that cannot be read, which validation refuses,
-// counts as an empty one.
-func rebootWishOf(host *metal3.BareMetalHost) (wish rebootWish) {
+// rebootRequestOf parses the reboot annotations. Unless the host is provisioned, only those with
+// force count. A malformed value, which validation refuses, is treated like an empty one.
+func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
 	deployed := host.Status.Provisioning.State == metal3.StateProvisioned || host.Status.Provisioning.State == metal3.StateExternallyProvisioned
 	for key, value := range host.Annotations {
 		if !metal3.IsRebootAnnotation(key) {
@@ -31,16 +31,16 @@ func rebootWishOf(host *metal3.BareMetalHost) (wish rebootWish) {
 			continue
 		}
 		if key == metal3.RebootAnnotation {
-			wish.once = true
+			reboot.once = true
 		} else {
-			wish.hold = true
+			reboot.stayOff = true
 		}
-		wish.hard = wish.hard || args.Mode == metal3.PowerModeHard
+		reboot.hard = reboot.hard || args.Mode == metal3.PowerModeHard
 	}
-	return wish
+	return reboot
 }
 
-// isForced tells whether a reboot is asked for that may abort what is under way.
+// isForced tells whether an annotation asks for a reboot that may abort what is under way.
 func isForced(host *metal3.BareMetalHost) bool {
 	for key, value := range host.Annotations {
 		if !metal3.IsRebootAnnotation(key) {
@@ -53,9 +53,9 @@ func isForced(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// isHeld tells whether a forced reboot is asked for under a key: until its owner
-// removes it, what it has aborted, or would abort, does not begin.
-func isHeld(host *metal3.BareMetalHost) bool {
+// isHeldOff tells whether an annotation with a key asks for a forced reboot. Until its owner
+// removes it, no operation begins that the reboot has aborted or would abort.
+func isHeldOff(host *metal3.BareMetalHost) bool {
 	for key, value := range host.Annotations {
 		if !strings.HasPrefix(key, metal3.RebootAnnotationPrefix) {
 			continue
@@ -67,30 +67,32 @@ func isHeld(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// asksToReboot tells whether one forced reboot is asked for. Once what was under way
-// is aborted, that is done.
-func asksToReboot(host *metal3.BareMetalHost) bool {
+// isForcedOnce tells whether the annotation without a key asks for a forced reboot, which is done
+// as soon as what was under way has been aborted.
+func isForcedOnce(host *metal3.BareMetalHost) bool {
 	value, has := host.Annotations[metal3.RebootAnnotation]
 	args, err := metal3.ParseRebootAnnotation(value)
 	return has && err == nil && args.Force
 }
 
-// nextOfPower brings the power in step with spec.online and the reboot
-// annotations, whoever switched it.
+// nextOfPower switches the machine if its power state, whoever has set it, is not the one that
+// spec.online and the reboot annotations ask for.
 func nextOfPower(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
 	case node.TargetPowerState != "":
 		return Step{Do: Wait} // a change is under way
 	case node.PowerState == "" && !(node.IsOwnParent() && host.Spec.Online):
-		return Step{Do: Wait} // Ironic does not know yet; on a node that it has forgotten it never will by itself
+		// Ironic does not know the power state yet. Of a node that is its own parent it learns
+		// the state only from a power action.
+		return Step{Do: Wait}
 	}
 	on := node.PowerState == ironic.PowerOn
-	wish := rebootWishOf(host)
+	reboot := rebootRequestOf(host)
 	switchTo := func(target ironic.PowerTarget) Step {
 		step := Step{Do: SwitchPower, Power: target, Error: metal3.PowerManagementError}
 		if host.Status.ErrorType != metal3.PowerManagementError {
-			return step // what failed, if anything, is left alone for reasons that are not the power's
+			return step // no back-off, because no power action has failed
 		}
 		return s.retry(step, true)
 	}
@@ -98,37 +100,36 @@ func nextOfPower(s Situation) Step {
 		switch {
 		case !on && host.Spec.Online:
 			return switchTo(ironic.TargetPowerOn)
-		case on && wish.once && wish.hard:
+		case on && reboot.once && reboot.hard:
 			return switchTo(ironic.TargetReboot)
-		case on && wish.once:
+		case on && reboot.once:
 			return switchTo(ironic.TargetSoftReboot)
 		}
 		return Step{Do: Wait}
 	}
-	if wish.once && !on {
+	if reboot.once && !on {
 		return Step{Do: DropReboot}
 	}
-	switch wanted := host.Spec.Online && !wish.once && !wish.hold; {
-	case wanted == on, on && isPowerKept(host) && !wish.once && !wish.hold:
+	switch wanted := host.Spec.Online && !reboot.once && !reboot.stayOff; {
+	case wanted == on, on && isPowerKept(host) && !reboot.once && !reboot.stayOff:
 		return Step{Do: Wait}
 	case wanted:
 		return switchTo(ironic.TargetPowerOn)
 	case softFailed(node):
 		return Step{Do: SwitchPower, Power: ironic.TargetPowerOff, Error: metal3.PowerManagementError, Retry: true}
-	case wish.hard, host.Status.ErrorType == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
+	case reboot.hard, host.Status.ErrorType == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
 		return switchTo(ironic.TargetPowerOff)
 	}
 	return switchTo(ironic.TargetSoftPowerOff)
 }
 
-// isPowerKept tells whether the machine ran when it was taken over and nobody has set
-// spec.online since.
+// isPowerKept tells whether the machine was on when it was taken over and nobody has set
+// spec.online since then.
 func isPowerKept(host *metal3.BareMetalHost) bool {
 	return host.Status.Deployment != nil && host.Status.Deployment.KeepPower
 }
 
-// softFailed tells whether the machine did not shut down when it was asked to:
-// then its power is cut, and at once.
+// softFailed tells whether a soft power-off has failed. A hard one follows at once.
 func softFailed(node *ironic.Node) bool {
 	return powerActionFailed(node) && strings.Contains(node.LastError, string(ironic.TargetSoftPowerOff))
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
-// nextToRegister brings Ironic in step with the spec and the Secret. It returns
-// true when there is a node, nobody works on it, and it is in step.
+// nextToRegister returns the next step of registering the host in Ironic. The second result is
+// true, and there is no step, if the node exists, is not locked, and is registered according to
+// the spec, the Secrets and the settings, as far as Ironic permits in its state.
 func nextToRegister(s Situation) (Step, bool) {
 	host, node := s.Host, s.Node
-	if step, failed := registrable(s); failed {
+	if step, failed := registrationObstacle(s); failed {
 		return step, false
 	}
 	if host.Status.Provisioning.ID == "" {
@@ -30,19 +31,21 @@ func nextToRegister(s Situation) (Step, bool) {
 	case node == nil:
 		return Step{Do: CreateNode, Retry: isRefused(host)}, false
 	case node.Reservation != "":
-		return Step{Do: Wait}, false // a conductor works on it; the end of that is an event
+		return Step{Do: Wait}, false // a conductor is working on it; the next change triggers another plan
 	case !isRegistered(s) && isUpdatable(node):
 		return Step{Do: Register, Retry: isRefused(host)}, false
 	}
 	return Step{}, true
 }
 
-// bmcInUsePause is when to look again whether a BMC is free, if no event tells.
+// bmcInUsePause is how long to wait before checking again whether a BMC is free, which not every
+// event tells.
 const bmcInUsePause = 30 * time.Second
 
-// registrable finds what keeps the host from being registered, as far as can be
-// told without asking Ironic.
-func registrable(s Situation) (Step, bool) {
+// registrationObstacle returns the step for a host that cannot be registered, as far as that is
+// known without asking Ironic: to report the reason, or to wait if it has been reported. The
+// second result is false if nothing is in the way.
+func registrationObstacle(s Situation) (Step, bool) {
 	host := s.Host
 	report := func(reason, message string) (Step, bool) {
 		if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == CutMessage(message) {
@@ -75,22 +78,24 @@ func registrable(s Situation) (Step, bool) {
 	if s.SecretVersion == "" {
 		return missing(host.Spec.BMC.CredentialsName, fmt.Sprintf("Secret %q with the BMC's credentials does not exist in namespace %q", host.Spec.BMC.CredentialsName, host.Namespace))
 	}
-	// A node at work, or deployed, has its network already.
+	// A node on which Ironic is working, or that is deployed, does not need the network data now.
 	if host.Spec.PreprovisioningNetworkDataName != "" && s.NetworkVersion == "" && (s.Node == nil || IsIdle(s.Node)) {
 		return missing(host.Spec.PreprovisioningNetworkDataName, MissingNetworkData(host))
 	}
 	return Step{}, false
 }
 
+// MissingNetworkData returns the message for a missing Secret with the network data of the
+// ramdisk.
 func MissingNetworkData(host *metal3.BareMetalHost) string {
 	return fmt.Sprintf("Secret %q with the ramdisk's network (spec.preprovisioningNetworkDataName) does not exist in namespace %q", host.Spec.PreprovisioningNetworkDataName, host.Namespace)
 }
 
-// isUpdatable tells whether Ironic lets the node and its ports be changed now.
+// isUpdatable tells whether Ironic permits changes of the node and its ports in its state.
 func isUpdatable(node *ironic.Node) bool { return !node.ProvisionState.IsInTransit() }
 
-// isRefused tells whether the last try to register met a refusal that only
-// somebody else can lift.
+// isRefused tells whether the last attempt to register the host was refused for a reason that
+// only somebody else can remove.
 func isRefused(host *metal3.BareMetalHost) bool {
 	c := findCondition(&host.Status, metal3.RegisteredCondition)
 	if c == nil || c.Status != metav1.ConditionFalse {
@@ -103,15 +108,15 @@ func isRefused(host *metal3.BareMetalHost) bool {
 	return false
 }
 
-// isLockedByItself tells whether Ironic 29.0.5 could not switch a node on that is its
-// own parent, by an operator's PATCH, as it has locked it already.
+// isLockedByItself tells whether Ironic 29.0.5 could not switch on a node that a PATCH has made
+// its own parent. Ironic locks the node first, and then fails to lock it as the parent.
 func isLockedByItself(node *ironic.Node) bool {
 	return node.IsOwnParent() && strings.Contains(node.LastError, "parent_node") && strings.Contains(node.LastError, "locked")
 }
 
-// IsIdle tells whether the node is in a state in which Ironic takes all that a
-// registration has: it refuses another inspect_interface in a failed state, and a
-// deployed node keeps what it was deployed with.
+// IsIdle tells whether Ironic accepts all parts of a registration in the node's state. It refuses
+// another inspect_interface in a failed state, and a deployed node keeps the settings with which
+// it was deployed.
 func IsIdle(node *ironic.Node) bool {
 	switch node.ProvisionState {
 	case ironic.Enroll, ironic.Manageable, ironic.Available:
@@ -120,14 +125,13 @@ func IsIdle(node *ironic.Node) bool {
 	return false
 }
 
-// isDue tells whether a part of the registration waits for the node to be idle.
-func isDue(host *metal3.BareMetalHost) bool {
+// isDueWhenIdle tells whether a part of the registration is postponed until the node is idle.
+func isDueWhenIdle(host *metal3.BareMetalHost) bool {
 	with := registeredWith(&host.Status)
 	return with != nil && with.DueWhenIdle
 }
 
-// isRegistered tells whether what Ironic has is in step with the spec, the Secrets
-// and our settings.
+// isRegistered tells whether the node was registered with the present spec, Secrets and settings.
 func isRegistered(s Situation) bool {
 	host := s.Host
 	c := findCondition(&host.Status, metal3.RegisteredCondition)
@@ -140,7 +144,7 @@ func isRegistered(s Situation) bool {
 		return false
 	case with.DueWhenIdle && IsIdle(s.Node):
 		return false
-	case !with.DueWhenIdle && with.NetworkDataVersion != s.NetworkVersion: // which is for idle nodes
+	case !with.DueWhenIdle && with.NetworkDataVersion != s.NetworkVersion: // only idle nodes are given network data
 		return false
 	case isLockedByItself(s.Node) && !with.PowerSupply:
 		return false
@@ -152,8 +156,8 @@ func isRegistered(s Situation) bool {
 	return !IsNewerVersion(s.SecretVersion, tried.Version)
 }
 
-// newer tells whether version is later than tried. What the informer has may lag
-// behind our own write of the Secret's label, owner and finalizer.
+// IsNewerVersion tells whether the resourceVersion version is later than tried. It may be earlier,
+// because an informer lags behind the server's own writes of a Secret's label, owner and finalizer.
 func IsNewerVersion(version, tried string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, tried)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// SetRegistered records that Ironic is in step with the host's spec, and what else its
-// node was registered with.
+// SetRegistered records that the node has been registered according to the present spec, and
+// with what else.
 func SetRegistered(host *metal3.BareMetalHost, with metal3.RegisteredWith, now time.Time) {
 	host.Status.RegisteredWith = &with
 	message := ""
@@ -22,11 +22,11 @@ func SetRegistered(host *metal3.BareMetalHost, with metal3.RegisteredWith, now t
 	}, now)
 }
 
-// registeredWith is what the host's node was registered with; nil if nobody knows.
+// registeredWith returns what the host's node was registered with, or nil if that is not known.
 //
-// The first releases kept it in the message of the condition Registered. Their hosts
-// must not be registered anew by an upgrade: a PATCH makes Ironic 29.0.5 take the node
-// for its own parent.
+// The first releases recorded it in the message of the condition Registered. It is parsed here
+// so that an upgrade does not register those hosts again: a PATCH makes Ironic 29.0.5 take the
+// node for its own parent.
 func registeredWith(status *metal3.BareMetalHostStatus) *metal3.RegisteredWith {
 	if status.RegisteredWith != nil {
 		return status.RegisteredWith
@@ -38,7 +38,8 @@ func registeredWith(status *metal3.BareMetalHostStatus) *metal3.RegisteredWith {
 	return parseFormerMessage(c.Message)
 }
 
-// parseFormerMessage reads what the first releases wrote:
+// parseFormerMessage parses the message that the first releases wrote, and returns nil for any
+// other:
 //
 //	with the settings DIGEST of the ramdisk[, and the network data VERSION]
 //	[, and with a power supply][; what only an idle node can be told is due]

@@ -5,11 +5,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// stateOf is the provisioning state that an observation leaves the host in. The
-// state is ours, and the planner moves it on; Ironic moves it only where the two
-// contradict each other: somebody acted on the node behind our back, or Ironic
-// lost what it knew. A host that is provisioned stays so whatever the node says,
-// because what follows from the other states would cost its disks.
+// stateOf returns the provisioning state of the host after an observation. Normally it is the
+// recorded one, which only Next changes. An observation changes it only if the state of the
+// node contradicts it, because an operator has acted on the node or Ironic has lost its data.
+// A host that is provisioned remains so in any case, because the steps that follow from other
+// states would destroy the contents of its disks.
 func stateOf(host *metal3.BareMetalHost, node *ironic.Node) metal3.ProvisioningState {
 	stored := host.Status.Provisioning.State
 	switch stored {

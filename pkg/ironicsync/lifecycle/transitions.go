@@ -11,9 +11,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// Enter changes host as the entry into step.State wants it. What was under way in
-// the state that is left has ended, and the settings that a state stands for are
-// saved, so that later changes of the spec can be told from them.
+// Enter moves host to step.State. It ends the operation that belongs to the previous state in the
+// operation history, begins that of the new state, and saves the settings for which the new state
+// stands, so that later changes of the spec can be recognised.
 func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Time) {
 	status := &host.Status
 	saved := &status.Provisioning
@@ -25,9 +25,9 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 	}
 	switch {
 	case left == metal3.StateDeprovisioning && step.State == metal3.StateProvisioned:
-		status.OperationHistory.Deprovision.End = WholeSeconds(now) // called off before it began
+		status.OperationHistory.Deprovision.End = WholeSeconds(now) // cancelled before Ironic had begun
 	case left != step.State:
-		leave(host, left, now)
+		endState(host, left, now)
 	}
 
 	switch step.State {
@@ -52,7 +52,7 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		saved.RootDeviceHints = deploy.RootDeviceHints(host)
 		saved.RAID = host.Spec.RAID.DeepCopy()
 		if left == metal3.StateProvisioning && status.ProvisioningFailCount == 0 {
-			saved.CustomDeploy = nil // called off before anything was deployed
+			saved.CustomDeploy = nil // cancelled before anything was deployed
 		}
 
 	case metal3.StateProvisioning:
@@ -63,7 +63,7 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 
 	case metal3.StateProvisioned:
 		switch {
-		case left == metal3.StateDeprovisioning: // it runs what it ran
+		case left == metal3.StateDeprovisioning: // what runs on the machine has not changed
 		case isOurDeployment && status.LastAttemptedImage != nil:
 			saved.Image = *status.LastAttemptedImage
 			RemoveRebootAnnotation(host)
@@ -80,21 +80,21 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 
 	case metal3.StateDeprovisioning:
 		start := WholeSeconds(now)
-		if start.Before(host.DeletionTimestamp) { // which another server's clock has set
+		if start.Before(host.DeletionTimestamp) { // set by another replica, whose clock is ahead
 			start = *host.DeletionTimestamp
 		}
 		status.OperationHistory.Deprovision = metal3.OperationMetric{Start: start}
 	}
 
 	if !host.DeletionTimestamp.IsZero() {
-		status.ProvisioningFailCount = 0 // there will be no other attempt
+		status.ProvisioningFailCount = 0 // there will not be another attempt
 	}
 	switch {
 	case step.Failed:
 		status.ProvisioningFailCount++
 		SetStepError(host, metal3.ProvisioningError, firstOf(node.LastError, status.ErrorMessage, "the deployment failed"), now)
 	case status.ProvisioningFailCount > 0 && (step.State == metal3.StateDeprovisioning || step.State == metal3.StateAvailable):
-		// Why the last attempt failed is shown until the next one begins.
+		// The reason of the last failure is shown until the next attempt begins.
 	default:
 		SetStepError(host, "", "", now)
 		if step.State != metal3.StateProvisioning {
@@ -103,8 +103,9 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 	}
 }
 
-// takeDeployment records what runs on a node that is taken over as it is. A machine that
-// runs although spec.online is false, which may be nothing but a field left out, goes on.
+// takeDeployment records what runs on a node that is taken over as it is. If the machine is on
+// although spec.online is false, it is left on, because false may only mean that the field was
+// omitted.
 func takeDeployment(host *metal3.BareMetalHost, node *ironic.Node) {
 	if node == nil {
 		return
@@ -116,8 +117,8 @@ func takeDeployment(host *metal3.BareMetalHost, node *ironic.Node) {
 	host.Status.Deployment.KeepPower = node.PowerState == ironic.PowerOn && !host.Spec.Online
 }
 
-// leave ends what the state that is left stands for.
-func leave(host *metal3.BareMetalHost, left metal3.ProvisioningState, now time.Time) {
+// endState ends the operation that belongs to the state that the host leaves.
+func endState(host *metal3.BareMetalHost, left metal3.ProvisioningState, now time.Time) {
 	status := &host.Status
 	history := &status.OperationHistory
 	switch left {
@@ -130,14 +131,14 @@ func leave(host *metal3.BareMetalHost, left metal3.ProvisioningState, now time.T
 			history.Deprovision.End = WholeSeconds(now)
 		}
 		status.Provisioning.Image = metal3.Image{}
-		if status.ProvisioningFailCount == 0 { // else it tells what the failed attempt was of
+		if status.ProvisioningFailCount == 0 { // otherwise it shows what the failed attempt was to deploy
 			status.Provisioning.CustomDeploy = nil
 		}
 		RemoveRebootAnnotation(host)
 	}
 }
 
-// imageOf is the image that the spec wants; an empty one if it wants none.
+// imageOf returns the image in the spec, or an empty one if there is none.
 func imageOf(host *metal3.BareMetalHost) *metal3.Image {
 	if host.Spec.Image == nil {
 		return &metal3.Image{}
@@ -145,12 +146,15 @@ func imageOf(host *metal3.BareMetalHost) *metal3.Image {
 	return host.Spec.Image.DeepCopy()
 }
 
-// dropReboot removes the annotation that asks for one reboot: the host was off.
+// RemoveRebootAnnotation removes the annotation that asks for one reboot, after the machine has
+// been off.
 func RemoveRebootAnnotation(host *metal3.BareMetalHost) {
 	delete(host.Annotations, metal3.RebootAnnotation)
 }
 
-// begin restores the status that a host was created with, once.
+// BeginManaging sets the finalizer, restores the status that the host was created with in an
+// annotation, and sets the provisioning state if the host has none yet. The error says that the
+// annotation cannot be parsed; everything else has been done then.
 func BeginManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) error {
 	var err error
 	if value, has := host.Annotations[metal3.StatusAnnotation]; has {
@@ -162,11 +166,13 @@ func BeginManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 				if host.Status.HardwareDetails == nil {
 					host.Status.HardwareDetails = hardware
 				}
-				// Those of the cluster and the Ironic that it comes from: versions of
-				// Secrets cannot be compared between clusters, so it is registered anew.
+				// These fields belong to the cluster and the Ironic from which the status
+				// comes. The host is registered again, because the versions of Secrets cannot
+				// be compared between clusters.
 				host.Status.Ironic, host.Status.Conditions = nil, nil
 				host.Status.TriedCredentials, host.Status.RegisteredWith = metal3.CredentialsStatus{}, nil
-				host.Status.Deployment, host.Status.Takeover = nil, nil // what it may act on is not for its creator to say
+				// These fields permit destructive steps, so whoever creates the host must not set them.
+				host.Status.Deployment, host.Status.Takeover = nil, nil
 			}
 		}
 		delete(host.Annotations, metal3.StatusAnnotation)
@@ -183,9 +189,10 @@ func BeginManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 	return err
 }
 
-// metav1Now is now as statuses keep it.
+// StatusTime returns a time in the form that statuses use, with whole seconds.
 func StatusTime(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Truncate(time.Second)} }
 
+// ClearFailures resets the record of failed deployments, after the spec has changed.
 func ClearFailures(host *metal3.BareMetalHost, now time.Time) {
 	host.Status.ProvisioningFailCount, host.Status.ErrorCount = 0, 0
 	host.Status.LastAttemptedImage = imageOf(host)
@@ -193,6 +200,7 @@ func ClearFailures(host *metal3.BareMetalHost, now time.Time) {
 	SetStepError(host, "", "", now)
 }
 
+// MarkDetached records that the host is no longer in Ironic.
 func MarkDetached(host *metal3.BareMetalHost, now time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusDetached
 	host.Status.ErrorType, host.Status.ErrorMessage = "", ""
@@ -200,6 +208,7 @@ func MarkDetached(host *metal3.BareMetalHost, now time.Time) {
 	SetStepError(host, "", "", now)
 }
 
+// MarkAttached records that the host is in Ironic, or is to be registered there again.
 func MarkAttached(host *metal3.BareMetalHost, now time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusOK
 	if failed := StepError(&host.Status); failed != nil && failed.Kind == metal3.DetachError {
@@ -207,6 +216,7 @@ func MarkAttached(host *metal3.BareMetalHost, now time.Time) {
 	}
 }
 
+// SetTriedCredentials records which version of the BMC's Secret Ironic was given last.
 func SetTriedCredentials(host *metal3.BareMetalHost, secretVersion string) {
 	host.Status.TriedCredentials = metal3.CredentialsStatus{
 		Reference: &corev1.SecretReference{Name: host.Spec.BMC.CredentialsName, Namespace: host.Namespace},
@@ -214,14 +224,14 @@ func SetTriedCredentials(host *metal3.BareMetalHost, secretVersion string) {
 	}
 }
 
-// setProfile settles the hardware profile when a host is first prepared.
+// setProfile sets the hardware profile when a host is prepared for the first time.
 func setProfile(host *metal3.BareMetalHost) {
 	if host.Status.HardwareProfile == "" {
 		host.Status.HardwareProfile = deploy.HardwareProfile(host)
 	}
 }
 
-// NodeName is the name of a host's node in Ironic.
+// NodeName returns the name of a host's node in Ironic.
 func NodeName(host *metal3.BareMetalHost) string {
 	return ironic.NodeName(host.Namespace, host.Name)
 }

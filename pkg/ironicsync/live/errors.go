@@ -11,11 +11,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// StaleError tells why a reader is shown what was recorded earlier.
+// StaleError tells why a reader is shown a status that was recorded earlier.
 type StaleError struct {
-	// Cause is why the host was not observed, or not recorded.
+	// Cause is why the host was not observed, or why the observation was not recorded.
 	Cause error
-	// Observed is when the last observation began; zero when this process made none.
+	// Observed is when the last observation began; zero if this process has made none.
 	Observed time.Time
 }
 
@@ -25,15 +25,15 @@ func (e *StaleError) Error() string {
 		since = "as of " + e.Observed.UTC().Format(time.RFC3339)
 	}
 	reason := e.Cause.Error()
-	if isIronics(e.Cause) {
+	if isFromIronic(e.Cause) {
 		reason = "Ironic: " + ironic.ReasonOf(e.Cause)
 	}
 	return fmt.Sprintf("live status is not available, %s; status is %s", reason, since)
 }
 
-// isIronics tells whether it is Ironic that did not answer, and not etcd that did not
-// take what it said.
-func isIronics(err error) bool {
+// isFromIronic tells whether an error is a failure of Ironic, and not, for example, one of
+// writing to etcd.
+func isFromIronic(err error) bool {
 	var answer *ironic.APIError
 	return ironic.IsUnavailable(err) || errors.As(err, &answer)
 }
@@ -41,9 +41,9 @@ func isIronics(err error) bool {
 // Unwrap returns the cause.
 func (e *StaleError) Unwrap() error { return e.Cause }
 
-// PartialError tells of hosts whose status is not live, while that of all others is.
+// PartialError lists the hosts whose status is not live. The status of all other hosts is.
 type PartialError struct {
-	// Hosts has the reason for each; there is at least one.
+	// Hosts has the reason for each of these hosts. There is at least one.
 	Hosts map[types.NamespacedName]error
 }
 
@@ -61,7 +61,8 @@ func (e *PartialError) Error() string {
 	return text
 }
 
-// errorFor is what the error of a bulk observation means for the reader of one host.
+// errorFor returns the error for the reader of one host after an observation of all hosts
+// has ended with err.
 func errorFor(key types.NamespacedName, err error) error {
 	if partial := new(PartialError); errors.As(err, &partial) {
 		return partial.Hosts[key]
@@ -69,7 +70,7 @@ func errorFor(key types.NamespacedName, err error) error {
 	return err
 }
 
-// IgnoreNotFound returns nil for a host that was deleted meanwhile.
+// IgnoreNotFound returns nil if err says that the host does not exist, and err otherwise.
 func IgnoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -13,21 +13,23 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// A read of all hosts need not read all nodes, which costs Ironic some 0.15 ms for each.
-// It goes by the feed: the nodes that have changed, newest first, until it meets what
-// this replica has seen already. What the feed cannot show is that a node was deleted,
-// and a change by a conductor whose clock lags by more than the overlap that is read
-// back. So all nodes are read from time to time (a sweep), which also checks the feed.
+// Reading all nodes costs Ironic some 0.15 ms for each of them, so most observations of
+// all hosts read the feed instead: the nodes ordered by updated_at, newest first, down to
+// the ones that this replica has seen already. The feed shows neither that a node was
+// deleted nor a change made by a conductor whose clock lags by more than the overlap (see
+// view.overlap). Therefore all nodes are read from time to time as well. Such a sweep also
+// checks the feed: it counts the changes that the feed should have shown.
 
-// maxReobserved bounds the hosts that are asked for one by one beside the feed: new
-// ones, and those that somebody else has written. Where there are more, a sweep is cheaper.
+// maxReobserved bounds the hosts whose nodes are requested one by one in addition to the
+// feed: new hosts, and hosts that somebody else has written. If there are more, a sweep is
+// cheaper.
 const maxReobserved = 32
 
-// errSweepNeeded tells that the feed does not suffice.
+// errSweepNeeded means that all nodes have to be read.
 var errSweepNeeded = errors.New("more has changed than the feed of changes shows")
 
-// observeAll asks Ironic what has changed, or for all nodes where that does not suffice,
-// and records what it says of each host.
+// observeAll records what Ironic says about all hosts. It reads the feed if that suffices,
+// and all nodes otherwise.
 func (r *Refresher) observeAll() error {
 	began := r.clock.Now()
 	r.mu.Lock()
@@ -49,7 +51,8 @@ func (r *Refresher) observeAll() error {
 	return r.observedAll(began, len(hosts.Items), err)
 }
 
-// readFeed observes the hosts whose nodes have changed. The hosts were read before.
+// readFeed reads the feed and observes the hosts whose nodes have changed. The hosts must
+// have been read from etcd before the call.
 func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) error {
 	began := r.clock.Now()
 	read := r.view.beginFeed(began)
@@ -62,7 +65,7 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 		return errSweepNeeded
 	}
 	var dues []due
-	asks := 0
+	readsNeeded := 0
 	now := r.clock.Now()
 	for i := range hosts {
 		host := &hosts[i]
@@ -81,32 +84,33 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 		case node != nil && r.view.isPending(host, generation):
 			dues = append(dues, due{host: host, node: node, earlier: true, generation: generation})
 		default:
-			asks++
-			dues = append(dues, due{host: host, ask: true, generation: generation})
+			readsNeeded++
+			dues = append(dues, due{host: host, readNode: true, generation: generation})
 		}
 	}
-	if asks > maxReobserved {
+	if readsNeeded > maxReobserved {
 		return errSweepNeeded
 	}
 	return r.observeMany(ctx, dues, began)
 }
 
-// sweep reads all nodes, and records what they say of each host.
+// sweep reads all nodes and records what they say about each host.
 func (r *Refresher) sweep() error {
 	ctx, cancel := context.WithTimeout(r.ctx, sweepTimeout)
 	defer cancel()
 	began := r.clock.Now()
-	// Read before Ironic is asked, as in ObserveHost.
+	// The hosts are read before Ironic is asked, as in ObserveHost.
 	hosts, err := r.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	if !anyInIronic(hosts.Items) {
-		return r.observedAll(began, len(hosts.Items), nil) // there is nothing to ask
+		return r.observedAll(began, len(hosts.Items), nil) // no host has a node
 	}
 	mark := r.view.beginSweep()
 	if mark.first {
-		// What changes from here on is found by the feed, however long the sweep takes.
+		// Set the starting point of the feed before the nodes are read, so that later reads
+		// of the feed find every change from here on, however long the sweep takes.
 		read := r.view.beginFeed(r.clock.Now())
 		newest, err := r.nodes.ChangedSince(ctx, endOfTime, 1)
 		if err != nil {
@@ -119,7 +123,8 @@ func (r *Refresher) sweep() error {
 		return err
 	}
 	if !mark.first {
-		// What has changed before the nodes were read is in the feed now, unless it failed to show it.
+		// Changes that the sweep has read must be in the feed by now. Those that are not are
+		// counted as missed by applySweep.
 		read := r.view.beginFeed(r.clock.Now())
 		if changes, err := r.nodes.ChangedSince(ctx, read.since, read.expected); err == nil {
 			r.view.applyChanges(read, changes, r.clock.Now())
@@ -130,7 +135,7 @@ func (r *Refresher) sweep() error {
 	}
 	missed, superseded := r.view.applySweep(mark, nodes, hosts.Items, began)
 	if superseded {
-		return nil // another sweep began later and has ended: what it recorded is newer
+		return nil // a sweep that began later has ended already, and recorded newer observations
 	}
 	if missed > 0 {
 		feedMisses.Add(float64(missed))
@@ -151,10 +156,12 @@ func (r *Refresher) sweep() error {
 	return r.observedAll(began, len(hosts.Items), r.observeMany(ctx, dues, began))
 }
 
-// endOfTime is later than anything has changed.
+// endOfTime is later than any updated_at. Reading the feed since then returns no nodes, but
+// tells the latest updated_at and the time on Ironic's clock.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// observedAll notes that an observation of all hosts that began at a time has ended.
+// observedAll notes the end of an observation of all hosts: when it began, and how many
+// hosts there are. An observation that failed as a whole is not noted. It returns err.
 func (r *Refresher) observedAll(began time.Time, hosts int, err error) error {
 	if partial := new(PartialError); err != nil && !errors.As(err, &partial) {
 		return err
@@ -173,7 +180,8 @@ func (r *Refresher) observedAll(began time.Time, hosts int, err error) error {
 	return err
 }
 
-// isAsRecorded tells whether what is known of a node is what its host shows already.
+// isAsRecorded tells whether an observation of the node would leave the host's status as it
+// is recorded.
 func isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, callbackTimeout time.Duration, now time.Time) bool {
 	if node.IsAnothers(host.Namespace, host.Name) || lifecycle.NeedsInventory(host, node) {
 		return false
@@ -182,8 +190,9 @@ func isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, callbackTimeout
 	return !changed
 }
 
-// changesByItself tells whether the status changes by the passing of time: the ramdisk
-// of such a node is timed out by us (lifecycle.Observation.CallbackTimeout).
+// changesByItself tells whether the status of the node's host can change although the node
+// does not. Ironic does not time out the ramdisk of a node that is its own parent, so
+// lifecycle.Observe does (see lifecycle.Observation.CallbackTimeout).
 func changesByItself(node *ironic.Node) bool { return node.IsOwnParent() }
 
 func anyInIronic(hosts []metal3.BareMetalHost) bool {

@@ -12,34 +12,34 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// maxLookAge is how old an observation may be for a step to be decided by it. Steps that destroy
-// or interrupt something are among them, so it is short.
-const maxLookAge = 2 * time.Second
+// maxObservationAge is the maximum age of an observation on which a step may be based. It is
+// short because some steps destroy data or interrupt a machine.
+const maxObservationAge = 2 * time.Second
 
-// looks are the latest observations of hosts, for those who would otherwise ask Ironic again
-// for what it has just said.
-type looks struct {
+// recentObservations holds the latest observation of each host, which spares the controller a
+// request to Ironic for a node that has just been read.
+type recentObservations struct {
 	mu     sync.Mutex
-	byHost map[types.UID]look
-	pruned time.Time // when those that are too old were dropped last
+	byHost map[types.UID]recentObservation
+	pruned time.Time // when outdated observations were last removed
 }
 
-// look is an observation of a host.
-type look struct {
+// recentObservation is the latest observation of a host.
+type recentObservation struct {
 	began time.Time
-	// resourceVersion is that of the host as the observation has recorded it.
+	// resourceVersion is that of the host after the observation was recorded.
 	resourceVersion string
-	// node is what was observed; nil if the observations that began before this moment do
-	// not count any more. It must not be changed.
+	// node is the observed node. It is nil in the entry that ForgetLook makes, which
+	// invalidates all observations that began earlier. It must not be changed.
 	node *ironic.Node
 }
 
-// put keeps a look, unless one that began later is known.
-func (l *looks) put(host types.UID, new look, now time.Time) {
+// put stores an observation, unless one that began later is stored already.
+func (l *recentObservations) put(host types.UID, new recentObservation, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now.Sub(l.pruned) > maxLookAge {
-		maps.DeleteFunc(l.byHost, func(_ types.UID, known look) bool { return now.Sub(known.began) > maxLookAge })
+	if now.Sub(l.pruned) > maxObservationAge {
+		maps.DeleteFunc(l.byHost, func(_ types.UID, known recentObservation) bool { return now.Sub(known.began) > maxObservationAge })
 		l.pruned = now
 	}
 	if !l.byHost[host].began.After(new.began) {
@@ -47,38 +47,41 @@ func (l *looks) put(host types.UID, new look, now time.Time) {
 	}
 }
 
-func (l *looks) get(host types.UID) look {
+func (l *recentObservations) get(host types.UID) recentObservation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byHost[host]
 }
 
-// keepLook notes an observation that began at a time, with the host as it was recorded then.
-func (r *Refresher) keepLook(recorded *metal3.BareMetalHost, node *ironic.Node, began time.Time) {
+// keepRecent stores an observation. recorded is the host after the observation was recorded,
+// and began is when the observation began.
+func (r *Refresher) keepRecent(recorded *metal3.BareMetalHost, node *ironic.Node, began time.Time) {
 	if node != nil {
-		r.looks.put(recorded.UID, look{began: began, resourceVersion: recorded.ResourceVersion, node: node}, r.clock.Now())
+		r.recent.put(recorded.UID, recentObservation{began: began, resourceVersion: recorded.ResourceVersion, node: node}, r.clock.Now())
 	}
 }
 
-// ForgetLook has JustObserved not return what was observed before now: something is about to be
-// done to the node, or may have been done.
+// ForgetLook invalidates the observations of a host that have begun before now. It is called
+// before a step that may change the host's node, and again if the step fails, because it may have
+// changed the node all the same.
 func (r *Refresher) ForgetLook(host types.UID) {
 	now := r.clock.Now()
-	r.looks.put(host, look{began: now}, now)
+	r.recent.put(host, recentObservation{began: now}, now)
 }
 
-// JustObserved returns a host and its node as ObserveAndGet does, without asking Ironic, if it was
-// observed at most maxLookAge ago and nobody has written the host since. Otherwise the host is nil.
-// An observation that began before the last ForgetLook does not count.
+// JustObserved returns a host and its node as ObserveAndGet does, but without asking Ironic, if
+// the host was observed at most maxObservationAge ago and has not been written since. Otherwise,
+// or if that observation began before the last ForgetLook, the host is nil.
 func (r *Refresher) JustObserved(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
 	host, err := r.hosts.Get(ctx, namespace, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	known := r.looks.get(host.UID)
-	// In wall time: a machine that was suspended goes on as if no time had passed.
+	known := r.recent.get(host.UID)
+	// Compare wall clock times (Round removes the monotonic reading): on Linux, the monotonic
+	// clock stands still while the machine is suspended.
 	age := r.clock.Now().Round(0).Sub(known.began.Round(0))
-	if known.node == nil || known.resourceVersion != host.ResourceVersion || age > maxLookAge || age < 0 {
+	if known.node == nil || known.resourceVersion != host.ResourceVersion || age > maxObservationAge || age < 0 {
 		return nil, nil, nil
 	}
 	node := *known.node

@@ -16,23 +16,23 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// ObserveHost asks Ironic about one host and records what it says. The
-// compare-and-swap is on the revision that was read before Ironic was asked: when
-// it fails, somebody else wrote meanwhile, and Ironic is asked again. So an older
-// observation never replaces a newer one, with any number of replicas.
+// ObserveHost reads the node of one host from Ironic and records the resulting status. The
+// status is written only if the host has not been written since it was read, which was before
+// Ironic was asked; otherwise both are read again. So an older observation never replaces a
+// newer one, with any number of replicas.
 func (r *Refresher) ObserveHost(ctx context.Context, namespace, name string) error {
 	_, _, err := r.ObserveAndGet(ctx, namespace, name)
 	return IgnoreNotFound(err)
 }
 
-// ObserveAndGet is ObserveHost, and returns the host as it is recorded now and the node
-// that was observed; nil when there is none.
+// ObserveAndGet does what ObserveHost does, and returns the host as it is recorded now and the
+// observed node, which is nil if there is none.
 func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
 	for race := 0; ; race++ {
 		began := r.clock.Now()
 		host, err := r.hosts.Get(ctx, namespace, name)
 		if err != nil || host.Status.Provisioning.ID == "" {
-			return host, nil, err // not in Ironic: all there is to know is recorded
+			return host, nil, err // the host has no node yet, so there is nothing to observe
 		}
 		node, err := r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
 		if err != nil && !ironic.IsNotFound(err) {
@@ -40,7 +40,7 @@ func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (
 		}
 		recorded, observation, err := r.observe(ctx, host, node, true)
 		if err == nil {
-			r.keepLook(recorded, observation.Node, began)
+			r.keepRecent(recorded, observation.Node, began)
 		}
 		if err == nil || !apierrors.IsConflict(err) || race == MaxRaces {
 			return recorded, observation.Node, err
@@ -48,9 +48,10 @@ func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (
 	}
 }
 
-// observe records what a node says of a host that was read before the node was. It
-// returns the host as it is recorded then. The node is nil where Ironic has none; it is
-// changed. Where the inventory of an inspection is due, it is read if readInventory is set.
+// observe records the observation of a host's node, and returns the host as it is recorded
+// then. The host must have been read before the node. The node is nil if Ironic has none;
+// observe redacts passwords in it. With readInventory, the inventory of a finished inspection
+// is read if it has not been yet.
 func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, readInventory bool) (*metal3.BareMetalHost, lifecycle.Observation, error) {
 	seen := lifecycle.Observation{CallbackTimeout: r.CallbackTimeout}
 	if node != nil && !node.IsAnothers(host.Namespace, host.Name) {
@@ -59,7 +60,7 @@ func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, nod
 			withhold(host, node, err)
 		}
 		if readInventory && lifecycle.NeedsInventory(host, node) {
-			// Slow or large ones are not to use up the time of all hosts.
+			// A slow or large inventory must not use up the time for the other hosts.
 			inventoryCtx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 			seen.Inspected = r.readInventory(inventoryCtx, host, node)
 			cancel()
@@ -67,15 +68,15 @@ func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, nod
 	}
 	recorded, err := r.record(ctx, host, seen)
 	if seen.Inspected != nil && seen.Inspected.Hardware != nil && err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		// It may be this inventory that etcd does not take. All else about the host is to be seen.
+		// The inventory may be why etcd refuses the host. Record everything else.
 		seen.Inspected = &lifecycle.Inspected{Problem: fmt.Sprintf("it cannot be recorded: %v", err)}
 		recorded, err = r.record(ctx, host, seen)
 	}
 	return recorded, seen, err
 }
 
-// record writes the host's status if the observation changes it, and returns the
-// host as it is then.
+// record writes the host's status if the observation changes it, and returns the host as it
+// is recorded then.
 func (r *Refresher) record(ctx context.Context, host *metal3.BareMetalHost, observation lifecycle.Observation) (*metal3.BareMetalHost, error) {
 	status, changed := lifecycle.Observe(host, observation, r.clock.Now())
 	if !changed {
@@ -86,25 +87,24 @@ func (r *Refresher) record(ctx context.Context, host *metal3.BareMetalHost, obse
 	return r.hosts.Record(ctx, updated)
 }
 
-// due is a host that has to be observed, with its node where that was read after the
-// host was.
+// due is a host that has to be observed.
 type due struct {
 	host *metal3.BareMetalHost
-	// node is the node as it was read; nil where Ironic has none.
+	// node is the host's node if it was read after the host; nil if Ironic has none.
 	node *ironic.Node
-	// ask is set where the node has to be read: what is known of it may be older than
-	// what is recorded.
-	ask bool
-	// earlier is set where the node was read by an earlier observation, which has not
-	// recorded it, and has not changed since.
+	// readNode is set if the node has to be read first, because the one in the view may be
+	// older than what is recorded.
+	readNode bool
+	// earlier is set if the node was read by an earlier observation that ended before it had
+	// recorded it, and the feed has shown no change since.
 	earlier bool
 	// generation is that of the view's entry for the node.
 	generation uint64
 }
 
-// observeMany records observations of several hosts. What goes wrong with one of them
-// keeps no other from being observed; the error is a *PartialError, or that ctx ended.
-// Their nodes were read from the time began on.
+// observeMany records observations of several hosts. A failure for one host does not affect
+// the others: the error is a *PartialError, or that of ctx. The nodes were not read before
+// the time began.
 func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Time) error {
 	r.view.setPending(hosts)
 	var mu sync.Mutex
@@ -124,25 +124,26 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Tim
 		var recorded *metal3.BareMetalHost
 		var err error
 		var seen lifecycle.Observation
-		if d.ask {
+		if d.readNode {
 			recorded, _, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
 		} else {
 			node := d.node
 			if node != nil {
-				// A copy: passwords are struck out of it, and the view keeps what Ironic says.
+				// Passwords are redacted in a copy: the view keeps the node as Ironic returned it,
+				// to compare it with what Ironic returns later.
 				copied := *node
 				node = &copied
 			}
 			recorded, seen, err = r.observe(ctx, d.host, node, mayReadInventory(d))
 			if err == nil && !d.earlier {
-				r.keepLook(recorded, seen.Node, began)
+				r.keepRecent(recorded, seen.Node, began)
 			}
-			if apierrors.IsConflict(err) { // somebody wrote meanwhile
+			if apierrors.IsConflict(err) {
 				recorded, err = r.observeAfterConflict(ctx, d)
 			}
 		}
 		switch {
-		case apierrors.IsNotFound(err): // deleted meanwhile
+		case apierrors.IsNotFound(err): // the host was deleted meanwhile
 		case err != nil:
 			mu.Lock()
 			defer mu.Unlock()
@@ -160,8 +161,9 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Tim
 	return nil
 }
 
-// observeAfterConflict observes a host that somebody wrote while its node was read. If that
-// was another bulk observation of ours, it has recorded what is known of the node.
+// observeAfterConflict observes a host that was written after it had been read. If it was
+// written by another observation of this replica that knew the same contents of the node,
+// nothing is left to do.
 func (r *Refresher) observeAfterConflict(ctx context.Context, d due) (*metal3.BareMetalHost, error) {
 	host, err := r.hosts.Get(ctx, d.host.Namespace, d.host.Name)
 	if err != nil || r.view.isObserved(host, d.generation) {
@@ -171,18 +173,18 @@ func (r *Refresher) observeAfterConflict(ctx context.Context, d due) (*metal3.Ba
 	return recorded, err
 }
 
-// inventoryGrace is how long an inspected node may be without inventory: Ironic
-// sets it manageable a moment before it stores the inventory.
+// inventoryGrace is how long an inspected node may have no inventory: Ironic sets the node to
+// manageable a moment before it stores the inventory.
 const inventoryGrace = 30 * time.Second
 
 // inventoryTimeout bounds the read of one inventory.
 const inventoryTimeout = 700 * time.Millisecond
 
-// fakeDriver inspects nothing, and leaves no inventory.
+// fakeDriver is the driver whose inspection succeeds without storing an inventory.
 const fakeDriver = "fake-hardware"
 
-// readInventory reads the inventory of a finished inspection. One that cannot be had now
-// takes nothing from what the node says: the result is nil, and the next observation asks
+// readInventory reads the inventory of a finished inspection. If it cannot be read now, the
+// result is nil, the rest of the node is recorded all the same, and the next observation tries
 // again.
 func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) *lifecycle.Inspected {
 	raw, err := r.nodes.GetInventory(ctx, node.UUID)
@@ -193,7 +195,7 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 		}
 		return nil
 	case ironic.IsNotIronic(err):
-		return &lifecycle.Inspected{Problem: err.Error()} // as it is stored, nobody can read it
+		return &lifecycle.Inspected{Problem: err.Error()} // the answer is malformed, and will stay so
 	case err != nil:
 		klog.FromContext(ctx).V(2).Info("The inventory of a host cannot be read now", "host", klog.KObj(host), "node", node.UUID, "err", err)
 		if ctx.Err() == nil && r.view.inventoryMissingFor(node, r.clock.Now()) > inventoryGrace {
@@ -203,7 +205,7 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 	}
 	hardware, err := lifecycle.HardwareFrom(raw)
 	if err != nil {
-		// It will not get better by itself: until the next inspection there is none.
+		// Reading it again would not help: there is no usable inventory until the next inspection.
 		return &lifecycle.Inspected{Problem: err.Error()}
 	}
 	return &lifecycle.Inspected{Hardware: hardware}

@@ -14,25 +14,25 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
-// RedactPassword takes the password of the host's BMC out of what Ironic says of its node
-// (last_error, maintenance_reason), wherever in a sentence a driver has put it. Words
-// that are recorded already are shown to everybody, and are left as they are: so the
-// Secret is read once for new words, and again only while the password is in them.
+// RedactPassword removes the password of the host's BMC from the texts of its node
+// (last_error, maintenance_reason), wherever a driver has put it. Texts that are recorded
+// already, and so visible to everybody, are left as they are. So the Secret is read once for
+// each new text, and every time only for texts that contain the password.
 //
-// The error is that of reading the Secret, and nothing may be shown then. That there
-// is no such Secret is none: nobody knows the password.
+// The error is that of reading the Secret. After an error, the texts must not be shown to
+// anybody. It is not an error if there is no such Secret.
 func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
 	if node == nil {
 		return nil
 	}
 	original := *node
-	node.RedactPassword("") // long texts are cut, as the recorded ones were
-	if r.Secrets == nil || !hasNewWords(host, node) {
+	node.RedactPassword("") // shortens long texts in the same way as the recorded ones
+	if r.Secrets == nil || !hasNewTexts(host, node) {
 		return nil
 	}
 	name := host.Spec.BMC.CredentialsName
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
-		return nil // nor is there a Secret of no name
+		return nil // no Secret can have this name
 	}
 	secret, err := r.Secrets.Secrets(host.Namespace).Get(secrets.Quiet(ctx), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -42,14 +42,15 @@ func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHo
 		return fmt.Errorf("what it says may hold the password in Secret %q, which cannot be read: %w", name, err)
 	}
 	if _, password, _ := secrets.CredentialsIn(secret); password != "" {
-		// The whole texts: where they are cut, a part of the password could remain.
+		// Redact the whole texts: where a text was shortened, a part of the password could remain.
 		node.LastError, node.MaintenanceReason = original.LastError, original.MaintenanceReason
 		node.RedactPassword(password)
 	}
 	return nil
 }
 
-func hasNewWords(host *metal3.BareMetalHost, node *ironic.Node) bool {
+// hasNewTexts tells whether the node has a text that is not recorded in the host's status.
+func hasNewTexts(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	recorded := host.Status.Ironic
 	if recorded == nil {
 		recorded = &metal3.IronicStatus{}
@@ -58,11 +59,11 @@ func hasNewWords(host *metal3.BareMetalHost, node *ironic.Node) bool {
 		node.MaintenanceReason != "" && node.MaintenanceReason != recorded.MaintenanceReason
 }
 
-// withheld stands for what may quote a password that is not known, as the Secret cannot
-// be read. It ends with the reason.
+// withheld begins the replacement of a text that may contain the password while the Secret
+// cannot be read. The reason follows.
 const withheld = "withheld, as it may quote the password of the BMC: "
 
-// withhold hides the texts of Ironic's that are new.
+// withhold replaces those texts of the node that are not recorded yet.
 func withhold(host *metal3.BareMetalHost, node *ironic.Node, reason error) {
 	recorded := host.Status.Ironic
 	if recorded == nil {

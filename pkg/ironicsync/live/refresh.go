@@ -1,5 +1,6 @@
-// Package live records what Ironic says now. Refresher answers readers: they wait for an
-// observation of Ironic that began after they asked, and share it.
+// Package live keeps the recorded status of hosts up to date with Ironic. Readers ask a
+// Refresher, which returns once an observation of Ironic that began after the call has been
+// recorded. Concurrent readers share observations.
 package live
 
 import (
@@ -23,113 +24,114 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// Hosts is the recorded side: the BareMetalHosts in etcd, without the refresh
-// that reads through the API do.
+// Hosts gives access to the BareMetalHosts in etcd, without the refresh that precedes every
+// read through the API.
 type Hosts interface {
 	Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
-	// List returns hosts that share what they point to with the watch cache: copy
-	// deeply what is to be changed.
+	// List returns hosts that share memory with the watch cache: make a deep copy of a
+	// host before changing it.
 	List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-	// Record writes host as it is, status and all, if nobody wrote since the
-	// revision that host carries; else the error is a Conflict.
+	// Record writes the host including its status. The error is a Conflict if the host has
+	// been written since its resourceVersion.
 	Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
-	// Update writes spec and metadata as a client's PUT does, and completes a
-	// deletion when the last finalizer goes.
+	// Update writes spec and metadata as a client's PUT does. Removing the last finalizer
+	// of a host that is being deleted completes the deletion.
 	Update(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
 }
 
-// Nodes is the observed side: what a read asks Ironic.
+// Nodes are the requests to Ironic that a read makes.
 type Nodes interface {
 	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
 	ListNodes(ctx context.Context) ([]ironic.Node, error)
-	// ChangedSince returns the nodes that changed at or after a moment of Ironic's time.
+	// ChangedSince returns the nodes that have changed at or after a time on Ironic's clock.
+	// expected is an estimate of their number.
 	ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error)
 	GetInventory(ctx context.Context, uuid string) (*ironic.Inventory, error)
 }
 
 const (
-	// maxSingles bounds the requests for single nodes under way at a time.
+	// maxSingles bounds the observations of single hosts that are under way at a time.
 	maxSingles = 4
-	// singleTimeout and sweepTimeout bound one observation of Ironic. A sweep takes
-	// several requests where there are thousands of nodes, and the client bounds each.
+	// singleTimeout and sweepTimeout bound one observation. With thousands of nodes, a
+	// sweep takes several requests, each of which is bounded by the client, too.
 	singleTimeout = 2 * time.Second
 	sweepTimeout  = 2 * time.Minute
-	// maxBulks bounds the bulk observations under way at a time. Another one begins
-	// beside one that may hang; none is given up for a younger one, as one that is only
-	// slow would never be finished.
+	// maxBulks bounds the observations of all hosts that are under way at a time. If one
+	// seems to hang, another one begins beside it. The earlier one is not cancelled, because
+	// then an observation that is merely slow would never be completed.
 	maxBulks = 3
-	// maxRaces bounds how often one observation is made again because somebody
-	// else wrote the host meanwhile. Whoever wins has recorded an observation
-	// too, so that even giving up serves a state of Ironic's, only an older one.
+	// MaxRaces bounds how often an observation of a host is repeated because somebody else
+	// has written the host meanwhile. Every other replica that wins such a race has recorded
+	// an observation as well, so giving up still leaves a status that came from Ironic.
 	MaxRaces = 20
-	// stormLull is the least time for which readers of single hosts are gathered
-	// after a bulk request for many of them. With twice the time that the request
-	// took, if that is more, it leaves Ironic two thirds of its time for others.
-	stormLull = 100 * time.Millisecond
-	// recorders bounds the writes to etcd of one bulk observation.
+	// minGatherTime is the minimum time for which readers of single hosts are gathered after
+	// a sweep on their behalf. They are gathered for twice the duration of that sweep if that
+	// is longer, so that such sweeps take at most a third of Ironic's time.
+	minGatherTime = 100 * time.Millisecond
+	// recorders bounds the concurrent writes to etcd of one observation of all hosts.
 	recorders = 8
-	// inventoriesPerBulk bounds the inventories that one bulk observation reads;
-	// the controller fetches the others.
+	// inventoriesPerBulk bounds the inventories that one observation of all hosts reads. The
+	// controller reads the others.
 	inventoriesPerBulk = 16
 )
 
-// Refresher answers "what does Ironic say now": it observes Ironic and records
-// the difference, for any number of concurrent readers at the price of few
-// requests.
+// Refresher observes Ironic and records what has changed. It serves any number of concurrent
+// readers with few requests.
 //
-// A reader joins the next observation, never one already under way: what it is
-// shown was true in Ironic after its request arrived. Readers of one host cause
-// a request for that node. Readers of all hosts cause one for the nodes that have
-// changed (feed.go); when more readers of single hosts wait than all nodes would cost,
-// all nodes are read for them.
+// A reader joins the next observation, never one that is already under way, so that what it
+// is shown was true in Ironic after its request arrived. Readers of one host cause a request
+// for its node. Readers of all hosts cause a request for the nodes that have changed (see
+// feed.go). If so many readers of single hosts are waiting that reading all nodes is cheaper,
+// one sweep serves all of them.
 type Refresher struct {
 	hosts Hosts
 	nodes Nodes
 	clock clock.PassiveClock
-	// wait is how long a reader waits before it is served what is recorded.
+	// wait is how long a reader waits for an observation before the recorded status is served.
 	wait time.Duration
-	// CallbackTimeout goes into each Observation. Set it before use.
+	// CallbackTimeout is that of each lifecycle.Observation. Set it before use.
 	CallbackTimeout time.Duration
-	// Secrets are where RedactPassword finds passwords; nil where there is no cluster. Set
-	// it before use.
+	// Secrets is where RedactPassword reads passwords; nil if the server runs without a
+	// cluster. Set it before use.
 	Secrets corev1.SecretsGetter
 
-	ctx    context.Context // ends with the server; observations outlive the reader that started them
-	flying sync.WaitGroup
+	ctx      context.Context // ends with the server; observations outlive the reader that started them
+	inFlight sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[types.NamespacedName]*flight // hosts whose observation has not begun
-	all     *flight                          // the bulk observation that has not begun
-	singles map[types.NamespacedName]bool    // hosts under observation
-	bulks   []*flight                        // bulk observations under way
-	known   int                              // hosts at the last bulk observation
-	// storm is set while many readers ask for single hosts: they are gathered for
-	// a bulk request now and then, or Ironic would have a share for each.
-	storm   bool
-	seen    map[types.NamespacedName]time.Time
-	seenAll time.Time
-	// sweeping is set while a sweep that nobody waits for is under way.
+	waiting map[types.NamespacedName]*flight // observations of single hosts that have not begun
+	all     *flight                          // the observation of all hosts that has not begun; may be nil
+	singles map[types.NamespacedName]bool    // single hosts whose observation is under way
+	bulks   []*flight                        // observations of all hosts that are under way
+	known   int                              // number of hosts at the last observation of all hosts
+	// gathering is set while readers of single hosts are gathered for the next sweep on
+	// their behalf: there are too many for one request each.
+	gathering bool
+	seen      map[types.NamespacedName]time.Time // when the latest observation of a single host began
+	seenAll   time.Time                          // when the latest complete observation of all hosts began
+	// sweeping is set while a sweep for which no reader waits is under way in the background.
 	sweeping bool
 
-	view  *view // what this replica knows of Ironic's nodes
-	looks looks // the latest observations of hosts
+	view   *view              // what this replica knows about Ironic's nodes
+	recent recentObservations // the latest observations of hosts
 }
 
-// flight is one observation. A reader waits for done.
+// flight is one observation, for which any number of readers wait. err and host must not be
+// read before done is closed.
 type flight struct {
 	done chan struct{}
 	err  error
-	// host is the host as it was recorded by an observation of that host alone; nil
-	// otherwise. Those who wait share it.
+	// host is the host as recorded by an observation of that host alone; nil otherwise. All
+	// readers of the flight share it.
 	host *metal3.BareMetalHost
-	// slow is set when the flight has lasted as long as anybody may be held up by
-	// it: those who wait need not wait for its end before theirs begins.
+	// slow is set when the observation has lasted as long as it may delay the next one,
+	// which then begins beside it.
 	slow bool
 }
 
-// NewRefresher returns a Refresher whose observations end when ctx does. A
-// reader waits for an observation as long as wait.
+// NewRefresher returns a Refresher whose observations are cancelled when ctx ends. A reader
+// waits at most as long as wait for an observation.
 func NewRefresher(ctx context.Context, hosts Hosts, nodes Nodes, clock clock.PassiveClock, wait time.Duration) *Refresher {
 	registerMetrics()
 	return &Refresher{
@@ -138,25 +140,25 @@ func NewRefresher(ctx context.Context, hosts Hosts, nodes Nodes, clock clock.Pas
 		singles: map[types.NamespacedName]bool{},
 		seen:    map[types.NamespacedName]time.Time{},
 		view:    newView(),
-		looks:   looks{byHost: map[types.UID]look{}},
+		recent:  recentObservations{byHost: map[types.UID]recentObservation{}},
 	}
 }
 
-// Wait returns when the observations under way have ended. The context given to
-// NewRefresher must have ended.
-func (r *Refresher) Wait() { r.flying.Wait() }
+// Wait returns when all observations that are under way have ended. Cancel the context given
+// to NewRefresher first.
+func (r *Refresher) Wait() { r.inFlight.Wait() }
 
-// RefreshHost returns when an observation of the host that began after the call
-// has been recorded. The error is a *StaleError, and the caller then serves what
-// is recorded.
+// RefreshHost returns when an observation of the host that began after the call has been
+// recorded. If that fails, the error is a *StaleError, and the caller serves the host as it
+// was recorded before.
 func (r *Refresher) RefreshHost(ctx context.Context, namespace, name string) error {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	return r.await(ctx, r.joinHost(key), key)
 }
 
-// ReadHost is RefreshHost, and returns the host as the observation has recorded it, which
-// spares the caller a read of etcd. The host is nil after an error, and where the
-// observation was one of all hosts: then it has to be read.
+// ReadHost does what RefreshHost does, and returns the host as the observation has recorded
+// it, which spares the caller a read from etcd. The host is nil if there was an error or if
+// the observation was one of all hosts; the caller then has to read it.
 func (r *Refresher) ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	f := r.joinHost(key)
@@ -166,7 +168,7 @@ func (r *Refresher) ReadHost(ctx context.Context, namespace, name string) (*meta
 	return f.host.DeepCopy(), nil
 }
 
-// joinHost returns the next observation of a host.
+// joinHost returns the next observation of a host, which has not begun yet.
 func (r *Refresher) joinHost(key types.NamespacedName) *flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,14 +181,14 @@ func (r *Refresher) joinHost(key types.NamespacedName) *flight {
 	return f
 }
 
-// RefreshAll is RefreshHost for all hosts. Where the status of some could not be
-// recorded, the error is a *PartialError.
+// RefreshAll does for all hosts what RefreshHost does for one. If only the status of some
+// hosts could not be refreshed, the error is a *PartialError.
 func (r *Refresher) RefreshAll(ctx context.Context) error {
 	return r.await(ctx, r.joinAll(), types.NamespacedName{})
 }
 
-// Poll is RefreshAll for somebody who has the time that it takes. The error is why
-// Ironic could not be observed.
+// Poll does what RefreshAll does, but waits until the observation ends or ctx does. The error
+// is that of the observation itself, and not a *StaleError.
 func (r *Refresher) Poll(ctx context.Context) error {
 	f := r.joinAll()
 	select {
@@ -197,7 +199,7 @@ func (r *Refresher) Poll(ctx context.Context) error {
 	}
 }
 
-// joinAll returns the next bulk observation.
+// joinAll returns the next observation of all hosts, which has not begun yet.
 func (r *Refresher) joinAll() *flight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,6 +212,8 @@ func (r *Refresher) joinAll() *flight {
 	return f
 }
 
+// await waits for an observation, at most as long as r.wait. The key names the host for which
+// the caller waits; it is empty for all hosts.
 func (r *Refresher) await(ctx context.Context, f *flight, key types.NamespacedName) error {
 	timer := time.NewTimer(r.wait)
 	defer timer.Stop()
@@ -228,13 +232,13 @@ func (r *Refresher) await(ctx context.Context, f *flight, key types.NamespacedNa
 	return &StaleError{Cause: err, Observed: r.lastSeen(key)}
 }
 
-// patience is how long an observation may hold up the readers who came after it
-// began. What is left of their wait is for their own.
+// patience is how long an observation may delay readers that arrived after it had begun. The
+// rest of their waiting time is left for the observation that they wait for.
 func (r *Refresher) patience() time.Duration { return r.wait * 4 / 5 }
 
-// passBy lets those who wait begin an observation of their own beside a bulk
-// observation that seems to hang. That is up to the clock and not to a reader who
-// gives up: one with a short time-out of its own never does.
+// letNextBegin lets the next observation begin beside an observation of all hosts that seems
+// to hang. A timer calls it, and not a reader that has waited too long, because a reader whose
+// own timeout is short stops waiting before that.
 func (r *Refresher) letNextBegin(f *flight) {
 	if r.ctx.Err() != nil {
 		return
@@ -242,14 +246,14 @@ func (r *Refresher) letNextBegin(f *flight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f.slow = true
-	r.storm = false
+	r.gathering = false
 	r.dispatch()
 }
 
-// bulkIsCheaper tells whether one bulk request costs Ironic about as little as a
-// request for each of n hosts: a single GET takes it about 4.5 ms, a bulk 0.15 ms
-// for each node. So one GET is worth thirty nodes of a bulk; and where n wait,
-// as many are about to come.
+// bulkIsCheaper tells whether reading all nodes costs Ironic no more than a request for each
+// of n hosts. A GET of one node takes Ironic about 4.5 ms, and a list about 0.15 ms for each
+// node, so a GET costs as much as thirty nodes of a list. The factor is sixty because when n
+// readers are waiting, about as many more are likely to arrive.
 func (r *Refresher) bulkIsCheaper(n int) bool { return n > maxSingles+r.known/60 }
 
 // dispatch begins the observations that may begin now. r.mu is held.
@@ -257,8 +261,8 @@ func (r *Refresher) dispatch() {
 	if r.all != nil {
 		r.dispatchBulk(false)
 	}
-	if r.storm {
-		return // gathering; the end of the lull dispatches
+	if r.gathering {
+		return // endGathering dispatches
 	}
 	if r.bulkIsCheaper(len(r.waiting)) {
 		r.dispatchBulk(true)
@@ -274,26 +278,27 @@ func (r *Refresher) dispatch() {
 	}
 }
 
-// dispatchBulk begins a bulk observation when none is under way, or beside those that
-// may hang, so that the first reader after Ironic came back is not held up by requests
-// from before.
-func (r *Refresher) dispatchBulk(storm bool) {
+// dispatchBulk begins an observation of all hosts unless one is under way. Observations that
+// seem to hang do not count, so that requests made before an outage of Ironic do not delay
+// the first reader after it. r.mu is held.
+func (r *Refresher) dispatchBulk(forSingles bool) {
 	for _, f := range r.bulks {
 		if !f.slow {
 			return
 		}
 	}
 	if len(r.bulks) < maxBulks {
-		r.startBulk(storm)
+		r.startBulk(forSingles)
 	}
 }
 
+// startSingle begins the observation of a single host. r.mu is held.
 func (r *Refresher) startSingle(key types.NamespacedName, f *flight) {
 	delete(r.waiting, key)
 	r.singles[key] = true
-	r.flying.Add(1)
+	r.inFlight.Add(1)
 	go func() {
-		defer r.flying.Done()
+		defer r.inFlight.Done()
 		ctx, cancel := context.WithTimeout(r.ctx, min(singleTimeout, r.patience()))
 		defer cancel()
 		began := r.clock.Now()
@@ -315,29 +320,29 @@ func (r *Refresher) startSingle(key types.NamespacedName, f *flight) {
 	}()
 }
 
-// startBulk begins a bulk observation for those who wait for all hosts. In a storm it
-// is for those who wait for single hosts, too: they see at once that a node was deleted,
-// which only a read of all nodes shows.
-func (r *Refresher) startBulk(storm bool) {
+// startBulk begins an observation of all hosts. With forSingles, it also serves the readers
+// that wait for single hosts, and is a sweep: they have to see at once if a node was deleted,
+// which the feed does not show. r.mu is held.
+func (r *Refresher) startBulk(forSingles bool) {
 	f := r.all
 	r.all = nil
 	var joined map[types.NamespacedName]*flight
-	if storm {
+	if forSingles {
 		joined, r.waiting = r.waiting, map[types.NamespacedName]*flight{}
-		r.storm = true
+		r.gathering = true
 	}
 	if f == nil {
 		f = &flight{done: make(chan struct{})}
 	}
 	r.bulks = append(r.bulks, f)
-	r.flying.Add(1)
+	r.inFlight.Add(1)
 	go func() {
-		defer r.flying.Done()
+		defer r.inFlight.Done()
 		tooLong := time.AfterFunc(r.patience(), func() { r.letNextBegin(f) })
 		defer tooLong.Stop()
 		began := r.clock.Now()
 		var err error
-		if storm {
+		if forSingles {
 			err = r.sweep()
 		} else {
 			err = r.observeAll()
@@ -349,10 +354,11 @@ func (r *Refresher) startBulk(storm bool) {
 			close(j.done)
 		}
 
-		if storm {
+		if forSingles {
 			took := r.clock.Since(began)
-			lull := min(max(stormLull, 2*took), r.patience()-2*took) // and time for the next one
-			time.AfterFunc(lull, r.endStorm)
+			// The readers gathered meanwhile must have enough time left for the next sweep.
+			gatherTime := min(max(minGatherTime, 2*took), r.patience()-2*took)
+			time.AfterFunc(gatherTime, r.endGathering)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -364,12 +370,13 @@ func (r *Refresher) startBulk(storm bool) {
 	}()
 }
 
-// sweepInBackground sweeps before a reader would have to wait for it. r.mu is held.
+// sweepInBackground begins a sweep before the last one is so old that readers would have to
+// wait for the next. r.mu is held.
 func (r *Refresher) sweepInBackground() {
 	r.sweeping = true
-	r.flying.Add(1)
+	r.inFlight.Add(1)
 	go func() {
-		defer r.flying.Done()
+		defer r.inFlight.Done()
 		if err := r.sweep(); err != nil && r.ctx.Err() == nil {
 			klog.FromContext(r.ctx).V(2).Info("Reading all nodes failed; lists go by the feed of changes for as long as they may", "err", err)
 		}
@@ -379,21 +386,24 @@ func (r *Refresher) sweepInBackground() {
 	}()
 }
 
-// endStorm ends the lull after a bulk observation for readers of single hosts.
-func (r *Refresher) endStorm() {
+// endGathering begins the observations that the readers gathered since the last sweep for
+// readers of single hosts wait for.
+func (r *Refresher) endGathering() {
 	if r.ctx.Err() != nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.storm = false
+	r.gathering = false
 	r.dispatch()
 }
 
-// LastObserved returns when the latest complete observation of all hosts began;
-// zero when there was none yet.
+// LastObserved returns when the latest complete observation of all hosts began, or the zero
+// time if there was none yet.
 func (r *Refresher) LastObserved() time.Time { return r.lastSeen(types.NamespacedName{}) }
 
+// lastSeen returns when the latest observation of a host began. The empty key stands for all
+// hosts.
 func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -403,14 +413,15 @@ func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
 	return r.seenAll
 }
 
-// ForgetNode tells that a node was deleted from Ironic, which its feed of changes does not show.
+// ForgetNode tells the Refresher that a node was deleted from Ironic, which the feed of changes
+// does not show.
 func (r *Refresher) ForgetNode(id string) { r.view.forget(id) }
 
-// NodesWithBMC returns the nodes, as they were last seen, whose BMC may be the one with the
-// key.
+// NodesWithBMC returns the nodes, as they were last read, whose BMC address matches the key.
 func (r *Refresher) NodesWithBMC(key bmc.Key) []ironic.Node { return r.view.withBMC(key) }
 
-// TakeOver records on host that a person has confirmed that the node is the host's.
+// TakeOver notes in the status of host that a user has confirmed that the node is the host's. It
+// does not write the host to etcd.
 func (r *Refresher) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
 	lifecycle.TakeOver(host, node, r.clock.Now())
 }

@@ -14,89 +14,102 @@ import (
 )
 
 const (
-	// sweepInterval is how old the last sweep may be before the next one begins, in the
-	// background. After feedTrust a read of all hosts waits for a sweep, so that a node
-	// that was deleted shows within that time; but while one is under way, as that of a
-	// slow Ironic is for long, reads go by the feed for slowTrust.
+	// sweepInterval is the age of the last sweep at which the next one begins in the
+	// background.
 	sweepInterval = 25 * time.Second
-	feedTrust     = 30 * time.Second
-	slowTrust     = 2 * time.Minute
-	// leastOverlap is how far the feed is read back: updated_at counts whole seconds on
-	// MySQL, and so does the clock by which times ahead are told; what is left is for
-	// conductors whose clocks differ. mostOverlap is how far it grows when that is not
-	// enough.
-	leastOverlap = 3 * time.Second
-	mostOverlap  = time.Minute
+	// maxSweepAge is the age of the last sweep at which the feed no longer suffices, and a
+	// read of all hosts waits for a sweep. A deleted node is noticed within this time.
+	maxSweepAge = 30 * time.Second
+	// maxSweepAgeWhileSweeping replaces maxSweepAge while a sweep is under way in the
+	// background: a sweep of a slow Ironic can take long.
+	maxSweepAgeWhileSweeping = 2 * time.Minute
+	// minOverlap is the initial overlap. Two of its three seconds are needed because
+	// updated_at on MySQL, and the Date header that tells the time on Ironic's clock, count
+	// whole seconds. The rest allows for conductors whose clocks differ.
+	minOverlap = 3 * time.Second
+	// maxOverlap limits the growth of the overlap after missed changes.
+	maxOverlap = time.Minute
 )
 
-// view is what a replica has seen of Ironic's nodes.
+// view is what this replica knows about Ironic's nodes, and which hosts' recorded statuses
+// agree with it.
 type view struct {
 	mu    sync.Mutex
 	nodes map[string]*seenNode // by UUID
-	// byBMC has the UUIDs of the nodes by the host and port of their BMC.
+	// byBMC holds the UUIDs of the nodes by the host and port of their BMC.
 	byBMC map[string]map[string]bool
-	// observed has the resourceVersion of each host, by UID, whose status is known to be
-	// what its node says, and the generation of the node's entry then.
+	// observed holds the hosts, by UID, whose recorded status is what their node says.
 	observed map[types.UID]observedHost
-	// pending has the resourceVersion of each host, by UID, that was read before its node's
-	// entry had the generation, and is still to be observed by that entry.
+	// pending holds the hosts, by UID, whose node was read but not yet recorded in their
+	// status. The host was read before the node, so the node may be recorded without being
+	// read again.
 	pending map[types.UID]observedHost
-	// generation counts the changes of entries.
+	// generation is that of the entry of nodes that has changed last.
 	generation uint64
 
-	// newest is the latest updated_at in the feed that is not ahead of Ironic's clock,
-	// newestSince when it was first seen by our clock, of which only durations are used.
+	// newest is the latest updated_at seen in the feed, except that times ahead of Ironic's
+	// clock are limited to that clock. newestSince is when it was first seen, by our clock;
+	// it is only compared with other times of our clock.
 	newest      time.Time
 	newestSince time.Time
+	// overlap is how far before newest the feed is read again, because changes do not
+	// become visible in the order of their updated_at.
 	overlap     time.Duration
-	lastChanges int    // nodes that the feed brought last
-	feeds       uint64 // reads of the feed begun
+	lastChanges int    // number of nodes in the last read of the feed
+	feeds       uint64 // number of reads of the feed that have begun
 
-	sweeps     uint64    // sweeps begun
-	sweepEnded uint64    // the latest of them that has ended
-	swept      time.Time // when that one began; zero: never
+	sweeps     uint64    // number of sweeps that have begun
+	sweepEnded uint64    // number of the latest sweep that has ended
+	swept      time.Time // when that sweep began; zero if there was none
 
-	// inventoryMissing is when the inventory of a finished inspection was first missed,
-	// by node.
+	// inventoryMissing tells since when the inventories of finished inspections have been
+	// missing, by the UUID of the node.
 	inventoryMissing map[string]missingInventory
 }
 
+// seenNode is a node as it was last read.
 type seenNode struct {
-	node       ironic.Node
+	node ironic.Node
+	// generation changes whenever the contents of the node change.
 	generation uint64
-	// feed is the number of the read of the feed that has brought the node last; 0 is none.
-	// (Its updated_at is no measure: it goes back when a conductor's clock is put right.)
+	// feed is the number of the latest read of the feed that contained the node; 0 if none
+	// did. (The node's updated_at does not tell which contents are newer: it goes back when
+	// a conductor's clock is corrected.)
 	feed uint64
-	// sweeps is the number of sweeps that had begun when the feed last brought the node.
+	// sweeps is the number of sweeps that had begun when the feed last contained the node.
 	sweeps uint64
 }
 
+// observedHost is a version of a host, together with the generation of its node's entry in
+// view.nodes that belongs to it.
 type observedHost struct {
 	resourceVersion string
 	generation      uint64
 }
 
 type missingInventory struct {
-	finished time.Time // Ironic's
-	since    time.Time // ours
+	finished time.Time // end of the inspection, by Ironic's clock
+	since    time.Time // when the inventory was first found missing, by our clock
 }
 
 func newView() *view {
 	return &view{
 		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{},
 		observed: map[types.UID]observedHost{}, pending: map[types.UID]observedHost{},
-		inventoryMissing: map[string]missingInventory{}, overlap: leastOverlap,
+		inventoryMissing: map[string]missingInventory{}, overlap: minOverlap,
 	}
 }
 
-// isFeedTrusted tells whether a read of all hosts may go by the feed.
+// isFeedTrusted tells whether reading the feed suffices for an observation of all hosts.
+// sweeping tells whether a sweep is under way in the background.
 func (v *view) isFeedTrusted(now time.Time, sweeping bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	age := now.Sub(v.swept)
-	return !v.swept.IsZero() && (age < feedTrust || sweeping && age < slowTrust)
+	return !v.swept.IsZero() && (age < maxSweepAge || sweeping && age < maxSweepAgeWhileSweeping)
 }
 
+// isSweepDue tells whether the next sweep should begin in the background.
 func (v *view) isSweepDue(now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -109,18 +122,18 @@ func (v *view) currentOverlap() time.Duration {
 	return v.overlap
 }
 
-// feedRead is the beginning of a read of the feed.
+// feedRead describes a read of the feed that has begun.
 type feedRead struct {
 	number uint64
-	// since is the moment, of Ironic's time, from which on the feed has to be read.
+	// since is the earliest updated_at to read, by Ironic's clock.
 	since time.Time
-	// expected is how many nodes to expect.
+	// expected is the estimated number of nodes, which determines the size of the first page.
 	expected int
 }
 
-// beginFeed begins a read of the feed. A change can become visible after one with a later
-// updated_at, by as much as the overlap; so when the newest one has been known for that
-// long, nothing older can come any more.
+// beginFeed begins a read of the feed. A change may become visible up to overlap later than
+// one with a later updated_at, so the feed is read from that much before the newest known
+// change. The longer that change has been known, the less has to be read again.
 func (v *view) beginFeed(now time.Time) feedRead {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -129,7 +142,8 @@ func (v *view) beginFeed(now time.Time) feedRead {
 	return feedRead{number: v.feeds, since: v.newest.Add(-back), expected: v.lastChanges + 1}
 }
 
-// applyChanges takes over what the feed shows. It returns the nodes in it.
+// applyChanges updates the view with what a read of the feed has shown. It returns the UUIDs
+// of the nodes in it.
 func (v *view) applyChanges(read feedRead, changes *ironic.Changes, now time.Time) (delivered map[string]bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -140,14 +154,14 @@ func (v *view) applyChanges(read feedRead, changes *ironic.Changes, now time.Tim
 		delivered[node.UUID] = true
 		seen := v.nodes[node.UUID]
 		if seen != nil && seen.feed > read.number {
-			continue // one that began later was faster
+			continue // a read that began later has been applied already
 		}
 		v.set(node)
 		seen = v.nodes[node.UUID]
 		seen.feed, seen.sweeps = read.number, v.sweeps
 	}
-	// One conductor's clock, or one mistaken entry, may be ahead: what the others do
-	// comes later in the feed, and is not to be missed.
+	// A conductor's clock may be ahead, or a single updated_at wrong. If the feed were read
+	// only from such a time on, the changes made by all other conductors would be missed.
 	if ahead := changes.AnsweredAt.Add(time.Second); !changes.AnsweredAt.IsZero() && newest.After(ahead) {
 		newest = ahead
 	}
@@ -158,7 +172,7 @@ func (v *view) applyChanges(read feedRead, changes *ironic.Changes, now time.Tim
 	return delivered
 }
 
-// set makes node the entry of its UUID. v.mu is held.
+// set stores the node in the view. v.mu is held.
 func (v *view) set(node *ironic.Node) {
 	seen := v.nodes[node.UUID]
 	if seen == nil {
@@ -176,7 +190,7 @@ func (v *view) set(node *ironic.Node) {
 	seen.node = *node
 }
 
-// index adds the node to byBMC, or removes it. v.mu is held.
+// index adds the node to byBMC, or removes it from there. v.mu is held.
 func (v *view) index(node *ironic.Node, add bool) {
 	key := lifecycle.KeyOfNode(node)
 	if key.IsZero() {
@@ -196,7 +210,7 @@ func (v *view) index(node *ironic.Node, add bool) {
 	}
 }
 
-// forget drops a node that is known to be gone.
+// forget removes a node that was deleted from Ironic.
 func (v *view) forget(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -206,7 +220,7 @@ func (v *view) forget(id string) {
 	}
 }
 
-// withBMC returns the nodes whose BMC may be the one with the key.
+// withBMC returns the nodes whose BMC address matches the key.
 func (v *view) withBMC(key bmc.Key) []ironic.Node {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -219,13 +233,13 @@ func (v *view) withBMC(key bmc.Key) []ironic.Node {
 	return nodes
 }
 
-// sweepMark is the beginning of a sweep.
+// sweepMark describes a sweep that has begun.
 type sweepMark struct {
 	number uint64
-	// first is set when nothing is known yet.
+	// first is set if no sweep has ended before, so that the nodes are not known yet.
 	first bool
-	// unchecked is set when the feed could not be read to its end, so that what it does
-	// not show tells nothing.
+	// unchecked is set if the feed could not be read completely, so that a change which is
+	// not in it cannot be counted as missed.
 	unchecked bool
 }
 
@@ -236,10 +250,11 @@ func (v *view) beginSweep() sweepMark {
 	return sweepMark{number: v.sweeps, first: v.swept.IsZero()}
 }
 
-// applySweep takes over the nodes that a sweep has read, but for what the feed has shown
-// since the sweep began, and forgets what is gone. It returns how many changes the feed
-// should have shown, and did not: then it is read further back from now on. A sweep is
-// superseded when another one that began later has ended.
+// applySweep updates the view with the nodes that a sweep has read, except those that the
+// feed has shown since the sweep began, and removes nodes that no longer exist. It returns
+// the number of changes that the feed should have shown and did not; if there are any, the
+// overlap is doubled. A sweep is superseded, and not applied, if another one that began
+// later has ended.
 func (v *view) applySweep(mark sweepMark, nodes []ironic.Node, hosts []metal3.BareMetalHost, began time.Time) (missed int, superseded bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -253,7 +268,7 @@ func (v *view) applySweep(mark sweepMark, nodes []ironic.Node, hosts []metal3.Ba
 		there[node.UUID] = true
 		seen := v.nodes[node.UUID]
 		if seen != nil && seen.sweeps >= mark.number {
-			continue // the feed has shown it since
+			continue // the feed has shown newer contents
 		}
 		if seen != nil && !mark.first && !mark.unchecked && !seen.node.SameContent(node) {
 			missed++
@@ -269,7 +284,7 @@ func (v *view) applySweep(mark sweepMark, nodes []ironic.Node, hosts []metal3.Ba
 	})
 	maps.DeleteFunc(v.inventoryMissing, func(id string, _ missingInventory) bool { return v.nodes[id] == nil })
 	if missed > 0 {
-		v.overlap = min(2*v.overlap, mostOverlap)
+		v.overlap = min(2*v.overlap, maxOverlap)
 	}
 	live := make(map[types.UID]bool, len(hosts))
 	for i := range hosts {
@@ -280,8 +295,8 @@ func (v *view) applySweep(mark sweepMark, nodes []ironic.Node, hosts []metal3.Ba
 	return missed, false
 }
 
-// lookUp returns what is known of a host's node, nil where none is, and the generation
-// of that knowledge. The node must not be changed.
+// lookUp returns a copy of the host's node as it was last read, and the generation of its
+// entry. The node is nil if it is not known. What it points to must not be changed.
 func (v *view) lookUp(host *metal3.BareMetalHost) (*ironic.Node, uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -293,13 +308,15 @@ func (v *view) lookUp(host *metal3.BareMetalHost) (*ironic.Node, uint64) {
 	return &node, seen.generation
 }
 
-// isObserved tells whether the host, at its resourceVersion, shows what is known of its node.
+// isObserved tells whether this version of the host shows its node as it is in the view at
+// the generation.
 func (v *view) isObserved(host *metal3.BareMetalHost, generation uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.observed[host.UID] == observedHost{host.ResourceVersion, generation}
 }
 
+// setObserved notes that this version of the host shows its node as it was at the generation.
 func (v *view) setObserved(host *metal3.BareMetalHost, generation uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -307,29 +324,29 @@ func (v *view) setObserved(host *metal3.BareMetalHost, generation uint64) {
 	delete(v.pending, host.UID)
 }
 
-// setPending notes hosts that were read before what is known of their nodes. An observation
-// that ends before all of them are recorded leaves the rest to the next one, which need not
-// read these nodes again.
+// setPending notes hosts whose nodes have been read but not yet recorded. If an observation
+// ends before it has recorded all of them, the next one records the rest without reading
+// their nodes again.
 func (v *view) setPending(hosts []due) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, d := range hosts {
-		if d.node != nil && !d.ask {
+		if d.node != nil && !d.readNode {
 			v.pending[d.host.UID] = observedHost{d.host.ResourceVersion, d.generation}
 		}
 	}
 }
 
-// isPending tells whether the host, at its resourceVersion, was read before what is known of
-// its node.
+// isPending tells whether setPending has noted this version of the host with this generation.
 func (v *view) isPending(host *metal3.BareMetalHost, generation uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.pending[host.UID] == observedHost{host.ResourceVersion, generation}
 }
 
-// inventoryMissingFor tells for how long the inventory of the node's last inspection has
-// been missed. That is not asked of Ironic's clock: it may differ from ours.
+// inventoryMissingFor returns for how long the inventory of the node's last inspection has
+// been missing. It counts from the first call, by our clock, because Ironic's clock, which
+// set InspectionFinishedAt, may differ from ours.
 func (v *view) inventoryMissingFor(node *ironic.Node, now time.Time) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// CredentialsIn returns what a Secret has for a BMC, and the keys that it lacks.
+// CredentialsIn returns the credentials of a BMC in a Secret, and the keys that are missing.
 func CredentialsIn(secret *corev1.Secret) (username, password string, missing []string) {
 	username = strings.TrimSpace(string(secret.Data[metal3.SecretUsernameKey]))
 	password = strings.TrimSpace(string(secret.Data[metal3.SecretPasswordKey]))
@@ -30,11 +30,12 @@ func CredentialsIn(secret *corev1.Secret) (username, password string, missing []
 	return username, password, missing
 }
 
-// Claim reads the credentials of host and marks the Secret as the host's: the
-// label by which Secrets of hosts are found, an owner reference so that it goes
-// with the host, and a finalizer so that it stays until the host is gone. A Secret
-// without credentials of a BMC is left as it is: whoever may create hosts, and no
-// more, could have any Secret deleted with a host otherwise.
+// Claim reads the BMC credentials of host and marks their Secret as the host's. The Secret gets
+// the label by which Secrets of hosts are found, an owner reference, with which it is deleted
+// after the host, and a finalizer, with which it exists until the host is gone. A Secret without
+// BMC credentials is not changed. Otherwise, users who are only permitted to create hosts could
+// have any Secret deleted together with a host. The error is an *IncompleteError if a key is
+// missing.
 func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Credentials, error) {
 	key := host.Namespace + "/" + host.Spec.BMC.CredentialsName
 	s.claims.LockKey(key)
@@ -56,7 +57,8 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	return c, nil
 }
 
-// Data is what a Secret holds that a host names apart from its credentials.
+// Data is the contents of a Secret that a host names, other than the one with its BMC
+// credentials.
 type Data struct {
 	Type corev1.SecretType
 	Data map[string][]byte
@@ -64,8 +66,8 @@ type Data struct {
 	Since string
 }
 
-// Data reads a Secret that a host names apart from its credentials, and marks it
-// with the label by which Secrets of hosts are found. It stays its owner's.
+// Data reads a Secret that a host names, other than the one with its BMC credentials, and marks
+// it with the label by which Secrets of hosts are found. The host does not become its owner.
 func (s *Secrets) Data(ctx context.Context, namespace, name string) (Data, error) {
 	key := namespace + "/" + name
 	s.claims.LockKey(key)
@@ -81,11 +83,11 @@ func (s *Secrets) Data(ctx context.Context, namespace, name string) (Data, error
 	return Data{Type: secret.Type, Data: secret.Data, Since: s.note(secret, read, false)}, nil
 }
 
-// Release lets a Secret go that host claimed. That it is gone is no error.
+// Release ends the claim of host on a Secret. It is not an error if the Secret does not exist.
 func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name string) error {
 	_, err := s.modify(ctx, host.Namespace, name, func(sec *corev1.Secret) bool {
 		if ownedByAnother(sec, host) {
-			// Shared: the last host to go takes the finalizer with it.
+			// Another host claims the Secret, too. The last of them removes the finalizer.
 			n := len(sec.OwnerReferences)
 			sec.OwnerReferences = slices.DeleteFunc(sec.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == host.UID })
 			return len(sec.OwnerReferences) < n
@@ -103,12 +105,12 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 	return err
 }
 
-// modify reads the Secret, lets change change it and writes it if change says so.
-// The Secret that change saw last carries the resulting resourceVersion; the one that
-// it was read at is returned.
+// modify reads a Secret and calls change with it. If change returns true, the metadata is
+// written; on a conflict, modify starts again. After a write, the Secret that was passed to
+// change has the new resourceVersion; the one that it was read with is returned.
 func (s *Secrets) modify(ctx context.Context, namespace, name string, change func(*corev1.Secret) bool) (read string, err error) {
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
-		// Not asked for: in a path, it might be that of something else.
+		// No Secret can have this name, and as part of a URL it could address something else.
 		return "", apierrors.NewNotFound(corev1.Resource("secrets"), name)
 	}
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -134,10 +136,10 @@ func (s *Secrets) modify(ctx context.Context, namespace, name string, change fun
 	return read, err
 }
 
-// metadataPatch returns a merge patch that writes those parts of the metadata that are ever
-// changed here, unless the Secret has been written since it was read. An update would carry the
-// contents as well: they would be in the audit log of kube-apiserver, which at level Request has
-// the bodies of all writes.
+// metadataPatch returns a merge patch with the parts of the metadata that this package changes.
+// It has the resourceVersion, so kube-apiserver refuses it if the Secret has been written since
+// it was read. It is used instead of an update, which would contain the Secret's data: at level
+// Request, the audit log of kube-apiserver has the bodies of all writes.
 func metadataPatch(secret *corev1.Secret) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": secret.ResourceVersion,
@@ -147,6 +149,7 @@ func metadataPatch(secret *corev1.Secret) ([]byte, error) {
 	}})
 }
 
+// label sets the label by which Secrets of hosts are found.
 func label(secret *corev1.Secret) (changed bool) {
 	if secret.Labels[metal3.EnvironmentLabel] == metal3.EnvironmentLabelValue {
 		return false
@@ -158,9 +161,10 @@ func label(secret *corev1.Secret) (changed bool) {
 	return true
 }
 
+// claim adds the label, the finalizer and the owner reference of host.
 func claim(secret *corev1.Secret, host *metal3.BareMetalHost) (changed bool) {
 	changed = label(secret)
-	// A Secret or a host on its way out is not held any longer than it is already.
+	// Do not delay a deletion of the Secret or the host that is under way already.
 	if !secret.DeletionTimestamp.IsZero() || !host.DeletionTimestamp.IsZero() {
 		return changed
 	}
@@ -177,7 +181,7 @@ func claim(secret *corev1.Secret, host *metal3.BareMetalHost) (changed bool) {
 	return changed
 }
 
-// ownedByAnother tells whether another host claims the Secret too.
+// ownedByAnother tells whether a host other than host claims the Secret.
 func ownedByAnother(secret *corev1.Secret, host *metal3.BareMetalHost) bool {
 	return slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == "BareMetalHost" && o.UID != host.UID

@@ -6,11 +6,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// bodyLevel is the verbosity from which on client-go logs what it sends and what
-// it gets, and that are Secrets here.
+// bodyLevel is the lowest verbosity at which client-go logs the bodies of requests and responses.
 const bodyLevel = 8
 
-// Quiet is ctx for a request that has a Secret in it, or in its answer.
+// Quiet returns a context for requests whose body or response contains a Secret: client-go does
+// not log them, whatever the verbosity.
 func Quiet(ctx context.Context) context.Context {
 	log := klog.FromContext(ctx)
 	if log.GetSink() == nil {
@@ -19,7 +19,7 @@ func Quiet(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, log.WithSink(quietSink{log.GetSink()}))
 }
 
-// quietSink drops what is logged at bodyLevel and above.
+// quietSink drops messages with the verbosity bodyLevel and above.
 type quietSink struct{ klog.LogSink }
 
 func (s quietSink) Enabled(level int) bool { return level < bodyLevel && s.LogSink.Enabled(level) }

@@ -19,42 +19,41 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// actionTimeout bounds an action. Ironic answers 202 as soon as it has the node's
-// lock, which it tries to get for about two seconds; nobody waits for hardware.
+// actionTimeout bounds an action. Actions do not wait for hardware: Ironic answers 202 as soon as
+// it has locked the node, which it attempts for about two seconds.
 const actionTimeout = 10 * time.Second
 
-// request is the object of an action, in the form of TokenRequest and Eviction: its
-// spec says what shall be done, its status what came of it.
+// request is the object of an action, in the form of TokenRequest and Eviction: its spec says
+// what to do, and its status what the outcome is.
 type request interface {
 	runtime.Object
 	metav1.Object
 }
 
-// requestKind is a kind of request. Embedded in the storage of a subresource, it is
-// the part of it that does nothing to the host.
+// requestKind describes a kind of request. The storage of each subresource embeds one for
+// everything that does not concern the host itself.
 type requestKind[R request] struct {
 	kind       string
 	newRequest func() R
-	// resetStatus replaces the status, which a client may have sent along.
+	// resetStatus replaces the status, because a client may have set it.
 	resetStatus func(R)
-	// validate checks the spec; nil if nothing can be wrong with it.
+	// validate checks the spec; nil if every spec is valid.
 	validate func(R) field.ErrorList
 }
 
 // New returns an empty request.
 func (k requestKind[R]) New() runtime.Object { return k.newRequest() }
 
-// Destroy has nothing to destroy.
+// Destroy does nothing: requests are not stored.
 func (requestKind[R]) Destroy() {}
 
-// ConvertToTable prints name and age.
+// ConvertToTable returns a table with name and age.
 func (requestKind[R]) ConvertToTable(ctx context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
 	return rest.NewDefaultTableConvertor(metal3.Resource("baremetalhosts")).ConvertToTable(ctx, obj, options)
 }
 
-// accept is what every action begins with, before anything is looked up: the body
-// must be about the host in the URL, and the users' admission and our validation
-// must agree to it.
+// accept checks a request before anything is read: it must name the host in the URL, if any, and
+// pass admission and validation. Every action begins with it.
 func (k requestKind[R]) accept(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc) (R, error) {
 	var none R
 	request, ok := obj.(R)
@@ -66,7 +65,7 @@ func (k requestKind[R]) accept(ctx context.Context, name string, obj runtime.Obj
 	}
 	request.SetName(name)
 	request.SetNamespace(genericapirequest.NamespaceValue(ctx))
-	request.SetManagedFields(nil) // a request is not stored, so nobody owns its fields
+	request.SetManagedFields(nil) // not needed, because requests are not stored
 	k.resetStatus(request)
 	if createValidation != nil {
 		if err := createValidation(ctx, request.DeepCopyObject()); err != nil {
@@ -81,31 +80,32 @@ func (k requestKind[R]) accept(ctx context.Context, name string, obj runtime.Obj
 	return request, nil
 }
 
-// action is an action that Ironic does on the node of a host: what it does not have
-// in common with the others.
+// action is the specific part of an action that Ironic performs on the node of a host.
+// actionREST calls its methods in the order in which they are declared.
 type action[R request] interface {
-	// checkHost refuses what the host itself does not allow. Ironic is not asked then.
+	// checkHost returns an error if the host does not permit the action. Ironic has not been
+	// asked for the node then.
 	checkHost(host *metal3.BareMetalHost, request R) error
-	// checkNode refuses what the state of the node does not allow.
+	// checkNode returns an error if the state of the node does not permit the action.
 	checkNode(host *metal3.BareMetalHost, node *ironic.Node, request R) error
-	// write writes into the host what the action needs there, in the name of the user, and
-	// returns the host as it is then. With dryRun, it only finds out whether that is allowed.
+	// write makes the changes of the host that the action needs, on behalf of the user, and
+	// returns the changed host. With dryRun, it only checks whether they are permitted.
 	write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R, dryRun bool) (written *metal3.BareMetalHost, err error)
-	// act hands the action to Ironic and returns without waiting for hardware. It is
-	// not called for a dry run. host is as it was before write.
+	// act requests the action from Ironic, and returns without waiting for hardware. It is not
+	// called for a dry run. host is the host before write, and written is the result of write.
 	act(ctx context.Context, host, written *metal3.BareMetalHost, node *ironic.Node, request R) error
-	// describe writes into the status of the request what Ironic says of the node.
+	// describe sets the status of the request according to the node.
 	describe(request R, host *metal3.BareMetalHost, node *ironic.Node)
 }
 
-// actionREST serves the subresource of an action: POST does it.
+// actionREST serves the subresource of an action with POST.
 type actionREST[R request] struct {
 	requestKind[R]
 	Sources
 	action action[R]
 }
 
-// Create does the action, unless the request is a dry run.
+// Create performs the action, or only checks it for a dry run.
 func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	request, err := r.accept(ctx, name, obj, createValidation)
 	if err != nil {
@@ -139,8 +139,8 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 		if err := r.action.act(ctx, host, written, node, request); err != nil {
 			return nil, err
 		}
-		// What the action changed is recorded for everybody, and shown to this caller. It
-		// is too late for an error: Ironic has accepted.
+		// Record what the action has changed, and return it to the caller. Errors are ignored,
+		// because Ironic has accepted the action already.
 		_ = r.Refresher.RefreshHost(ctx, host.Namespace, name)
 		if after, err := r.nodeOf(ctx, host); err == nil {
 			node = after
@@ -150,8 +150,7 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	return request, nil
 }
 
-// checkMachineIsOwn refuses actions where the host's node leads to a machine that may be
-// somebody else's.
+// checkMachineIsOwn returns an error if the host's node may belong to somebody else's machine.
 func checkMachineIsOwn(host *metal3.BareMetalHost) error {
 	held := meta.FindStatusCondition(host.Status.Conditions, metal3.HeldCondition)
 	if held == nil {
@@ -164,10 +163,10 @@ func checkMachineIsOwn(host *metal3.BareMetalHost) error {
 	return nil
 }
 
-// readableActionREST is an actionREST whose GET tells how far Ironic is.
+// readableActionREST is an actionREST that also serves GET, which returns the progress.
 type readableActionREST[R request] struct{ actionREST[R] }
 
-// Get tells what Ironic says now.
+// Get returns a request without a spec, whose status is what Ironic says now.
 func (r *readableActionREST[R]) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()

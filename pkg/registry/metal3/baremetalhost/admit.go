@@ -13,15 +13,15 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// Admission is the admission of the server, for what actions write into hosts. The API handlers
-// run it only for the request itself, so a policy on updates of hosts would not see that an action
-// switches a host off.
+// Admission runs the admission plugins of the server for the changes that actions make to hosts.
+// The API handlers run them only for the request of an action, so without this, a policy on
+// updates of hosts would not apply to an action that sets spec.online to false.
 type Admission struct {
 	control admission.Interface
 	objects admission.ObjectInterfaces
 }
 
-// NewAdmission returns the Admission that runs control, which is nil if there is none.
+// NewAdmission returns an Admission that runs control. Both are nil if there is no admission.
 func NewAdmission(control admission.Interface, scheme *runtime.Scheme) *Admission {
 	if control == nil {
 		return nil
@@ -29,21 +29,23 @@ func NewAdmission(control admission.Interface, scheme *runtime.Scheme) *Admissio
 	return &Admission{admission.WithAudit(control), admission.NewObjectInterfacesFromScheme(scheme)}
 }
 
-// UserHosts changes hosts in the name of the user whose request it is: as an UPDATE of
-// baremetalhosts or of one of its subresources, with all admission.
+// UserHosts changes hosts on behalf of the user whose request is being served. A change goes
+// through admission as an UPDATE of baremetalhosts or one of its subresources.
 type UserHosts struct {
 	store       rest.Updater
 	admission   *Admission
 	subresource string
 }
 
-// NewUserHosts returns UserHosts that write into store, which is that of the subresource.
+// NewUserHosts returns UserHosts that write to store, which must be the store of the subresource.
+// Without an admission, changes are only validated.
 func NewUserHosts(store rest.Updater, admission *Admission, subresource string) *UserHosts {
 	return &UserHosts{store, admission, subresource}
 }
 
-// Change changes the spec and metadata of the latest version of a host, or its status if this is
-// the subresource status, and returns what was written. With dryRun, nothing is stored.
+// Change changes the latest version of a host, and returns what was written. Only changes of the
+// spec and the metadata are stored, or of the status if the subresource is status. With dryRun,
+// nothing is stored.
 func (u *UserHosts) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
 	ctx = inNamespace(ctx, namespace)
 	options := &metav1.UpdateOptions{}

@@ -10,11 +10,11 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// AttachmentUsers returns which interfaces of which recorded hosts of a namespace refer to a
-// HostNetworkAttachment of that namespace. Hosts of other namespaces can refer to it, too, but do
-// not count: otherwise, whoever can write hosts anywhere could prevent its owner from changing or
-// deleting it, and would be named to that owner. With the watch cache, the hosts are in memory, so
-// there is no index, which each write of a host would have to update.
+// AttachmentUsers returns the network interfaces of recorded hosts in a namespace that refer to a
+// HostNetworkAttachment in that namespace, each as a text for users. Hosts in other namespaces can
+// refer to it, too, but do not count: otherwise, anybody who can write hosts in any namespace could
+// prevent its owner from changing or deleting it, and their hosts would be disclosed to that owner.
+// There is no index, because the watch cache has all hosts in memory.
 func (h *Hosts) AttachmentUsers(ctx context.Context, namespace, name string) ([]string, error) {
 	list, err := listLatest(inNamespace(ctx, namespace), h.store, &metainternalversion.ListOptions{})
 	if err != nil {

@@ -14,24 +14,28 @@ import (
 )
 
 const (
-	lockedRetry = 2 * time.Second // Ironic's locks are short, but for those of long operations
-	awayRetry   = time.Second     // clients repeat ten times by themselves, while their user waits
+	// lockedRetry is the Retry-After while the node is locked, mostly for a short time.
+	lockedRetry = 2 * time.Second
+	// unavailableRetry is the Retry-After while Ironic or etcd does not answer. It is short,
+	// because client-go retries up to ten times while the user waits.
+	unavailableRetry = time.Second
 )
 
-// conflict is the error of an action that the host's state does not allow now.
+// conflict returns the error for an action that the state of the host does not permit now.
 func conflict(host *metal3.BareMetalHost, err error) error {
 	return apierrors.NewConflict(metal3.Resource("baremetalhosts"), host.Name, err)
 }
 
-// because is the host's own error, which may be why an action is not possible.
-func because(host *metal3.BareMetalHost) string {
+// errorSuffix returns the host's error, which may be why an action is not possible, for the end
+// of a message.
+func errorSuffix(host *metal3.BareMetalHost) string {
 	if host.Status.ErrorMessage == "" {
 		return ""
 	}
 	return ": " + host.Status.ErrorMessage
 }
 
-// checkNotDeleting refuses an action on a host that is on its way out.
+// checkNotDeleting returns an error if the host is being deleted.
 func checkNotDeleting(host *metal3.BareMetalHost) error {
 	if host.DeletionTimestamp.IsZero() {
 		return nil
@@ -39,19 +43,18 @@ func checkNotDeleting(host *metal3.BareMetalHost) error {
 	return conflict(host, errors.New("it is being deleted"))
 }
 
-// notVerified is the error of an action that needs the BMC, which Ironic has not
-// reached yet.
+// notVerified returns the error for an action that needs a BMC which Ironic has not reached yet.
 func notVerified(host *metal3.BareMetalHost, node *ironic.Node) error {
-	return conflict(host, fmt.Errorf("its BMC has not been verified (Ironic: %s); see its status for what is missing%s", node.ProvisionState, because(host)))
+	return conflict(host, fmt.Errorf("its BMC has not been verified (Ironic: %s); see its status for what is missing%s", node.ProvisionState, errorSuffix(host)))
 }
 
-// busy is the error of an action that has to wait for the end of another operation.
+// busy returns the error for an action that is possible only after another operation.
 func busy(host *metal3.BareMetalHost, node *ironic.Node, until string) error {
 	return conflict(host, fmt.Errorf("Ironic is busy with it (%s, target %s); wait until %s", node.ProvisionState, node.TargetProvisionState, until))
 }
 
-// locked is the error of a node that a conductor works on. It is a 429, which
-// clients wait for and repeat, and not a 409, which many take for a lost update.
+// locked returns the error for an action on a node that a conductor has locked. It is a 429, after
+// which clients wait and repeat the request, and not a 409, which many take for a lost update.
 func locked(host *metal3.BareMetalHost, node *ironic.Node) error {
 	doing := string(node.ProvisionState)
 	if node.TargetPowerState != "" {
@@ -65,9 +68,9 @@ func tooMany(message string) error {
 	return apierrors.NewTooManyRequests(message, int(lockedRetry.Seconds()))
 }
 
-// refusalOf is the API error of an answer with which Ironic declined a request, so
-// that nothing of it was done. It is nil if the request may have been done: after a
-// time-out, a broken connection or an internal error.
+// refusalOf returns the API error if Ironic has refused a request, so that nothing was done. It
+// is nil if there is no error, and if the request may have been carried out: after a timeout, a
+// broken connection or an internal error of Ironic.
 func refusalOf(host *metal3.BareMetalHost, err error) error {
 	var answer *ironic.APIError
 	if !errors.As(err, &answer) || answer.Status >= 500 || answer.Status == http.StatusRequestTimeout {
@@ -78,41 +81,41 @@ func refusalOf(host *metal3.BareMetalHost, err error) error {
 		return tooMany(fmt.Sprintf("baremetalhost %q: %v; try again when that is done", host.Name, err))
 	case ironic.IsNotFound(err):
 		return conflict(host, fmt.Errorf("Ironic has no node %s any more; wait until it is registered again", host.Status.Provisioning.ID))
-	case ironic.IsUnavailable(err): // our credentials, or a proxy in front of Ironic
+	case ironic.IsUnavailable(err): // Ironic refuses the server's credentials, or a proxy answers instead of Ironic
 		return nothingDone(host, err)
 	}
 	return conflict(host, fmt.Errorf("Ironic refused: %s", answer.Message))
 }
 
-// nothingDone is the 503 of an action that did not get as far as changing anything,
-// because Ironic cannot be asked.
+// nothingDone returns the 503 for an action that has not changed anything because Ironic cannot
+// be asked.
 func nothingDone(host *metal3.BareMetalHost, err error) error {
 	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic cannot be asked: %s; nothing was done, try again", ironic.ReasonOf(err)))
 }
 
-// serviceUnavailable is a 503 with Retry-After, with which clients repeat the request
-// by themselves.
+// serviceUnavailable returns a 503 with Retry-After, after which clients repeat the request by
+// themselves.
 func serviceUnavailable(name, message string) error {
 	status := apierrors.NewServiceUnavailable(fmt.Sprintf("baremetalhost %q: %s", name, message))
 	status.ErrStatus.Details = &metav1.StatusDetails{
-		Group: metal3.GroupName, Kind: "baremetalhosts", Name: name, RetryAfterSeconds: int32(awayRetry.Seconds()),
+		Group: metal3.GroupName, Kind: "baremetalhosts", Name: name, RetryAfterSeconds: int32(unavailableRetry.Seconds()),
 	}
 	return status
 }
 
-// outcomeUnknown is the 504 of an action that may have begun. It has no Retry-After,
-// with which clients would begin the action again. next is what the user can do.
+// outcomeUnknown returns the 504 for an action that may have begun. It has no Retry-After, because
+// clients would repeat the action by themselves. next tells the user what to do.
 func outcomeUnknown(host *metal3.BareMetalHost, err error, next string) error {
 	return gatewayTimeout(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; %s", ironic.ReasonOf(err), next))
 }
 
-// gatewayTimeout is a 504 without Retry-After.
+// gatewayTimeout returns a 504 without Retry-After.
 func gatewayTimeout(name, message string) error {
 	return apierrors.NewTimeoutError(fmt.Sprintf("baremetalhost %q: %s", name, message), 0)
 }
 
-// readError is the API error of a host that could not be read from etcd. What the
-// store has no API error for, such as a deadline, would be a 500 without a reason.
+// readError returns the API error for a host that could not be read from etcd. Errors for which
+// the store has no API error, such as an exceeded deadline, would otherwise become a 500.
 func readError(name string, err error) error {
 	if err == nil || isAPIError(err) {
 		return err
@@ -120,7 +123,7 @@ func readError(name string, err error) error {
 	return serviceUnavailable(name, fmt.Sprintf("it cannot be read from etcd: %v; nothing was done, try again", err))
 }
 
-// writeError is readError for a host that could not be written.
+// writeError returns the API error for a host that could not be written to etcd.
 func writeError(name string, err error) error {
 	if err == nil || isAPIError(err) {
 		return err

@@ -18,11 +18,11 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// Hosts gives the synchronisation with Ironic what is recorded: the undecorated
-// store, never the API, whose reads would refresh and so come back here.
+// Hosts gives the engine (pkg/ironicsync) access to the recorded hosts. It uses the store from
+// NewStore: reads through the API would refresh the hosts, and so call the engine again.
 type Hosts struct{ store *genericregistry.Store }
 
-// NewHosts returns the Hosts of an undecorated store.
+// NewHosts returns Hosts that use a store from NewStore.
 func NewHosts(store *genericregistry.Store) *Hosts { return &Hosts{store} }
 
 func inNamespace(ctx context.Context, namespace string) context.Context {
@@ -38,8 +38,8 @@ func (h *Hosts) Get(ctx context.Context, namespace, name string) (*metal3.BareMe
 	return obj.(*metal3.BareMetalHost), nil
 }
 
-// List returns the recorded hosts of all namespaces. They share what they point
-// to with the watch cache: copy deeply what is to be changed.
+// List returns the recorded hosts of all namespaces. They share memory with the watch cache: make
+// a deep copy of a host before changing it.
 func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error) {
 	internal, err := internalListOptions(&options)
 	if err != nil {
@@ -52,8 +52,8 @@ func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.B
 	return obj.(*metal3.BareMetalHostList), nil
 }
 
-// Watch watches the recorded hosts of all namespaces. They share their hardware details
-// with the watch cache: copy deeply what is to be changed.
+// Watch watches the recorded hosts of all namespaces. They share their hardware details with the
+// watch cache: make a deep copy of a host before changing it.
 func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	internal, err := internalListOptions(&options)
 	if err != nil {
@@ -63,11 +63,11 @@ func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.In
 	if err != nil {
 		return nil, err
 	}
-	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil // the reporter is for errors other than io.EOF
+	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil // the reporter is only for errors other than io.EOF
 }
 
-// unwrapped gives the hosts of a watch as they are. The watch cache wraps them
-// for the many who watch through the API, and no informer knows that wrapping.
+// unwrapped decodes a watch of the store. The watch cache wraps the hosts in CacheableObjects,
+// which are encoded only once for all watchers of the API, but which informers cannot handle.
 type unwrapped struct{ watch.Interface }
 
 func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
@@ -80,7 +80,7 @@ func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
 		obj = cached.GetObject()
 	}
 	if host, ok := obj.(*metal3.BareMetalHost); ok {
-		sharedHardware.share(host) // a watch gives deep copies
+		sharedHardware.share(host) // this is a deep copy that nobody else uses
 	}
 	return event.Type, obj, nil
 }
@@ -92,9 +92,9 @@ func internalListOptions(options *metav1.ListOptions) (*metainternalversion.List
 	return internal, metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(options, internal, nil)
 }
 
-// Record writes host as it is, if nobody wrote since the revision that host
-// carries; else it returns a Conflict. It goes past the strategies, which keep
-// everybody else's hands off the status.
+// Record writes the host including its status. It returns a Conflict if the host has been written
+// since its resourceVersion. It bypasses the strategies, which prevent all others from changing
+// the status.
 func (h *Hosts) Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
 	ctx = inNamespace(ctx, host.Namespace)
 	key, err := h.store.KeyFunc(ctx, host.Name)
@@ -105,13 +105,13 @@ func (h *Hosts) Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3
 	preconditions := &storage.Preconditions{UID: &host.UID, ResourceVersion: &host.ResourceVersion}
 	err = h.store.Storage.GuaranteedUpdate(ctx, key, recorded, false, preconditions,
 		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			// The precondition has just held: what is there is what host was made from.
+			// The preconditions are met, so the stored version is the one that host is based on.
 			return host.DeepCopy(), nil, nil
 		}, false, nil)
 	switch {
 	case storage.IsNotFound(err):
 		return nil, apierrors.NewNotFound(h.store.DefaultQualifiedResource, host.Name)
-	case storage.IsInvalidObj(err), storage.IsConflict(err): // a failed precondition is the former
+	case storage.IsInvalidObj(err), storage.IsConflict(err): // a failed precondition is an InvalidObj error
 		return nil, apierrors.NewConflict(h.store.DefaultQualifiedResource, host.Name, err)
 	case err != nil:
 		return nil, fmt.Errorf("recording BareMetalHost %s/%s: %w", host.Namespace, host.Name, err)
@@ -119,8 +119,8 @@ func (h *Hosts) Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3
 	return recorded, nil
 }
 
-// Update writes spec and metadata as a client's PUT does; the last finalizer to
-// go completes a deletion.
+// Update writes spec and metadata as a client's PUT does. Removing the last finalizer of a host
+// that is being deleted completes the deletion.
 func (h *Hosts) Update(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
 	obj, _, err := h.store.Update(inNamespace(ctx, host.Namespace), host.Name, rest.DefaultUpdatedObjectInfo(host.DeepCopy()),
 		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
@@ -130,8 +130,8 @@ func (h *Hosts) Update(ctx context.Context, host *metal3.BareMetalHost) (*metal3
 	return obj.(*metal3.BareMetalHost), nil
 }
 
-// Change makes a change of spec and metadata on the newest host, with validation but
-// without admission, and returns what was written. With dryRun, nothing is stored.
+// Change changes spec and metadata of the latest version of a host, with validation but without
+// admission, and returns what was written. With dryRun, nothing is stored.
 func (h *Hosts) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
 	return NewUserHosts(h.store, nil, "").Change(ctx, namespace, name, dryRun, change)
 }

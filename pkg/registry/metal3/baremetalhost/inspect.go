@@ -28,8 +28,8 @@ type inspection struct {
 	states ProvisionStateSetter
 }
 
-// NewInspectREST returns baremetalhosts/inspect: POST begins an inspection, GET tells
-// of the one under way, or the last one.
+// NewInspectREST returns the storage of baremetalhosts/inspect: POST begins an inspection, and GET
+// returns the state of the one that is under way, or of the last one.
 func NewInspectREST(sources Sources, hosts HostChangers, states ProvisionStateSetter) rest.Storage {
 	return &readableActionREST[*metal3.HostInspection]{actionREST[*metal3.HostInspection]{
 		requestKind: requestKind[*metal3.HostInspection]{
@@ -47,16 +47,16 @@ func (*inspection) checkHost(host *metal3.BareMetalHost, _ *metal3.HostInspectio
 	return checkNotDeleting(host)
 }
 
-// What the user can do while it is not known whether an inspection has begun. To try
-// again at once could reboot the host twice.
+// These messages tell the user what to do while it is not known whether an inspection has begun.
+// Simply trying again could reboot the host twice.
 const (
 	inspectionUnknown = "whether the inspection has begun is not known, look before you try again (GET of its subresource inspect)"
-	inspectionWaits   = "the annotation " + metal3.InspectAnnotation + " of the host asks for the inspection now, so that it begins if it has not yet; " +
+	inspectionPending = "the annotation " + metal3.InspectAnnotation + " of the host asks for the inspection now, so that it begins if it has not yet; " +
 		"see how far it is (GET of its subresource inspect)"
 )
 
-// write has an annotation ask for the inspection of an available node until it has begun, so
-// that the controller goes on where this process dies.
+// write sets the annotation that requests an inspection, if the node is available. The annotation
+// remains until the inspection has begun, so that the controller begins it if this process dies.
 func (i *inspection) write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection, dryRun bool) (*metal3.BareMetalHost, error) {
 	if node.ProvisionState != ironic.Available {
 		return host, nil
@@ -88,31 +88,31 @@ func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMeta
 	case apierrors.IsNotFound(err):
 		return err
 	case err != nil:
-		return gatewayTimeout(host.Name, fmt.Sprintf("it cannot be read from etcd: %v; %s", err, inspectionWaits))
+		return gatewayTimeout(host.Name, fmt.Sprintf("it cannot be read from etcd: %v; %s", err, inspectionPending))
 	case taken:
 		return nil
 	}
 	if err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
-		return i.giveUp(ctx, host, err)
+		return i.failedToBegin(ctx, host, err)
 	}
 	switch err := i.awaitManageable(ctx, node.UUID); {
 	case ironic.IsNotFound(err):
-		return i.giveUp(ctx, host, err)
+		return i.failedToBegin(ctx, host, err)
 	case err != nil:
-		return outcomeUnknown(host, err, inspectionWaits)
+		return outcomeUnknown(host, err, inspectionPending)
 	}
 	err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
 	if ironic.IsConflict(err) {
 		now, getErr := i.Nodes.GetNode(ctx, node.UUID)
 		switch {
 		case getErr != nil:
-			return outcomeUnknown(host, getErr, inspectionWaits)
+			return outcomeUnknown(host, getErr, inspectionPending)
 		case now.ProvisionState == ironic.Inspecting || now.ProvisionState == ironic.InspectWait:
-			err = nil // somebody else was quicker, the controller mostly
+			err = nil // somebody else has begun it, most likely the controller
 		}
 	}
 	if err != nil {
-		return i.giveUp(ctx, host, err)
+		return i.failedToBegin(ctx, host, err)
 	}
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
@@ -122,13 +122,13 @@ func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMeta
 	return nil
 }
 
-// controllerGrace is how long the controller has to take an inspection over.
+// controllerGrace is how long the action waits for the controller to begin the inspection.
 const controllerGrace = time.Second
 
-// awaitController tells whether the controller has taken the inspection over, which
-// removes the annotation: two who begin it could have Ironic inspect twice, as it
-// queues a request for a node that is locked. Where no controller is running, or it
-// must not touch the host, it is up to us.
+// awaitController tells whether the controller begins the inspection, which it shows by removing
+// the annotation. If the action and the controller both began it, Ironic could inspect the node
+// twice, because it queues requests for a locked node. If no controller is running, or it must
+// not touch the host, the result is false, and the action begins the inspection.
 func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (taken bool, err error) {
 	err = wait.PollUntilContextTimeout(ctx, 25*time.Millisecond, controllerGrace, true, func(ctx context.Context) (bool, error) {
 		recorded, err := i.Hosts.Get(ctx, host.Namespace, host.Name)
@@ -142,7 +142,7 @@ func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetal
 		}
 		now, err := i.Nodes.GetNode(ctx, node.UUID)
 		if err != nil {
-			return true, nil // what the host is shown with will tell
+			return true, nil // the controller has begun it; the node is only read to wait for its new state
 		}
 		return now.ProvisionState != ironic.Available && now.ProvisionState != ironic.Manageable, nil
 	})
@@ -152,12 +152,12 @@ func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetal
 	return taken, err
 }
 
-// giveUp ends an inspection that could not begin. If Ironic has refused, the annotation
-// is taken back, unless the user had set it before.
-func (i *inspection) giveUp(ctx context.Context, host *metal3.BareMetalHost, err error) error {
+// failedToBegin returns the error for an inspection that could not begin because of err. If Ironic
+// has refused it, the annotation is removed, unless it was set before the action.
+func (i *inspection) failedToBegin(ctx context.Context, host *metal3.BareMetalHost, err error) error {
 	refused := refusalOf(host, err)
 	if refused == nil {
-		return outcomeUnknown(host, err, inspectionWaits)
+		return outcomeUnknown(host, err, inspectionPending)
 	}
 	if _, asked := host.Annotations[metal3.InspectAnnotation]; asked {
 		return refused
@@ -192,8 +192,8 @@ func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *m
 	case host.InspectionDisabled():
 		return conflict(host, fmt.Errorf("its inspection is disabled: change spec.inspectionMode, or remove the annotation %s", metal3.InspectAnnotation))
 	}
-	// The node of a provisioned host is manageable where Ironic has lost it, and the machine
-	// runs all the same.
+	// The node of a provisioned host is manageable after Ironic has lost it and it was registered
+	// again, while the machine is still running.
 	switch state := host.Status.Provisioning.State; state {
 	case metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateExternallyProvisioned, metal3.StateDeprovisioning:
 		return conflict(host, fmt.Errorf("it is %s, and an inspection would reboot it; deprovision it first", state))
@@ -217,8 +217,8 @@ func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *m
 	return busy(host, node, "it is manageable or available")
 }
 
-// describe tells how far the inspection is. Ironic forgets when it began as soon as it
-// has ended; the host's history remembers.
+// describe sets the status of the request. When an inspection has ended, Ironic no longer tells
+// when it began, so that time comes from the host's operation history.
 func (*inspection) describe(request *metal3.HostInspection, host *metal3.BareMetalHost, node *ironic.Node) {
 	status := &request.Status
 	status.State = string(node.ProvisionState)

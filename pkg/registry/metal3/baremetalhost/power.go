@@ -14,11 +14,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// PowerSwitcher switches nodes.
+// PowerSwitcher switches the power of nodes.
 type PowerSwitcher interface {
-	// SwitchPower asks Ironic for a change of power, for a hard one where the driver
-	// has no soft one: then the target used is not the one asked for, and softRefusal
-	// is what Ironic said about that.
+	// SwitchPower asks Ironic for a power state. If the target is a soft one that the driver
+	// does not support, the corresponding hard one is used. Then used differs from target, and
+	// softRefusal is Ironic's refusal of the soft one.
 	SwitchPower(ctx context.Context, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error)
 }
 
@@ -29,7 +29,8 @@ type power struct {
 	switcher PowerSwitcher
 }
 
-// NewPowerREST returns baremetalhosts/power: POST switches, GET reads.
+// NewPowerREST returns the storage of baremetalhosts/power: POST switches the power, and GET
+// returns the power state.
 func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher) rest.Storage {
 	return &readableActionREST[*metal3.HostPower]{actionREST[*metal3.HostPower]{
 		requestKind: requestKind[*metal3.HostPower]{
@@ -43,7 +44,7 @@ func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher) r
 	}}
 }
 
-// checkHost refuses what the spec would undo.
+// checkHost refuses actions that contradict the spec.
 func (*power) checkHost(host *metal3.BareMetalHost, request *metal3.HostPower) error {
 	if err := checkNotDeleting(host); err != nil {
 		return err
@@ -58,14 +59,15 @@ func (*power) checkHost(host *metal3.BareMetalHost, request *metal3.HostPower) e
 	return nil
 }
 
-// checkNode refuses what would disturb Ironic, or be refused by it.
+// checkNode refuses actions that would interfere with what Ironic is doing, or that Ironic would
+// refuse.
 func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
 	underWay := isUnderWay(request.Spec.Action, node)
 	switch {
 	case node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying:
 		return notVerified(host, node)
 	case underWay && powerTarget(request.Spec) == ironic.TargetPowerOff:
-		return tooMany(fmt.Sprintf("baremetalhost %q: %s", host.Name, cutWaits))
+		return tooMany(fmt.Sprintf("baremetalhost %q: %s", host.Name, hardOffMustWait))
 	case underWay:
 		return nil
 	case node.Reservation != "":
@@ -76,8 +78,8 @@ func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, request *
 	return nil
 }
 
-// write brings the spec in step before Ironic is asked, so that the spec wants what the
-// action does, whoever dies in between.
+// write sets spec.online before Ironic is asked. So even if the server dies in between, the
+// controller does not undo the action.
 func (p *power) write(ctx context.Context, host *metal3.BareMetalHost, _ *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
 	online := request.Spec.Action != metal3.PowerActionOff
 	if host.Spec.Online == online {
@@ -86,10 +88,10 @@ func (p *power) write(ctx context.Context, host *metal3.BareMetalHost, _ *ironic
 	return changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) { h.Spec.Online = online })
 }
 
-// act asks Ironic.
+// act asks Ironic to switch the power, unless it is doing so already.
 func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
 	if isUnderWay(request.Spec.Action, node) {
-		tellUnderWay(request)
+		reportUnderWay(request)
 		return nil
 	}
 	target := powerTarget(request.Spec)
@@ -105,17 +107,18 @@ func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, no
 	case ironic.IsLocked(err):
 		return p.lockedMeanwhile(ctx, host, node, request, err)
 	case refused != nil:
-		return p.putSpecBack(ctx, host, written, refused)
+		return p.restoreOnline(ctx, host, written, refused)
 	case request.Spec.Action == metal3.PowerActionReboot:
 		return outcomeUnknown(host, err, "whether the host is being rebooted is not known, look before you try again (GET of its subresource power)")
 	}
-	// On and off can be repeated: the second one finds done, or under way, what the first one began.
+	// Unlike a reboot, the actions on and off can safely be repeated, so this error has a Retry-After.
 	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), request.Spec.Action != metal3.PowerActionOff))
 }
 
-// putSpecBack undoes what act wrote, unless somebody has changed the spec since, and
-// returns why.
-func (p *power) putSpecBack(ctx context.Context, host, written *metal3.BareMetalHost, refused error) error {
+// restoreOnline restores spec.online after Ironic has refused the action, unless somebody has
+// changed the spec since write. It returns refused, or an error that also says that the spec could
+// not be restored.
+func (p *power) restoreOnline(ctx context.Context, host, written *metal3.BareMetalHost, refused error) error {
 	if written == host {
 		return refused
 	}
@@ -132,7 +135,7 @@ func (p *power) putSpecBack(ctx context.Context, host, written *metal3.BareMetal
 	return refused
 }
 
-// powerTarget is what Ironic is asked for.
+// powerTarget returns the target that Ironic is asked for.
 func powerTarget(spec metal3.HostPowerSpec) ironic.PowerTarget {
 	soft := spec.Mode == metal3.PowerModeSoft
 	switch {

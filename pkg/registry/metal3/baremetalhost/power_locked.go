@@ -8,12 +8,13 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// cutWaits is why the power cannot be cut while a power-off is under way: Ironic cannot
-// be told to stop, and its target_power_state is "power off" for a soft one too.
-const cutWaits = "a power-off is under way already, perhaps a soft one, which gives the operating system some minutes to shut down; " +
+// hardOffMustWait says why a hard power-off is not possible while another power-off is under way.
+// Ironic cannot cancel that one, and does not tell whether it is a soft one, for which its
+// target_power_state is "power off", too.
+const hardOffMustWait = "a power-off is under way already, perhaps a soft one, which gives the operating system some minutes to shut down; " +
 	"the power can be cut only after that, try again then"
 
-// powerGoal is the power state that on and off lead to.
+// powerGoal returns the power state to which the action on or off leads.
 func powerGoal(action metal3.PowerAction) ironic.PowerState {
 	if action == metal3.PowerActionOff {
 		return ironic.PowerOff
@@ -21,11 +22,12 @@ func powerGoal(action metal3.PowerAction) ironic.PowerState {
 	return ironic.PowerOn
 }
 
-// isUnderWay tells whether Ironic is switching the node to where the action leads. That
-// of a reboot never is: the one that is under way was asked for earlier.
+// isUnderWay tells whether Ironic is already switching the node to the power state to which the
+// action leads. It is always false for a reboot, because a reboot that is under way was requested
+// earlier.
 func isUnderWay(action metal3.PowerAction, node *ironic.Node) bool {
 	if node.Reservation == "" || node.ProvisionState.IsInTransit() {
-		return false // what a dead conductor has left, or a step of something longer
+		return false // left over from a conductor that died, or a part of another operation
 	}
 	switch node.TargetPowerState {
 	case ironic.TargetPowerOff, ironic.TargetSoftPowerOff:
@@ -36,11 +38,11 @@ func isUnderWay(action metal3.PowerAction, node *ironic.Node) bool {
 	return false
 }
 
-// lockedMeanwhile is the outcome of an action for which the node was locked. Whoever
-// holds the lock may be doing just what was asked for: as soon as spec.online is written,
-// the leader switches the host too, and it may be about to when somebody else has the
-// lock. So on and off never put spec.online back because of a lock: with that, the
-// leader would undo what it has begun.
+// lockedMeanwhile returns the outcome of an action that Ironic has refused because the node is
+// locked. The lock may belong to exactly the requested operation: as soon as spec.online is
+// written, the leader switches the host as well. Even if somebody else holds the lock, the leader
+// may be about to do so. Therefore on and off do not restore spec.online when the node is locked:
+// the leader would then undo what it has just begun.
 func (p *power) lockedMeanwhile(ctx context.Context, host *metal3.BareMetalHost, before *ironic.Node, request *metal3.HostPower, refusal error) error {
 	action := request.Spec.Action
 	if action == metal3.PowerActionReboot {
@@ -49,11 +51,11 @@ func (p *power) lockedMeanwhile(ctx context.Context, host *metal3.BareMetalHost,
 	now, err := p.nodes.GetNode(ctx, before.UUID)
 	switch {
 	case err != nil:
-		// The refusal is all there is to tell.
+		// Only the refusal is known, and is returned below.
 	case isUnderWay(action, now) && powerTarget(request.Spec) == ironic.TargetPowerOff:
-		return tooMany(fmt.Sprintf("baremetalhost %q: %s; spec.online is false now", host.Name, cutWaits))
+		return tooMany(fmt.Sprintf("baremetalhost %q: %s; spec.online is false now", host.Name, hardOffMustWait))
 	case isUnderWay(action, now):
-		tellUnderWay(request)
+		reportUnderWay(request)
 		return nil
 	case now.TargetPowerState == "" && now.PowerState != before.PowerState && now.PowerState == powerGoal(action):
 		request.Status.Mode = ""
@@ -64,8 +66,8 @@ func (p *power) lockedMeanwhile(ctx context.Context, host *metal3.BareMetalHost,
 		host.Name, refusal, action == metal3.PowerActionOn))
 }
 
-// tellUnderWay says that nothing had to be asked of Ironic.
-func tellUnderWay(request *metal3.HostPower) {
-	request.Status.Mode = "" // Ironic does not tell
+// reportUnderWay sets the status of a request for which Ironic did not have to be asked.
+func reportUnderWay(request *metal3.HostPower) {
+	request.Status.Mode = "" // Ironic does not tell whether the power action under way is soft or hard
 	request.Status.Message = fmt.Sprintf("Ironic was switching the host %s already", request.Spec.Action)
 }

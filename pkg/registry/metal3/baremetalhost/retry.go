@@ -12,15 +12,16 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// retryREST serves baremetalhosts/retry: POST has what failed tried again now.
-// Ironic is not asked: an error whose count is 0 is the controller's order to try.
+// retryREST serves baremetalhosts/retry: POST has the controller try again at once what has
+// failed. It does so by setting the error count to 0, for which the controller has no back-off.
+// Ironic is not asked.
 type retryREST struct {
 	requestKind[*metal3.HostRetry]
 	status HostChanger
 }
 
-// NewRetryREST returns baremetalhosts/retry. status changes the status of hosts in the name of
-// the user.
+// NewRetryREST returns the storage of baremetalhosts/retry. status changes the status of hosts on
+// behalf of the user.
 func NewRetryREST(status HostChanger) rest.Storage {
 	return &retryREST{
 		requestKind: requestKind[*metal3.HostRetry]{
@@ -32,8 +33,8 @@ func NewRetryREST(status HostChanger) rest.Storage {
 	}
 }
 
-// Create has the host tried again, also one that is being deleted: a deletion
-// gets stuck too.
+// Create resets the error counts of the host. This is also possible while the host is being
+// deleted, because a deletion can fail, too.
 func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	retry, err := r.accept(ctx, name, obj, createValidation)
 	if err != nil {
@@ -45,7 +46,7 @@ func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object,
 		if _, paused := host.Annotations[metal3.PausedAnnotation]; paused {
 			return conflict(host, fmt.Errorf("it is paused, so nothing is tried: remove the annotation %s first", metal3.PausedAnnotation))
 		}
-		retry.Status = startAgain(&host.Status)
+		retry.Status = resetErrorCounts(&host.Status)
 		return nil
 	})
 	if err != nil {
@@ -54,9 +55,9 @@ func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object,
 	return retry, nil
 }
 
-// startAgain makes the errors in a row none, and tells what they were. The error
-// itself stays until the next attempt has its outcome.
-func startAgain(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus {
+// resetErrorCounts sets the error counts to 0, and returns what they were. The error itself remains
+// until the outcome of the next attempt is known.
+func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus {
 	was := metal3.HostRetryStatus{ErrorType: status.ErrorType, ErrorMessage: status.ErrorMessage, ErrorCount: status.ErrorCount}
 	counted := status.ErrorCount > 0 || status.ProvisioningFailCount > 0
 	if counted {

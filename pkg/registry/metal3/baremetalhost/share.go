@@ -16,15 +16,15 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// The hardware details are two thirds of a host in memory, and hardly ever change. Yet each
-// version of a host that is decoded has its own, and several versions are in memory at a time:
-// the watch cache keeps those of the last minutes, and the controller has a copy. So all versions
-// of a host with the same hardware details share them, and hosts with the same processor share
-// the list of its features. It follows that nobody may change the hardware details of a host in
-// place, which nobody does: an inspection replaces all of them.
+// The hardware details take two thirds of a host's memory and hardly ever change. But each version
+// of a host that is decoded has a copy of them, and several versions are in memory at a time: the
+// watch cache keeps those of the last minutes, and the controller has one, too. Therefore all
+// versions of a host with equal hardware details share them, and hosts with the same processor
+// share the list of its features. It follows that the hardware details of a host must never be
+// changed in place. (An inspection replaces them as a whole.)
 
-// ShareHardware returns a codec for the storage of hosts that decodes as codec does, and makes
-// hosts share their hardware details with what has been decoded before.
+// ShareHardware wraps the codec for the storage of hosts, so that the hosts which it decodes share
+// their hardware details with earlier versions of the same host.
 func ShareHardware(codec apiruntime.Codec) apiruntime.Codec { return sharingCodec{codec} }
 
 type sharingCodec struct{ apiruntime.Codec }
@@ -50,7 +50,8 @@ var sharedHardware = newHardwareTable()
 // hardwareTable finds the hardware details that a host has in memory already.
 type hardwareTable struct {
 	mu sync.Mutex
-	// byHost does not keep them in memory, and forgets those that have gone.
+	// byHost has the hardware details last decoded for each host. Weak pointers do not keep
+	// them in memory; forget removes the entry when they have been freed.
 	byHost map[types.UID]weak.Pointer[metal3.HardwareDetails]
 	flags  *lru.Cache // of []string, by the flags themselves
 }
@@ -59,8 +60,8 @@ func newHardwareTable() *hardwareTable {
 	return &hardwareTable{byHost: map[types.UID]weak.Pointer[metal3.HardwareDetails]{}, flags: lru.New(maxFlagLists)}
 }
 
-// share lets a host have the hardware details of an earlier version of it, if they are equal.
-// The host must not be in use elsewhere yet.
+// share replaces the hardware details of a host by those of an earlier version, if they are equal.
+// Nobody else may be using the host yet.
 func (t *hardwareTable) share(host *metal3.BareMetalHost) {
 	details := host.Status.HardwareDetails
 	if details == nil {
@@ -76,7 +77,7 @@ func (t *hardwareTable) share(host *metal3.BareMetalHost) {
 		host.Status.HardwareDetails = known
 		return
 	}
-	// Decoding leaves slices with room for more.
+	// Decoding leaves slices with unused capacity; clones have less.
 	details.NIC, details.Storage = slices.Clone(details.NIC), slices.Clone(details.Storage)
 	details.CPU.Flags = t.sharedFlags(details.CPU.Flags)
 	t.mu.Lock()
@@ -98,7 +99,7 @@ func (t *hardwareTable) sharedFlags(flags []string) []string {
 	return flags
 }
 
-// forget drops the entry of a host whose hardware details are in memory no more.
+// forget removes the entry of a host whose hardware details have been freed.
 func (t *hardwareTable) forget(host types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

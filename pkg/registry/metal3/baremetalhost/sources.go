@@ -22,17 +22,18 @@ type HostGetter interface {
 
 // HostChanger changes the spec and metadata of recorded hosts.
 type HostChanger interface {
-	// Change makes a change on the newest host, again if somebody else has written it
-	// meanwhile, and returns what was written. With dryRun, nothing is stored.
+	// Change calls change with the latest version of the host, stores the result, and returns
+	// what was written. If somebody else has written the host meanwhile, change is called again.
+	// With dryRun, nothing is stored.
 	Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error)
 }
 
 // HostChangers are the two ways in which an action changes its host.
 type HostChangers struct {
-	// User is for what the user of the action asks for. It runs admission.
+	// User makes the changes that the user has asked for. They go through admission.
 	User HostChanger
-	// Own is for what the server has to restore when an action fails, or to tidy up after it.
-	// No policy of users can refuse that.
+	// Own restores the host after an action has failed, or cleans up after it. These changes
+	// bypass admission, so that no policy can prevent them.
 	Own HostChanger
 }
 
@@ -41,7 +42,7 @@ type NodeGetter interface {
 	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
 }
 
-// Sources are where actions read hosts and their nodes.
+// Sources is where actions read hosts and their nodes from.
 type Sources struct {
 	Hosts     HostGetter
 	Nodes     NodeGetter
@@ -49,20 +50,20 @@ type Sources struct {
 	Passwords PasswordRedacter
 }
 
-// recordedHost is the host as it is in etcd.
+// recordedHost returns the host as it is in etcd.
 func (s *Sources) recordedHost(ctx context.Context, name string) (*metal3.BareMetalHost, error) {
 	host, err := s.Hosts.Get(ctx, genericapirequest.NamespaceValue(ctx), name)
 	return host, readError(name, err)
 }
 
-// nodeOf reads the host's node from Ironic, with no password in its words.
+// nodeOf reads the host's node from Ironic, and redacts passwords in its texts.
 func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error) {
 	if host.Status.Provisioning.ID == "" {
-		return nil, conflict(host, fmt.Errorf("it is not registered in Ironic yet (provisioning state %q)%s", host.Status.Provisioning.State, because(host)))
+		return nil, conflict(host, fmt.Errorf("it is not registered in Ironic yet (provisioning state %q)%s", host.Status.Provisioning.State, errorSuffix(host)))
 	}
 	node, err := s.Nodes.GetNode(ctx, host.Status.Provisioning.ID)
 	if ironic.IsNotFound(err) {
-		return nil, conflict(host, fmt.Errorf("Ironic has no node %s; wait until it is registered%s", host.Status.Provisioning.ID, because(host)))
+		return nil, conflict(host, fmt.Errorf("Ironic has no node %s; wait until it is registered%s", host.Status.Provisioning.ID, errorSuffix(host)))
 	}
 	if err != nil {
 		if refused := refusalOf(host, err); refused != nil {
@@ -71,15 +72,17 @@ func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (*iron
 		return nil, nothingDone(host, err)
 	}
 	if node.IsAnothers(host.Namespace, host.Name) {
-		return nil, conflict(host, fmt.Errorf("node %s in Ironic is that of another host; wait until this one is registered%s", node.UUID, because(host)))
+		return nil, conflict(host, fmt.Errorf("node %s in Ironic is that of another host; wait until this one is registered%s", node.UUID, errorSuffix(host)))
 	}
 	if err := s.Passwords.RedactPassword(ctx, host, node); err != nil {
-		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), "" // no reason not to act
+		// The texts must not be shown, but the action is possible all the same.
+		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), ""
 	}
 	return node, nil
 }
 
-// changeHost makes a change on the newest version of host, and returns what was written.
+// changeHost changes the latest version of host, and returns what was written. It returns a
+// Conflict if host was deleted and another host has the same name now.
 func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, dryRun bool, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
 	written, err := hosts.Change(ctx, host.Namespace, host.Name, dryRun, func(newest *metal3.BareMetalHost) error {
 		if newest.UID != host.UID {
@@ -91,18 +94,18 @@ func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHo
 	return written, writeError(host.Name, err)
 }
 
-// undoTimeout bounds how long a change of the host is tried to be taken back.
+// undoTimeout bounds the attempt to undo a change of a host.
 const undoTimeout = 5 * time.Second
 
-// undoContext is the context in which a change of the host is taken back. It does not
-// end with the request, whose client may have gone.
+// undoContext returns the context for undoing a change of a host. It does not end with the
+// request, whose client may have disconnected.
 func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 }
 
-// updateHost changes the host as a PUT to store would, with validation. Somebody
-// else's write in between is not overwritten: change is made on the newest host, again
-// if need be, and mutate, if it is not nil, on what change has made of it.
+// updateHost changes a host as a PUT to store would, with validation. change is called with the
+// latest version of the host, and again if somebody else writes the host in between. If mutate is
+// not nil, it is called with the result of change.
 func updateHost(ctx context.Context, store rest.Updater, name string, options *metav1.UpdateOptions, change func(*metal3.BareMetalHost) error,
 	mutate rest.TransformFunc, validate rest.ValidateObjectUpdateFunc) (*metal3.BareMetalHost, error) {
 	transformers := []rest.TransformFunc{func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {

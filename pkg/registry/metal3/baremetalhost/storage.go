@@ -1,7 +1,7 @@
 // Package baremetalhost serves the resource baremetalhosts and its subresources.
 //
-// The way of a read is in storage.go: refresh what is recorded, then let the
-// stock store answer.
+// How a read is served is in storage.go: the recorded status is refreshed, and then the standard
+// store answers.
 package baremetalhost
 
 import (
@@ -26,31 +26,33 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// HostRefresher makes what is recorded of a host what Ironic says now.
+// HostRefresher brings the recorded status of a host up to date with Ironic.
 type HostRefresher interface {
-	// RefreshHost returns when an observation that began after the call was recorded.
-	// An error is for the reader's eyes: what is recorded is served all the same.
+	// RefreshHost returns when an observation that began after the call has been recorded. After
+	// an error, the recorded status is served all the same, with the error as a warning.
 	RefreshHost(ctx context.Context, namespace, name string) error
 }
 
 // Refresher is a HostRefresher that can refresh all hosts, too.
 type Refresher interface {
 	HostRefresher
-	// ReadHost is RefreshHost, and returns the host as it was recorded then. The host is
-	// nil where it has to be read, as always after an error. The caller may change it.
+	// ReadHost does what RefreshHost does, and returns the host as it was recorded. If the host
+	// is nil, as it always is after an error, the caller has to read it. The caller may change
+	// the host.
 	ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
+	// RefreshAll does for all hosts what RefreshHost does for one.
 	RefreshAll(ctx context.Context) error
 }
 
-// PasswordRedacter takes passwords out of Ironic's words.
+// PasswordRedacter removes passwords from Ironic's texts.
 type PasswordRedacter interface {
-	// RedactPassword takes the password of the host's BMC out of what Ironic says about its
-	// node. After an error, none of that may be shown.
+	// RedactPassword removes the password of the host's BMC from the texts of its node. After
+	// an error, these texts must not be shown to anybody.
 	RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
 }
 
-// NewStore returns the undecorated store of hosts: what is in etcd, without a
-// look at Ironic. Hosts can be created only in the given namespaces; none means in all.
+// NewStore returns a store of the hosts as they are recorded in etcd, without a refresh from
+// Ironic. Hosts can be created only in the given namespaces, or in all if none is given.
 func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, namespaces []string) (*genericregistry.Store, error) {
 	strategy := newStrategy(scheme)
 	strategy.namespaces = namespaces
@@ -75,7 +77,7 @@ type REST struct {
 	live Refresher
 }
 
-// NewREST returns the storage of baremetalhosts on an undecorated store.
+// NewREST returns the storage of baremetalhosts. The store is one from NewStore.
 func NewREST(store *genericregistry.Store, live Refresher) *REST {
 	return &REST{Store: store, live: live}
 }
@@ -86,11 +88,11 @@ var (
 	_ rest.SingularNameProvider = &REST{}
 )
 
-// ShortNames are those of the CRD.
+// ShortNames returns the short names that the CRD has, too.
 func (*REST) ShortNames() []string { return []string{"bmh", "bmhost"} }
 
-// Get serves one host, refreshed. At whatever resourceVersion the client would accept
-// it, the answer is what the refresh has recorded, or else what etcd has after that.
+// Get refreshes and returns a host. The answer is the host as the refresh has recorded it, or as
+// it is in etcd after that, even if the client would accept an older resourceVersion.
 func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	host, err := r.live.ReadHost(ctx, genericapirequest.NamespaceValue(ctx), name)
 	warn(ctx, err)
@@ -100,23 +102,24 @@ func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runt
 	return r.Store.Get(ctx, name, &metav1.GetOptions{})
 }
 
-// List serves hosts, refreshed; but what a client asks for as it was at an
-// earlier resourceVersion is history and served as recorded.
+// List refreshes and returns hosts. A list at a certain earlier resourceVersion is served as
+// recorded.
 func (r *REST) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	if isHistory(options) {
 		return r.Store.List(ctx, options)
 	}
 	r.refresh(ctx, options)
-	options, err := r.lift(ctx, options)
+	options, err := r.atLatest(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	return listLatest(ctx, r.Store, options)
 }
 
-// listLatest is a list of the latest state. From the watch cache, it waits until
-// the cache has seen all that was written to that etcd, be it to other keys, and
-// the cache itself asks etcd about that only every 100 ms: so etcd is asked at once.
+// listLatest lists the latest state. A list from the watch cache waits until the cache has seen
+// everything that was written to etcd, including writes to other keys, which the cache learns from
+// progress notifications. The cache itself requests one only every 100 ms, so listLatest requests
+// one at once.
 func listLatest(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	if cache, ok := store.Storage.Storage.(*cacher.CacheDelegator); ok {
 		if err := cache.RequestWatchProgress(ctx); err != nil {
@@ -126,7 +129,8 @@ func listLatest(ctx context.Context, store *genericregistry.Store, options *meta
 	return store.List(ctx, options)
 }
 
-// Watch begins with a refresh. From then on, whatever anybody records is an event.
+// Watch refreshes the hosts once. After that, every observation that is recorded in etcd, by any
+// replica, is an event.
 func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
 	if err := kind.RefuseFuture(ctx, r.Store, options); err != nil {
 		return nil, err
@@ -153,8 +157,8 @@ func warn(ctx context.Context, err error) {
 	}
 }
 
-// onlyName returns the name that the field selector restricts a request to, as
-// that of `kubectl get baremetalhost NAME -w` does.
+// onlyName returns the name of the host if the field selector restricts a request to a single one,
+// as that of `kubectl get baremetalhost NAME -w` does.
 func onlyName(options *metainternalversion.ListOptions) (string, bool) {
 	if options == nil || options.FieldSelector == nil {
 		return "", false
@@ -162,9 +166,10 @@ func onlyName(options *metainternalversion.ListOptions) (string, bool) {
 	return options.FieldSelector.RequiresExactMatch("metadata.name")
 }
 
-// isHistory tells whether a list has to be served as of the resourceVersion that
-// it names: it says so, it continues an earlier one, or, as an older convention
-// has it, it names one along with a limit.
+// isHistory tells whether a list has to be served at exactly the resourceVersion that it names:
+// because resourceVersionMatch says so, because it continues an earlier list, or because it has a
+// limit and a resourceVersion but no resourceVersionMatch, which means the same for compatibility
+// with older clients.
 func isHistory(options *metainternalversion.ListOptions) bool {
 	if options == nil {
 		return false
@@ -174,17 +179,16 @@ func isHistory(options *metainternalversion.ListOptions) bool {
 		options.ResourceVersionMatch == "" && options.Limit > 0 && options.ResourceVersion != "" && options.ResourceVersion != "0"
 }
 
-// lift raises the resourceVersion that a list accepts to the one that etcd is at
-// now. With the watch cache on, a list "at any version" or "not older than" an
-// old one would come from a cache that has not yet seen what was just recorded.
-// A version that etcd has not reached yet stays: the store answers that.
-func (r *REST) lift(ctx context.Context, options *metainternalversion.ListOptions) (*metainternalversion.ListOptions, error) {
+// atLatest turns a list "at any version" or "not older than" an old version into one of the latest
+// version. Otherwise, it could be answered from a watch cache that has not yet seen what was just
+// recorded. A version that etcd has not reached yet is kept: the store handles that.
+func (r *REST) atLatest(ctx context.Context, options *metainternalversion.ListOptions) (*metainternalversion.ListOptions, error) {
 	if options == nil || options.ResourceVersion == "" {
 		return options, nil
 	}
 	asked, err := strconv.ParseUint(options.ResourceVersion, 10, 64)
 	if err != nil {
-		return options, nil // the store says what is wrong with it
+		return options, nil // the store returns the error
 	}
 	current, err := r.Store.Storage.Storage.GetCurrentResourceVersion(ctx)
 	if err != nil {
@@ -193,9 +197,9 @@ func (r *REST) lift(ctx context.Context, options *metainternalversion.ListOption
 	if asked >= current {
 		return options, nil
 	}
-	lifted := options.DeepCopy()
-	lifted.ResourceVersion, lifted.ResourceVersionMatch = "", ""
-	return lifted, nil
+	latest := options.DeepCopy()
+	latest.ResourceVersion, latest.ResourceVersionMatch = "", ""
+	return latest, nil
 }
 
 // StatusREST serves baremetalhosts/status.
@@ -221,25 +225,25 @@ var (
 // New returns an empty host.
 func (r *StatusREST) New() runtime.Object { return r.store.New() }
 
-// Destroy leaves the backend to the REST that shares it.
+// Destroy does nothing: the backend is shared with the REST, which destroys it.
 func (r *StatusREST) Destroy() {}
 
-// Get serves the host, refreshed.
+// Get refreshes and returns the host.
 func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	return r.rest.Get(ctx, name, options)
 }
 
-// Update writes the status alone.
+// Update writes only the status.
 func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 
-// GetResetFields are the fields that a write of the status does not own.
+// GetResetFields returns the fields that a write of the status does not change or own.
 func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return r.store.GetResetFields()
 }
 
-// ConvertToTable prints the same columns as for the host itself.
+// ConvertToTable returns the same columns as for the host itself.
 func (r *StatusREST) ConvertToTable(ctx context.Context, object runtime.Object, tableOptions runtime.Object) (*metav1.Table, error) {
 	return r.store.ConvertToTable(ctx, object, tableOptions)
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// strategy is what becomes of a host that a client writes: the spec and the
-// metadata are the client's, the status is not.
+// strategy controls how clients create and update hosts: they can write the spec and the metadata,
+// but not the status.
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
-	// namespaces are those in which hosts can be created; none means all.
+	// namespaces are those in which hosts can be created; empty means all.
 	namespaces []string
 }
 
@@ -70,20 +70,19 @@ func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field
 
 func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
 
-// WarningsOnUpdate tells of credentials in URLs that are only accepted because the host had them
-// before.
+// WarningsOnUpdate warns of credentials in image URLs, which are accepted only if the host has had
+// them before.
 func (strategy) WarningsOnUpdate(_ context.Context, obj, _ runtime.Object) []string {
 	return validation.ImageCredentialWarnings(obj.(*metal3.BareMetalHost))
 }
 
 func (strategy) Canonicalize(runtime.Object) {}
 
-// A PUT neither creates a host nor overwrites one blindly: the CRD refuses both.
+// As with the CRD, a PUT can neither create a host nor overwrite one without a resourceVersion.
 func (strategy) AllowCreateOnUpdate(context.Context) bool      { return false }
 func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 
-// statusStrategy is what becomes of a host that a client writes through /status:
-// only the status is taken, whatever else the request says.
+// statusStrategy controls how clients write hosts through /status: only the status can be changed.
 type statusStrategy struct{ strategy }
 
 func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
@@ -95,7 +94,7 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 	status, managed := host.Status, host.ManagedFields
 	oldHost.DeepCopyInto(host)
 	host.Status, host.ManagedFields = status, managed
-	// What may be destroyed rests on these: who may write a status does not decide on that.
+	// These fields permit destructive steps, which the permission to write a status must not include.
 	host.Status.Deployment, host.Status.Takeover = oldHost.Status.Deployment.DeepCopy(), oldHost.Status.Takeover.DeepCopy()
 }
 
@@ -103,8 +102,8 @@ func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object)
 	return kind.FirstErrors(validation.ValidateBareMetalHostStatusUpdate(obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)))
 }
 
-// attributes are what selectors select by; the fields are those that
-// metal3.BareMetalHostFieldLabels allows.
+// attributes returns the labels and fields by which selectors can select hosts. The fields are
+// those that metal3.BareMetalHostFieldLabels permits.
 func attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 	host, ok := obj.(*metal3.BareMetalHost)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// columns of `kubectl get baremetalhosts`; those of priority 1 appear with -o wide.
+// columns are those of `kubectl get baremetalhosts`. Columns with priority 1 appear with -o wide.
 var columns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Description: "Name of the host."},
 	{Name: "Status", Type: "string", Description: "Operational status: OK, error, and others."},
@@ -31,7 +31,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "Boot MAC", Type: "string", Priority: 1, Description: "MAC address that the host boots from."},
 }
 
-// tableConvertor prints hosts for kubectl.
+// tableConvertor converts hosts to the tables that kubectl prints.
 type tableConvertor struct{}
 
 func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
@@ -66,8 +66,8 @@ func cells(host *metal3.BareMetalHost) []any {
 	}
 }
 
-// age is printed on the server, as of now. The objects that a watch sends as
-// bookmarks have none.
+// age returns the present age, or an empty text for an object without a creation time, such as the
+// bookmark of a watch.
 func age(created metav1.Time) string {
 	if created.IsZero() {
 		return ""
