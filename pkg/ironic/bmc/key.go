@@ -80,6 +80,29 @@ func (k Key) Matches(other Key) bool {
 	return !k.IsZero() && k.Service == other.Service && (k.System == other.System || k.System == "" || other.System == "")
 }
 
+// IndexValues returns what to index something with the key by, and LookupValues what to look
+// up to find all with a key that matches it.
+func (k Key) IndexValues() []string {
+	switch {
+	case k.IsZero():
+		return nil
+	case k.System == "":
+		return []string{k.Service, k.Service + " *"}
+	}
+	return []string{k.Service, k.String()}
+}
+
+// LookupValues is explained with IndexValues.
+func (k Key) LookupValues() []string {
+	switch {
+	case k.IsZero():
+		return nil
+	case k.System == "":
+		return []string{k.Service}
+	}
+	return []string{k.String(), k.Service + " *"}
+}
+
 // String is for messages.
 func (k Key) String() string {
 	if k.System == "" {

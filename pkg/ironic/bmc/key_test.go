@@ -1,6 +1,9 @@
 package bmc
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestKey(t *testing.T) {
 	tests := []struct {
@@ -48,6 +51,10 @@ func TestKeyMatches(t *testing.T) {
 	} {
 		if test.a.Matches(test.b) != test.want || test.b.Matches(test.a) != test.want {
 			t.Errorf("%q and %q match: %t", test.a, test.b, !test.want)
+		}
+		found := slices.ContainsFunc(test.a.LookupValues(), func(value string) bool { return slices.Contains(test.b.IndexValues(), value) })
+		if test.want && !found {
+			t.Errorf("%q does not find %q", test.a, test.b)
 		}
 	}
 }

@@ -73,8 +73,8 @@ func (c *Controller) sameBMC(host *metal3.BareMetalHost) string {
 		return ""
 	}
 	const advice = ": correct spec.bmc.address, or delete one of them"
-	for _, other := range c.others(host, byBMC, key.Service) {
-		if !lifecycle.BMCKey(other).Matches(key) || hasBetterClaim(host, other) {
+	for _, other := range c.withBMC(host, key) {
+		if hasBetterClaim(host, other) {
 			continue
 		}
 		if other.Namespace == host.Namespace {
@@ -116,23 +116,33 @@ func isRegisteredAt(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.ID != ""
 }
 
-// bmcServiceOf is the index of hosts by the host and port of their BMC.
-func bmcServiceOf(obj any) ([]string, error) {
+// bmcIndex is the index of hosts by their BMC. A Redfish service may have thousands of
+// systems, which have nothing to do with each other.
+func bmcIndex(obj any) ([]string, error) {
 	host := obj.(*metal3.BareMetalHost)
 	if host.Spec.BMC.Address == "" {
 		return nil, nil
 	}
-	key := lifecycle.BMCKey(host)
-	if key == (bmc.Key{}) {
-		return nil, nil
+	return lifecycle.BMCKey(host).IndexValues(), nil
+}
+
+// withBMC returns the other hosts whose BMC may be the one with the key.
+func (c *Controller) withBMC(host *metal3.BareMetalHost, key bmc.Key) []*metal3.BareMetalHost {
+	var found []*metal3.BareMetalHost
+	for _, value := range key.LookupValues() {
+		for _, other := range c.others(host, byBMC, value) {
+			if lifecycle.BMCKey(other).Matches(key) {
+				found = append(found, other)
+			}
+		}
 	}
-	return []string{key.Service}, nil
+	return found
 }
 
 // planSharers has the hosts planned anew that have waited for the BMC of host.
 func (c *Controller) planSharers(host *metal3.BareMetalHost) {
 	if key := lifecycle.BMCKey(host); !key.IsZero() {
-		for _, other := range c.others(host, byBMC, key.Service) {
+		for _, other := range c.withBMC(host, key) {
 			c.enqueue(other)
 		}
 	}

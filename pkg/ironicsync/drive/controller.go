@@ -76,7 +76,7 @@ const (
 	byNodeUUID = "nodeUUID"
 	bySecret   = "secret"
 	byUID      = "uid"
-	// byBMC has the hosts by the address and port of their BMC.
+	// byBMC has the hosts by their BMC; see bmcIndex.
 	byBMC = "bmc"
 	// byBusy and byWorker have the hosts that a gate counts, by namespace.
 	byBusy   = "busy"
@@ -158,7 +158,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 			return names, nil
 		},
 		byUID:    func(obj any) ([]string, error) { return []string{string(obj.(*metal3.BareMetalHost).UID)}, nil },
-		byBMC:    bmcServiceOf,
+		byBMC:    bmcIndex,
 		byBusy:   namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isBusy(host) }),
 		byWorker: namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) }),
 	})

@@ -97,6 +97,29 @@ func (c *Controller) marksOf(host *metal3.BareMetalHost) map[string]any {
 
 // createNode creates the host's node and has it verified. What Ironic answers is the node, so it
 // need not be read, nor compared with what is wanted. After a crash, register does the rest.
+// markPatches are what marks a node as the host's. They go along with other patches: for a
+// mark alone, Ironic 29.0.5 would make the node its own parent.
+func markPatches(marks map[string]any, current *ironic.Registration) []ironic.Patch {
+	var patches []ironic.Patch
+	for _, key := range slices.Sorted(maps.Keys(marks)) {
+		if current.Extra[key] != marks[key] {
+			patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/extra/" + key, Value: marks[key]})
+		}
+	}
+	return patches
+}
+
+// isMarkedOtherwise tells whether the node bears other marks than the host's: those of a host
+// that is gone, or of a cluster that a person has taken the node over from.
+func isMarkedOtherwise(marks map[string]any, current *ironic.Registration) bool {
+	for key, mark := range marks {
+		if is := current.Extra[key]; is != nil && is != mark {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost) error {
 	access, credentials, err := c.accessTo(ctx, host)
 	if err != nil || access == nil {
@@ -282,6 +305,9 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 	patches = append(patches, wanted.patches(host, node, registration)...)
 	if node.IsOwnParent() && len(patches) == 0 && registration.DriverInfo[powerSupplyKey] == nil {
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + powerSupplyKey, Value: true})
+	}
+	if len(patches) > 0 || isMarkedOtherwise(c.marksOf(host), registration) {
+		patches = append(patches, markPatches(c.marksOf(host), registration)...)
 	}
 	if len(patches) == 0 {
 		return false, nil

@@ -182,6 +182,7 @@ func TakeOver(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
 	status := &host.Status
 	takeover := takeoverOf(node, WholeSeconds(now))
 	status.Takeover = &takeover
+	status.RegisteredWith = nil // so that Ironic is told the host's BMC, and the node gets its marks
 	if isDeployed(node.ProvisionState) {
 		status.Deployment = deploymentOn(node)
 		if deploy.WantsImage(&host.Spec) {

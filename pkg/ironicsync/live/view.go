@@ -192,20 +192,18 @@ func (v *view) set(node *ironic.Node) {
 
 // index adds the node to byBMC, or removes it from there. v.mu is held.
 func (v *view) index(node *ironic.Node, add bool) {
-	key := lifecycle.KeyOfNode(node)
-	if key.IsZero() {
-		return
-	}
-	nodes := v.byBMC[key.Service]
-	switch {
-	case add && nodes == nil:
-		v.byBMC[key.Service] = map[string]bool{node.UUID: true}
-	case add:
-		nodes[node.UUID] = true
-	default:
-		delete(nodes, node.UUID)
-		if len(nodes) == 0 {
-			delete(v.byBMC, key.Service)
+	for _, value := range lifecycle.KeyOfNode(node).IndexValues() {
+		nodes := v.byBMC[value]
+		switch {
+		case add && nodes == nil:
+			v.byBMC[value] = map[string]bool{node.UUID: true}
+		case add:
+			nodes[node.UUID] = true
+		default:
+			delete(nodes, node.UUID)
+			if len(nodes) == 0 {
+				delete(v.byBMC, value)
+			}
 		}
 	}
 }
@@ -225,9 +223,11 @@ func (v *view) withBMC(key bmc.Key) []ironic.Node {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var nodes []ironic.Node
-	for id := range v.byBMC[key.Service] {
-		if seen := v.nodes[id]; seen != nil && lifecycle.KeyOfNode(&seen.node).Matches(key) {
-			nodes = append(nodes, seen.node)
+	for _, value := range key.LookupValues() {
+		for id := range v.byBMC[value] {
+			if seen := v.nodes[id]; seen != nil && lifecycle.KeyOfNode(&seen.node).Matches(key) {
+				nodes = append(nodes, seen.node)
+			}
 		}
 	}
 	return nodes
