@@ -37,6 +37,7 @@ func TestCleaningModeOfAvailableHost(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, notInspected, notCleaned)
 	h.available()
+	h.power(bmcsim.On) // while Ironic switches it on, the node is locked
 	for _, mode := range []metal3.AutomatedCleaningMode{metal3.CleaningModeMetadata, metal3.CleaningModeDisabled} {
 		wanted := mode != metal3.CleaningModeDisabled
 		if h.automatedClean() == wanted {
