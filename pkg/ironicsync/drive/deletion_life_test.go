@@ -240,3 +240,19 @@ func TestForcedRebootWhileCleaned(t *testing.T) {
 		}
 	})
 }
+
+// TestOldLookInterruptsNothing: when so much time has passed between looking at the node and
+// acting, as while the leader's machine was suspended, the step is planned anew.
+func TestOldLookInterruptsNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.provisionedHost()
+		w.ironic.Change(func() { w.ironic.Single = func() time.Duration { return 21 * time.Second } })
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		time.Sleep(5 * time.Minute)
+		if n := w.ironic.count("deleted"); n != 0 || w.host().Status.Provisioning.State != metal3.StateProvisioned {
+			t.Errorf("undeployed %d times, state %s", n, w.host().Status.Provisioning.State)
+		}
+		w.ironic.Change(func() { w.ironic.Single = nil })
+		w.after(time.Minute, "deprovisioned", w.in(metal3.StateAvailable))
+	})
+}
