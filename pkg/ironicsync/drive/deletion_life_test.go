@@ -247,12 +247,12 @@ func TestOldLookInterruptsNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.provisionedHost()
 		w.ironic.Change(func() { w.ironic.Single = func() time.Duration { return 21 * time.Second } })
-		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.hosts.Remove(t, enginetest.HostName(0))
 		time.Sleep(5 * time.Minute)
 		if n := w.ironic.count("deleted"); n != 0 || w.host().Status.Provisioning.State != metal3.StateProvisioned {
 			t.Errorf("undeployed %d times, state %s", n, w.host().Status.Provisioning.State)
 		}
 		w.ironic.Change(func() { w.ironic.Single = nil })
-		w.after(time.Minute, "deprovisioned", w.in(metal3.StateAvailable))
+		w.after(time.Minute, "deleted", w.gone)
 	})
 }
