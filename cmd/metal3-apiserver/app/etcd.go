@@ -75,8 +75,8 @@ func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapco
 	// etcd keeps the latest writes in memory for members that have fallen behind: up to 15,000 by
 	// default, which with large objects is more memory than the whole server may use.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 200, 10
-	// The database is mapped into memory, all of it at the start, and grows to what it held before
-	// a compaction at most. Here it gives back what it does not need any more.
+	// The file of the database does not shrink by itself, and all of it is mapped into memory. etcd
+	// defragments it at the start if this much of it is unused.
 	cfg.BootstrapDefragThresholdMegabytes = 64
 	logLevel := zap.NewAtomicLevelAt(level)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(logLevel))

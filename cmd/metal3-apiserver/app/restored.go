@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -49,7 +50,9 @@ type restoreGuard struct {
 // counter is a number that is stored; 0 if it never was.
 type counter interface {
 	get(context.Context) (int64, error)
-	set(context.Context, int64) error
+	// set replaces a count, unless another process has done so since: a former leader whose
+	// machine was suspended must not set it back.
+	set(ctx context.Context, was, count int64) error
 }
 
 // etcdCounter is a counter under a key of its own.
@@ -74,8 +77,15 @@ func (c *etcdCounter) get(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(string(answer.Kvs[0].Value), 10, 64)
 }
 
-func (c *etcdCounter) set(ctx context.Context, count int64) error {
-	_, err := c.client.Put(ctx, c.key, strconv.FormatInt(count, 10))
+func (c *etcdCounter) set(ctx context.Context, was, count int64) error {
+	unchanged := clientv3.Compare(clientv3.Value(c.key), "=", strconv.FormatInt(was, 10))
+	if was == 0 {
+		unchanged = clientv3.Compare(clientv3.CreateRevision(c.key), "=", 0)
+	}
+	answer, err := c.client.Txn(ctx).If(unchanged).Then(clientv3.OpPut(c.key, strconv.FormatInt(count, 10))).Commit()
+	if err == nil && !answer.Succeeded {
+		err = errors.New("another process has counted meanwhile")
+	}
 	return err
 }
 
@@ -116,12 +126,12 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 	case err != nil:
 		return "", err
 	case reason != "" && inEtcd < inLease:
-		return reason, g.count.set(ctx, inLease) // it is told, and counts on from here
+		return reason, g.count.set(ctx, inEtcd, inLease) // it is told, and counts on from here
 	case reason != "":
 		return reason, nil
 	}
 	// First in etcd: a process that dies in between leaves it ahead, which means nothing.
-	if err := g.count.set(ctx, inEtcd+1); err != nil {
+	if err := g.count.set(ctx, inEtcd, inEtcd+1); err != nil {
 		return "", err
 	}
 	return "", g.update(ctx, func(lease *coordinationv1.Lease) bool {

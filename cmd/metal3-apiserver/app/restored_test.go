@@ -62,7 +62,7 @@ func TestRestoreGuard(t *testing.T) {
 type storedCount int64
 
 func (c *storedCount) get(context.Context) (int64, error) { return int64(*c), nil }
-func (c *storedCount) set(_ context.Context, count int64) error {
+func (c *storedCount) set(_ context.Context, _, count int64) error {
 	*c = storedCount(count)
 	return nil
 }

@@ -69,13 +69,13 @@ func cameBefore(a, b *metal3.BareMetalHost) bool {
 // switch it off under each other.
 func (c *Controller) sameBMC(host *metal3.BareMetalHost) string {
 	key := lifecycle.BMCKey(host)
-	if key.IsZero() || host.Spec.BMC.Address == "" {
+	if key.IsZero() {
 		return ""
 	}
 	const advice = ": correct spec.bmc.address, or delete one of them"
 	for _, other := range c.withBMC(host, key) {
-		if hasBetterClaim(host, other) {
-			continue
+		if other.Namespace != host.Namespace && !isRegisteredAt(other) || hasBetterClaim(host, other) {
+			continue // who only writes the address of a BMC keeps it from nobody in another namespace
 		}
 		if other.Namespace == host.Namespace {
 			return fmt.Sprintf("Host %q in this namespace has the same BMC%s", other.Name, advice)
@@ -107,23 +107,24 @@ func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
 	return cameBefore(host, other)
 }
 
-// isRegisteredAt tells whether Ironic has reached the BMC of the host's spec for its node.
+// isRegisteredAt tells whether Ironic has verified the credentials of the BMC in the host's
+// spec. It goes by what only the server records: the state can come from an annotation.
 func isRegisteredAt(host *metal3.BareMetalHost) bool {
-	switch host.Status.Provisioning.State {
-	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateRegistering:
+	with := host.Status.RegisteredWith
+	if with == nil || with.BMC != "" && with.BMC != lifecycle.BMCKey(host).String() {
 		return false
 	}
-	return host.Status.Provisioning.ID != ""
+	if lifecycle.IsDetached(host) {
+		return host.Status.GoodCredentials.Reference != nil
+	}
+	node := lifecycle.RecordedNode(host)
+	return node != nil && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
 }
 
 // bmcIndex is the index of hosts by their BMC. A Redfish service may have thousands of
 // systems, which have nothing to do with each other.
 func bmcIndex(obj any) ([]string, error) {
-	host := obj.(*metal3.BareMetalHost)
-	if host.Spec.BMC.Address == "" {
-		return nil, nil
-	}
-	return lifecycle.BMCKey(host).IndexValues(), nil
+	return lifecycle.BMCKey(obj.(*metal3.BareMetalHost)).IndexValues(), nil
 }
 
 // withBMC returns the other hosts whose BMC may be the one with the key.
@@ -141,9 +142,7 @@ func (c *Controller) withBMC(host *metal3.BareMetalHost, key bmc.Key) []*metal3.
 
 // planSharers has the hosts planned anew that have waited for the BMC of host.
 func (c *Controller) planSharers(host *metal3.BareMetalHost) {
-	if key := lifecycle.BMCKey(host); !key.IsZero() {
-		for _, other := range c.withBMC(host, key) {
-			c.enqueue(other)
-		}
+	for _, other := range c.withBMC(host, lifecycle.BMCKey(host)) {
+		c.enqueue(other)
 	}
 }

@@ -170,7 +170,7 @@ func BeginManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 				// comes. The host is registered again, because the versions of Secrets cannot
 				// be compared between clusters.
 				host.Status.Ironic, host.Status.Conditions = nil, nil
-				host.Status.TriedCredentials, host.Status.RegisteredWith = metal3.CredentialsStatus{}, nil
+				host.Status.TriedCredentials, host.Status.GoodCredentials, host.Status.RegisteredWith = metal3.CredentialsStatus{}, metal3.CredentialsStatus{}, nil
 				// These fields permit destructive steps, so whoever creates the host must not set them.
 				host.Status.Deployment, host.Status.Takeover = nil, nil
 			}
