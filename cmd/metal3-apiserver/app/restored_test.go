@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap/zapcore"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/client-go/kubernetes/fake"
 )
 
@@ -65,4 +67,29 @@ func (c *storedCount) get(context.Context) (int64, error) { return int64(*c), ni
 func (c *storedCount) set(_ context.Context, _, count int64) error {
 	*c = storedCount(count)
 	return nil
+}
+
+// TestEtcdCounter: a process that has read an earlier count does not set a later one back.
+func TestEtcdCounter(t *testing.T) {
+	etcd, err := startEmbeddedEtcd(t.Context(), t.TempDir(), defaultEtcdQuota, zapcore.WarnLevel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(etcd.Close)
+	count, err := newEtcdCounter(storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcd.Endpoint}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = count.client.Close() })
+	for _, step := range []struct {
+		was, count int64
+		refused    bool
+	}{{0, 1, false}, {1, 2, false}, {0, 1, true}, {1, 2, true}, {2, 9, false}, {2, 3, true}} {
+		if err := count.set(t.Context(), step.was, step.count); (err != nil) != step.refused {
+			t.Errorf("%d to %d: %v", step.was, step.count, err)
+		}
+	}
+	if got, err := count.get(t.Context()); err != nil || got != 9 {
+		t.Errorf("the count is %d (%v), want 9", got, err)
+	}
 }
