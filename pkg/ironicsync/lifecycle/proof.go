@@ -211,9 +211,16 @@ func isTakenOver(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	return *t == is
 }
 
+// isDeploymentConfirmed tells whether a person has confirmed that what is deployed on the node
+// is the host's.
+func isDeploymentConfirmed(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	t := host.Status.Takeover
+	return t != nil && t.InstanceUUID != "" && t.NodeUUID == node.UUID && t.InstanceUUID == node.InstanceUUID
+}
+
 // TakeOver makes node, as it is now, the host's: a person has confirmed that it is, and that
-// it runs what the spec of now says. Where the spec wants nothing, what runs there will be
-// deprovisioned, if the host was provisioned.
+// it runs what the spec of now says. Where the spec wants nothing, a provisioned host will be
+// deprovisioned.
 func TakeOver(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
 	status := &host.Status
 	takeover := takeoverOf(node, WholeSeconds(now))

@@ -81,7 +81,11 @@ func TestHeld(t *testing.T) {
 		"of a backup, deleted, its node made again":       {host: append(provisioned[:4:4], deleted, heldFor(metal3.AnotherDeploymentReason)), node: nodeIn(ironic.Manageable), want: "Wait", held: metal3.AnotherDeploymentReason},
 		"of a backup, provisioned, its node made again":   {host: append(provisioned[:4:4], wantsImage("http://images/v1"), heldFor(metal3.RestoredReason)), node: nodeIn(ironic.Manageable), want: "adopt"},
 		"deprovisioned, its node made again":              {host: deprovisioning, node: nodeIn(ironic.Manageable), want: "provide"},
-		"paused while it was held":                        {host: append(provisioned[:4:4], heldFor(metal3.RestoredReason), annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
+		"of a backup of Ironic, and nothing is wanted":    {host: []hostOption{withState(metal3.StateProvisioned), deployed}, node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
+		"and a person has confirmed what it runs": {host: []hostOption{withState(metal3.StateProvisioned), deployed, func(h *metal3.BareMetalHost) {
+			h.Status.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own}
+		}}, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
+		"paused while it was held": {host: append(provisioned[:4:4], heldFor(metal3.RestoredReason), annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
 		"taken over while it ran": {host: []hostOption{withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, func(h *metal3.BareMetalHost) {
 			h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: true}
 		}}, node: nodeIn(ironic.Active, instance("-")), want: "Wait"},
