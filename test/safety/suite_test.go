@@ -8,7 +8,7 @@
 //
 //	KILLS          how often TestKilled kills the server: 20 otherwise; 1000 take about an hour
 //	SEED           the moments at which it does
-//	RESTORE_HOSTS  how many hosts TestRestored has: 50 on the simulator and 10 on a real Ironic otherwise
+//	RESTORE_HOSTS  how many hosts TestRestored has: 25 on the simulator and 10 on a real Ironic otherwise; 100 take minutes
 package safety
 
 import (
