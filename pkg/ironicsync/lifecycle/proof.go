@@ -51,6 +51,10 @@ func contradictionOf(s Situation, step Step) *contradiction {
 		return &contradiction{reason: metal3.AnotherBMCReason, anything: true, foreign: true, message: fmt.Sprintf(
 			"Ironic reaches node %s through the BMC at %q, and that is neither spec.bmc.address nor what this server has told Ironic: somebody else may use the node for another machine. Put driver_info right in Ironic, or correct spec.bmc.address, or confirm the node with the subresource takeover",
 			node.UUID, KeyOfNode(node))}
+	case s.NodesWithSameBMC:
+		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+			"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
+			KeyOfNode(node), node.UUID)}
 	case !isDeploymentOf(host, node):
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
 			"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",

@@ -64,6 +64,7 @@ func TestHeld(t *testing.T) {
 		"marked by a host that is gone":              {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("gone", "")), want: "=deprovisioning"},
 		"another host's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodeOfAnother = true }, want: "Wait", held: metal3.NodeOfAnotherHostReason},
 		"another host's, deleted":                    {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodeOfAnother = true }, want: "Release"},
+		"whose BMC another node has":                 {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodesWithSameBMC = true }, want: "Wait", held: metal3.BMCInUseReason},
 		"another cluster's":                          {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
 		"this cluster's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
 		"with another BMC":                           {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
