@@ -395,3 +395,29 @@ func (n *neighbours) note(what string) {
 	defer n.mu.Unlock()
 	n.log = append(n.log, what)
 }
+
+// TestBMCIsComparedWithNodesOfNow: the server of another cluster has registered the machine since
+// Ironic was last polled.
+func TestBMCIsComparedWithNodesOfNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.secret("secret")
+		ctx, cancel := context.WithCancel(t.Context())
+		w.fuse = &fuse{kill: cancel}
+		w.secrets.fuse = w.fuse
+		w.run(ctx, cancel, w.hosts, w.ironic, drive.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Hour})
+		defer func() { w.stop() }()
+		synctest.Wait()
+		w.ironic.Change(func() {
+			now := time.Now()
+			w.ironic.registrations["theirs"] = &ironic.Registration{DriverInfo: map[string]any{"ipmi_address": "192.168.111.1"}}
+			w.ironic.ByID["theirs"] = ironic.Node{UUID: "theirs", Name: "metal3~theirs", ProvisionState: ironic.Manageable, UpdatedAt: &now}
+			w.ironic.edit("theirs", func(*ironic.Node) {})
+		})
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "refused", func() bool { return condition(w.host(), metal3.RegisteredCondition) == metal3.BMCInUseReason })
+		if n := w.ironic.count("CreateNode"); n != 0 {
+			t.Errorf("%d nodes were created", n)
+		}
+	})
+}
