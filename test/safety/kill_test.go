@@ -48,7 +48,10 @@ func TestKilled(t *testing.T) {
 		lives[i] = &life{bed: b, name: fmt.Sprintf("worker-%02d", i), machine: b.NewMachine(t), deletedProvisioned: i%2 == 0}
 		running.Go(func() { lives[i].repeat(over) })
 	}
-	for range kills {
+	for kill := range kills {
+		if kill > 0 && kill%100 == 0 {
+			t.Logf("%d kills so far", kill)
+		}
 		moment := time.NewTimer(time.Duration(random.IntN(2500)) * time.Millisecond)
 		select {
 		case <-moment.C:
@@ -67,9 +70,6 @@ func TestKilled(t *testing.T) {
 	ended, steps := 0, 0
 	for _, l := range lives {
 		ended, steps = ended+l.ended, steps+l.steps
-		if l.err != nil {
-			t.Errorf("%s, after %d lives: %v", l.name, l.ended, l.err)
-		}
 	}
 	t.Logf("%d lives with %d steps were interrupted by %d kills", ended, steps, kills)
 }
@@ -83,20 +83,21 @@ type life struct {
 	deletedProvisioned bool
 
 	ended, steps int
-	err          error
 }
 
 // repeat lives until over is closed, and through the life that has begun then.
 func (l *life) repeat(over <-chan struct{}) {
-	for l.err == nil {
+	for {
 		select {
 		case <-over:
 			return
 		default:
 		}
-		if l.err = l.live(); l.err == nil {
-			l.ended++
+		if err := l.live(); err != nil {
+			l.t.Errorf("%s, after %d lives: %v", l.name, l.ended, err)
+			return
 		}
+		l.ended++
 	}
 }
 
