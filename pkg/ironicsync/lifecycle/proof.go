@@ -237,6 +237,7 @@ func TakeOver(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
 	// The node of a provisioned host may also be one that Ironic is still to adopt.
 	if (runs || status.Provisioning.State == metal3.StateProvisioned) && deploy.WantsImage(&host.Spec) {
 		status.Provisioning.Image, status.Provisioning.CustomDeploy = *imageOf(host), host.Spec.CustomDeploy.DeepCopy()
+		status.LastAttemptedImage = imageOf(host) // which an attempt that is under way ends with
 	}
 	SetHeld(host, "", "", now)
 }

@@ -143,6 +143,25 @@ func TestTakeoverCountsForWhatWasSeen(t *testing.T) {
 	}
 }
 
+// TestTakeoverEndsAnOldAttempt: a host that was being provisioned with another image in a
+// backup runs what its spec says now, once a person has confirmed that.
+func TestTakeoverEndsAnOldAttempt(t *testing.T) {
+	host := newHost(withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v2"), func(h *metal3.BareMetalHost) {
+		h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "x"}
+	})
+	node := nodeIn(ironic.Active, func(n *ironic.Node) { n.InstanceUUID = "y" })
+	TakeOver(host, node, now)
+	registeredAs()(host) // Ironic is told anew of the host first
+	for range 3 {
+		if step := Next(planned(host, node)); step.Do == SetState {
+			Enter(host, node, step, now)
+		}
+	}
+	if p := host.Status.Provisioning; p.State != metal3.StateProvisioned || p.Image.URL != "http://images/v2" {
+		t.Errorf("it is %s with image %q", p.State, p.Image.URL)
+	}
+}
+
 // TestInstanceOfEachAttempt: two attempts to provision a host have different instances, and
 // the same attempt has the same one in each process.
 func TestInstanceOfEachAttempt(t *testing.T) {

@@ -208,7 +208,7 @@ func (w *world) createAgain() {
 	}
 	w.state, w.asked, w.mayWipe = "", false, !w.host.Spec.ExternallyProvisioned
 	w.instance, w.backup, w.unknown = "", nil, false // who enrols a machine anew and asks for an image means it
-	w.restored = w.disk != "" && len(w.nodes) > 0    // the last host went without its node, and the next one takes that over
+	w.restored = len(w.nodes) > 0                    // the last host went without its node, and the next one takes that over
 	if w.host.Spec.ExternallyProvisioned && w.disk == "" {
 		w.disk = "foreign"
 	}
