@@ -1437,7 +1437,7 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 					},
 					"keepPower": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the machine ran when it was taken over although spec.online was false. It is left on until spec.online has been true.",
+							Description: "Whether the machine ran when it was taken over although spec.online was false. It is left on until spec.online is changed.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
