@@ -143,7 +143,7 @@ func TestOwnPriority(t *testing.T) {
 	applyFlowControl(t, ctx)
 	c := throughKube(t, user(t, serviceAccount, ownGroups...))
 	for path, level := range map[string]string{
-		"/api/v1/namespaces/" + ns + "/secrets":                                                            "workload-high",
+		"/api/v1/namespaces/" + ns + "/secrets":                                                           "workload-high",
 		"/apis/coordination.k8s.io/v1/namespaces/" + testbed.Namespace + "/leases/" + testbed.ServiceName: "leader-election",
 	} {
 		want, err := s.Core.FlowcontrolV1().PriorityLevelConfigurations().Get(ctx, level, metav1.GetOptions{})
