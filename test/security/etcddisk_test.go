@@ -46,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "any"})
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: metal3.BareMetalHostSpec{
-		BMC: metal3.BMCDetails{Address: s.sim.NewBMC("admin", "any"), CredentialsName: "bmc"}, BootMACAddress: testbed.NewMAC(),
+		BMC: metal3.BMCDetails{Address: simulator(t).NewBMC("admin", "any"), CredentialsName: "bmc"}, BootMACAddress: testbed.NewMAC(),
 	}}
 	if _, err := clientset.Metal3V1alpha1().BareMetalHosts(ns).Create(ctx, host, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	mustBeFull("while it runs")
 	// What Ironic says now cannot be recorded, and a read says so.
-	if err := s.sim.SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": "news"}); err != nil {
+	if err := simulator(t).SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": "news"}); err != nil {
 		t.Fatal(err)
 	}
 	warnings, err := warningsOf(ctx, c, collection+"/x")

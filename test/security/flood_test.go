@@ -62,7 +62,7 @@ func TestThousandsOfNamespaces(t *testing.T) {
 
 	createSecret(t, ctx, victims, "bmc", map[string]string{"username": "admin", "password": "theirs"})
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: metal3.BareMetalHostSpec{
-		BMC: metal3.BMCDetails{Address: s.sim.NewBMC("admin", "theirs"), CredentialsName: "bmc"}, BootMACAddress: testbed.NewMAC(),
+		BMC: metal3.BMCDetails{Address: simulator(t).NewBMC("admin", "theirs"), CredentialsName: "bmc"}, BootMACAddress: testbed.NewMAC(),
 	}}
 	hostsOfVictim := clientset.Metal3V1alpha1().BareMetalHosts(victims)
 	if _, err := hostsOfVictim.Create(ctx, host, metav1.CreateOptions{}); err != nil {
@@ -190,7 +190,7 @@ func readWhen(t *testing.T, ctx context.Context, readNow <-chan struct{}, c *cli
 	t.Helper()
 	for range readNow {
 		news := fmt.Sprint("news at ", time.Now().UnixNano())
-		if err := s.sim.SetNode(node, map[string]any{"last_error": news}); err != nil {
+		if err := simulator(t).SetNode(node, map[string]any{"last_error": news}); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()

@@ -34,9 +34,10 @@ func TestCertainNamespaces(t *testing.T) {
 		createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
 	}
 	newHost := func(name string) *metal3.BareMetalHost {
+		m := newMachine(t, password)
 		return &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{
-			BMC: metal3.BMCDetails{Address: s.sim.NewBMC("admin", password), CredentialsName: "bmc"}, BootMACAddress: testbed.NewMAC(),
-			AutomatedCleaningMode: metal3.CleaningModeDisabled, Image: testImage.DeepCopy(), Online: true,
+			BMC: metal3.BMCDetails{Address: m.address, CredentialsName: "bmc"}, BootMACAddress: m.mac,
+			AutomatedCleaningMode: metal3.CleaningModeDisabled, Image: m.image(), Online: true,
 		}}
 	}
 	// No Ironic: the host of the other namespace is created before the flag is set.
@@ -57,7 +58,7 @@ func TestCertainNamespaces(t *testing.T) {
 	options.IronicEndpoint = s.ironic.server.URL
 	options.Args = append(options.Args, "--namespaces="+first+","+second,
 		"--ironic-username-file="+s.file("username"), "--ironic-password-file="+s.file("password"))
-	options.Args = append(options.Args, testbed.UnusedRamdiskArgs...)
+	options.Args = append(options.Args, s.ramdisk...)
 	server, hosts := s.NewServer(t, ctx, first, options)
 	if err := server.Start(ctx); err != nil {
 		t.Fatal(err)

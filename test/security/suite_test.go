@@ -4,7 +4,8 @@
 // A real kube-apiserver with RBAC, kube-controller-manager, which fills the
 // aggregated roles, and our server as the service account of the manifests, at its
 // highest verbosity and with an audit log of whole bodies. The Ironic is the
-// simulator, behind a proxy that makes it quote what it is sent.
+// simulator or, with IRONIC=bookworm, trixie or sid, a real one, behind a proxy that
+// makes it quote what it is sent.
 package security
 
 import (
@@ -12,6 +13,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -28,10 +32,13 @@ import (
 // suite is what all tests share. A test keeps to a namespace of its own.
 type suite struct {
 	testbed.Suite
-	sim    *testbed.SimulatedIronic
-	ironic *quotingIronic
-	files  string // the directory of the server's files
-	audit  string // the path of our server's audit log
+	sim      *testbed.SimulatedIronic // nil with a real Ironic
+	machines *bmcsim.Sim              // the machines of a real Ironic
+	operator *testbed.Operator        // of either Ironic
+	ironic   *quotingIronic
+	ramdisk  []string // the flags that set the ramdisk
+	files    string   // the directory of the server's files
+	audit    string   // the path of our server's audit log
 }
 
 // file returns the path of one of the server's files.
@@ -58,14 +65,9 @@ func (s *suite) start(ctx context.Context) (err error) {
 		return err
 	}
 	user, password := "ironic-user", newCanary("the password for Ironic")
-	s.sim, err = s.StartSimulatedIronic(ironicsim.Options{
-		AutoInspect: true, AutoDeploy: true, RamdiskDelay: 50 * time.Millisecond, BMCTimeout: 500 * time.Millisecond,
-		Username: user, Password: password.text, WithoutDefects: true,
-	})
-	if err != nil {
+	if err := s.startIronic(ctx, user, password.text); err != nil {
 		return err
 	}
-	s.ironic = startQuotingIronic(s.sim.Sim)
 	s.OnStop(func() error { s.ironic.server.Close(); return nil })
 
 	dir, err := s.Dir("files")
@@ -83,13 +85,54 @@ func (s *suite) start(ctx context.Context) (err error) {
 		"--v=10",
 		"--ironic-username-file=" + file("username", user), "--ironic-password-file=" + file("password", password.text),
 		"--audit-policy-file=" + file("policy", auditPolicy), "--audit-log-path=" + s.audit,
-	}, testbed.UnusedRamdiskArgs...)
+	}, s.ramdisk...)
 	if err != nil {
 		return err
 	}
 	err = s.StartServer(ctx, testbed.ServerOptions{IronicEndpoint: s.ironic.server.URL, Args: args})
 	s.OnStop(searchFiles) // after all tests
 	return err
+}
+
+func (s *suite) startIronic(ctx context.Context, user, password string) (err error) {
+	if release := os.Getenv("IRONIC"); release != "" && release != "sim" {
+		return s.startRealIronic(ctx, release, user, password)
+	}
+	s.sim, err = s.StartSimulatedIronic(ironicsim.Options{
+		AutoInspect: true, AutoDeploy: true, RamdiskDelay: 50 * time.Millisecond, BMCTimeout: 500 * time.Millisecond,
+		Username: user, Password: password, WithoutDefects: true,
+	})
+	if err != nil {
+		return err
+	}
+	s.ironic = startQuotingIronic(s.sim.Handler())
+	s.ramdisk = testbed.UnusedRamdiskArgs
+	s.operator = &testbed.Operator{Endpoint: s.sim.URL(), User: user, Password: password}
+	return nil
+}
+
+func (s *suite) startRealIronic(ctx context.Context, release, user, password string) error {
+	dir, err := s.Dir("ironic")
+	if err != nil {
+		return err
+	}
+	ironic, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: release, Dir: dir, User: user, Password: password})
+	if err != nil {
+		return err
+	}
+	s.OnStop(ironic.Close)
+	if s.machines, err = bmcsim.Start(bmcsim.Options{IronicURL: ironic.Endpoint}); err != nil {
+		return err
+	}
+	s.OnStop(s.machines.Close)
+	endpoint, err := url.Parse(ironic.Endpoint)
+	if err != nil {
+		return err
+	}
+	s.ironic = startQuotingIronic(httputil.NewSingleHostReverseProxy(endpoint))
+	s.ramdisk = []string{"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile), "--deploy-ramdisk-url=" + s.machines.FileURL(bmcsim.RamdiskFile)}
+	s.operator = ironic.Operator()
+	return nil
 }
 
 func makeNamespace(t *testing.T, ctx context.Context, prefix string) string {
@@ -150,5 +193,9 @@ func waitHost(t *testing.T, ctx context.Context, ns, name, what string, wanted f
 // eventually waits until check has nothing to say.
 func eventually(t *testing.T, ctx context.Context, check func() string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, time.Minute, 100*time.Millisecond, check)
+	limit := time.Minute
+	if s.machines != nil {
+		limit = 2 * time.Minute // machines boot
+	}
+	testbed.Eventually(t, ctx, limit, 100*time.Millisecond, check)
 }
