@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,7 +117,11 @@ func (s *suite) startRealIronic(ctx context.Context, release, user, password str
 	if err != nil {
 		return err
 	}
-	ironic, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: release, Dir: dir, User: user, Password: password})
+	ironic, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{
+		Release: release, Dir: dir, User: user, Password: password,
+		// The conductor, and not the BMC, downloads what a machine boots from virtual media.
+		ExtraConf: "[deploy]\nramdisk_image_download_source = local\n",
+	})
 	if err != nil {
 		return err
 	}
@@ -130,7 +135,7 @@ func (s *suite) startRealIronic(ctx context.Context, release, user, password str
 		return err
 	}
 	s.ironic = startQuotingIronic(httputil.NewSingleHostReverseProxy(endpoint))
-	s.ramdisk = []string{"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile), "--deploy-ramdisk-url=" + s.machines.FileURL(bmcsim.RamdiskFile)}
+	s.ramdisk = []string{"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile), "--deploy-ramdisk-url=" + s.machines.FileURL(bmcsim.RamdiskFile), "--deploy-iso-url=" + s.machines.FileURL(bmcsim.AgentISO)}
 	s.operator = ironic.Operator()
 	return nil
 }
@@ -162,7 +167,7 @@ func createSecretOf(t *testing.T, ctx context.Context, ns, name string, kind cor
 func createHost(t *testing.T, ctx context.Context, ns, name, address, secret string, change ...func(*metal3.BareMetalHostSpec)) {
 	t.Helper()
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{
-		Online: true, BMC: metal3.BMCDetails{Address: address, CredentialsName: secret}, BootMACAddress: testbed.NewMAC(),
+		Online: true, BMC: metal3.BMCDetails{Address: address, CredentialsName: secret}, BootMACAddress: unusedMAC(),
 		AutomatedCleaningMode: metal3.CleaningModeDisabled,
 	}}
 	for _, c := range change {
@@ -172,6 +177,9 @@ func createHost(t *testing.T, ctx context.Context, ns, name, address, secret str
 		t.Fatal(err)
 	}
 }
+
+// unusedMAC returns a MAC address that no machine has: those of bmcsim begin as those of testbed do.
+func unusedMAC() string { return strings.Replace(testbed.NewMAC(), "52:54:00", "52:54:99", 1) }
 
 // waitHost waits until the host is as wanted, and shows how it was when time is up.
 func waitHost(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
