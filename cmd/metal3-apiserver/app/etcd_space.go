@@ -186,7 +186,8 @@ func (s *etcdSpace) hasSpaceFor(bytes int64) bool {
 // checkDisk has etcd refuse writes while its disk is full. The alarm is ended by makeSpace.
 func (s *etcdSpace) checkDisk(ctx context.Context) {
 	full := !s.disk.keep()
-	if !full || s.diskFull.Load() {
+	// makeSpace may just have ended an alarm of its own, and with it this one.
+	if !full || s.diskFull.Load() && s.full.Load() {
 		s.diskFull.Store(full)
 		return
 	}
