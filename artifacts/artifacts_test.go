@@ -124,7 +124,7 @@ func TestSiteValuesReachServer(t *testing.T) {
 		}
 		c := container(t, objs)
 		o := options(t, c)
-		if o.Ironic.Endpoint != "https://ironic.example.com" || c.Image != "images.example.com/metal3-apiserver@sha256:f2ca1bb6c7e907d06dafe4687e579fce76b37e4e93b7605022da52e6ccc26fd2" {
+		if o.Ironic.Endpoint != "https://ironic.example.com" || c.Image != siteImage {
 			t.Errorf("Ironic is %s, the image %s", o.Ironic.Endpoint, c.Image)
 		}
 		want := []string{"https://etcd-0.example.com:2379", "https://etcd-1.example.com:2379"}

@@ -27,8 +27,14 @@ func TestMigration(t *testing.T) {
 	}
 }
 
-// migrationObjects renders an installation with a component for the migration.
+// migrationObjects returns the objects of renderMigration.
 func migrationObjects(t *testing.T, installation, component string) objects {
+	t.Helper()
+	return parse(t, renderMigration(t, installation, component))
+}
+
+// renderMigration renders an installation with a component for the migration.
+func renderMigration(t *testing.T, installation, component string) []byte {
 	t.Helper()
 	rendered(t) // skips where there is no kubectl
 	kubectl, err := filepath.Abs("../bin/kubectl")
@@ -40,7 +46,7 @@ func migrationObjects(t *testing.T, installation, component string) objects {
 		t.Fatal(err)
 	}
 	content := "resources: [../apiservice/" + installation + "]\ncomponents: [../apiservice/components/" + component + "]\n" +
-		"images: [{name: metal3-apiserver, newName: images.example.com/metal3-apiserver, newTag: v1.2.3}]\n"
+		"images: [{name: metal3-apiserver, newName: images.example.com/metal3-apiserver, digest: \"" + siteDigest + "\"}]\n"
 	site := filepath.Join(dir, "site")
 	if err := os.Mkdir(site, 0o755); err != nil {
 		t.Fatal(err)
@@ -52,7 +58,7 @@ func migrationObjects(t *testing.T, installation, component string) objects {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return parse(t, out)
+	return out
 }
 
 func checkMigration(t *testing.T, objs objects) {

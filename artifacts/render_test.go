@@ -111,6 +111,12 @@ func named[T metav1.Object](objs objects, name string) (none T) {
 	return none
 }
 
+// siteImage is the image that a user's kustomization names, by its digest.
+const (
+	siteDigest = "sha256:f2ca1bb6c7e907d06dafe4687e579fce76b37e4e93b7605022da52e6ccc26fd2"
+	siteImage  = "images.example.com/metal3-apiserver@" + siteDigest
+)
+
 // site is a user's kustomization that uses the default installation and adds all optional
 // components.
 const site = `
@@ -127,7 +133,7 @@ components:
 images:
 - name: metal3-apiserver
   newName: images.example.com/metal3-apiserver
-  digest: sha256:f2ca1bb6c7e907d06dafe4687e579fce76b37e4e93b7605022da52e6ccc26fd2
+  digest: ` + siteDigest + `
 configMapGenerator:
 - name: metal3-apiserver-config
   namespace: metal3-system

@@ -8,7 +8,8 @@
 #   e2e              the end-to-end tests on the simulated Ironic: test/e2e, test/contract,
 #                    test/migrate, test/safety and test/security
 #   ironic-RELEASE   the end-to-end tests on the real Ironic of Debian bookworm, trixie or
-#                    sid: test/e2e, test/life and test/safety
+#                    sid: test/e2e, test/life and test/safety, and of trixie some of
+#                    test/security
 # STEP+STEP... runs the later steps in parallel with the first one, at the lowest
 # priority. This is useful for steps that need CPU while the first one mostly waits. Their
 # output is printed when the first one has ended. If a step fails, the others run
@@ -77,6 +78,9 @@ ironic() {
 	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
 	# As above. Each package starts its own Ironic.
 	IRONIC=$release go_test standard-verbose -count=1 -p 2 -timeout 40m ./test/e2e ./test/life ./test/safety || status=1
+	# The other tests of test/security need the simulator, or Ironic makes no difference to them.
+	[ "$release" != trixie ] || IRONIC=$release go_test standard-verbose -count=1 -timeout 10m ./test/security \
+		-run '^Test(NodesOfOthers|AdoptedNodes.*|StatusDoesNot.*|CertainNamespaces|SecretWrites.*|Redirect.*)$' || status=1
 	return $status
 }
 

@@ -16,7 +16,8 @@ func TestSecretWritesInAuditLog(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	password := newCanary("audited: the password")
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password.text})
-	createHost(t, ctx, ns, "audited", s.sim.NewBMC("admin", password.text), "bmc")
+	m := newMachine(t, password.text)
+	createHost(t, ctx, ns, "audited", m.address, "bmc", m.boots)
 	waitHost(t, ctx, ns, "audited", "available", isAvailable)
 	deleteHost(t, ctx, ns, "audited")
 

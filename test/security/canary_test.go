@@ -113,7 +113,7 @@ func searchFiles() error {
 // dataFiles adds the files of our etcd, in which is also what was overwritten.
 func dataFiles(found map[string]string) error {
 	return filepath.WalkDir(s.Server.DataDir(), func(path string, entry os.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
+		if err != nil || !entry.Type().IsRegular() || entry.Name() == "reserve" { // of disk space, never written
 			return err
 		}
 		content, err := os.ReadFile(path)

@@ -41,7 +41,7 @@ func TestRequestsToLocalAddresses(t *testing.T) {
 	password := newCanary("destinations: the password")
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password.text})
 	for port := range 4 {
-		s.sim.AddBMC(fmt.Sprintf("ipmi://203.0.113.77:%d", 6230+port), "admin", password.text)
+		simulator(t).AddBMC(fmt.Sprintf("ipmi://203.0.113.77:%d", 6230+port), "admin", password.text)
 	}
 	client := hosts.Metal3V1alpha1().BareMetalHosts(ns)
 	for i, test := range []struct{ bmc, image, says string }{

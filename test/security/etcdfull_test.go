@@ -52,7 +52,7 @@ func TestFullEtcd(t *testing.T) {
 				refused = time.Time{}
 				continue
 			}
-			if got.code != http.StatusInternalServerError || !strings.Contains(got.body, "database space exceeded") {
+			if got.code != http.StatusInsufficientStorage || !strings.Contains(got.body, "administrator") {
 				t.Fatalf("filler %d: %d %.300s", fillers, got.code, got.body)
 			}
 			break

@@ -9,11 +9,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-
-	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
-// quotingIronic is a simulated Ironic that refuses some requests and quotes them
+// quotingIronic is an Ironic that refuses some requests and quotes them
 // whole, as Ironic and its drivers quote parts of them. It remembers what it was
 // sent.
 type quotingIronic struct {
@@ -25,9 +23,8 @@ type quotingIronic struct {
 	got     strings.Builder
 }
 
-func startQuotingIronic(sim *ironicsim.Sim) *quotingIronic {
+func startQuotingIronic(ironic http.Handler) *quotingIronic {
 	q := &quotingIronic{refuse: map[string]int{}, refused: map[string]bool{}}
-	next := sim.Handler()
 	q.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -40,7 +37,7 @@ func startQuotingIronic(sim *ironicsim.Sim) *quotingIronic {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		next.ServeHTTP(w, r)
+		ironic.ServeHTTP(w, r)
 	}))
 	return q
 }

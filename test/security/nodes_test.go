@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestNodesOfOthers: who may write hosts in one namespace, and knows the machine of
@@ -21,11 +19,12 @@ func TestNodesOfOthers(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
 	createSecret(t, ctx, victim, "bmc", map[string]string{"username": "admin", "password": "theirs"})
-	createHost(t, ctx, victim, "x", s.sim.NewBMC("admin", "theirs"), "bmc", func(spec *metal3.BareMetalHostSpec) { spec.Image = testImage.DeepCopy() })
+	their := newMachine(t, "theirs")
+	createHost(t, ctx, victim, "x", their.address, "bmc", their.deploys)
 	provisioned := func(h *metal3.BareMetalHost) bool { return h.Status.Provisioning.State == metal3.StateProvisioned }
 	theirs := waitHost(t, ctx, victim, "x", "provisioned", provisioned)
 	node := theirs.Status.Provisioning.ID
-	done := strings.Join(s.sim.ProvisionTargets(node), " ")
+	done := their.history(node)
 
 	grant(t, ctx, ns, person{name: "thief", role: "admin"})
 	thief := throughKube(t, user(t, "thief"))
@@ -35,11 +34,12 @@ func TestNodesOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own := newMachine(t, "mine")
 	// A host with their status, that is to be deprovisioned, and switched off.
 	stolen := object{
 		"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
 		"metadata": object{"name": "stolen", "annotations": object{metal3.StatusAnnotation: string(status)}},
-		"spec":     object{"online": false, "bmc": object{"address": s.sim.NewBMC("admin", "mine"), "credentialsName": "bmc"}, "bootMACAddress": testbed.NewMAC()},
+		"spec":     object{"online": false, "bmc": object{"address": own.address, "credentialsName": "bmc"}, "bootMACAddress": own.mac},
 	}
 	if got := thief.mustDo(t, ctx, http.MethodPost, collection, "application/json", body(t, stolen)); got.code != http.StatusCreated {
 		t.Fatalf("%d %s", got.code, got.body)
@@ -54,7 +54,8 @@ func TestNodesOfOthers(t *testing.T) {
 	})
 	// A reporter, who may write statuses, can do no more.
 	createSecret(t, ctx, ns, "other", map[string]string{"username": "admin", "password": "mine"})
-	createHost(t, ctx, ns, "reported", s.sim.NewBMC("admin", "mine"), "other")
+	another := newMachine(t, "mine")
+	createHost(t, ctx, ns, "reported", another.address, "other", another.boots)
 	waitHost(t, ctx, ns, "reported", "available", isAvailable)
 	writeStatus(t, ctx, ns, node)
 	thief.mustDo(t, ctx, http.MethodPost, collection+"/reported/power", "application/json", power)
@@ -65,8 +66,8 @@ func TestNodesOfOthers(t *testing.T) {
 	if after.Status.Provisioning.ID != node || !after.Status.PoweredOn {
 		t.Errorf("their host was touched: %+v", after.Status)
 	}
-	if now := strings.Join(s.sim.ProvisionTargets(node), " "); now != done {
-		t.Errorf("their node was told %q, before it was %q", now, done)
+	if now := their.history(node); now != done {
+		t.Errorf("their node has the history %q, before it was %q", now, done)
 	}
 }
 

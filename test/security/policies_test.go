@@ -23,7 +23,7 @@ func TestPoliciesSeeActions(t *testing.T) {
 	}
 	const password = "password"
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
-	createHost(t, ctx, ns, "x", s.sim.NewBMC("admin", password), "bmc")
+	createHost(t, ctx, ns, "x", simulator(t).NewBMC("admin", password), "bmc")
 	before := waitHost(t, ctx, ns, "x", "available", isAvailable)
 
 	api := s.Core.AdmissionregistrationV1()

@@ -87,16 +87,16 @@ func TestNamesAreNoPaths(t *testing.T) {
 	victim := makeNamespace(t, ctx, "victim-")
 	before := createSecret(t, ctx, victim, "secret", map[string]string{"username": "admin", "password": newCanary("a Secret behind a path").text})
 	createSecret(t, ctx, ns, "own", map[string]string{"username": "admin", "password": "password"})
-	address := s.sim.NewBMC("admin", "password")
+	address := simulator(t).NewBMC("admin", "password")
 	names := []string{"../" + victim + "/secret", victim + "/secret", "..", ".", "secret?x=y", "a%2F..%2Fb", "\n", strings.Repeat("a", 1000), "../../" + victim + "/secrets/secret"}
 	for i, name := range names {
 		host := fmt.Sprintf("bmc-%d", i)
-		createHost(t, ctx, ns, host, s.sim.NewBMC("admin", "x"), name)
+		createHost(t, ctx, ns, host, simulator(t).NewBMC("admin", "x"), name)
 		waitHost(t, ctx, ns, host, "complaining of the Secret", func(h *metal3.BareMetalHost) bool {
 			return h.Status.ErrorType == metal3.RegistrationError && strings.Contains(h.Status.ErrorMessage, "does not exist")
 		})
 	}
-	createHost(t, ctx, ns, "network", s.sim.NewBMC("admin", "password"), "own", func(spec *metal3.BareMetalHostSpec) {
+	createHost(t, ctx, ns, "network", simulator(t).NewBMC("admin", "password"), "own", func(spec *metal3.BareMetalHostSpec) {
 		spec.PreprovisioningNetworkDataName = names[0]
 	})
 	waitHost(t, ctx, ns, "network", "complaining of the ramdisk's network", func(h *metal3.BareMetalHost) bool {
@@ -159,7 +159,7 @@ func TestOnlySecretsOfBMCsAreOwned(t *testing.T) {
 		createSecretOf(t, ctx, ns, "certificate", corev1.SecretTypeTLS, certificate),
 	}
 	for _, secret := range bystanders {
-		createHost(t, ctx, ns, secret.Name, s.sim.NewBMC("admin", "x"), secret.Name)
+		createHost(t, ctx, ns, secret.Name, simulator(t).NewBMC("admin", "x"), secret.Name)
 		waitHost(t, ctx, ns, secret.Name, "complaining of the Secret", func(h *metal3.BareMetalHost) bool {
 			return strings.Contains(h.Status.ErrorMessage, "it needs the keys username and password")
 		})
@@ -174,7 +174,7 @@ func TestOnlySecretsOfBMCsAreOwned(t *testing.T) {
 	}
 	// One of a BMC goes, as with the Bare Metal Operator: this is known (docs/security.md).
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": c.text})
-	createHost(t, ctx, ns, "bmc", s.sim.NewBMC("admin", c.text), "bmc")
+	createHost(t, ctx, ns, "bmc", simulator(t).NewBMC("admin", c.text), "bmc")
 	waitHost(t, ctx, ns, "bmc", "available", isAvailable)
 	deleteHost(t, ctx, ns, "bmc")
 	eventually(t, ctx, func() string {

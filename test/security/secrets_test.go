@@ -91,7 +91,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 			"networkData": `{"services":[{"type":"dns","address":"192.0.2.1","secret":` + quoted(newCanary("life: network data")) + `}]}`,
 			"metaData":    `{"token":` + quoted(newCanary("life: meta data")) + `}`,
 		})
-		address := s.sim.NewBMC("admin", password.text)
+		address := simulator(t).NewBMC("admin", password.text)
 		createHost(t, ctx, ns, "whole-life", address, "whole-life", func(spec *metal3.BareMetalHostSpec) {
 			ref := &corev1.SecretReference{Name: "whole-life-data"}
 			spec.Image, spec.UserData, spec.NetworkData, spec.MetaData = testImage.DeepCopy(), ref, ref, ref
@@ -101,7 +101,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 			return h.Status.Provisioning.State == metal3.StateProvisioned
 		})
 		rotated := newCanary("life: the rotated password")
-		s.sim.AddBMC(address, "admin", rotated.text)
+		simulator(t).AddBMC(address, "admin", rotated.text)
 		patch := fmt.Sprintf(`{"stringData":{"password":%s}}`, quoted(rotated))
 		if _, err := s.Core.CoreV1().Secrets(ns).Patch(ctx, "whole-life", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		})
 		// Long afterwards, Ironic says what it was sent.
 		words := fmt.Sprintf(`Failed: {'ipmi_username': 'admin', 'ipmi_password': '%s'} at https://admin:%s@192.0.2.1/x, "{\"redfish_password\": \"%s\"}"`, rotated.core, rotated.core, rotated.core)
-		if err := s.sim.SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": words, "maintenance": true, "maintenance_reason": words, "fault": "power failure"}); err != nil {
+		if err := simulator(t).SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": words, "maintenance": true, "maintenance_reason": words, "fault": "power failure"}); err != nil {
 			t.Fatal(err)
 		}
 		waitHost(t, ctx, ns, "whole-life", "in maintenance", func(h *metal3.BareMetalHost) bool {
@@ -121,7 +121,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		for _, sub := range []string{"power", "inspect"} {
 			c.get(t, ctx, groupVersion+"/namespaces/"+ns+"/baremetalhosts/whole-life/"+sub)
 		}
-		if err := s.sim.SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": nil, "maintenance": false, "maintenance_reason": nil, "fault": nil}); err != nil {
+		if err := simulator(t).SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": nil, "maintenance": false, "maintenance_reason": nil, "fault": nil}); err != nil {
 			t.Fatal(err)
 		}
 		// The Secrets stay, as the search has to find them.
@@ -134,15 +134,15 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 	},
 	"wrong password": func(t *testing.T, ctx context.Context, ns string) {
 		secretOf(t, ctx, ns, "wrong")
-		createHost(t, ctx, ns, "wrong", s.sim.NewBMC("admin", "another"), "wrong")
+		createHost(t, ctx, ns, "wrong", simulator(t).NewBMC("admin", "another"), "wrong")
 		waitHost(t, ctx, ns, "wrong", "refused", hasError)
 	},
 	"a driver's sentence has the password": func(t *testing.T, ctx context.Context, ns string) {
 		password := secretOf(t, ctx, ns, "sentence")
-		createHost(t, ctx, ns, "sentence", s.sim.NewBMC("admin", password.text), "sentence")
+		createHost(t, ctx, ns, "sentence", simulator(t).NewBMC("admin", password.text), "sentence")
 		host := waitHost(t, ctx, ns, "sentence", "available", isAvailable)
 		words := fmt.Sprintf("login of admin with %s at the console failed", password.text)
-		if err := s.sim.SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": words, "maintenance": true, "maintenance_reason": words, "fault": "power failure"}); err != nil {
+		if err := simulator(t).SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": words, "maintenance": true, "maintenance_reason": words, "fault": "power failure"}); err != nil {
 			t.Fatal(err)
 		}
 		c := throughKube(t, user(t, "admin", "system:masters"))
@@ -168,7 +168,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 	},
 	"Ironic quotes a rotation": func(t *testing.T, ctx context.Context, ns string) {
 		password := secretOf(t, ctx, ns, "quoted-rotation")
-		createHost(t, ctx, ns, "quoted-rotation", s.sim.NewBMC("admin", password.text), "quoted-rotation")
+		createHost(t, ctx, ns, "quoted-rotation", simulator(t).NewBMC("admin", password.text), "quoted-rotation")
 		waitHost(t, ctx, ns, "quoted-rotation", "available", isAvailable)
 		rotated := newCanary("life: a rotated password that Ironic quotes")
 		s.ironic.refuseWith(rotated.core, http.StatusBadRequest)
@@ -188,7 +188,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		}
 		createSecretOf(t, ctx, ns, "pull-secret", corev1.SecretTypeDockerConfigJson, map[string]string{corev1.DockerConfigJsonKey: string(config)})
 		s.ironic.refuseWith(pull.core, http.StatusBadRequest)
-		createHost(t, ctx, ns, "pull", s.sim.NewBMC("admin", password.text), "pull", func(spec *metal3.BareMetalHostSpec) {
+		createHost(t, ctx, ns, "pull", simulator(t).NewBMC("admin", password.text), "pull", func(spec *metal3.BareMetalHostSpec) {
 			name := "pull-secret"
 			spec.Image = &metal3.Image{URL: "oci://registry.example.com/image:1", OCIAuthSecretName: &name}
 		})
@@ -200,7 +200,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		userData := newCanary("life: user data that Ironic quotes")
 		createSecret(t, ctx, ns, "drive-data", map[string]string{"value": "#!/bin/sh\npasswd <<'EOF'\n" + userData.text + "\nEOF\n"})
 		s.ironic.refuseWith(userData.core, http.StatusBadRequest)
-		createHost(t, ctx, ns, "drive", s.sim.NewBMC("admin", password.text), "drive", func(spec *metal3.BareMetalHostSpec) {
+		createHost(t, ctx, ns, "drive", simulator(t).NewBMC("admin", password.text), "drive", func(spec *metal3.BareMetalHostSpec) {
 			spec.Image, spec.UserData = testImage.DeepCopy(), &corev1.SecretReference{Name: "drive-data"}
 		})
 		waitRefused(t, ctx, userData)
@@ -211,7 +211,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		network := newCanary("life: network data that Ironic quotes")
 		createSecret(t, ctx, ns, "network-data", map[string]string{"networkData": `{"links":[{"id":` + quoted(network) + `}]}`})
 		s.ironic.refuseWith(network.core, http.StatusBadRequest)
-		createHost(t, ctx, ns, "network", s.sim.NewBMC("admin", "x"), "network", func(spec *metal3.BareMetalHostSpec) {
+		createHost(t, ctx, ns, "network", simulator(t).NewBMC("admin", "x"), "network", func(spec *metal3.BareMetalHostSpec) {
 			spec.PreprovisioningNetworkDataName = "network-data"
 		})
 		waitRefused(t, ctx, network)
@@ -226,7 +226,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 		} {
 			bad[name] = fmt.Sprintf(form, newCanary("life: malformed network data: "+name).core)
 			createSecret(t, ctx, ns, "parsed-"+name, map[string]string{"value": bad[name]})
-			createHost(t, ctx, ns, "parsed-"+name, s.sim.NewBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
+			createHost(t, ctx, ns, "parsed-"+name, simulator(t).NewBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
 				spec.PreprovisioningNetworkDataName = "parsed-" + name
 			})
 		}
@@ -246,14 +246,14 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 				kind = corev1.SecretTypeOpaque
 			}
 			createSecretOf(t, ctx, ns, name, kind, map[string]string{key: auth})
-			createHost(t, ctx, ns, name, s.sim.NewBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
+			createHost(t, ctx, ns, name, simulator(t).NewBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
 				spec.Image = &metal3.Image{URL: "oci://registry.example.com/image:1", OCIAuthSecretName: &name}
 			})
 			waitHost(t, ctx, ns, name, "in error", hasError)
 		}
 		half := newCanary("life: malformed: a password without a user")
 		createSecret(t, ctx, ns, "half", map[string]string{"password": half.text})
-		createHost(t, ctx, ns, "half", s.sim.NewBMC("admin", "x"), "half")
+		createHost(t, ctx, ns, "half", simulator(t).NewBMC("admin", "x"), "half")
 		waitHost(t, ctx, ns, "half", "in error", hasError)
 	},
 }
@@ -262,7 +262,7 @@ func quotes(t *testing.T, ctx context.Context, ns, name string, status int) {
 	t.Helper()
 	password := secretOf(t, ctx, ns, name)
 	s.ironic.refuseWith(password.core, status)
-	createHost(t, ctx, ns, name, s.sim.NewBMC("admin", password.text), name)
+	createHost(t, ctx, ns, name, simulator(t).NewBMC("admin", password.text), name)
 	waitRefused(t, ctx, password)
 	if status < 500 { // a 500 is an Ironic that is away
 		waitHost(t, ctx, ns, name, "in error", hasError)

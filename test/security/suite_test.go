@@ -4,7 +4,8 @@
 // A real kube-apiserver with RBAC, kube-controller-manager, which fills the
 // aggregated roles, and our server as the service account of the manifests, at its
 // highest verbosity and with an audit log of whole bodies. The Ironic is the
-// simulator, behind a proxy that makes it quote what it is sent.
+// simulator or, with IRONIC=bookworm, trixie or sid, a real one, behind a proxy that
+// makes it quote what it is sent.
 package security
 
 import (
@@ -12,8 +13,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -28,10 +33,13 @@ import (
 // suite is what all tests share. A test keeps to a namespace of its own.
 type suite struct {
 	testbed.Suite
-	sim    *testbed.SimulatedIronic
-	ironic *quotingIronic
-	files  string // the directory of the server's files
-	audit  string // the path of our server's audit log
+	sim      *testbed.SimulatedIronic // nil with a real Ironic
+	machines *bmcsim.Sim              // the machines of a real Ironic
+	operator *testbed.Operator        // of either Ironic
+	ironic   *quotingIronic
+	ramdisk  []string // the flags that set the ramdisk
+	files    string   // the directory of the server's files
+	audit    string   // the path of our server's audit log
 }
 
 // file returns the path of one of the server's files.
@@ -58,14 +66,9 @@ func (s *suite) start(ctx context.Context) (err error) {
 		return err
 	}
 	user, password := "ironic-user", newCanary("the password for Ironic")
-	s.sim, err = s.StartSimulatedIronic(ironicsim.Options{
-		AutoInspect: true, AutoDeploy: true, RamdiskDelay: 50 * time.Millisecond, BMCTimeout: 500 * time.Millisecond,
-		Username: user, Password: password.text, WithoutDefects: true,
-	})
-	if err != nil {
+	if err := s.startIronic(ctx, user, password.text); err != nil {
 		return err
 	}
-	s.ironic = startQuotingIronic(s.sim.Sim)
 	s.OnStop(func() error { s.ironic.server.Close(); return nil })
 
 	dir, err := s.Dir("files")
@@ -83,13 +86,58 @@ func (s *suite) start(ctx context.Context) (err error) {
 		"--v=10",
 		"--ironic-username-file=" + file("username", user), "--ironic-password-file=" + file("password", password.text),
 		"--audit-policy-file=" + file("policy", auditPolicy), "--audit-log-path=" + s.audit,
-	}, testbed.UnusedRamdiskArgs...)
+	}, s.ramdisk...)
 	if err != nil {
 		return err
 	}
 	err = s.StartServer(ctx, testbed.ServerOptions{IronicEndpoint: s.ironic.server.URL, Args: args})
 	s.OnStop(searchFiles) // after all tests
 	return err
+}
+
+func (s *suite) startIronic(ctx context.Context, user, password string) (err error) {
+	if release := os.Getenv("IRONIC"); release != "" && release != "sim" {
+		return s.startRealIronic(ctx, release, user, password)
+	}
+	s.sim, err = s.StartSimulatedIronic(ironicsim.Options{
+		AutoInspect: true, AutoDeploy: true, RamdiskDelay: 50 * time.Millisecond, BMCTimeout: 500 * time.Millisecond,
+		Username: user, Password: password, WithoutDefects: true,
+	})
+	if err != nil {
+		return err
+	}
+	s.ironic = startQuotingIronic(s.sim.Handler())
+	s.ramdisk = testbed.UnusedRamdiskArgs
+	s.operator = &testbed.Operator{Endpoint: s.sim.URL(), User: user, Password: password}
+	return nil
+}
+
+func (s *suite) startRealIronic(ctx context.Context, release, user, password string) error {
+	dir, err := s.Dir("ironic")
+	if err != nil {
+		return err
+	}
+	ironic, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{
+		Release: release, Dir: dir, User: user, Password: password,
+		// The conductor, and not the BMC, downloads what a machine boots from virtual media.
+		ExtraConf: "[deploy]\nramdisk_image_download_source = local\n",
+	})
+	if err != nil {
+		return err
+	}
+	s.OnStop(ironic.Close)
+	if s.machines, err = bmcsim.Start(bmcsim.Options{IronicURL: ironic.Endpoint}); err != nil {
+		return err
+	}
+	s.OnStop(s.machines.Close)
+	endpoint, err := url.Parse(ironic.Endpoint)
+	if err != nil {
+		return err
+	}
+	s.ironic = startQuotingIronic(httputil.NewSingleHostReverseProxy(endpoint))
+	s.ramdisk = []string{"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile), "--deploy-ramdisk-url=" + s.machines.FileURL(bmcsim.RamdiskFile), "--deploy-iso-url=" + s.machines.FileURL(bmcsim.AgentISO)}
+	s.operator = ironic.Operator()
+	return nil
 }
 
 func makeNamespace(t *testing.T, ctx context.Context, prefix string) string {
@@ -119,7 +167,7 @@ func createSecretOf(t *testing.T, ctx context.Context, ns, name string, kind cor
 func createHost(t *testing.T, ctx context.Context, ns, name, address, secret string, change ...func(*metal3.BareMetalHostSpec)) {
 	t.Helper()
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{
-		Online: true, BMC: metal3.BMCDetails{Address: address, CredentialsName: secret}, BootMACAddress: testbed.NewMAC(),
+		Online: true, BMC: metal3.BMCDetails{Address: address, CredentialsName: secret}, BootMACAddress: unusedMAC(),
 		AutomatedCleaningMode: metal3.CleaningModeDisabled,
 	}}
 	for _, c := range change {
@@ -129,6 +177,9 @@ func createHost(t *testing.T, ctx context.Context, ns, name, address, secret str
 		t.Fatal(err)
 	}
 }
+
+// unusedMAC returns a MAC address that no machine has: those of bmcsim begin as those of testbed do.
+func unusedMAC() string { return strings.Replace(testbed.NewMAC(), "52:54:00", "52:54:99", 1) }
 
 // waitHost waits until the host is as wanted, and shows how it was when time is up.
 func waitHost(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
@@ -150,5 +201,9 @@ func waitHost(t *testing.T, ctx context.Context, ns, name, what string, wanted f
 // eventually waits until check has nothing to say.
 func eventually(t *testing.T, ctx context.Context, check func() string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, time.Minute, 100*time.Millisecond, check)
+	limit := time.Minute
+	if s.machines != nil {
+		limit = 2 * time.Minute // machines boot
+	}
+	testbed.Eventually(t, ctx, limit, 100*time.Millisecond, check)
 }

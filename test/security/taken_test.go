@@ -1,14 +1,15 @@
 package security
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestAdoptedNodesAreNotTaken: a node that an operator has made without a name is named and
@@ -18,38 +19,43 @@ func TestAdoptedNodesAreNotTaken(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
-	mac, address := testbed.NewMAC(), s.sim.NewBMC("admin", "theirs")
-	host, port, _ := strings.Cut(strings.TrimPrefix(address, "ipmi://"), ":")
-	node, err := s.sim.CreateNode(map[string]any{"driver": "ipmi", "driver_info": map[string]any{
-		"ipmi_address": host, "ipmi_port": port, "ipmi_username": "admin", "ipmi_password": "theirs",
-	}})
+	their := newMachine(t, "theirs")
+	made, err := s.operator.CreateNode(ctx, their.nodeFields())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.sim.CreatePort(node, mac); err != nil {
+	node := made.UUID
+	if err := s.operator.Do(ctx, http.MethodPost, "/v1/ports", map[string]any{"node_uuid": node, "address": their.mac}, nil); err != nil {
 		t.Fatal(err)
 	}
 	createSecret(t, ctx, victim, "bmc", map[string]string{"username": "admin", "password": "theirs"})
-	createHost(t, ctx, victim, "x", address, "bmc", func(spec *metal3.BareMetalHostSpec) { spec.BootMACAddress = mac })
+	createHost(t, ctx, victim, "x", their.address, "bmc", their.boots)
 	theirs := waitHost(t, ctx, victim, "x", "available", isAvailable)
 	if theirs.Status.Provisioning.ID != node {
 		t.Fatalf("the host has node %s, not %s", theirs.Status.Provisioning.ID, node)
 	}
-	fields, _ := s.sim.Node(node)
-	if extra, _ := fields["extra"].(map[string]any); fields["name"] != victim+"~x" || extra["metal3_apiserver_host"] != string(theirs.UID) {
-		t.Errorf("the node is named %v and marked %v", fields["name"], fields["extra"])
+	before, err := s.operator.Node(ctx, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Name != victim+"~x" || before.Extra["metal3_apiserver_host"] != string(theirs.UID) {
+		t.Errorf("the node is named %v and marked %v", before.Name, before.Extra)
 	}
 
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
-	createHost(t, ctx, ns, "thief", s.sim.NewBMC("admin", "mine"), "bmc", func(spec *metal3.BareMetalHostSpec) { spec.BootMACAddress = mac })
+	createHost(t, ctx, ns, "thief", newMachine(t, "mine").address, "bmc", their.boots)
 	thief := waitHost(t, ctx, ns, "thief", "refused", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorType == metal3.RegistrationError })
 	for _, secret := range []string{node, victim} {
 		if strings.Contains(thief.Status.ErrorMessage, secret) {
 			t.Errorf("a stranger is told %q", thief.Status.ErrorMessage)
 		}
 	}
-	if now, _ := s.sim.Node(node); now["driver_info"].(map[string]any)["ipmi_port"] != port {
-		t.Errorf("the node's driver_info is %v", now["driver_info"])
+	after, err := s.operator.Node(ctx, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before.DriverInfo, after.DriverInfo); diff != "" {
+		t.Errorf("the node's driver_info has changed: %s", diff)
 	}
 }
 
@@ -58,7 +64,8 @@ func TestStatusDoesNotAllowDestruction(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
-	createHost(t, ctx, ns, "x", s.sim.NewBMC("admin", "mine"), "bmc")
+	own := newMachine(t, "mine")
+	createHost(t, ctx, ns, "x", own.address, "bmc", own.boots)
 	waitHost(t, ctx, ns, "x", "available", isAvailable)
 	patch := `{"status":{"deployment":{"nodeUUID":"x","instanceUUID":"y"},"takeover":{"time":"2026-01-01T00:00:00Z","nodeUUID":"x"}}}`
 	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {

@@ -29,7 +29,7 @@ func TestUnrecordableHost(t *testing.T) {
 	_, err := hosts.Create(ctx, &metal3.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Name: "large", Annotations: map[string]string{metal3.PausedAnnotation: ""}},
 		Spec: metal3.BareMetalHostSpec{
-			Online: true, BMC: metal3.BMCDetails{Address: s.sim.NewBMC("admin", password), CredentialsName: "bmc"},
+			Online: true, BMC: metal3.BMCDetails{Address: simulator(t).NewBMC("admin", password), CredentialsName: "bmc"},
 			AutomatedCleaningMode: metal3.CleaningModeDisabled, BootMACAddress: "00:00:5e:00:53:f1",
 		},
 	}, metav1.CreateOptions{})
@@ -59,7 +59,7 @@ func TestUnrecordableHost(t *testing.T) {
 		return ""
 	})
 
-	createHost(t, ctx, other, "x", s.sim.NewBMC("admin", password), "bmc")
+	createHost(t, ctx, other, "x", simulator(t).NewBMC("admin", password), "bmc")
 	began := time.Now()
 	waitHost(t, ctx, other, "x", "available", isAvailable)
 	t.Logf("the host of the other tenant was available after %s", time.Since(began))

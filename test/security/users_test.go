@@ -166,3 +166,15 @@ func grant(t *testing.T, ctx context.Context, ns string, p person) {
 		return ""
 	})
 }
+
+// grantGroup binds a role to a group, which may count a moment later.
+func grantGroup(t *testing.T, ctx context.Context, ns, group, role string) {
+	t.Helper()
+	if _, err := s.Core.RbacV1().RoleBindings(ns).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: group},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: group}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -21,7 +21,7 @@ func TestRealWrites(t *testing.T) {
 	}
 	const password = "password"
 	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
-	createHost(t, ctx, ns, "x", s.sim.NewBMC("admin", password), "bmc")
+	createHost(t, ctx, ns, "x", simulator(t).NewBMC("admin", password), "bmc")
 	before := waitHost(t, ctx, ns, "x", "available and on", func(h *metal3.BareMetalHost) bool { return isAvailable(h) && h.Status.PoweredOn })
 	host := groupVersion + "/namespaces/" + ns + "/baremetalhosts/x"
 	const merge, asJSON = "application/merge-patch+json", "application/json"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -153,10 +154,6 @@ func (k *Kube) startEtcd(ctx context.Context) error {
 
 // StartAPIServer starts kube-apiserver again after StopAPIServer and waits until it is ready.
 func (k *Kube) StartAPIServer(ctx context.Context) error {
-	binary, err := builtProgram("kube-apiserver", buildTools)
-	if err != nil {
-		return err
-	}
 	var audit []string
 	if k.options.AuditPolicy != "" {
 		policy := k.path("audit-policy.yaml")
@@ -165,11 +162,46 @@ func (k *Kube) StartAPIServer(ctx context.Context) error {
 		}
 		audit = []string{"--audit-policy-file=" + policy, "--audit-log-path=" + k.AuditLogPath()}
 	}
-	k.apiserver, err = command{
-		name: "kube-apiserver", log: k.path("kube-apiserver.log"), path: binary,
-		args: append(audit,
+	var err error
+	k.apiserver, err = k.startAPIServer(ctx, "kube-apiserver", k.Admin, k.port, audit)
+	return err
+}
+
+// StartSecondAPIServer starts another kube-apiserver of the same cluster, with additional flags. It
+// returns a client of it for an administrator, and the function that stops it.
+func (k *Kube) StartSecondAPIServer(ctx context.Context, flags ...string) (admin *Client, stop func() error, err error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, nil, err
+	}
+	pair, err := k.ca.client("admin", "system:masters")
+	if err != nil {
+		return nil, nil, err
+	}
+	name := "kube-apiserver-" + strconv.Itoa(port)
+	admin, err = newClient(k.options.Dir, name, k.kubectl, "https://127.0.0.1:"+strconv.Itoa(port), k.ca.pem, pair)
+	if err != nil {
+		return nil, nil, err
+	}
+	second, err := k.startAPIServer(ctx, name, admin, port, flags)
+	if err != nil {
+		return nil, nil, errors.Join(err, second.kill())
+	}
+	return admin, second.kill, nil
+}
+
+// startAPIServer starts a kube-apiserver with additional flags and waits until it is ready. It also
+// returns the process if that is not ready in time.
+func (k *Kube) startAPIServer(ctx context.Context, name string, admin *Client, port int, flags []string) (*process, error) {
+	binary, err := builtProgram("kube-apiserver", buildTools)
+	if err != nil {
+		return nil, err
+	}
+	apiserver, err := command{
+		name: name, log: k.path(name + ".log"), path: binary,
+		args: append(slices.Clone(flags),
 			"--etcd-servers="+k.EtcdEndpoint,
-			"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(k.port),
+			"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port),
 			// 127.0.0.1 is not allowed as the endpoint of the kubernetes Service, and the machine may have no other address.
 			"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 			"--tls-cert-file="+k.path("apiserver.crt"), "--tls-private-key-file="+k.path("apiserver.key"),
@@ -194,13 +226,13 @@ func (k *Kube) StartAPIServer(ctx context.Context) error {
 		),
 	}.start()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	client, err := discovery.NewDiscoveryClientForConfig(k.Admin.Config)
+	client, err := discovery.NewDiscoveryClientForConfig(admin.Config)
 	if err != nil {
-		return err
+		return apiserver, err
 	}
-	return k.apiserver.waitReady(ctx, 90*time.Second, func(ctx context.Context) error {
+	return apiserver, apiserver.waitReady(ctx, 90*time.Second, func(ctx context.Context) error {
 		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
 }

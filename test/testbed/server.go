@@ -37,12 +37,14 @@ type ServerOptions struct {
 	// RefuseLocalAddresses makes the server refuse BMCs and images with loopback and link-local
 	// addresses, as it does by default.
 	RefuseLocalAddresses bool
+	// ServiceAccount is the name of the service account in Namespace that the server runs as. The
+	// default is ServiceName, as in the manifests.
+	ServiceAccount string
 	// Args are additional flags.
 	Args []string
 }
 
-// Server is a metal3-apiserver next to a Kube. It runs as the service account that the manifests
-// name. It keeps its port when it is started again.
+// Server is a metal3-apiserver next to a Kube. It keeps its port when it is started again.
 type Server struct {
 	// Direct is a client for an administrator that bypasses the aggregation layer.
 	Direct *Client
@@ -80,6 +82,9 @@ func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 // NewServer prepares a server: its port, certificates and kubeconfig.
 func NewServer(options ServerOptions) (*Server, error) {
 	s := &Server{options: options}
+	if s.options.ServiceAccount == "" {
+		s.options.ServiceAccount = ServiceName
+	}
 	var err error
 	if s.options.Dir, err = filepath.Abs(options.Dir); err != nil {
 		return nil, err
@@ -100,7 +105,7 @@ func NewServer(options ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	// The user and groups that the token of the service account would have in a cluster.
-	identity, err := k.ca.client("system:serviceaccount:"+Namespace+":"+ServiceName,
+	identity, err := k.ca.client("system:serviceaccount:"+Namespace+":"+s.options.ServiceAccount,
 		"system:serviceaccounts", "system:serviceaccounts:"+Namespace, "system:authenticated")
 	if err != nil {
 		return nil, err
@@ -127,7 +132,8 @@ func serverProgram() (string, error) {
 
 func (s *Server) path(name string) string { return filepath.Join(s.options.Dir, name) }
 
-// Start starts the server and waits until it is ready and recognises the administrator.
+// Start starts the server and waits until it is ready, as the probe of the manifests understands it,
+// and recognises the administrator.
 func (s *Server) Start(ctx context.Context) error {
 	kubeconfig := s.path("server.kubeconfig")
 	args := []string{
@@ -159,7 +165,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	return s.run.waitReady(ctx, 60*time.Second, func(ctx context.Context) error {
-		if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		if err := client.RESTClient().Get().AbsPath("/readyz").Param("exclude", "etcd-space").Do(ctx).Error(); err != nil {
 			return err
 		}
 		// The server can be ready a moment before it has read the client CA. It answers 403 until then.

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -170,7 +171,7 @@ func (s *Suite) StartServer(ctx context.Context, options ServerOptions) (err err
 // only at its own port, not through the aggregation layer. The returned client is an administrator's.
 func (s *Suite) NewServer(t *testing.T, ctx context.Context, namespace string, options ServerOptions) (*Server, versioned.Interface) {
 	t.Helper()
-	if err := s.allowLease(ctx, namespace); err != nil {
+	if err := s.allowLease(ctx, namespace, cmp.Or(options.ServiceAccount, ServiceName)); err != nil {
 		t.Fatal(err)
 	}
 	options.Kube, options.Dir = s.Kube, t.TempDir()
@@ -190,8 +191,8 @@ func (s *Suite) NewServer(t *testing.T, ctx context.Context, namespace string, o
 
 // allowLease permits the server's service account to keep a Lease in the given namespace. The
 // manifests permit that only in the server's own namespace.
-func (s *Suite) allowLease(ctx context.Context, namespace string) error {
-	name := metav1.ObjectMeta{Name: "metal3-apiserver-lease"}
+func (s *Suite) allowLease(ctx context.Context, namespace, serviceAccount string) error {
+	name := metav1.ObjectMeta{Name: serviceAccount + "-lease"}
 	_, err := s.Core.RbacV1().Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"},
 	}}}, metav1.CreateOptions{})
@@ -204,7 +205,7 @@ func (s *Suite) allowLease(ctx context.Context, namespace string) error {
 	_, err = s.Core.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: name,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: Namespace, Name: ServiceName}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: Namespace, Name: serviceAccount}},
 	}, metav1.CreateOptions{})
 	return err
 }

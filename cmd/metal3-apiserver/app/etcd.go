@@ -27,6 +27,7 @@ type embeddedEtcd struct {
 	etcd     *embed.Etcd
 	lock     *os.File
 	logLevel zap.AtomicLevel
+	disk     *diskReserve
 	// Endpoint is the URL of its client API.
 	Endpoint string
 }
@@ -54,6 +55,8 @@ func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapco
 			_ = lock.Close()
 		}
 	}()
+	disk := &diskReserve{dir}
+	disk.keep() // if the disk is full, this makes space for the start
 	client, err := socketURL(dir, "etcd.sock")
 	if err != nil {
 		return nil, err
@@ -88,7 +91,7 @@ func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapco
 	select {
 	case <-etcd.Server.ReadyNotify():
 		started = true
-		return &embeddedEtcd{etcd: etcd, lock: lock, logLevel: logLevel, Endpoint: client.String()}, nil
+		return &embeddedEtcd{etcd: etcd, lock: lock, logLevel: logLevel, disk: disk, Endpoint: client.String()}, nil
 	case err = <-etcd.Err():
 	case <-ctx.Done():
 		err = ctx.Err()

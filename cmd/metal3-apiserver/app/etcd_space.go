@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,26 +43,34 @@ type etcdSpace struct {
 	// quota is the quota of the embedded etcd, in bytes. It is 0 for an external etcd, which is
 	// only watched.
 	quota int64
+	// disk is the space on the disk of the embedded etcd. It is nil for an external one.
+	disk *diskReserve
 
-	full atomic.Bool
-	size atomic.Int64
+	full     atomic.Bool
+	diskFull atomic.Bool
+	size     atomic.Int64
 	// kept is the size of the file after it was last defragmented, in bytes.
 	kept int64
 }
 
 // watchEtcdSpace watches the etcd of the configuration until ctx ends. The caller must wait for
 // the returned channel to be closed before it stops etcd.
-func watchEtcdSpace(ctx context.Context, config storagebackend.TransportConfig, quota int64) (*etcdSpace, <-chan struct{}, error) {
+func watchEtcdSpace(ctx context.Context, config storagebackend.TransportConfig, quota int64, disk *diskReserve) (*etcdSpace, <-chan struct{}, error) {
 	client, err := newEtcdClient(config)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &etcdSpace{client: client, endpoint: config.ServerList[0], quota: quota}
+	s := &etcdSpace{client: client, endpoint: config.ServerList[0], quota: quota, disk: disk}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() { _ = client.Close() }()
-		wait.UntilWithContext(ctx, s.check, etcdSpaceInterval)
+		var checks sync.WaitGroup
+		if disk != nil {
+			checks.Go(func() { wait.UntilWithContext(ctx, s.checkDisk, diskInterval) })
+		}
+		checks.Go(func() { wait.UntilWithContext(ctx, s.check, etcdSpaceInterval) })
+		checks.Wait()
 	}()
 	return s, done, nil
 }
@@ -71,6 +80,8 @@ func (s *etcdSpace) hasSpace() error {
 	switch {
 	case !s.full.Load():
 		return nil
+	case s.diskFull.Load():
+		return fmt.Errorf("the disk of the embedded etcd is full, and writes are refused (alarm NOSPACE): %w", s.disk.tooSmall())
 	case s.quota == 0:
 		return fmt.Errorf("etcd is full and refuses writes (alarm NOSPACE): compact and defragment it, and disarm the alarm")
 	}
@@ -120,6 +131,9 @@ func (s *etcdSpace) isFull(ctx context.Context) (bool, error) {
 func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 	ctx, cancel := context.WithTimeout(ctx, defragmentTimeout)
 	defer cancel()
+	if s.diskFull.Load() {
+		return nil // all of this needs space itself
+	}
 	status, err := s.status(ctx)
 	// A file that is large because of the objects that are in it is left alone until it has grown.
 	if err != nil || !alarm && status.DbSize <= max(s.quota/2, s.kept+s.quota/8) {
@@ -135,7 +149,7 @@ func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 		return err
 	}
 	// A moment may pass until what was removed counts as unused. The next check finds that.
-	if unused := status.DbSize - status.DbSizeInUse; unused > s.quota/10 {
+	if unused := status.DbSize - status.DbSizeInUse; unused > s.quota/10 && s.hasSpaceFor(status.DbSizeInUse) {
 		klog.InfoS("Defragmenting the embedded etcd, which answers no requests meanwhile", "bytes", status.DbSize, "unused", unused, "quota", s.quota)
 		if _, err := s.client.Defragment(ctx, s.endpoint); err != nil {
 			return fmt.Errorf("defragmenting: %w", err)
@@ -153,6 +167,52 @@ func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 	}
 	s.setFull(false)
 	return nil
+}
+
+// hasSpaceFor tells whether the disk has space for a second file of so many bytes, which a
+// defragmentation makes.
+func (s *etcdSpace) hasSpaceFor(bytes int64) bool {
+	if s.disk == nil {
+		return true
+	}
+	free, err := s.disk.free()
+	if err == nil && free >= bytes+minFreeDisk {
+		return true
+	}
+	klog.ErrorS(err, "The embedded etcd is not defragmented: its disk has no space for a second file", "free", free, "needed", bytes+minFreeDisk)
+	return false
+}
+
+// checkDisk has etcd refuse writes while its disk is full. The alarm is ended by makeSpace.
+func (s *etcdSpace) checkDisk(ctx context.Context) {
+	full := !s.disk.keep()
+	// makeSpace may just have ended an alarm of its own, and with it this one.
+	if !full || s.diskFull.Load() && s.full.Load() {
+		s.diskFull.Store(full)
+		return
+	}
+	if err := s.raiseAlarm(ctx); err != nil {
+		if ctx.Err() == nil {
+			klog.ErrorS(err, "The disk of the embedded etcd is full, but writes could not be stopped. The process ends if etcd cannot write", "directory", s.disk.dir)
+		}
+		return // and tried again
+	}
+	s.diskFull.Store(true)
+	s.setFull(true)
+}
+
+// raiseAlarm makes etcd refuse writes until the alarm is ended.
+func (s *etcdSpace) raiseAlarm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, etcdAnswerTimeout)
+	defer cancel()
+	status, err := s.client.Status(ctx, s.endpoint)
+	if err != nil {
+		return err
+	}
+	_, err = etcdserverpb.NewMaintenanceClient(s.client.ActiveConnection()).Alarm(ctx, &etcdserverpb.AlarmRequest{
+		Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: status.Header.MemberId, Alarm: etcdserverpb.AlarmType_NOSPACE,
+	})
+	return err
 }
 
 func (s *etcdSpace) status(ctx context.Context) (*clientv3.StatusResponse, error) {

@@ -120,6 +120,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	defer client.Close()
 
 	var quota int64 // of the embedded etcd
+	var disk *diskReserve
 	if len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) == 0 {
 		quota = o.DataDirQuota
 		etcd, err := startEmbeddedEtcd(ctx, o.DataDir, quota, zapcore.WarnLevel)
@@ -127,6 +128,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			return err
 		}
 		defer etcd.Close() // runs after everything else has stopped
+		disk = etcd.disk
 		o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{etcd.Endpoint}
 		go func() {
 			select {
@@ -136,7 +138,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			}
 		}()
 	}
-	space, spaceWatched, err := watchEtcdSpace(ctx, o.Recommended.Etcd.StorageConfig.Transport, quota)
+	space, spaceWatched, err := watchEtcdSpace(ctx, o.Recommended.Etcd.StorageConfig.Transport, quota, disk)
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	registerEtcdSpace(space)
-	stores, err := metal3.NewStores(apiserver.Scheme, config.RESTOptionsGetter, o.Settings.Namespaces)
+	stores, err := metal3.NewStores(apiserver.Scheme, explainedOptions{config.RESTOptionsGetter}, o.Settings.Namespaces)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -148,18 +147,11 @@ func HardwareFrom(raw *ironic.Inventory) (*metal3.HardwareDetails, error) {
 	for _, disk := range inv.Disks {
 		hw.Storage = append(hw.Storage, storage(disk))
 	}
-	encoded, err := json.Marshal(hw)
-	if err != nil {
-		return nil, fmt.Errorf("inventory from Ironic: %w", err)
-	}
-	if len(encoded) > validation.MaxHardware {
-		return nil, fmt.Errorf("inventory from Ironic: it is larger (%d bytes) than a host has room for (%d bytes)", len(encoded), validation.MaxHardware)
-	}
-	return hw, nil
+	return cutHardware(hw)
 }
 
 // maxInventory bounds the size of the inventories that are decoded, in bytes. It allows for data
-// that is not taken over into status.hardware, whose own limit is validation.MaxHardware.
+// that is not taken over into status.hardware, which is cut to validation.MaxHardware.
 const maxInventory = 2 << 20
 
 // isVLAN tells whether a number is a valid VLAN ID. Switches can send other numbers by LLDP, such

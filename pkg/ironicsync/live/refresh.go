@@ -111,14 +111,20 @@ type Refresher struct {
 	// gathering is set while readers of single hosts are gathered for the next sweep on
 	// their behalf: there are too many for one request each.
 	gathering bool
-	seen      map[types.NamespacedName]time.Time // when the latest observation of a single host began
-	seenAll   time.Time                          // when the latest complete observation of all hosts began
+	// seen tells when the latest observation of a single host began, if that is later than seenAll.
+	seen    map[types.NamespacedName]time.Time
+	seenAll time.Time // when the latest complete observation of all hosts began
 	// sweeping is set while a sweep for which no reader waits is under way in the background.
 	sweeping bool
 
 	view   *view              // what this replica knows about Ironic's nodes
 	recent recentObservations // the latest observations of hosts
 }
+
+// maxRemembered is how many hosts are observed singly before all are, in the background, if nobody
+// lists them. What is remembered of hosts and nodes that have been deleted is dropped only when all
+// are observed, and on a replica that does not lead and serves only GETs, nothing else does that.
+const maxRemembered = 1000
 
 // flight is one observation, for which any number of readers wait. err and host must not be
 // read before done is closed.
@@ -318,6 +324,9 @@ func (r *Refresher) startSingle(key types.NamespacedName, f *flight) {
 		delete(r.singles, key)
 		if f.err == nil && exists {
 			r.seen[key] = began
+		}
+		if len(r.seen) > maxRemembered && !r.sweeping && r.view.isSweepDue(r.clock.Now()) {
+			r.sweepInBackground()
 		}
 		r.dispatch()
 	}()

@@ -336,3 +336,20 @@ func TestUnregisteredHost(t *testing.T) {
 		}
 	})
 }
+
+// TestNothingIsRememberedForEver: a replica that serves only GETs drops what it remembers of hosts
+// that were deleted, however many are created, read and deleted.
+func TestNothingIsRememberedForEver(t *testing.T) {
+	const hosts = 1100
+	inBubble(t, hosts, func(t *testing.T, b *bench) {
+		for i := range hosts {
+			if err := b.RefreshHost(t.Context(), enginetest.Namespace, enginetest.HostName(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if _, lists := b.nodes.Asked(); lists != 1 {
+			t.Errorf("after %d GETs, all nodes were read %d times, want once", hosts, lists)
+		}
+	})
+}

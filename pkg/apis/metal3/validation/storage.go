@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 var (
@@ -50,10 +49,10 @@ func validateImageURL(path *field.Path, value string) (scheme string, errs field
 	}
 	parsed, err := url.Parse(value)
 	if err != nil || parsed.Hostname() == "" || !slices.Contains(imageSchemes, parsed.Scheme) {
-		return "", field.ErrorList{field.Invalid(path, bmc.Redact(value), imageAccepted)}
+		return "", field.ErrorList{field.Invalid(path, redacted(value), imageAccepted)}
 	}
 	if parsed.Scheme == "oci" && !strings.HasPrefix(value, "oci:") {
-		return "", field.ErrorList{field.Invalid(path, bmc.Redact(value), "must begin with oci:// in lower case, because Ironic accepts no other spelling")}
+		return "", field.ErrorList{field.Invalid(path, redacted(value), "must begin with oci:// in lower case, because Ironic accepts no other spelling")}
 	}
 	return parsed.Scheme, validateNoCredentials(path, value)
 }
@@ -86,9 +85,7 @@ func validateNoCredentials(path *field.Path, value string) field.ErrorList {
 	if !found || at < 0 {
 		return nil
 	}
-	// The value without the credentials tells errors of different URLs apart, so that on an update
-	// only the URL that the object had before is accepted.
-	return field.ErrorList{field.Invalid(path, scheme+"://***"+rest[at:],
+	return field.ErrorList{field.Invalid(path, redactedURL{shown: scheme + "://***" + rest[at:], whole: value},
 		"must not contain a user name or password, because everybody who can read this object could read them; "+
 			"use a server that needs none, or an oci:// image with a pull Secret in ociAuthSecretName")}
 }

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // ValidateBMCEventSubscription validates a subscription; old is nil for a new object. The
@@ -37,13 +36,13 @@ func validateDestination(path *field.Path, destination string) field.ErrorList {
 	}
 	parsed, err := url.ParseRequestURI(destination)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, bmc.Redact(destination), "must be a URL, as in https://events.example.com/")}
+		return field.ErrorList{field.Invalid(path, redacted(destination), "must be a URL, as in https://events.example.com/")}
 	}
 	if parsed.Path == "" {
-		return field.ErrorList{field.Invalid(path, bmc.Redact(destination), "must have a path: add a slash at the end")}
+		return field.ErrorList{field.Invalid(path, redacted(destination), "must have a path: add a slash at the end")}
 	}
 	if parsed.User != nil {
-		return field.ErrorList{field.Invalid(path, bmc.Redact(destination),
+		return field.ErrorList{field.Invalid(path, redacted(destination),
 			"must not contain a user name or password, because everybody who can read this object could read them; send them in a header, from the Secret that httpHeadersRef names")}
 	}
 	return nil
