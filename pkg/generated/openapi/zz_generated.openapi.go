@@ -3860,11 +3860,45 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
-					"step": {
+					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The clean, deploy or service step that is in progress, for example deploy.erase_devices_metadata.",
+							Description: "What Ironic is doing that takes minutes: inspect, clean, deploy or service. Empty if it is doing none of these.\n\nPossible enum values:\n - `\"clean\"` is cleaning, also with settings that are applied before a host is available.\n - `\"deploy\"` is the writing of an image.\n - `\"inspect\"` is an inspection of the hardware.\n - `\"service\"` is a change of the settings of a provisioned host.",
 							Type:        []string{"string"},
 							Format:      "",
+							Enum:        []interface{}{"clean", "deploy", "inspect", "service"},
+						},
+					},
+					"operationStartedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the operation began, as far as this server has seen.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The clean, deploy or service step that is in progress, for example deploy.erase_devices_metadata. Empty while the ramdisk that carries out the first step boots, and during an inspection, which has no steps.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stepIndex": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The number of that step, counted from 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stepCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many steps the operation has. Empty until Ironic knows it: the ramdisk adds its own steps to those of a deployment when it has booted.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stepStartedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When that step began, as far as this server has seen.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"maintenance": {
@@ -3948,7 +3982,7 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 			},
 		},
 		Dependencies: []string{
-			v1.MicroTime{}.OpenAPIModelName()},
+			v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
