@@ -288,7 +288,8 @@ func TestPodSecurity(t *testing.T) {
 }
 
 func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
-	actions := []string{"baremetalhosts/power", "baremetalhosts/inspect", "baremetalhosts/retry"}
+	actions := []string{"baremetalhosts/power", "baremetalhosts/inspect", "baremetalhosts/retry",
+		"baremetalhosts/maintenance", "baremetalhosts/bootdevice", "baremetalhosts/nmi", "baremetalhosts/indicator"}
 	takeover := []string{"baremetalhosts/takeover"}
 	forEach(t, func(t *testing.T, objs objects) {
 		may := map[string][]string{}

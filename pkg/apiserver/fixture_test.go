@@ -310,6 +310,8 @@ func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.
 	return nil
 }
 
+func (*fakeLive) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
+
 // record writes the status of a host, as the engine does.
 func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name string, change func(*metal3.BareMetalHostStatus)) error {
 	for {

@@ -210,9 +210,10 @@ func nextOfNode(s Situation) Step {
 }
 
 // isStepFault tells whether Ironic has put the node into maintenance because cleaning or
-// servicing failed. The BMC answers then, but Ironic does not end this maintenance.
+// servicing failed. The BMC answers then, but Ironic does not end this maintenance. If a person
+// has requested the maintenance, it is not ended here either.
 func isStepFault(node *ironic.Node) bool {
-	return node.Maintenance && (node.Fault == ironic.FaultCleanFailure || node.Fault == ironic.FaultServiceFailure)
+	return node.Maintenance && !node.IsMaintenanceRequested() && (node.Fault == ironic.FaultCleanFailure || node.Fault == ironic.FaultServiceFailure)
 }
 
 // retry returns step, or a wait while the back-off lasts. failed tells whether the step has

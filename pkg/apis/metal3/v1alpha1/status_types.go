@@ -276,6 +276,21 @@ type Deployment struct {
 	// left on until spec.online has been true.
 	// +optional
 	KeepPower bool `json:"keepPower,omitempty"`
+
+	// The rebuild that was requested of the deployment and has not ended.
+	// +optional
+	Rebuild *Rebuild `json:"rebuild,omitempty"`
+}
+
+// Rebuild is a request to write the image of a deployment again.
+type Rebuild struct {
+	// When it was requested.
+	RequestedAt metav1.Time `json:"requestedAt"`
+
+	// When Ironic had last changed the provision state of the node by then. If that was at
+	// another time, the rebuild has begun.
+	// +optional
+	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
 }
 
 // Takeover is what a person has confirmed through the subresource takeover: that the node,
