@@ -291,6 +291,7 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 	actions := []string{"baremetalhosts/power", "baremetalhosts/inspect", "baremetalhosts/retry",
 		"baremetalhosts/maintenance", "baremetalhosts/bootdevice", "baremetalhosts/nmi", "baremetalhosts/indicator"}
 	takeover := []string{"baremetalhosts/takeover"}
+	rebuild := []string{"baremetalhosts/rebuild"}
 	forEach(t, func(t *testing.T, objs objects) {
 		may := map[string][]string{}
 		for _, role := range all[*rbacv1.ClusterRole](objs) {
@@ -301,13 +302,13 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 					}
 				}
 				for _, resource := range rule.Resources {
-					if (slices.Contains(actions, resource) || slices.Contains(takeover, resource)) && slices.Contains(rule.Verbs, "create") {
+					if slices.Contains(slices.Concat(actions, takeover, rebuild), resource) && slices.Contains(rule.Verbs, "create") {
 						may[role.Name] = append(may[role.Name], resource)
 					}
 				}
 			}
 		}
-		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover}, may); diff != "" {
+		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-rebuild": rebuild}, may); diff != "" {
 			t.Error("who may create actions:", diff)
 		}
 		// kustomize renames everything that it takes for a reference to a ConfigMap.

@@ -104,7 +104,7 @@ func testDescriptions(t *testing.T, doc document) {
 		}
 	}
 	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HostTakeover",
-		"HostValidation", "HostHistory", "HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HardwareData", "HardwareDataList"} {
+		"HostValidation", "HostHistory", "HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild", "HardwareData", "HardwareDataList"} {
 		walk("io.metal3.v1alpha1." + kind)
 	}
 	t.Logf("%d fields in %d types", fields, len(seen))
@@ -132,6 +132,7 @@ func testPaths(t *testing.T, doc document) {
 		host + "/maintenance": "get,post",
 		host + "/bootdevice":  "get,post",
 		host + "/nmi":         "post",
+		host + "/rebuild":     "post",
 		host + "/indicator":   "get,post",
 
 		groupPath + "/hardwaredata":                               "get",

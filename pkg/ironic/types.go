@@ -71,6 +71,7 @@ const (
 	TargetAbort   ProvisionTarget = "abort"
 	TargetActive  ProvisionTarget = "active"
 	TargetAdopt   ProvisionTarget = "adopt"
+	TargetRebuild ProvisionTarget = "rebuild"
 )
 
 // PowerState is what Ironic knows of a node's power. Empty means that Ironic

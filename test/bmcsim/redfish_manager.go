@@ -19,7 +19,7 @@ func (m *Machine) chassis() object {
 	defer m.mu.Unlock()
 	return resource(chassisPath(m), "Chassis", object{
 		"ChassisType": "RackMount", "UUID": m.hardware.uuid, // without it, Ironic 29.0 cannot list the lights
-		 "Manufacturer": m.hardware.manufacturer, "SerialNumber": m.hardware.serial, "Status": enabled,
+		"Manufacturer": m.hardware.manufacturer, "SerialNumber": m.hardware.serial, "Status": enabled,
 		"IndicatorLED": m.leds[chassisPath(m)],
 		"Links":        object{"ComputerSystems": links(m.SystemID()), "ManagedBy": links(managerPath(m))},
 	})

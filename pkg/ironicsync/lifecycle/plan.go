@@ -44,6 +44,8 @@ const (
 	ClearMaintenance Action = "ClearMaintenance"
 	// Deploy tells Ironic what to deploy, has that validated, and starts the deployment.
 	Deploy Action = "Deploy"
+	// Rebuild does what Deploy does on a node that is deployed already, which is not cleaned.
+	Rebuild Action = "Rebuild"
 	// SwitchPower asks Ironic for the power state Step.Power.
 	SwitchPower Action = "SwitchPower"
 	// DropReboot removes the annotation that asks for one reboot.
@@ -76,7 +78,7 @@ type Step struct {
 	State metal3.ProvisioningState
 	// Failed goes with SetState: the state that is left has failed.
 	Failed bool
-	// Limited goes with SetState: only so many hosts may be in such a state at a time.
+	// Limited goes with SetState and Rebuild: only so many hosts may be worked on at a time.
 	Limited bool
 	// Target is the transition of Provision.
 	Target ironic.ProvisionTarget

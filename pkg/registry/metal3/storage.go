@@ -39,6 +39,7 @@ type Live interface {
 	baremetalhost.Refresher
 	baremetalhost.PasswordRedacter
 	baremetalhost.NodeTaker
+	baremetalhost.Rebuilder
 }
 
 // Nodes has the requests to Ironic that the actions make.
@@ -76,6 +77,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 		"baremetalhosts/maintenance": baremetalhost.NewMaintenanceREST(sources, nodes),
 		"baremetalhosts/bootdevice":  baremetalhost.NewBootDeviceREST(sources, bmcs, nodes),
 		"baremetalhosts/nmi":         baremetalhost.NewNMIREST(sources, bmcs, nodes),
+		"baremetalhosts/rebuild":     baremetalhost.NewRebuildREST(sources, live, recorded),
 		"baremetalhosts/indicator":   baremetalhost.NewIndicatorREST(sources, bmcs, nodes),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
