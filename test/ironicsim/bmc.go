@@ -25,6 +25,8 @@ type BMC struct {
 	commands       int
 	powerCuts      int
 	diskWrites     []DiskWrite
+	light          string
+	nmis           int
 }
 
 // AddBMC adds a BMC, its machine switched off, or gives the one that is already
@@ -37,7 +39,7 @@ func (s *Sim) AddBMC(address, user, password string) *BMC {
 	key := bmcKey(address)
 	b := s.bmcs[key]
 	if b == nil {
-		b = &BMC{s: s, address: key, power: powerOff, bootDevice: "pxe"}
+		b = &BMC{s: s, address: key, power: powerOff, bootDevice: "pxe", light: "off"}
 		s.bmcs[key] = b
 	}
 	b.user, b.password = user, password

@@ -35,7 +35,7 @@ func (c *Client) GetConsoleInfo(ctx context.Context, uuid string) (*ironic.Conso
 	}
 	err := c.do(ctx, request{
 		op: "GetConsoleInfo", text: "get the address of the console of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "states/console"),
-		into: &answer,
+		into: &answer, relayed: true,
 	})
 	return answer.Info, err
 }
