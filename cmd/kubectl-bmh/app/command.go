@@ -35,6 +35,7 @@ func newCommand(s *session) *cobra.Command {
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl bmh"}
 	root.Version = Version
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.HiddenDefaultCmd = true
 	root.Args = cobra.NoArgs
 	root.PersistentPreRun = func(*cobra.Command, []string) { silenceLibraries() }
 	s.flags.AddFlags(root.PersistentFlags())
@@ -46,6 +47,10 @@ func newCommand(s *session) *cobra.Command {
 	)
 	root.AddCommand(
 		newWatchCommand(s),
+		newWaitCommand(s),
+		newPowerCommand(s),
+		newInspectCommand(s),
+		newRetryCommand(s),
 	)
 	completeFlag(root, "namespace", s.completeNamespaces)
 	return root

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -130,7 +131,7 @@ func (c *listCommand) run(ctx context.Context) error {
 		return err
 	}
 	if printer != nil {
-		return printer.PrintObj(withTypes(list), c.Out)
+		return printList(printer, *c.print.OutputFormat, list, c.Out)
 	}
 	if len(list.Items) == 0 {
 		where := " in namespace " + namespace
@@ -152,12 +153,25 @@ func (c *listCommand) run(ctx context.Context) error {
 	return err
 }
 
+// printList prints a list with a printer of cli-runtime, of which that of names has no lists.
+func printList(printer printers.ResourcePrinter, format string, list *metal3.BareMetalHostList, out io.Writer) error {
+	withTypes(list)
+	if format != "name" {
+		return printer.PrintObj(list, out)
+	}
+	for i := range list.Items {
+		if err := printer.PrintObj(&list.Items[i], out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // withTypes fills in the kinds of the items of a list, which a client leaves out.
-func withTypes(list *metal3.BareMetalHostList) *metal3.BareMetalHostList {
+func withTypes(list *metal3.BareMetalHostList) {
 	for i := range list.Items {
 		list.Items[i].SetGroupVersionKind(metal3.SchemeGroupVersion.WithKind("BareMetalHost"))
 	}
-	return list
 }
 
 // rowsOf adds what stands behind the consumers of hosts.

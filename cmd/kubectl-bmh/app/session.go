@@ -45,6 +45,10 @@ type session struct {
 	flags  *genericclioptions.ConfigFlags
 	getenv func(string) string
 	now    func() time.Time
+	// canAsk reports whether somebody can be asked on the terminal.
+	canAsk func() bool
+	// readPassword asks for a password without showing it.
+	readPassword func(prompt string) (string, error)
 	// warnings receives the warnings of the server. It can be replaced before connecting.
 	warnings rest.WarningHandler
 	// connectWith makes clients.
@@ -52,7 +56,7 @@ type session struct {
 }
 
 func newSession(streams genericiooptions.IOStreams) *session {
-	return &session{
+	s := &session{
 		IOStreams: streams,
 		flags:     genericclioptions.NewConfigFlags(true),
 		getenv:    os.Getenv,
@@ -62,6 +66,9 @@ func newSession(streams genericiooptions.IOStreams) *session {
 		}),
 		connectWith: connectWith,
 	}
+	s.canAsk = func() bool { return terminal.IsTerminal(s.In) && terminal.IsTerminal(s.ErrOut) }
+	s.readPassword = func(prompt string) (string, error) { return terminal.ReadPassword(s.In, s.ErrOut, prompt) }
+	return s
 }
 
 // connect returns clients of the cluster that the flags select, and the namespace.

@@ -7,7 +7,8 @@ import (
 )
 
 // Problem says what is wrong with a host, or returns an empty text. The first of several
-// problems is the one that has to be solved before the others.
+// problems is the one that has to be solved before the others. PowerSynced is no problem of the
+// host: with Ironic 29.0 it is False for all of them.
 func Problem(host *metal3.BareMetalHost) string {
 	if host.Status.ErrorMessage != "" {
 		return host.Status.ErrorMessage
@@ -22,7 +23,6 @@ func Problem(host *metal3.BareMetalHost) string {
 		{metal3.HeldCondition, metav1.ConditionTrue},
 		{metal3.StepFailedCondition, metav1.ConditionTrue},
 		{metal3.IronicReachableCondition, metav1.ConditionFalse},
-		{metal3.PowerSyncedCondition, metav1.ConditionFalse},
 		{metal3.InventoryReadCondition, metav1.ConditionFalse},
 	} {
 		if condition := Condition(host, c.conditionType); condition != nil && condition.Status == c.bad {

@@ -38,8 +38,8 @@ func Power(host *metal3.BareMetalHost) string {
 		return ""
 	}
 	power := powerWord(ironic.PowerState)
-	if ironic.TargetPowerState != "" {
-		return power + "→" + powerWord(ironic.TargetPowerState)
+	if target := powerWord(ironic.TargetPowerState); target != "" && target != power {
+		return power + "→" + target
 	}
 	if power != "" && !IsBusy(host) && !IsDetached(host) && (power == "on") != host.Spec.Online {
 		power += "!"

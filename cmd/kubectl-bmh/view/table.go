@@ -76,7 +76,7 @@ var columns = []column{
 	{header: "IRONIC", keep: 1, least: 10, text: wide(ironicText)},
 	{header: "NODE UUID", keep: 1, least: 36, text: wide(func(r Row, _ Options) string { return r.Host.Status.Provisioning.ID })},
 	{header: "AGE", keep: 1, least: 3, text: wide(func(r Row, o Options) string { return since(r.Host.CreationTimestamp.Time, o.Now) })},
-	{header: "PROBLEM", keep: 10, least: 16, text: func(r Row, _ Options) string { return hosts.Problem(r.Host) }, paint: func(Row) paint { return red }},
+	{header: "PROBLEM", keep: 10, least: 28, text: func(r Row, _ Options) string { return hosts.Problem(r.Host) }, paint: func(Row) paint { return red }},
 }
 
 func wide(text func(Row, Options) string) func(Row, Options) string {
@@ -139,8 +139,10 @@ func since(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return duration.HumanDuration(max(0, now.Sub(t)))
+	return humanDuration(now.Sub(t))
 }
+
+func humanDuration(d time.Duration) string { return duration.HumanDuration(max(0, d)) }
 
 // layout is the table of some hosts: which columns it has, and how wide they are.
 type layout struct {
@@ -185,7 +187,7 @@ func newLayout(rows []Row, o Options) *layout {
 }
 
 // fit makes the table fit into a number of columns: it leaves out columns until the rest fits
-// when they are cut as far as they may be, and then cuts those that are widest.
+// when they are cut as far as they may be, and then cuts the last one, and those that are widest.
 func (l *layout) fit(width int) {
 	least := func(i int) int { return min(l.widths[i], max(l.columns[i].least, cells(l.columns[i].header))) }
 	for {
@@ -201,18 +203,27 @@ func (l *layout) fit(width int) {
 		}
 		l.remove(first)
 	}
-	for {
-		total, widest := -gap, -1
+	total := -gap
+	for i := range l.columns {
+		total += l.widths[i] + gap
+	}
+	shrink := func(i, by int) {
+		by = max(0, min(by, total-width, l.widths[i]-least(i)))
+		l.widths[i] -= by
+		total -= by
+	}
+	shrink(len(l.columns)-1, total)
+	for total > width {
+		widest := 0
 		for i := range l.columns {
-			total += l.widths[i] + gap
-			if l.widths[i] > least(i) && (widest < 0 || l.widths[i]-least(i) > l.widths[widest]-least(widest)) {
+			if l.widths[i]-least(i) > l.widths[widest]-least(widest) {
 				widest = i
 			}
 		}
-		if total <= width || widest < 0 {
+		if l.widths[widest] <= least(widest) {
 			return
 		}
-		l.widths[widest] -= min(total-width, max(1, (l.widths[widest]-least(widest))/4))
+		shrink(widest, 1)
 	}
 }
 
