@@ -48,6 +48,7 @@ func newCommand(s *session) *cobra.Command {
 	root.AddCommand(
 		newWatchCommand(s),
 		newWaitCommand(s),
+		newWhyCommand(s),
 		newCreateCommand(s),
 		newPowerCommand(s),
 		newInspectCommand(s),

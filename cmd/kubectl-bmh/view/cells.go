@@ -75,3 +75,28 @@ func pad(text string, columns int) string {
 	text = cut(text, columns)
 	return text + strings.Repeat(" ", max(0, columns-cells(text)))
 }
+
+// Wrap cleans a text and breaks it between words into lines of at most that many columns; 0 means
+// that it is not broken. A word that is longer gets a line of its own.
+func Wrap(text string, columns int) []string {
+	text = Clean(text)
+	if columns <= 0 {
+		return []string{text}
+	}
+	var lines []string
+	line, used := "", 0
+	for _, word := range strings.Fields(text) {
+		n := cells(word)
+		if used > 0 && used+1+n > columns {
+			lines = append(lines, line)
+			line, used = "", 0
+		}
+		if used > 0 {
+			line += " "
+			used++
+		}
+		line += word
+		used += n
+	}
+	return append(lines, line)
+}
