@@ -59,11 +59,11 @@ var columns = []column{
 		}
 		return r.Host.Namespace
 	}},
-	{header: "NAME", least: 16, evenIfEmpty: true, text: func(r Row, _ Options) string { return r.Host.Name }},
+	{header: "NAME", least: 20, evenIfEmpty: true, text: func(r Row, _ Options) string { return r.Host.Name }},
 	{header: "STATE", least: 12, evenIfEmpty: true, text: func(r Row, _ Options) string { return hosts.State(r.Host) }, paint: statePaint},
-	{header: "STEP", least: 18, most: 44, keep: 9, text: stepText, paint: func(Row) paint { return cyan }},
-	{header: "FOR", keep: 5, least: 3, text: forText},
-	{header: "POWER", keep: 8, least: 3, evenIfEmpty: true, text: func(r Row, _ Options) string { return hosts.Power(r.Host) }, paint: powerPaint},
+	{header: "STEP", least: 10, most: 44, keep: 9, text: stepText, paint: func(Row) paint { return cyan }},
+	{header: "FOR", keep: 5, least: 4, text: forText},
+	{header: "POWER", keep: 8, least: 6, evenIfEmpty: true, text: func(r Row, _ Options) string { return hosts.Power(r.Host) }, paint: powerPaint},
 	{header: "CONSUMER", keep: 3, least: 10, text: func(r Row, _ Options) string {
 		if r.Host.Spec.ConsumerRef == nil {
 			return ""
@@ -76,7 +76,7 @@ var columns = []column{
 	{header: "IRONIC", keep: 1, least: 10, text: wide(ironicText)},
 	{header: "NODE UUID", keep: 1, least: 36, text: wide(func(r Row, _ Options) string { return r.Host.Status.Provisioning.ID })},
 	{header: "AGE", keep: 1, least: 3, text: wide(func(r Row, o Options) string { return since(r.Host.CreationTimestamp.Time, o.Now) })},
-	{header: "PROBLEM", keep: 10, least: 28, text: func(r Row, _ Options) string { return hosts.Problem(r.Host) }, paint: func(Row) paint { return red }},
+	{header: "PROBLEM", keep: 10, least: 20, text: func(r Row, _ Options) string { return hosts.Problem(r.Host) }, paint: func(Row) paint { return red }},
 }
 
 func wide(text func(Row, Options) string) func(Row, Options) string {

@@ -33,7 +33,7 @@ func Waitings(all []Waiting, width, height int, now time.Time, style Style) []st
 	for _, w := range all {
 		names = max(names, cells(Clean(w.name())))
 	}
-	names = min(names, max(16, width/4))
+	names = min(names, max(24, width/4))
 	var underWay, ended []Waiting
 	for _, w := range all {
 		if w.Done || w.Failed != "" {
