@@ -26,9 +26,19 @@ func completeFlag(cmd *cobra.Command, name string, complete cobra.CompletionFunc
 
 // completeWords completes with a fixed list.
 func completeWords(words ...string) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return words, cobra.ShellCompDirectiveNoFileComp
+	return func(_ *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return withPrefix(words, prefix), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+func withPrefix(words []string, prefix string) []cobra.Completion {
+	var matching []cobra.Completion
+	for _, word := range words {
+		if strings.HasPrefix(word, prefix) {
+			matching = append(matching, word)
+		}
+	}
+	return matching
 }
 
 // completeHosts completes with the names of hosts, of which skip are arguments that are no hosts.
@@ -106,8 +116,8 @@ var states = []metal3.ProvisioningState{
 }
 
 // completeFieldSelectors completes the fields by which the server selects hosts, and their values.
-func (s *session) completeFieldSelectors(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var words []cobra.Completion
+func (s *session) completeFieldSelectors(_ *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var words []string
 	for _, state := range states {
 		words = append(words, "status.provisioning.state="+string(state))
 	}
@@ -115,7 +125,7 @@ func (s *session) completeFieldSelectors(*cobra.Command, []string, string) ([]co
 		words = append(words, "status.operationalStatus="+string(status))
 	}
 	words = append(words, "status.poweredOn=true", "status.poweredOn=false", "spec.online=true", "spec.online=false")
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return withPrefix(words, prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
 // silent ignores warnings.

@@ -34,7 +34,7 @@ down; with --mode hard, the power is cut.`,
 		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return powerActions, cobra.ShellCompDirectiveNoFileComp
+				return withPrefix(powerActions, prefix), cobra.ShellCompDirectiveNoFileComp
 			}
 			return s.completeHosts(1)(cmd, args, prefix)
 		},

@@ -75,13 +75,10 @@ func (ch *chosen) find(ctx context.Context, c *clients, namespace string, names 
 	return found, nil
 }
 
-// watchOptions select a superset of some hosts for a watch.
-func (ch *chosen) watchOptions(names []string) metav1.ListOptions {
-	switch {
-	case ch.labels != "" || ch.all:
-		// Without the labels: a host whose labels change is waited for all the same.
-		return metav1.ListOptions{}
-	case len(names) == 1:
+// watchOptions select hosts for a watch: a single one, or all of the namespace. Labels are of no
+// use here: a host whose labels change is waited for all the same.
+func watchOptions(names []string) metav1.ListOptions {
+	if len(names) == 1 {
 		return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, names[0]).String()}
 	}
 	return metav1.ListOptions{}

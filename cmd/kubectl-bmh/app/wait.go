@@ -127,15 +127,18 @@ func (s *session) waitFor(ctx context.Context, c *clients, flags *waitFlags, nam
 	for i, host := range found {
 		names[i] = host.Name
 	}
-	fleet, err := watchFleet(ctx, c, namespace, (&chosen{}).watchOptions(names))
-	if err != nil {
-		return err
-	}
-	defer fleet.stop()
 	w := &wait{session: s, flags: flags, target: target, began: s.now(), others: s.otherHosts(ctx, c, namespace)}
 	for _, host := range found {
 		w.hosts = append(w.hosts, &waitedHost{uid: host.UID, Waiting: view.Waiting{Row: view.Row{Host: host}}})
 	}
+	fleet, err := watchFleet(ctx, c, namespace, watchOptions(names))
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return w.timedOut()
+	case err != nil:
+		return err
+	}
+	defer fleet.stop()
 	display, err := s.newDisplay(flags.progress)
 	if err != nil {
 		return err

@@ -41,7 +41,8 @@ func Power(host *metal3.BareMetalHost) string {
 	if target := powerWord(ironic.TargetPowerState); target != "" && target != power {
 		return power + "→" + target
 	}
-	if power != "" && !IsBusy(host) && !IsDetached(host) && (power == "on") != host.Spec.Online {
+	isKnown := power == "on" || power == "off"
+	if isKnown && !IsBusy(host) && !IsDetached(host) && (power == "on") != host.Spec.Online {
 		power += "!"
 	}
 	return power
