@@ -60,7 +60,7 @@ var columns = []column{
 		return r.Host.Namespace
 	}},
 	{header: "NAME", least: 20, evenIfEmpty: true, text: func(r Row, _ Options) string { return r.Host.Name }},
-	{header: "STATE", least: 12, evenIfEmpty: true, text: func(r Row, _ Options) string { return hosts.State(r.Host) }, paint: statePaint},
+	{header: "STATE", least: 14, evenIfEmpty: true, text: func(r Row, _ Options) string { return hosts.State(r.Host) }, paint: statePaint},
 	{header: "STEP", least: 10, most: 44, keep: 9, text: stepText, paint: func(Row) paint { return cyan }},
 	{header: "FOR", keep: 5, least: 4, text: forText},
 	{header: "POWER", keep: 8, least: 6, evenIfEmpty: true, text: func(r Row, _ Options) string { return hosts.Power(r.Host) }, paint: powerPaint},
