@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -282,6 +283,11 @@ func (c *createCommand) apply(ctx context.Context, objects []inventory.Objects) 
 // applyOne applies the Secret and the host of a machine, and returns what was applied. The Secret
 // comes first, so that the host does not report that it is missing.
 func (c *createCommand) applyOne(ctx context.Context, clients *clients, o inventory.Objects) (applied []*unstructured.Unstructured, err error) {
+	if c.dryRun != dryRunClient && !o.Entry.IsOnlineGiven {
+		if err := keepPower(ctx, clients, o.Host); err != nil {
+			return nil, err
+		}
+	}
 	for _, object := range []struct {
 		value    runtime.Object
 		resource schema.GroupVersionResource
@@ -302,6 +308,21 @@ func (c *createCommand) applyOne(ctx context.Context, clients *clients, o invent
 		applied = append(applied, u)
 	}
 	return applied, nil
+}
+
+// keepPower makes a host that exists stay on or off as it is to be now. Whoever has switched off a
+// machine to work on it must not be surprised by an inventory that is applied again. The server
+// decides what users without the right to read hosts may do.
+func keepPower(ctx context.Context, clients *clients, host *metal3.BareMetalHost) error {
+	existing, err := clients.getHost(ctx, host.Namespace, host.Name)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	host.Spec.Online = existing.Spec.Online
+	return nil
 }
 
 func (c *createCommand) applyObject(ctx context.Context, clients *clients, resource schema.GroupVersionResource, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {

@@ -27,6 +27,9 @@ type Entry struct {
 	PasswordFile string
 	Labels       map[string]string
 	Spec         metal3.BareMetalHostSpec
+	// IsOnlineGiven is set if the inventory says whether the host is to be on. Otherwise it is the
+	// default for a new host, and a host that exists stays as it is.
+	IsOnlineGiven bool
 }
 
 // Field is a column of a CSV inventory, a key of a YAML inventory, and a flag of the command.
@@ -97,7 +100,10 @@ var Fields = []Field{
 	{Name: "disableCertificateVerification", Flag: "disable-certificate-verification", IsBool: true, Usage: "Do not verify the TLS certificate of the BMC", set: truth(func(e *Entry) *bool { return &e.Spec.BMC.DisableCertificateVerification })},
 	{Name: "bootMACAddress", Flag: "boot-mac", Usage: "MAC address that the host boots from", set: text(func(e *Entry) *string { return &e.Spec.BootMACAddress })},
 	{Name: "bootMode", Flag: "boot-mode", Usage: "UEFI, UEFISecureBoot or legacy", set: word(func(e *Entry) *metal3.BootMode { return &e.Spec.BootMode })},
-	{Name: "online", Flag: "online", IsBool: true, Usage: "Whether the host is to be powered on (default true)", set: truth(func(e *Entry) *bool { return &e.Spec.Online })},
+	{Name: "online", Flag: "online", IsBool: true, Usage: "Whether the host is to be powered on (default true for new hosts)", set: truth(func(e *Entry) *bool {
+		e.IsOnlineGiven = true
+		return &e.Spec.Online
+	})},
 	{Name: "externallyProvisioned", Flag: "externally-provisioned", IsBool: true, Usage: "The host runs a system already: it is adopted, and its disks are never written to", set: truth(func(e *Entry) *bool { return &e.Spec.ExternallyProvisioned })},
 	{Name: "inspectionMode", Flag: "inspection-mode", Usage: "agent, fast or disabled", set: word(func(e *Entry) *metal3.InspectionMode { return &e.Spec.InspectionMode })},
 	{Name: "automatedCleaningMode", Flag: "automated-cleaning-mode", Usage: "metadata or disabled", set: word(func(e *Entry) *metal3.AutomatedCleaningMode { return &e.Spec.AutomatedCleaningMode })},
