@@ -50,6 +50,8 @@ func newCommand(s *session) *cobra.Command {
 		newWaitCommand(s),
 		newWhyCommand(s),
 		newCreateCommand(s),
+		newCandidatesCommand(s),
+		newAdoptCommand(s),
 		newPowerCommand(s),
 		newInspectCommand(s),
 		newRetryCommand(s),

@@ -36,6 +36,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
@@ -178,6 +179,9 @@ func Run(ctx context.Context, o *Options) (err error) {
 	}()
 	registerObservationAge(refresher)
 	if err := apiserver.InstallAPIGroup(server, stores.Storage(apiserver.Scheme, refresher, client, config.AdmissionControl)); err != nil {
+		return err
+	}
+	if err := apiserver.InstallIronicGroup(server, ironic.Storage(client, hosts)); err != nil {
 		return err
 	}
 	if kube := recommended.ClientConfig; kube != nil {

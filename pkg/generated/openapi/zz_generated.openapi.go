@@ -6,7 +6,8 @@
 package openapi
 
 import (
-	v1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	v1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
+	metal3v1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	resource "k8s.io/apimachinery/pkg/api/resource"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -19,165 +20,363 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		v1alpha1.AttachedImageReference{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref),
-		v1alpha1.BIOS{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_BIOS(ref),
-		v1alpha1.BMCDetails{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref),
-		v1alpha1.BMCEventSubscription{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref),
-		v1alpha1.BMCEventSubscriptionList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref),
-		v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionSpec(ref),
-		v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionStatus(ref),
-		v1alpha1.BareMetalHost{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref),
-		v1alpha1.BareMetalHostList{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref),
-		v1alpha1.BareMetalHostSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref),
-		v1alpha1.BareMetalHostStatus{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref),
-		v1alpha1.BareMetalSwitch{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref),
-		v1alpha1.BareMetalSwitchList{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref),
-		v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref),
-		v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref),
-		v1alpha1.CPU{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_CPU(ref),
-		v1alpha1.CredentialsStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_CredentialsStatus(ref),
-		v1alpha1.CustomDeploy{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref),
-		v1alpha1.DataImage{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_DataImage(ref),
-		v1alpha1.DataImageError{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_DataImageError(ref),
-		v1alpha1.DataImageList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageList(ref),
-		v1alpha1.DataImageSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref),
-		v1alpha1.DataImageStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref),
-		v1alpha1.Deployment{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_Deployment(ref),
-		v1alpha1.DetachedAnnotationArguments{}.OpenAPIModelName():  schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref),
-		v1alpha1.Firmware{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Firmware(ref),
-		v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref),
-		v1alpha1.FirmwareConfig{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref),
-		v1alpha1.FirmwareSchema{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref),
-		v1alpha1.FirmwareSchemaList{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref),
-		v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref),
-		v1alpha1.FirmwareUpdate{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref),
-		v1alpha1.HardwareData{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HardwareData(ref),
-		v1alpha1.HardwareDataList{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref),
-		v1alpha1.HardwareDataSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref),
-		v1alpha1.HardwareDetails{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref),
-		v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref),
-		v1alpha1.HardwareSystemVendor{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref),
-		v1alpha1.HostClaim{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostClaim(ref),
-		v1alpha1.HostClaimList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref),
-		v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
-		v1alpha1.HostClaimSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref),
-		v1alpha1.HostClaimStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref),
-		v1alpha1.HostDeployPolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref),
-		v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
-		v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref),
-		v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref),
-		v1alpha1.HostFirmwareComponents{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref),
-		v1alpha1.HostFirmwareComponentsList{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref),
-		v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref),
-		v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(): schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref),
-		v1alpha1.HostFirmwareSettings{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref),
-		v1alpha1.HostFirmwareSettingsList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref),
-		v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsSpec(ref),
-		v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref),
-		v1alpha1.HostInspection{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostInspection(ref),
-		v1alpha1.HostInspectionSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostInspectionSpec(ref),
-		v1alpha1.HostInspectionStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref),
-		v1alpha1.HostNetworkAttachment{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref),
-		v1alpha1.HostNetworkAttachmentList{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref),
-		v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref),
-		v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref),
-		v1alpha1.HostPower{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostPower(ref),
-		v1alpha1.HostPowerSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref),
-		v1alpha1.HostPowerStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref),
-		v1alpha1.HostRetry{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostRetry(ref),
-		v1alpha1.HostRetrySpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref),
-		v1alpha1.HostRetryStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
-		v1alpha1.HostSelector{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostSelector(ref),
-		v1alpha1.HostSelectorRequirement{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref),
-		v1alpha1.HostTakeover{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref),
-		v1alpha1.HostTakeoverSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostTakeoverSpec(ref),
-		v1alpha1.HostTakeoverStatus{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref),
-		v1alpha1.HostUpdatePolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref),
-		v1alpha1.HostUpdatePolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref),
-		v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref),
-		v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref),
-		v1alpha1.Image{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_Image(ref),
-		v1alpha1.IronicStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref),
-		v1alpha1.LLDP{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_LLDP(ref),
-		v1alpha1.NIC{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_NIC(ref),
-		v1alpha1.NameValuePair{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref),
-		v1alpha1.NetworkInterface{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref),
-		v1alpha1.ObjectReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref),
-		v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
-		v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
-		v1alpha1.PreprovisioningImage{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref),
-		v1alpha1.PreprovisioningImageList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref),
-		v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref),
-		v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref),
-		v1alpha1.ProvisionStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref),
-		v1alpha1.RAIDConfig{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
-		v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
-		v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
-		v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
-		v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
-		v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
-		v1alpha1.SettingSchema{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref),
-		v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
-		v1alpha1.Storage{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Storage(ref),
-		v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
-		v1alpha1.Takeover{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Takeover(ref),
-		v1alpha1.VLAN{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
-		resource.Quantity{}.OpenAPIModelName():                     schema_apimachinery_pkg_api_resource_Quantity(ref),
-		v1.APIGroup{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_APIGroup(ref),
-		v1.APIGroupList{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_APIGroupList(ref),
-		v1.APIResource{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIResource(ref),
-		v1.APIResourceList{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_APIResourceList(ref),
-		v1.APIVersions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIVersions(ref),
-		v1.ApplyOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_ApplyOptions(ref),
-		v1.Condition{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Condition(ref),
-		v1.CreateOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_CreateOptions(ref),
-		v1.DeleteOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_DeleteOptions(ref),
-		v1.Duration{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_Duration(ref),
-		v1.FieldSelectorRequirement{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
-		v1.FieldsV1{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_FieldsV1(ref),
-		v1.GetOptions{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_GetOptions(ref),
-		v1.GroupKind{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_GroupKind(ref),
-		v1.GroupResource{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_GroupResource(ref),
-		v1.GroupVersion{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_GroupVersion(ref),
-		v1.GroupVersionForDiscovery{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
-		v1.GroupVersionKind{}.OpenAPIModelName():                   schema_pkg_apis_meta_v1_GroupVersionKind(ref),
-		v1.GroupVersionResource{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_GroupVersionResource(ref),
-		v1.InternalEvent{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_InternalEvent(ref),
-		v1.LabelSelector{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_LabelSelector(ref),
-		v1.LabelSelectorRequirement{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
-		v1.List{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_List(ref),
-		v1.ListMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_ListMeta(ref),
-		v1.ListOptions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_ListOptions(ref),
-		v1.ManagedFieldsEntry{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
-		v1.MicroTime{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_MicroTime(ref),
-		v1.ObjectMeta{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_ObjectMeta(ref),
-		v1.OwnerReference{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_OwnerReference(ref),
-		v1.PartialObjectMetadata{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
-		v1.PartialObjectMetadataList{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
-		v1.Patch{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Patch(ref),
-		v1.PatchOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_PatchOptions(ref),
-		v1.Preconditions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_Preconditions(ref),
-		v1.RootPaths{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_RootPaths(ref),
-		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
-		v1.ShardInfo{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_ShardInfo(ref),
-		v1.Status{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_Status(ref),
-		v1.StatusCause{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_StatusCause(ref),
-		v1.StatusDetails{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_StatusDetails(ref),
-		v1.Table{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Table(ref),
-		v1.TableColumnDefinition{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
-		v1.TableOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_TableOptions(ref),
-		v1.TableRow{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_TableRow(ref),
-		v1.TableRowCondition{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_TableRowCondition(ref),
-		v1.Time{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_Time(ref),
-		v1.Timestamp{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Timestamp(ref),
-		v1.TypeMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_TypeMeta(ref),
-		v1.UpdateOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_UpdateOptions(ref),
-		v1.WatchEvent{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_WatchEvent(ref),
-		runtime.RawExtension{}.OpenAPIModelName():                  schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
-		runtime.TypeMeta{}.OpenAPIModelName():                      schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
-		runtime.Unknown{}.OpenAPIModelName():                       schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
-		intstr.IntOrString{}.OpenAPIModelName():                    schema_apimachinery_pkg_util_intstr_IntOrString(ref),
-		version.Info{}.OpenAPIModelName():                          schema_k8sio_apimachinery_pkg_version_Info(ref),
+		v1alpha1.Candidate{}.OpenAPIModelName():                          schema_pkg_apis_ironic_v1alpha1_Candidate(ref),
+		v1alpha1.CandidateList{}.OpenAPIModelName():                      schema_pkg_apis_ironic_v1alpha1_CandidateList(ref),
+		v1alpha1.CandidateStatus{}.OpenAPIModelName():                    schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref),
+		metal3v1alpha1.AttachedImageReference{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref),
+		metal3v1alpha1.BIOS{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_BIOS(ref),
+		metal3v1alpha1.BMCDetails{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref),
+		metal3v1alpha1.BMCEventSubscription{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref),
+		metal3v1alpha1.BMCEventSubscriptionList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref),
+		metal3v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionSpec(ref),
+		metal3v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionStatus(ref),
+		metal3v1alpha1.BareMetalHost{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref),
+		metal3v1alpha1.BareMetalHostList{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref),
+		metal3v1alpha1.BareMetalHostSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref),
+		metal3v1alpha1.BareMetalHostStatus{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref),
+		metal3v1alpha1.BareMetalSwitch{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref),
+		metal3v1alpha1.BareMetalSwitchList{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref),
+		metal3v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref),
+		metal3v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref),
+		metal3v1alpha1.CPU{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_CPU(ref),
+		metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_CredentialsStatus(ref),
+		metal3v1alpha1.CustomDeploy{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref),
+		metal3v1alpha1.DataImage{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_DataImage(ref),
+		metal3v1alpha1.DataImageError{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_DataImageError(ref),
+		metal3v1alpha1.DataImageList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageList(ref),
+		metal3v1alpha1.DataImageSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref),
+		metal3v1alpha1.DataImageStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref),
+		metal3v1alpha1.Deployment{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_Deployment(ref),
+		metal3v1alpha1.DetachedAnnotationArguments{}.OpenAPIModelName():  schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref),
+		metal3v1alpha1.Firmware{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Firmware(ref),
+		metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref),
+		metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref),
+		metal3v1alpha1.FirmwareSchema{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref),
+		metal3v1alpha1.FirmwareSchemaList{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref),
+		metal3v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref),
+		metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref),
+		metal3v1alpha1.HardwareData{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HardwareData(ref),
+		metal3v1alpha1.HardwareDataList{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref),
+		metal3v1alpha1.HardwareDataSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref),
+		metal3v1alpha1.HardwareDetails{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref),
+		metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref),
+		metal3v1alpha1.HardwareSystemVendor{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref),
+		metal3v1alpha1.HostClaim{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostClaim(ref),
+		metal3v1alpha1.HostClaimList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref),
+		metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
+		metal3v1alpha1.HostClaimSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref),
+		metal3v1alpha1.HostClaimStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref),
+		metal3v1alpha1.HostDeployPolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref),
+		metal3v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
+		metal3v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref),
+		metal3v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref),
+		metal3v1alpha1.HostFirmwareComponents{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref),
+		metal3v1alpha1.HostFirmwareComponentsList{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref),
+		metal3v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref),
+		metal3v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(): schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref),
+		metal3v1alpha1.HostFirmwareSettings{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref),
+		metal3v1alpha1.HostFirmwareSettingsList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref),
+		metal3v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsSpec(ref),
+		metal3v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref),
+		metal3v1alpha1.HostInspection{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostInspection(ref),
+		metal3v1alpha1.HostInspectionSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostInspectionSpec(ref),
+		metal3v1alpha1.HostInspectionStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref),
+		metal3v1alpha1.HostNetworkAttachment{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref),
+		metal3v1alpha1.HostNetworkAttachmentList{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref),
+		metal3v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref),
+		metal3v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref),
+		metal3v1alpha1.HostPower{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostPower(ref),
+		metal3v1alpha1.HostPowerSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref),
+		metal3v1alpha1.HostPowerStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref),
+		metal3v1alpha1.HostRetry{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostRetry(ref),
+		metal3v1alpha1.HostRetrySpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref),
+		metal3v1alpha1.HostRetryStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
+		metal3v1alpha1.HostSelector{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostSelector(ref),
+		metal3v1alpha1.HostSelectorRequirement{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref),
+		metal3v1alpha1.HostTakeover{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref),
+		metal3v1alpha1.HostTakeoverSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostTakeoverSpec(ref),
+		metal3v1alpha1.HostTakeoverStatus{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref),
+		metal3v1alpha1.HostUpdatePolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref),
+		metal3v1alpha1.HostUpdatePolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref),
+		metal3v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref),
+		metal3v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref),
+		metal3v1alpha1.Image{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_Image(ref),
+		metal3v1alpha1.IronicStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref),
+		metal3v1alpha1.LLDP{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_LLDP(ref),
+		metal3v1alpha1.NIC{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_NIC(ref),
+		metal3v1alpha1.NameValuePair{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref),
+		metal3v1alpha1.NetworkInterface{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref),
+		metal3v1alpha1.ObjectReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref),
+		metal3v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
+		metal3v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
+		metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref),
+		metal3v1alpha1.PreprovisioningImageList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref),
+		metal3v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref),
+		metal3v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref),
+		metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref),
+		metal3v1alpha1.RAIDConfig{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
+		metal3v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
+		metal3v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
+		metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
+		metal3v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
+		metal3v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
+		metal3v1alpha1.SettingSchema{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref),
+		metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
+		metal3v1alpha1.Storage{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Storage(ref),
+		metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
+		metal3v1alpha1.Takeover{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Takeover(ref),
+		metal3v1alpha1.VLAN{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
+		resource.Quantity{}.OpenAPIModelName():                           schema_apimachinery_pkg_api_resource_Quantity(ref),
+		v1.APIGroup{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_APIGroup(ref),
+		v1.APIGroupList{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_APIGroupList(ref),
+		v1.APIResource{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_APIResource(ref),
+		v1.APIResourceList{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_APIResourceList(ref),
+		v1.APIVersions{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_APIVersions(ref),
+		v1.ApplyOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_ApplyOptions(ref),
+		v1.Condition{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_Condition(ref),
+		v1.CreateOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_CreateOptions(ref),
+		v1.DeleteOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_DeleteOptions(ref),
+		v1.Duration{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_Duration(ref),
+		v1.FieldSelectorRequirement{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
+		v1.FieldsV1{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_FieldsV1(ref),
+		v1.GetOptions{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_GetOptions(ref),
+		v1.GroupKind{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_GroupKind(ref),
+		v1.GroupResource{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_GroupResource(ref),
+		v1.GroupVersion{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_GroupVersion(ref),
+		v1.GroupVersionForDiscovery{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
+		v1.GroupVersionKind{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_GroupVersionKind(ref),
+		v1.GroupVersionResource{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_GroupVersionResource(ref),
+		v1.InternalEvent{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_InternalEvent(ref),
+		v1.LabelSelector{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_LabelSelector(ref),
+		v1.LabelSelectorRequirement{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
+		v1.List{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_List(ref),
+		v1.ListMeta{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_ListMeta(ref),
+		v1.ListOptions{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_ListOptions(ref),
+		v1.ManagedFieldsEntry{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
+		v1.MicroTime{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_MicroTime(ref),
+		v1.ObjectMeta{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_ObjectMeta(ref),
+		v1.OwnerReference{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_OwnerReference(ref),
+		v1.PartialObjectMetadata{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
+		v1.PartialObjectMetadataList{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
+		v1.Patch{}.OpenAPIModelName():                                    schema_pkg_apis_meta_v1_Patch(ref),
+		v1.PatchOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_PatchOptions(ref),
+		v1.Preconditions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_Preconditions(ref),
+		v1.RootPaths{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_RootPaths(ref),
+		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
+		v1.ShardInfo{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_ShardInfo(ref),
+		v1.Status{}.OpenAPIModelName():                                   schema_pkg_apis_meta_v1_Status(ref),
+		v1.StatusCause{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_StatusCause(ref),
+		v1.StatusDetails{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_StatusDetails(ref),
+		v1.Table{}.OpenAPIModelName():                                    schema_pkg_apis_meta_v1_Table(ref),
+		v1.TableColumnDefinition{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
+		v1.TableOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_TableOptions(ref),
+		v1.TableRow{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_TableRow(ref),
+		v1.TableRowCondition{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_TableRowCondition(ref),
+		v1.Time{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_Time(ref),
+		v1.Timestamp{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_Timestamp(ref),
+		v1.TypeMeta{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_TypeMeta(ref),
+		v1.UpdateOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_UpdateOptions(ref),
+		v1.WatchEvent{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_WatchEvent(ref),
+		runtime.RawExtension{}.OpenAPIModelName():                        schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
+		runtime.TypeMeta{}.OpenAPIModelName():                            schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
+		runtime.Unknown{}.OpenAPIModelName():                             schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
+		intstr.IntOrString{}.OpenAPIModelName():                          schema_apimachinery_pkg_util_intstr_IntOrString(ref),
+		version.Info{}.OpenAPIModelName():                                schema_k8sio_apimachinery_pkg_version_Info(ref),
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_Candidate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Candidate is a node in Ironic that no BareMetalHost has, so that a host can be made for it. It is read from Ironic at the moment of reading, and cannot be changed. Its name is the UUID of the node.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name, which is the UUID of the node in Ironic.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic reports about the node.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.CandidateStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.CandidateStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_CandidateList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CandidateList is a list of nodes that no host has.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The nodes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Candidate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Candidate{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CandidateStatus is what Ironic reports about a node, in Ironic's own words. Credentials are not part of it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the node in Ironic. Empty if it has none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"provisionState": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The provision state, for example active or manageable.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"powerState": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The power state: power on or power off. Empty if Ironic does not know it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ironic's driver, for example redfish or ipmi.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bmcAddress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The address of the BMC, in the form that spec.bmc.address of a host accepts. Empty if the driver has none that a host can have.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"macAddresses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The MAC addresses of the node's ports.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"instanceUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The instance_uuid of the node. Empty if nothing is deployed on it, or if whoever has deployed it gave it none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"markedHost": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UID of the host that the node is marked with. A server of this kind has marked it: the host was deleted since, or belongs to another cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"markedCluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UID of the cluster that the node is marked with. If it is not this one, the server of another cluster uses the node.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"maintenance": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the node is in maintenance.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"maintenanceReason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the node is in maintenance.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -306,21 +505,21 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "The desired subscription.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The observed state of the subscription.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName(), v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName(), metal3v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -359,7 +558,7 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.BMCEventSubscription{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.BMCEventSubscription{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -370,7 +569,7 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BMCEventSubscription{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BMCEventSubscription{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -475,21 +674,21 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref common.ReferenceCallback)
 						SchemaProps: spec.SchemaProps{
 							Description: "The desired state of the host.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BareMetalHostSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BareMetalHostSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The observed state of the host, as reported by Ironic at the moment of reading.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BareMetalHostStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BareMetalHostStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BareMetalHostSpec{}.OpenAPIModelName(), v1alpha1.BareMetalHostStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BareMetalHostSpec{}.OpenAPIModelName(), metal3v1alpha1.BareMetalHostStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -528,7 +727,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref common.ReferenceCallb
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.BareMetalHost{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.BareMetalHost{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -539,7 +738,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref common.ReferenceCallb
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BareMetalHost{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BareMetalHost{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -572,19 +771,19 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 						SchemaProps: spec.SchemaProps{
 							Description: "How to reach the host's baseboard management controller (BMC). A host without it is not managed; its operational status is discovered.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BMCDetails{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BMCDetails{}.OpenAPIModelName()),
 						},
 					},
 					"raid": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The RAID volumes to create before the host becomes available.",
-							Ref:         ref(v1alpha1.RAIDConfig{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RAIDConfig{}.OpenAPIModelName()),
 						},
 					},
 					"firmware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "BIOS settings. They are refused: use a HostFirmwareSettings object instead.\n\nDeprecated: use HostFirmwareSettings.",
-							Ref:         ref(v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
 						},
 					},
 					"hardwareProfile": {
@@ -597,7 +796,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					"rootDeviceHints": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Hints that select the disk to which the image is written. A disk must match all of them.",
-							Ref:         ref(v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
 						},
 					},
 					"bootMode": {
@@ -633,7 +832,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					"image": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image to write to the host. Setting this field provisions the host. Removing it, or changing the URL of the image, deprovisions the host.",
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"userData": {
@@ -687,7 +886,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A deploy procedure of a custom ramdisk. It replaces or extends the writing of an image.",
-							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CustomDeploy{}.OpenAPIModelName()),
 						},
 					},
 					"architecture": {
@@ -724,7 +923,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NetworkInterface{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.NetworkInterface{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -735,7 +934,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BMCDetails{}.OpenAPIModelName(), v1alpha1.CustomDeploy{}.OpenAPIModelName(), v1alpha1.FirmwareConfig{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.NetworkInterface{}.OpenAPIModelName(), v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1alpha1.RootDeviceHints{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference", "k8s.io/api/core/v1.Taint"},
+			metal3v1alpha1.BMCDetails{}.OpenAPIModelName(), metal3v1alpha1.CustomDeploy{}.OpenAPIModelName(), metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.NetworkInterface{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference", "k8s.io/api/core/v1.Taint"},
 	}
 }
 
@@ -779,46 +978,46 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					"hardware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The hardware that the last inspection found.",
-							Ref:         ref(v1alpha1.HardwareDetails{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HardwareDetails{}.OpenAPIModelName()),
 						},
 					},
 					"provisioning": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The provisioning state of the host, and the settings that were last applied to it.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ProvisionStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName()),
 						},
 					},
 					"goodCredentials": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last BMC credentials that worked.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
 						},
 					},
 					"triedCredentials": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last BMC credentials that were sent to Ironic.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
 						},
 					},
 					"registeredWith": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What the host's node in Ironic was last registered with, apart from the spec, whose generation the condition Registered tells. The node is registered anew when any of it differs. Absent while the node was never registered.",
-							Ref:         ref(v1alpha1.RegisteredWith{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RegisteredWith{}.OpenAPIModelName()),
 						},
 					},
 					"deployment": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The deployment on the host's node that this status is about. Absent while there is none.",
-							Ref:         ref(v1alpha1.Deployment{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Deployment{}.OpenAPIModelName()),
 						},
 					},
 					"takeover": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was last confirmed through the subresource takeover. It counts as long as the node is as it was then.",
-							Ref:         ref(v1alpha1.Takeover{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Takeover{}.OpenAPIModelName()),
 						},
 					},
 					"errorMessage": {
@@ -841,7 +1040,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 						SchemaProps: spec.SchemaProps{
 							Description: "When the host was last registered, inspected, provisioned and deprovisioned.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationHistory{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationHistory{}.OpenAPIModelName()),
 						},
 					},
 					"errorCount": {
@@ -863,7 +1062,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					"lastAttemptedImage": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that was last tried.",
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"conditions": {
@@ -893,7 +1092,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					"ironic": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The Ironic node of the host, as last reported by Ironic. Absent while the host is not in Ironic.",
-							Ref:         ref(v1alpha1.IronicStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.IronicStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -901,7 +1100,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.Deployment{}.OpenAPIModelName(), v1alpha1.HardwareDetails{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.IronicStatus{}.OpenAPIModelName(), v1alpha1.OperationHistory{}.OpenAPIModelName(), v1alpha1.ProvisionStatus{}.OpenAPIModelName(), v1alpha1.RegisteredWith{}.OpenAPIModelName(), v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -937,21 +1136,21 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The address of the switch and how to log in to it.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether Ironic's networking service uses the switch.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName(), v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName(), metal3v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -990,7 +1189,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref common.ReferenceCal
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.BareMetalSwitch{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.BareMetalSwitch{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1001,7 +1200,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BareMetalSwitch{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BareMetalSwitch{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1257,21 +1456,21 @@ func schema_pkg_apis_metal3_v1alpha1_DataImage(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that should be attached.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.DataImageSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.DataImageSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that is attached.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.DataImageStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.DataImageStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DataImageSpec{}.OpenAPIModelName(), v1alpha1.DataImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.DataImageSpec{}.OpenAPIModelName(), metal3v1alpha1.DataImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1340,7 +1539,7 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageList(ref common.ReferenceCallback)
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.DataImage{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.DataImage{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1351,7 +1550,7 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageList(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DataImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.DataImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1394,21 +1593,21 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The image in the virtual drive.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.AttachedImageReference{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.AttachedImageReference{}.OpenAPIModelName()),
 						},
 					},
 					"error": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The errors since the last success.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.DataImageError{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.DataImageError{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.AttachedImageReference{}.OpenAPIModelName(), v1alpha1.DataImageError{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.AttachedImageReference{}.OpenAPIModelName(), metal3v1alpha1.DataImageError{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1486,14 +1685,14 @@ func schema_pkg_apis_metal3_v1alpha1_Firmware(ref common.ReferenceCallback) comm
 						SchemaProps: spec.SchemaProps{
 							Description: "The BIOS or UEFI firmware.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BIOS{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BIOS{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BIOS{}.OpenAPIModelName()},
+			metal3v1alpha1.BIOS{}.OpenAPIModelName()},
 	}
 }
 
@@ -1615,14 +1814,14 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "The settings.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1661,7 +1860,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.FirmwareSchema{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.FirmwareSchema{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1672,7 +1871,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.FirmwareSchema{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareSchema{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1705,7 +1904,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref common.ReferenceCall
 								Allows: true,
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.SettingSchema{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.SettingSchema{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1716,7 +1915,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SettingSchema{}.OpenAPIModelName()},
+			metal3v1alpha1.SettingSchema{}.OpenAPIModelName()},
 	}
 }
 
@@ -1782,14 +1981,14 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareData(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "The hardware of the host.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HardwareDataSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HardwareDataSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HardwareDataSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HardwareDataSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1828,7 +2027,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HardwareData{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HardwareData{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1839,7 +2038,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HardwareData{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HardwareData{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1853,14 +2052,14 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref common.ReferenceCallba
 					"hardware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The hardware that the last inspection found.",
-							Ref:         ref(v1alpha1.HardwareDetails{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HardwareDetails{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HardwareDetails{}.OpenAPIModelName()},
+			metal3v1alpha1.HardwareDetails{}.OpenAPIModelName()},
 	}
 }
 
@@ -1875,14 +2074,14 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The manufacturer, product name and serial number of the machine.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HardwareSystemVendor{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HardwareSystemVendor{}.OpenAPIModelName()),
 						},
 					},
 					"firmware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The firmware of the machine.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.Firmware{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Firmware{}.OpenAPIModelName()),
 						},
 					},
 					"ramMebibytes": {
@@ -1904,7 +2103,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NIC{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.NIC{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1922,7 +2121,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.Storage{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.Storage{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1932,7 +2131,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The processors.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.CPU{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CPU{}.OpenAPIModelName()),
 						},
 					},
 					"hostname": {
@@ -1946,7 +2145,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CPU{}.OpenAPIModelName(), v1alpha1.Firmware{}.OpenAPIModelName(), v1alpha1.HardwareSystemVendor{}.OpenAPIModelName(), v1alpha1.NIC{}.OpenAPIModelName(), v1alpha1.Storage{}.OpenAPIModelName()},
+			metal3v1alpha1.CPU{}.OpenAPIModelName(), metal3v1alpha1.Firmware{}.OpenAPIModelName(), metal3v1alpha1.HardwareSystemVendor{}.OpenAPIModelName(), metal3v1alpha1.NIC{}.OpenAPIModelName(), metal3v1alpha1.Storage{}.OpenAPIModelName()},
 	}
 }
 
@@ -2095,21 +2294,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaim(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested host and what to deploy on it.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostClaimSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostClaimSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The host that was assigned to the claim.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostClaimStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostClaimStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostClaimSpec{}.OpenAPIModelName(), v1alpha1.HostClaimStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostClaimSpec{}.OpenAPIModelName(), metal3v1alpha1.HostClaimStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2148,7 +2347,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref common.ReferenceCallback)
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostClaim{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostClaim{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2159,7 +2358,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostClaim{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostClaim{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2208,7 +2407,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCal
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NameValuePair{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.NameValuePair{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2218,7 +2417,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.NameValuePair{}.OpenAPIModelName()},
+			metal3v1alpha1.NameValuePair{}.OpenAPIModelName()},
 	}
 }
 
@@ -2240,7 +2439,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 					"image": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image to provision the host with. Setting it starts the provisioning.",
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"userData": {
@@ -2264,14 +2463,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A deploy procedure of a custom ramdisk, instead of an image.",
-							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CustomDeploy{}.OpenAPIModelName()),
 						},
 					},
 					"hostSelector": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A selector for hosts. An empty selector matches all hosts.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostSelector{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostSelector{}.OpenAPIModelName()),
 						},
 					},
 					"consumerRef": {
@@ -2292,7 +2491,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CustomDeploy{}.OpenAPIModelName(), v1alpha1.HostSelector{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference"},
+			metal3v1alpha1.CustomDeploy{}.OpenAPIModelName(), metal3v1alpha1.HostSelector{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference"},
 	}
 }
 
@@ -2330,13 +2529,13 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 					"bareMetalHost": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The host that was assigned to the claim.",
-							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},
 					"hardwareData": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The HardwareData of the host.",
-							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},
 					"poweredOn": {
@@ -2350,7 +2549,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ObjectReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.ObjectReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2386,21 +2585,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref common.ReferenceCallba
 						SchemaProps: spec.SchemaProps{
 							Description: "The policy.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The status, which is always empty.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName(), v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName(), metal3v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2439,7 +2638,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostDeployPolicy{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostDeployPolicy{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2450,7 +2649,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostDeployPolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostDeployPolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2464,14 +2663,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref common.ReferenceCa
 					"hostClaimNamespaces": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The namespaces whose HostClaims may claim the hosts.",
-							Ref:         ref(v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()},
+			metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()},
 	}
 }
 
@@ -2518,21 +2717,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref common.Reference
 						SchemaProps: spec.SchemaProps{
 							Description: "The updates that should be made.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The firmware that the host has.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName(), v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName(), metal3v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2571,7 +2770,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref common.Refer
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostFirmwareComponents{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostFirmwareComponents{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2582,7 +2781,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostFirmwareComponents{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostFirmwareComponents{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2605,7 +2804,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref common.Refer
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2616,7 +2815,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.FirmwareUpdate{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()},
 	}
 }
 
@@ -2639,7 +2838,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2657,7 +2856,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2696,7 +2895,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2732,21 +2931,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "The desired settings.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The settings that the host has.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName(), v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName(), metal3v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2785,7 +2984,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostFirmwareSettings{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostFirmwareSettings{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2796,7 +2995,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostFirmwareSettings{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostFirmwareSettings{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2840,7 +3039,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 					"schema": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The FirmwareSchema of the host.",
-							Ref:         ref(v1alpha1.SchemaReference{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.SchemaReference{}.OpenAPIModelName()),
 						},
 					},
 					"settings": {
@@ -2892,7 +3091,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SchemaReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.SchemaReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2928,21 +3127,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspection(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "The details of the request. There are none to specify yet.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostInspectionSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostInspectionSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostInspectionStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostInspectionStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostInspectionSpec{}.OpenAPIModelName(), v1alpha1.HostInspectionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostInspectionSpec{}.OpenAPIModelName(), metal3v1alpha1.HostInspectionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3030,14 +3229,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref common.ReferenceC
 						SchemaProps: spec.SchemaProps{
 							Description: "The configuration of the switch port.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3076,7 +3275,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref common.Refere
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostNetworkAttachment{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostNetworkAttachment{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -3087,7 +3286,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref common.Refere
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostNetworkAttachment{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostNetworkAttachment{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3218,21 +3417,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostPower(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested change. Required in a POST.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostPowerSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostPowerSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostPowerStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostPowerStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostPowerSpec{}.OpenAPIModelName(), v1alpha1.HostPowerStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostPowerSpec{}.OpenAPIModelName(), metal3v1alpha1.HostPowerStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3346,21 +3545,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostRetry(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "The details of the request. There are none to specify yet.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostRetrySpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostRetrySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was done, and the error that the host had before.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostRetryStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostRetryStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostRetrySpec{}.OpenAPIModelName(), v1alpha1.HostRetryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostRetrySpec{}.OpenAPIModelName(), metal3v1alpha1.HostRetryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3453,7 +3652,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelector(ref common.ReferenceCallback) 
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -3470,7 +3669,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelector(ref common.ReferenceCallback) 
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()},
+			metal3v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()},
 	}
 }
 
@@ -3555,14 +3754,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "Which node is taken over.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostTakeoverSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostTakeoverSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was confirmed.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostTakeoverStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostTakeoverStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -3570,7 +3769,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref common.ReferenceCallback) 
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostTakeoverSpec{}.OpenAPIModelName(), v1alpha1.HostTakeoverStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostTakeoverSpec{}.OpenAPIModelName(), metal3v1alpha1.HostTakeoverStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3613,14 +3812,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref common.ReferenceCall
 					"confirmed": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic said of the node.",
-							Ref:         ref(v1alpha1.Takeover{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Takeover{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Takeover{}.OpenAPIModelName()},
+			metal3v1alpha1.Takeover{}.OpenAPIModelName()},
 	}
 }
 
@@ -3656,21 +3855,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref common.ReferenceCallba
 						SchemaProps: spec.SchemaProps{
 							Description: "The policy.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The status, which is always empty.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName(), v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName(), metal3v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3709,7 +3908,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostUpdatePolicy{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostUpdatePolicy{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -3720,7 +3919,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostUpdatePolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostUpdatePolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4041,7 +4240,7 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.VLAN{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.VLAN{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4066,7 +4265,7 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 					"lldp": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What the switch at the other end announces by LLDP.",
-							Ref:         ref(v1alpha1.LLDP{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.LLDP{}.OpenAPIModelName()),
 						},
 					},
 					"pciAddress": {
@@ -4080,7 +4279,7 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.LLDP{}.OpenAPIModelName(), v1alpha1.VLAN{}.OpenAPIModelName()},
+			metal3v1alpha1.LLDP{}.OpenAPIModelName(), metal3v1alpha1.VLAN{}.OpenAPIModelName()},
 	}
 }
 
@@ -4139,20 +4338,20 @@ func schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref common.ReferenceCallba
 					"hostNetworkAttachment": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The HostNetworkAttachment that describes the network.",
-							Ref:         ref(v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName()),
 						},
 					},
 					"switchPort": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The switch port to which the interface is connected.",
-							Ref:         ref(v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName(), v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()},
+			metal3v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName(), metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()},
 	}
 }
 
@@ -4197,35 +4396,35 @@ func schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref common.ReferenceCallba
 						SchemaProps: spec.SchemaProps{
 							Description: "The last registration.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationMetric{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationMetric{}.OpenAPIModelName()),
 						},
 					},
 					"inspect": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last inspection.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationMetric{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationMetric{}.OpenAPIModelName()),
 						},
 					},
 					"provision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last provisioning.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationMetric{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationMetric{}.OpenAPIModelName()),
 						},
 					},
 					"deprovision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last deprovisioning.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationMetric{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationMetric{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.OperationMetric{}.OpenAPIModelName()},
+			metal3v1alpha1.OperationMetric{}.OpenAPIModelName()},
 	}
 }
 
@@ -4288,21 +4487,21 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested image.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that was built.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName(), v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName(), metal3v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4341,7 +4540,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.PreprovisioningImage{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4352,7 +4551,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PreprovisioningImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4443,7 +4642,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref common.Refer
 						SchemaProps: spec.SchemaProps{
 							Description: "The version of the Secret whose network configuration the image includes.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.SecretStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.SecretStatus{}.OpenAPIModelName()),
 						},
 					},
 					"architecture": {
@@ -4480,7 +4679,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SecretStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName()},
+			metal3v1alpha1.SecretStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -4511,13 +4710,13 @@ func schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that the host runs.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"rootDeviceHints": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The root device hints that were applied.",
-							Ref:         ref(v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
 						},
 					},
 					"bootMode": {
@@ -4531,19 +4730,19 @@ func schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref common.ReferenceCallbac
 					"raid": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The RAID layout that was applied.",
-							Ref:         ref(v1alpha1.RAIDConfig{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RAIDConfig{}.OpenAPIModelName()),
 						},
 					},
 					"firmware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The BIOS settings that were applied.",
-							Ref:         ref(v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
 						},
 					},
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The custom deploy procedure that was run.",
-							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CustomDeploy{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -4551,7 +4750,7 @@ func schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CustomDeploy{}.OpenAPIModelName(), v1alpha1.FirmwareConfig{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1alpha1.RootDeviceHints{}.OpenAPIModelName()},
+			metal3v1alpha1.CustomDeploy{}.OpenAPIModelName(), metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()},
 	}
 }
 
@@ -4574,7 +4773,7 @@ func schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref common.ReferenceCallback) co
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4593,7 +4792,7 @@ func schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref common.ReferenceCallback) co
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4603,7 +4802,7 @@ func schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName(), v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()},
+			metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName(), metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()},
 	}
 }
 
@@ -4950,7 +5149,7 @@ func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4961,7 +5160,7 @@ func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.RootDeviceHints{}.OpenAPIModelName()},
+			metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()},
 	}
 }
 
