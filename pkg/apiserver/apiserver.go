@@ -86,7 +86,7 @@ func New(config genericapiserver.CompletedConfig) (*genericapiserver.GenericAPIS
 // InstallAPIGroup makes the server serve the API group from the given storage. The keys of
 // storage are the names of resources and subresources. The server is ready for PrepareRun then.
 func InstallAPIGroup(server *genericapiserver.GenericAPIServer, storage map[string]rest.Storage) error {
-	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
+	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, runtime.NewParameterCodec(Scheme), Codecs)
 	group.NegotiatedSerializer = newJSONAndYAML(group.NegotiatedSerializer)
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = storage
 	return server.InstallAPIGroup(&group)

@@ -92,6 +92,7 @@ func testDiscovery(t *testing.T, s *server) {
 		"baremetalhosts/inspect":  {"HostInspection", "", "", "create,get"},
 		"baremetalhosts/retry":    {"HostRetry", "", "", "create"},
 		"baremetalhosts/takeover": {"HostTakeover", "", "", "create"},
+		"baremetalhosts/console":  {"HostConsoleOptions", "", "", "create,get"},
 		"baremetalswitches":       {"BareMetalSwitch", "baremetalswitch", "bms", all},
 		"bmceventsubscriptions":   {"BMCEventSubscription", "bmceventsubscription", "bes,bmcevent", all},
 		"dataimages":              {"DataImage", "dataimage", "", all},

@@ -66,6 +66,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
 		metal3v1alpha1.HostClaimSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref),
 		metal3v1alpha1.HostClaimStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref),
+		metal3v1alpha1.HostConsoleOptions{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostConsoleOptions(ref),
 		metal3v1alpha1.HostDeployPolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref),
 		metal3v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
 		metal3v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref),
@@ -2550,6 +2551,47 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			metal3v1alpha1.ObjectReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostConsoleOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostConsoleOptions are the query parameters of a connection to the serial console of a host (the console subresource, by WebSocket).",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"force": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Disconnect whoever uses the console now. By default, a console that is in use is refused.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"share": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Share the console with all who ask for the same: everybody sees and may type. The console is refused if its present user does not share it.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 

@@ -16,7 +16,7 @@ var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha
 
 var (
 	// SchemeBuilder collects the functions that AddToScheme runs.
-	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes, addFieldLabelConversions, addDefaultingFuncs)
+	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes, addFieldLabelConversions, addDefaultingFuncs, addConversionFuncs)
 	// AddToScheme registers the external kinds of metal3.io/v1alpha1.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
@@ -41,6 +41,7 @@ func KnownTypes() []runtime.Object {
 		&HostInspection{},
 		&HostRetry{},
 		&HostTakeover{},
+		&HostConsoleOptions{},
 		&HardwareData{},
 		&HardwareDataList{},
 		&BareMetalSwitch{},
