@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -102,5 +103,74 @@ func TestPluginWithoutRights(t *testing.T) {
 		if code != 1 || !strings.Contains(stderr, "Error from server (Forbidden): ") || stdout != "" {
 			t.Errorf("%q: exit code %d, %q %q", args, code, stdout, stderr)
 		}
+	}
+}
+
+// TestPluginAdopts: a node that somebody has deployed in Ironic is a candidate, and becomes a host that
+// goes on running.
+func TestPluginAdopts(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	b := startBMC(t, ctx)
+	host := runningHost(t, ctx, ns, "first", b)
+	uuid := host.Status.Provisioning.ID
+	if out := mustBMH(t, ctx, ns, "", "candidates", "-o", "name"); strings.Contains(out, uuid) {
+		t.Errorf("the node of a host is a candidate:\n%s", out)
+	}
+	// A detached host has no node; the node that is made past the server has the name of another host.
+	deleteHost(t, ctx, ns, "first")
+	waitGone(t, ctx, ns, "first", 30*time.Second)
+	name := "adopted-" + ns
+	address := strings.TrimPrefix(b.Address(), "ipmi://")
+	bmcHost, port, _ := strings.Cut(address, ":")
+	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{
+		"name": name, "driver": "ipmi",
+		"driver_info": map[string]any{"ipmi_address": bmcHost, "ipmi_port": port, "ipmi_username": "admin", "ipmi_password": "password"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := mustBMH(t, ctx, ns, "", "candidates")
+	if !strings.Contains(out, node.UUID) || !strings.Contains(out, name) || !strings.Contains(out, b.Address()) || strings.Contains(out, "password") {
+		t.Errorf("the candidates are\n%s", out)
+	}
+	if out := kubectl(t, ctx, "", "get", "candidates", node.UUID); !strings.Contains(out, name) {
+		t.Errorf("kubectl get candidates prints\n%s", out)
+	}
+	if code, _, stderr := bmh(ctx, ns, "", "candidates", "--as=nobody"); code != 1 || !strings.Contains(stderr, "Forbidden") {
+		t.Errorf("candidates as nobody: exit code %d, %q", code, stderr)
+	}
+	if code, _, stderr := bmh(ctx, ns, "password\n", "adopt", name, "--name", "other", "--username", "admin", "--password-file", "-"); code != 1 || !strings.Contains(stderr, "must be called "+name) {
+		t.Errorf("adopt under another name: exit code %d, %q", code, stderr)
+	}
+	mustBMH(t, ctx, ns, "password\n", "adopt", name, "--username", "admin", "--password-file", "-", "--boot-mac", "00:00:5e:00:53:77")
+	patchHost(t, ctx, ns, name, `{"spec":{"inspectionMode":"disabled"}}`)
+	adopted := waitAvailable(t, ctx, ns, name)
+	if adopted.Status.Provisioning.ID != node.UUID {
+		t.Errorf("the host has the node %s, want %s", adopted.Status.Provisioning.ID, node.UUID)
+	}
+	if out := mustBMH(t, ctx, ns, "", "candidates", "-o", "name"); strings.Contains(out, node.UUID) {
+		t.Errorf("the node is a candidate after it was adopted:\n%s", out)
+	}
+}
+
+// TestPluginConsole types into a console through a pipe, as scripts do.
+func TestPluginConsole(t *testing.T) {
+	ironic, ok := s.ironic.(debianIronic)
+	if !ok {
+		t.Skip("the simulated Ironic has no consoles")
+	}
+	ctx, ns := s.Begin(t)
+	line := startSerialLine(t)
+	b, err := ironic.StartBMCWithSerial(ctx, "admin", "password", line.port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runningHost(t, ctx, ns, "worker-0", debianBMC{b})
+	code, stdout, stderr := bmh(ctx, ns, "root\r", "console", "worker-0")
+	if code != 0 || !strings.Contains(stdout, "ROOT") || !strings.Contains(stderr, "left the console") {
+		t.Errorf("exit code %d\n%q\n%q", code, stdout, stderr)
+	}
+	if code, _, stderr := bmh(ctx, ns, "", "console", "no-such"); code != 1 || !strings.Contains(stderr, "not found") {
+		t.Errorf("no host: exit code %d, %q", code, stderr)
 	}
 }

@@ -191,7 +191,7 @@ func (c *adoptCommand) adopt(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	entry, err := c.entryFor(candidate)
+	entry, err := c.entryFor(candidate, namespace)
 	if err != nil {
 		return err
 	}
@@ -232,19 +232,36 @@ func findCandidate(candidates []ironic.Candidate, node string) (*ironic.Candidat
 	return found, nil
 }
 
+// hostNameFor returns the name that the host of a node must have. The server takes over a node without
+// a name by its BMC, one with a name for the host with that name, and one with the name
+// NAMESPACE~NAME, as servers of this kind name them, for that host only.
+func hostNameFor(nodeName, wanted, namespace string) (string, error) {
+	name := nodeName
+	if itsNamespace, itsName, found := strings.Cut(nodeName, "~"); found {
+		if itsNamespace != namespace {
+			return "", fmt.Errorf("the node's name %s makes it that of a host in namespace %s: use -n %s, or rename the node in Ironic", nodeName, itsNamespace, itsNamespace)
+		}
+		name = itsName
+	}
+	switch {
+	case name == "" && wanted == "":
+		return "", errors.New("the node has no name: set --name")
+	case name != "" && wanted != "" && wanted != name:
+		return "", fmt.Errorf("the host of node %s must be called %s: leave out --name, or rename the node in Ironic", nodeName, name)
+	}
+	return firstText(name, wanted), nil
+}
+
 // entryFor returns the machine that the host is made of. What runs must go on running, so the host is
 // as the node is: active nodes are externally provisioned, and the power stays.
-func (c *adoptCommand) entryFor(candidate *ironic.Candidate) (inventory.Entry, error) {
+func (c *adoptCommand) entryFor(candidate *ironic.Candidate, namespace string) (inventory.Entry, error) {
 	status := candidate.Status
-	name := firstNotice(c.name, status.NodeName)
-	if _, afterNamespace, found := strings.Cut(name, "~"); found && c.name == "" {
-		name = afterNamespace // the form of nodes that a server of this kind has made
-	}
-	if name == "" {
-		return inventory.Entry{}, errors.New("the node has no name: set --name")
+	name, err := hostNameFor(status.NodeName, c.name, namespace)
+	if err != nil {
+		return inventory.Entry{}, err
 	}
 	entry := inventory.New(name)
-	entry.Spec.BMC.Address = firstNotice(c.address, status.BMCAddress)
+	entry.Spec.BMC.Address = firstText(c.address, status.BMCAddress)
 	if entry.Spec.BMC.Address == "" {
 		return entry, fmt.Errorf("the node's driver %s has no address that a host can have: set --address", status.Driver)
 	}

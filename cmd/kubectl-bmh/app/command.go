@@ -55,6 +55,7 @@ func newCommand(s *session) *cobra.Command {
 		newPowerCommand(s),
 		newInspectCommand(s),
 		newRetryCommand(s),
+		newConsoleCommand(s),
 	)
 	completeFlag(root, "namespace", s.completeNamespaces)
 	return root

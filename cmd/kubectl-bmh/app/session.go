@@ -77,16 +77,25 @@ func (s *session) connect() (*clients, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	config, err := s.flags.ToRESTConfig()
+	config, err := s.config()
 	if err != nil {
 		return nil, "", err
+	}
+	c, err := s.connectWith(config)
+	return c, namespace, err
+}
+
+// config returns how to connect to the cluster that the flags select.
+func (s *session) config() (*rest.Config, error) {
+	config, err := s.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "kubectl-bmh/" + Version
 	config.QPS, config.Burst = requestsPerSecond, requestsBurst
 	config.WarningHandler = s.warnings
-	c, err := s.connectWith(config)
-	return c, namespace, err
+	return config, nil
 }
 
 func connectWith(config *rest.Config) (*clients, error) {

@@ -186,7 +186,7 @@ func (c *watchCommand) live(ctx context.Context, in *os.File, clients *clients, 
 			return err
 		}
 		model.Rows = joinConsumers(fleet.hosts(), known)
-		model.Notice = firstNotice(fleet.notice(), notices.latest(c.now()))
+		model.Notice = firstText(fleet.notice(), notices.latest(c.now()))
 		width, height := terminal.Size(c.Out)
 		if err := screen.Draw(model.Frame(width, height, c.now()), width, height); err != nil {
 			return err
@@ -231,7 +231,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-func firstNotice(notices ...string) string {
+func firstText(notices ...string) string {
 	for _, n := range notices {
 		if n != "" {
 			return n

@@ -107,3 +107,12 @@ func readKeys(ctx context.Context, in io.Reader, keys chan<- view.Key) {
 
 // Close restores the mode of the terminal.
 func (k *Keyboard) Close() error { return term.Restore(k.fd, k.state) }
+
+// MakeRaw puts a terminal into raw mode and returns what restores it.
+func MakeRaw(in *os.File) (restore func() error, err error) {
+	state, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return term.Restore(int(in.Fd()), state) }, nil
+}
