@@ -300,9 +300,11 @@ func TestPodSecurity(t *testing.T) {
 }
 
 func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
-	actions := []string{"baremetalhosts/power", "baremetalhosts/inspect", "baremetalhosts/retry"}
+	actions := []string{"baremetalhosts/power", "baremetalhosts/inspect", "baremetalhosts/retry",
+		"baremetalhosts/maintenance", "baremetalhosts/bootdevice", "baremetalhosts/nmi", "baremetalhosts/indicator"}
 	takeover := []string{"baremetalhosts/takeover"}
 	console := []string{"baremetalhosts/console"}
+	rebuild := []string{"baremetalhosts/rebuild"}
 	forEach(t, func(t *testing.T, objs objects) {
 		may := map[string][]string{}
 		for _, role := range all[*rbacv1.ClusterRole](objs) {
@@ -313,13 +315,13 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 					}
 				}
 				for _, resource := range rule.Resources {
-					if slices.Contains(slices.Concat(actions, takeover, console), resource) && slices.Contains(rule.Verbs, "create") {
+					if slices.Contains(slices.Concat(actions, takeover, rebuild, console), resource) && slices.Contains(rule.Verbs, "create") {
 						may[role.Name] = append(may[role.Name], resource)
 					}
 				}
 			}
 		}
-		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-console": console}, may); diff != "" {
+		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-rebuild": rebuild, "metal3-baremetalhosts-console": console}, may); diff != "" {
 			t.Error("who may create actions:", diff)
 		}
 		// Candidates are the machines of everybody.

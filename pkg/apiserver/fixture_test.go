@@ -27,6 +27,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	metal3registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
@@ -309,6 +310,13 @@ func (l *fakeLive) RefreshAll(ctx context.Context) error {
 func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
 }
+
+// RequestRebuild does what the engine does.
+func (*fakeLive) RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node) error {
+	return lifecycle.RequestRebuild(host, node, time.Now())
+}
+
+func (*fakeLive) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
 
 // record writes the status of a host, as the engine does.
 func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name string, change func(*metal3.BareMetalHostStatus)) error {

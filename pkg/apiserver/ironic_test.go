@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -73,7 +72,7 @@ func (i *simulatedIronic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.changes = append(i.changes, change.Target)
 	before, after := i.before, i.after
 	i.mu.Unlock()
-	node := path.Base(strings.TrimSuffix(path.Dir(r.URL.Path), "/states")) // of /v1/nodes/NODE/states/power
+	node, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/nodes/"), "/")
 	if before != nil {
 		before(node)
 	}

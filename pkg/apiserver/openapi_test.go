@@ -103,7 +103,8 @@ func testDescriptions(t *testing.T, doc document) {
 			}
 		}
 	}
-	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HostTakeover", "HardwareData", "HardwareDataList"} {
+	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HostTakeover",
+		"HostValidation", "HostHistory", "HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild", "HardwareData", "HardwareDataList"} {
 		walk("io.metal3.v1alpha1." + kind)
 	}
 	t.Logf("%d fields in %d types", fields, len(seen))
@@ -121,11 +122,18 @@ func testPaths(t *testing.T, doc document) {
 	want := map[string]string{
 		groupPath + "/baremetalhosts":                        "get",
 		groupPath + "/namespaces/{namespace}/baremetalhosts": "delete,get,post",
-		host:              "delete,get,patch,put",
-		host + "/status":  "get,patch,put",
-		host + "/power":   "get,post",
-		host + "/inspect": "get,post",
-		host + "/retry":   "post",
+		host:                  "delete,get,patch,put",
+		host + "/status":      "get,patch,put",
+		host + "/power":       "get,post",
+		host + "/inspect":     "get,post",
+		host + "/retry":       "post",
+		host + "/validate":    "get",
+		host + "/history":     "get",
+		host + "/maintenance": "get,post",
+		host + "/bootdevice":  "get,post",
+		host + "/nmi":         "post",
+		host + "/rebuild":     "post",
+		host + "/indicator":   "get,post",
 
 		groupPath + "/hardwaredata":                               "get",
 		groupPath + "/namespaces/{namespace}/hardwaredata":        "delete,get,post",

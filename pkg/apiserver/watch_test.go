@@ -143,7 +143,7 @@ func testWatchedRows(t *testing.T, s *server) {
 	asTable := map[string]string{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 	_, next := s.stream(t, "fieldSelector=metadata.name%3Drows&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", asTable)
 	var first, bookmark, second metav1.Table
-	if kind := next(&first); kind != "ADDED" || len(first.ColumnDefinitions) != 13 || len(first.Rows) != 1 || first.Rows[0].Cells[0] != "rows" {
+	if kind := next(&first); kind != "ADDED" || len(first.ColumnDefinitions) != 14 || len(first.Rows) != 1 || first.Rows[0].Cells[0] != "rows" {
 		t.Errorf("first event %s: %d columns, rows %v", kind, len(first.ColumnDefinitions), first.Rows)
 	}
 	if kind := next(&bookmark); kind != "BOOKMARK" {

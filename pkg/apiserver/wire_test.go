@@ -87,24 +87,31 @@ func testDiscovery(t *testing.T, s *server) {
 	}
 	const all = "create,delete,deletecollection,get,list,patch,update,watch"
 	want := map[string]resource{
-		"baremetalhosts":          {"BareMetalHost", "baremetalhost", "bmh,bmhost", all},
-		"baremetalhosts/power":    {"HostPower", "", "", "create,get"},
-		"baremetalhosts/inspect":  {"HostInspection", "", "", "create,get"},
-		"baremetalhosts/retry":    {"HostRetry", "", "", "create"},
-		"baremetalhosts/takeover": {"HostTakeover", "", "", "create"},
-		"baremetalhosts/console":  {"HostConsoleOptions", "", "", "create,get"},
-		"baremetalswitches":       {"BareMetalSwitch", "baremetalswitch", "bms", all},
-		"bmceventsubscriptions":   {"BMCEventSubscription", "bmceventsubscription", "bes,bmcevent", all},
-		"dataimages":              {"DataImage", "dataimage", "", all},
-		"firmwareschemas":         {"FirmwareSchema", "firmwareschema", "", all},
-		"hardwaredata":            {"HardwareData", "hardwaredata", "hd", all},
-		"hostclaims":              {"HostClaim", "hostclaim", "", all},
-		"hostdeploypolicies":      {"HostDeployPolicy", "hostdeploypolicy", "", all},
-		"hostfirmwarecomponents":  {"HostFirmwareComponents", "hostfirmwarecomponents", "", all},
-		"hostfirmwaresettings":    {"HostFirmwareSettings", "hostfirmwaresettings", "hfs", all},
-		"hostnetworkattachments":  {"HostNetworkAttachment", "hostnetworkattachment", "", all},
-		"hostupdatepolicies":      {"HostUpdatePolicy", "hostupdatepolicy", "", all},
-		"preprovisioningimages":   {"PreprovisioningImage", "preprovisioningimage", "ppimg", all},
+		"baremetalhosts":             {"BareMetalHost", "baremetalhost", "bmh,bmhost", all},
+		"baremetalhosts/power":       {"HostPower", "", "", "create,get"},
+		"baremetalhosts/inspect":     {"HostInspection", "", "", "create,get"},
+		"baremetalhosts/retry":       {"HostRetry", "", "", "create"},
+		"baremetalhosts/takeover":    {"HostTakeover", "", "", "create"},
+		"baremetalhosts/console":     {"HostConsoleOptions", "", "", "create,get"},
+		"baremetalhosts/validate":    {"HostValidation", "", "", "get"},
+		"baremetalhosts/history":     {"HostHistory", "", "", "get"},
+		"baremetalhosts/maintenance": {"HostMaintenance", "", "", "create,get"},
+		"baremetalhosts/bootdevice":  {"HostBootDevice", "", "", "create,get"},
+		"baremetalhosts/nmi":         {"HostNMI", "", "", "create"},
+		"baremetalhosts/rebuild":     {"HostRebuild", "", "", "create"},
+		"baremetalhosts/indicator":   {"HostIndicator", "", "", "create,get"},
+		"baremetalswitches":          {"BareMetalSwitch", "baremetalswitch", "bms", all},
+		"bmceventsubscriptions":      {"BMCEventSubscription", "bmceventsubscription", "bes,bmcevent", all},
+		"dataimages":                 {"DataImage", "dataimage", "", all},
+		"firmwareschemas":            {"FirmwareSchema", "firmwareschema", "", all},
+		"hardwaredata":               {"HardwareData", "hardwaredata", "hd", all},
+		"hostclaims":                 {"HostClaim", "hostclaim", "", all},
+		"hostdeploypolicies":         {"HostDeployPolicy", "hostdeploypolicy", "", all},
+		"hostfirmwarecomponents":     {"HostFirmwareComponents", "hostfirmwarecomponents", "", all},
+		"hostfirmwaresettings":       {"HostFirmwareSettings", "hostfirmwaresettings", "hfs", all},
+		"hostnetworkattachments":     {"HostNetworkAttachment", "hostnetworkattachment", "", all},
+		"hostupdatepolicies":         {"HostUpdatePolicy", "hostupdatepolicy", "", all},
+		"preprovisioningimages":      {"PreprovisioningImage", "preprovisioningimage", "ppimg", all},
 	}
 	for _, name := range []string{
 		"baremetalhosts", "baremetalswitches", "bmceventsubscriptions", "dataimages", "hostclaims", "hostdeploypolicies",
@@ -169,7 +176,7 @@ func testTable(t *testing.T, s *server) {
 	for _, path := range []string{"/printed", "/printed/status", "?fieldSelector=metadata.name%3Dprinted"} {
 		var table metav1.Table
 		s.do(t, "GET", hostsPath+path, "", "Accept: application/json;as=Table;v=v1;g=meta.k8s.io").into(t, 200, &table)
-		if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "printed" || len(table.ColumnDefinitions) != 13 {
+		if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "printed" || len(table.ColumnDefinitions) != 14 {
 			t.Errorf("%s: %d columns, rows %v", path, len(table.ColumnDefinitions), table.Rows)
 		}
 	}

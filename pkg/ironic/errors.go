@@ -89,6 +89,33 @@ func IsLocked(err error) bool {
 // address, exists already.
 func IsDuplicate(err error) bool { return conflictSays(err, exists) }
 
+// IsUnsupported tells whether Ironic refused because the driver of the node has no such function,
+// or that is disabled.
+func IsUnsupported(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Status == http.StatusBadRequest && saysUnsupported(api.Message)
+}
+
+// IsTooOld tells whether Ironic does not know the request: its release does not have what was
+// asked for.
+func IsTooOld(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && (api.Status == http.StatusNotAcceptable || api.Status == http.StatusNotFound && api.foreign)
+}
+
+// IsInternal tells whether Ironic failed while it carried the request out. With requests that make
+// Ironic ask the BMC, that is how it passes on what the BMC says, or that it does not answer.
+func IsInternal(err error) bool { return isStatus(err, http.StatusInternalServerError) }
+
+// IsBusy tells whether the request was not sent, because too many were under way.
+func IsBusy(err error) bool {
+	var unavailable *UnavailableError
+	return errors.As(err, &unavailable) && unavailable.Class == ClassBusy
+}
+
+// ClassBusy is the class of a request that was not sent, because too many were under way.
+const ClassBusy = "busy"
+
 func conflictSays(err error, words string) bool {
 	var api *APIError
 	return errors.As(err, &api) && api.Status == http.StatusConflict && api.says(words)

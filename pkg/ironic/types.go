@@ -71,6 +71,7 @@ const (
 	TargetAbort   ProvisionTarget = "abort"
 	TargetActive  ProvisionTarget = "active"
 	TargetAdopt   ProvisionTarget = "adopt"
+	TargetRebuild ProvisionTarget = "rebuild"
 )
 
 // PowerState is what Ironic knows of a node's power. Empty means that Ironic
@@ -133,6 +134,8 @@ type Node struct {
 	CleanStep            Step       `json:"clean_step"`
 	DeployStep           Step       `json:"deploy_step"`
 	ServiceStep          Step       `json:"service_step"`
+	// Internals is the part of driver_internal_info that says how far an operation is.
+	Internals Internals `json:"driver_internal_info"`
 	// Health is the BMC's own verdict (API 1.109 and later): OK, Warning,
 	// Critical, or empty when it is not known.
 	Health string `json:"health"`
@@ -251,6 +254,88 @@ type Registration struct {
 type Step struct {
 	Interface string `json:"interface"`
 	Step      string `json:"step"`
+}
+
+// Internals tells how far Ironic is with the steps of each operation.
+type Internals struct {
+	Clean, Deploy, Service StepPosition
+}
+
+// StepPosition is the number of the current step, from 1, and how many there are. A number
+// is 0 as long as Ironic does not know it.
+type StepPosition struct {
+	Number, Count int
+}
+
+// UnmarshalJSON never fails: driver_internal_info is no documented interface, and Ironic
+// returns a text instead of it to those who may not read it.
+func (i *Internals) UnmarshalJSON(value []byte) error {
+	var info struct {
+		CleanSteps     stepCount `json:"clean_steps"`
+		CleanIndex     stepIndex `json:"clean_step_index"`
+		DeploySteps    stepCount `json:"deploy_steps"`
+		DeployIndex    stepIndex `json:"deploy_step_index"`
+		StepsValidated anyTruth  `json:"steps_validated"`
+		ServiceSteps   stepCount `json:"service_steps"`
+		ServiceIndex   stepIndex `json:"service_step_index"`
+	}
+	if err := json.Unmarshal(value, &info); err != nil {
+		*i = Internals{}
+		return nil
+	}
+	if !info.StepsValidated {
+		// The ramdisk has yet to add its own steps to those of a deployment. (To those of
+		// cleaning and servicing, it adds them before the first one begins.)
+		info.DeploySteps = 0
+	}
+	*i = Internals{
+		Clean:   positionOf(info.CleanIndex, info.CleanSteps),
+		Deploy:  positionOf(info.DeployIndex, info.DeploySteps),
+		Service: positionOf(info.ServiceIndex, info.ServiceSteps),
+	}
+	return nil
+}
+
+func positionOf(index stepIndex, count stepCount) StepPosition {
+	number := int(index)
+	if count > 0 && number > int(count) {
+		return StepPosition{}
+	}
+	return StepPosition{Number: number, Count: int(count)}
+}
+
+// stepCount is the length of a list, and 0 for anything else.
+type stepCount int
+
+func (c *stepCount) UnmarshalJSON(value []byte) error {
+	var steps []json.RawMessage
+	_ = json.Unmarshal(value, &steps) // not a list: no steps
+	*c = stepCount(len(steps))
+	return nil
+}
+
+// stepIndex is an index, which counts from 0, plus 1, and 0 for anything else.
+type stepIndex int
+
+func (i *stepIndex) UnmarshalJSON(value []byte) error {
+	var index *int
+	if json.Unmarshal(value, &index) != nil || index == nil || *index < 0 || *index >= maxSteps {
+		*i = 0
+		return nil
+	}
+	*i = stepIndex(*index + 1)
+	return nil
+}
+
+// maxSteps bounds the index of a step that is believed.
+const maxSteps = 1 << 20
+
+// anyTruth is true for true, and false for anything else.
+type anyTruth bool
+
+func (t *anyTruth) UnmarshalJSON(value []byte) error {
+	*t = string(value) == "true"
+	return nil
 }
 
 // Port is a network interface that Ironic knows by its MAC address.

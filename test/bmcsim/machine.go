@@ -37,6 +37,8 @@ type Machine struct {
 	secureBoot bool           // takes effect with the next boot
 	secureNow  bool           // is in effect since the last boot
 	nmis       int
+	// leds has the lights of the system and the chassis, by the path of the resource.
+	leds map[string]string
 
 	inspections int
 	steps       []string
@@ -55,6 +57,7 @@ func newMachine(s *Sim, index int) (*Machine, error) {
 		media: map[string]*media{"Cd": {}, "USBStick": {}},
 		bios:  defaultBIOS(),
 	}
+	m.leds = map[string]string{m.SystemID(): "Off", chassisPath(m): "Off"}
 	m.disks = disksInUse(m.hardware)
 	port := 0
 	if s.options.FirstBMCPort != 0 {

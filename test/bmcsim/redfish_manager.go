@@ -15,9 +15,13 @@ func (m *Machine) manager() object {
 }
 
 func (m *Machine) chassis() object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return resource(chassisPath(m), "Chassis", object{
-		"ChassisType": "RackMount", "Manufacturer": m.hardware.manufacturer, "SerialNumber": m.hardware.serial, "Status": enabled,
-		"Links": object{"ComputerSystems": links(m.SystemID()), "ManagedBy": links(managerPath(m))},
+		"ChassisType": "RackMount", "UUID": m.hardware.uuid, // without it, Ironic 29.0 cannot list the lights
+		"Manufacturer": m.hardware.manufacturer, "SerialNumber": m.hardware.serial, "Status": enabled,
+		"IndicatorLED": m.leds[chassisPath(m)],
+		"Links":        object{"ComputerSystems": links(m.SystemID()), "ManagedBy": links(managerPath(m))},
 	})
 }
 

@@ -61,7 +61,7 @@ func (b *bmc) routes() http.Handler {
 	collection("/redfish/v1/Managers", manager)
 	get(manager, m.manager)
 	collection("/redfish/v1/Chassis", chassisPath(m))
-	get(chassisPath(m), m.chassis)
+	patch(chassisPath(m), m.chassis, m.patchChassis)
 	drives := []string{}
 	for _, name := range mediaNames {
 		drives = append(drives, manager+"/VirtualMedia/"+name)

@@ -21,7 +21,7 @@ func (m *Machine) system() object {
 	return resource(path, h.product, object{
 		"UUID": h.uuid, "SystemType": "Physical", "Manufacturer": h.manufacturer, "Model": h.product, "SKU": "",
 		"SerialNumber": h.serial, "PartNumber": "", "BiosVersion": h.biosVersion, "HostName": m.name,
-		"PowerState": m.power, "IndicatorLED": "Off",
+		"PowerState": m.power, "IndicatorLED": m.leds[path],
 		"Status": enabled, "BootProgress": object{"LastState": progress[m.running]},
 		"MemorySummary": object{"TotalSystemMemoryGiB": h.memoryMiB / 1024, "Status": object{"HealthRollup": "OK"}},
 		"Boot": object{
@@ -59,7 +59,7 @@ func (m *Machine) patchSystem(w http.ResponseWriter, r *http.Request) {
 		Boot struct {
 			BootSourceOverrideEnabled, BootSourceOverrideTarget, BootSourceOverrideMode, HttpBootUri *string
 		}
-		IndicatorLED string
+		IndicatorLED *string
 	}
 	if !body(w, r, &request) {
 		return
@@ -85,6 +85,9 @@ func (m *Machine) patchSystem(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		*f.into = *f.sent
+	}
+	if led := request.IndicatorLED; led != nil && !m.setLED(w, m.SystemID(), *led) {
+		return
 	}
 	m.boot = wanted
 	w.WriteHeader(http.StatusNoContent)

@@ -76,7 +76,8 @@ func TestDiscovery(t *testing.T) {
 		}
 	}
 	resources := slices.DeleteFunc(got.APIResources, func(r metav1.APIResource) bool {
-		return strings.HasPrefix(r.Name, "baremetalhosts/") && r.Name != "baremetalhosts/status" // no CRD has them
+		// No CRD has the actions.
+		return strings.HasPrefix(r.Name, "baremetalhosts/") && r.Name != "baremetalhosts/status"
 	})
 	for i := range resources {
 		resources[i].StorageVersionHash = ""

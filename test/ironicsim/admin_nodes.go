@@ -70,3 +70,15 @@ func (s *Sim) adminNodes(mux *http.ServeMux) {
 		adminAnswer(w, nil, err)
 	})
 }
+
+// AddHistory adds an event to the history of a node.
+func (s *Sim) AddHistory(id, event string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byUUID[id]
+	if e == nil {
+		return errNodeNotFound(id)
+	}
+	s.record(e, "error", event)
+	return nil
+}

@@ -22,6 +22,8 @@ type BMC struct {
 	stuck          bool
 	noSoftPower    bool
 	commands       int
+	light          string
+	nmis           int
 }
 
 // AddBMC adds a BMC, its machine switched off, or gives the one that is already
@@ -34,7 +36,7 @@ func (s *Sim) AddBMC(address, user, password string) *BMC {
 	key := bmcKey(address)
 	b := s.bmcs[key]
 	if b == nil {
-		b = &BMC{s: s, address: key, power: powerOff, bootDevice: "pxe"}
+		b = &BMC{s: s, address: key, power: powerOff, bootDevice: "pxe", light: "off"}
 		s.bmcs[key] = b
 	}
 	b.user, b.password = user, password

@@ -120,10 +120,10 @@ func (t *task) runCleanSteps(steps []any) {
 			return
 		}
 	}
-	for _, s := range steps {
+	for i, s := range steps {
 		step := maps.Clone(s.(map[string]any))
 		step["abortable"], step["priority"] = false, 0
-		t.save(func(n *node) { n.cleanStep = newObject(step) })
+		t.save(func(n *node) { n.cleanStep = newObject(step); n.atStep("clean", steps, i) })
 		if !t.sleep(t.s.opts.Delays.Clean) {
 			return
 		}
@@ -143,7 +143,7 @@ func (t *task) runCleanSteps(steps []any) {
 	if t.node().targetProvisionState == stManageable || t.node().retired {
 		event = "manage"
 	}
-	t.event(event, "", func(n *node) { n.cleanStep = emptyObject })
+	t.event(event, "", func(n *node) { n.cleanStep = emptyObject; n.noSteps("clean") })
 }
 
 // applyStep has an effect for BIOS settings only. It returns what went wrong.
@@ -193,6 +193,7 @@ func (t *task) cleanFailed(text string, inStep bool) {
 	t.tearDownCleaning()
 	t.fail("cleaning", "", text, func(n *node) {
 		n.cleanStep = emptyObject
+		n.driverInternalInfo = newSecretObject(n.driverInternalInfo.without("clean_step_index")) // the list stays
 		if inStep {
 			n.maintenance, n.fault = true, "clean failure"
 			if n.maintenanceReason == "" {
@@ -200,4 +201,19 @@ func (t *task) cleanFailed(text string, inStep bool) {
 			}
 		}
 	})
+}
+
+// atStep notes in driver_internal_info which of the steps of a flow (clean, deploy or service) is
+// the current one.
+func (n *node) atStep(flow string, steps []any, index int) {
+	info := n.driverInternalInfo.with(flow+"_steps", steps)
+	info[flow+"_step_index"] = index
+	n.driverInternalInfo = newSecretObject(info)
+}
+
+// noSteps is what remains of a flow that has succeeded.
+func (n *node) noSteps(flow string) {
+	info := n.driverInternalInfo.without(flow+"_step_index", "steps_validated")
+	info[flow+"_steps"] = nil
+	n.driverInternalInfo = newSecretObject(info)
 }

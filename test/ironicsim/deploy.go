@@ -70,6 +70,7 @@ func (t *task) deploy(configdrive any) {
 			n.instanceInfo = newSecretObject(n.instanceInfo.with("image_type", "whole-disk"))
 		}
 		n.deployStep = newObject(map[string]any{"interface": "deploy", "step": "deploy", "priority": 100})
+		n.atStep("deploy", []any{map[string]any{"interface": "deploy", "step": "deploy", "priority": 100}}, 0)
 	})
 	if !t.sleep(s.opts.Delays.Deploy) {
 		return
@@ -80,7 +81,7 @@ func (t *task) deploy(configdrive any) {
 	}
 	n := t.node()
 	if !bootsRamdisk(n) {
-		t.event("done", "", func(n *node) { n.deployStep = emptyObject })
+		t.event("done", "", func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
 		return
 	}
 	if bootsISO(n) { // what is deployed is what it boots
@@ -88,7 +89,7 @@ func (t *task) deploy(configdrive any) {
 			t.deployFailed(fmt.Sprintf("Deploy step deploy.deploy failed: %v.", err))
 			return
 		}
-		t.event("done", "", func(n *node) { n.deployStep = emptyObject })
+		t.event("done", "", func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
 		return
 	}
 	if err := t.bootRamdisk(); err != nil {
@@ -97,7 +98,9 @@ func (t *task) deploy(configdrive any) {
 	}
 	t.wait(s.opts.AutoDeploy, func() {
 		t.resume(func(t *task) {
-			if step := deployStep(t.node()); step != "" {
+			step := deployStep(t.node())
+			t.inBandSteps(step)
+			if step != "" {
 				t.touchDisks(step)
 			}
 			if !t.sleep(s.opts.Delays.Deploy) {
@@ -108,10 +111,28 @@ func (t *task) deploy(configdrive any) {
 				t.deployFailed(fmt.Sprintf("Error rebooting node %s after deploy. Error: %v", n.uuid, err))
 				return
 			}
-			t.event("done", "", func(n *node) { n.deployStep = emptyObject })
+			t.event("done", "", func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
 		}, "")
 	}, func(late *task) {
 		late.deployFailed(fmt.Sprintf("Timeout reached while waiting for callback for node %s", n.uuid))
+	})
+}
+
+// inBandSteps adds the steps of the ramdisk to those of the deployment. The second one is the
+// current one.
+func (t *task) inBandSteps(id string) {
+	kind, name, found := strings.Cut(id, ".")
+	if !found {
+		return
+	}
+	steps := []any{map[string]any{"interface": "deploy", "step": "deploy", "priority": 100}}
+	for i, s := range []string{name, "prepare_instance_boot", "tear_down_agent", "switch_to_tenant_network", "boot_instance"} {
+		steps = append(steps, map[string]any{"interface": kind, "step": s, "priority": 80 - 10*i})
+	}
+	t.save(func(n *node) {
+		n.atStep("deploy", steps, 1)
+		n.driverInternalInfo = newSecretObject(n.driverInternalInfo.with("steps_validated", true))
+		n.deployStep = newObject(steps[1].(map[string]any))
 	})
 }
 
@@ -121,7 +142,7 @@ func (t *task) deployFailed(text string) {
 		return
 	}
 	if t.sleep(errorLag) {
-		t.fail("deploying", "", text, func(n *node) { n.deployStep = emptyObject })
+		t.fail("deploying", "", text, func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
 	}
 }
 
@@ -197,10 +218,10 @@ func (t *task) runServiceSteps(steps []any) {
 			return
 		}
 	}
-	for _, s := range steps {
+	for i, s := range steps {
 		step := maps.Clone(s.(map[string]any))
 		step["abortable"], step["priority"] = false, 0
-		t.save(func(n *node) { n.serviceStep = newObject(step) })
+		t.save(func(n *node) { n.serviceStep = newObject(step); n.atStep("service", steps, i) })
 		if !t.sleep(t.s.opts.Delays.Service) {
 			return
 		}
@@ -217,5 +238,5 @@ func (t *task) runServiceSteps(steps []any) {
 			return
 		}
 	}
-	t.event("done", "", func(n *node) { n.serviceStep = emptyObject })
+	t.event("done", "", func(n *node) { n.serviceStep = emptyObject; n.noSteps("service") })
 }

@@ -39,6 +39,8 @@ type host struct {
 
 	mu   sync.Mutex
 	seen []metal3.ProvisioningState // by a watcher
+	// progress is what the watcher was told of Ironic's operations and their steps.
+	progress []metal3.IronicStatus
 }
 
 // option changes a host before it is created, or its machine.
@@ -161,6 +163,9 @@ func (h *host) follow(from string) {
 			h.mu.Lock()
 			if state := bmh.Status.Provisioning.State; len(h.seen) == 0 || h.seen[len(h.seen)-1] != state {
 				h.seen = append(h.seen, state)
+			}
+			if status := bmh.Status.Ironic; status != nil {
+				h.progress = append(h.progress, *status)
 			}
 			h.mu.Unlock()
 		}

@@ -61,6 +61,10 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HardwareDetails{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref),
 		metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref),
 		metal3v1alpha1.HardwareSystemVendor{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref),
+		metal3v1alpha1.HistoryEvent{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HistoryEvent(ref),
+		metal3v1alpha1.HostBootDevice{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostBootDevice(ref),
+		metal3v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostBootDeviceSpec(ref),
+		metal3v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostBootDeviceStatus(ref),
 		metal3v1alpha1.HostClaim{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostClaim(ref),
 		metal3v1alpha1.HostClaimList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref),
 		metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
@@ -79,9 +83,21 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HostFirmwareSettingsList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref),
 		metal3v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsSpec(ref),
 		metal3v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref),
+		metal3v1alpha1.HostHistory{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostHistory(ref),
+		metal3v1alpha1.HostHistoryOptions{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostHistoryOptions(ref),
+		metal3v1alpha1.HostHistoryStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostHistoryStatus(ref),
+		metal3v1alpha1.HostIndicator{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostIndicator(ref),
+		metal3v1alpha1.HostIndicatorSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostIndicatorSpec(ref),
+		metal3v1alpha1.HostIndicatorStatus{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostIndicatorStatus(ref),
 		metal3v1alpha1.HostInspection{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostInspection(ref),
 		metal3v1alpha1.HostInspectionSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostInspectionSpec(ref),
 		metal3v1alpha1.HostInspectionStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref),
+		metal3v1alpha1.HostMaintenance{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostMaintenance(ref),
+		metal3v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostMaintenanceSpec(ref),
+		metal3v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostMaintenanceStatus(ref),
+		metal3v1alpha1.HostNMI{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_HostNMI(ref),
+		metal3v1alpha1.HostNMISpec{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostNMISpec(ref),
+		metal3v1alpha1.HostNMIStatus{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostNMIStatus(ref),
 		metal3v1alpha1.HostNetworkAttachment{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref),
 		metal3v1alpha1.HostNetworkAttachmentList{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref),
 		metal3v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref),
@@ -89,6 +105,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HostPower{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostPower(ref),
 		metal3v1alpha1.HostPowerSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref),
 		metal3v1alpha1.HostPowerStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref),
+		metal3v1alpha1.HostRebuild{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostRebuild(ref),
+		metal3v1alpha1.HostRebuildSpec{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRebuildSpec(ref),
+		metal3v1alpha1.HostRebuildStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostRebuildStatus(ref),
 		metal3v1alpha1.HostRetry{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostRetry(ref),
 		metal3v1alpha1.HostRetrySpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref),
 		metal3v1alpha1.HostRetryStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
@@ -101,7 +120,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HostUpdatePolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref),
 		metal3v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref),
 		metal3v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref),
+		metal3v1alpha1.HostValidation{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostValidation(ref),
+		metal3v1alpha1.HostValidationStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostValidationStatus(ref),
 		metal3v1alpha1.Image{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_Image(ref),
+		metal3v1alpha1.Indicator{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_Indicator(ref),
+		metal3v1alpha1.InterfaceValidation{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_InterfaceValidation(ref),
 		metal3v1alpha1.IronicStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref),
 		metal3v1alpha1.LLDP{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_LLDP(ref),
 		metal3v1alpha1.NIC{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_NIC(ref),
@@ -117,6 +140,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref),
 		metal3v1alpha1.RAIDConfig{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
 		metal3v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
+		metal3v1alpha1.Rebuild{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Rebuild(ref),
 		metal3v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
 		metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
 		metal3v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
@@ -1641,10 +1665,18 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"rebuild": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The rebuild that was requested of the deployment and has not ended.",
+							Ref:         ref(metal3v1alpha1.Rebuild{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"nodeUUID"},
 			},
 		},
+		Dependencies: []string{
+			metal3v1alpha1.Rebuild{}.OpenAPIModelName()},
 	}
 }
 
@@ -2255,6 +2287,187 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref common.ReferenceCa
 							Description: "The serial number of the machine.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HistoryEvent(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HistoryEvent is something that Ironic has recorded of a node.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"id": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the event.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it happened, by Ironic's clock.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"severity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How bad it is, in Ironic's words: ERROR or INFO.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What kind of operation it belongs to, in Ironic's words, for example cleaning, deploying or power.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What happened.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"conductor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The conductor that has recorded it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"id", "time"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostBootDevice(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostBootDevice sets from which device a host boots (POST to the bootdevice subresource), or reports from which it does (GET). Ironic asks the BMC while the caller waits, for at most 25 seconds. Ironic sets the boot device itself whenever it inspects, cleans, provisions or services a host, so the setting holds until then.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The requested boot device. Required in a POST.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the BMC reports (GET), or was told (POST).",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName(), metal3v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostBootDeviceSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostBootDeviceSpec is the requested boot device of a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"device": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The device, in Ironic's words: one of status.supported, for example pxe, disk, cdrom, bios or uefihttp. Required.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"persistent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the host boots from the device every time. By default it does so only the next time.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostBootDeviceStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostBootDeviceStatus is the boot device of a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"device": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The device, in Ironic's words. Empty if the BMC does not tell.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"persistent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the host boots from the device every time. Absent if the BMC does not tell.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"supported": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The devices that the driver supports.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 				},
@@ -3137,6 +3350,251 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_HostHistory(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostHistory is what went wrong with a host's node, and when, newest first (GET of the history subresource, with limit and continue as query parameters). It is Ironic's own record, which goes back as far as Ironic keeps it (300 events of each node by default). Ironic 33 and later also record what was done. The BMC is not asked.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic reports.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostHistoryStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostHistoryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostHistoryOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostHistoryOptions are the query parameters of the history subresource.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"limit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The maximum number of events. The default, and the maximum, is 500.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"continue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the page begins: status.continue of the page before it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostHistoryStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostHistoryStatus is a page of the history of a node.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"events": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"id",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The events, newest first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.HistoryEvent{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"continue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The value of the query parameter continue for the next page. Empty if there are no older events.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HistoryEvent{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostIndicator(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostIndicator switches a light of a host, by which it is found in a rack (POST to the indicator subresource), or reports the lights that the BMC can switch and their states (GET). Ironic asks the BMC while the caller waits, for at most 25 seconds.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The requested change. Required in a POST.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostIndicatorSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The lights: all (GET), or the one that was switched (POST).",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostIndicatorStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostIndicatorSpec{}.OpenAPIModelName(), metal3v1alpha1.HostIndicatorStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostIndicatorSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostIndicatorSpec is the requested state of a light.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"component": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The component that has the light, in Ironic's words: system, chassis, disk, power or nic. The default is system or, if its light cannot be switched, chassis.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the light. Required if the component has more than one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The state: on, off or blinking. Required. It must be one of the light's states.\n\nPossible enum values:\n - `\"blinking\"` is a light that blinks.\n - `\"off\"` is a light that is off.\n - `\"on\"` is a light that is on.\n - `\"unknown\"` is a light of which the BMC does not tell the state. It cannot be requested.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"blinking", "off", "on", "unknown"},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostIndicatorStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostIndicatorStatus has the lights of a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"indicators": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The lights. Empty if the BMC has none that Ironic knows.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.Indicator{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.Indicator{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_HostInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3236,6 +3694,208 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref common.ReferenceCa
 		},
 		Dependencies: []string{
 			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostMaintenance(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostMaintenance puts a host's node in Ironic into maintenance, or takes it out of it (POST to the maintenance subresource), and reports whether it is in maintenance (POST and GET). Ironic does not act on a node in maintenance, and neither does this server: the host stays as it is until the maintenance is over. The BMC is not asked.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The requested change. Required in a POST.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic reports.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName(), metal3v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostMaintenanceSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostMaintenanceSpec is the requested change of the maintenance of a node.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"action": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The change to make: on or off. Required. The maintenance that is on because of a request does not end by itself. off ends any maintenance, also one into which Ironic has put the node because of a fault, and clears the fault.\n\nPossible enum values:\n - `\"off\"` takes the node out of maintenance.\n - `\"on\"` puts the node into maintenance.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"off", "on"},
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why, for those who find the host in maintenance. Required with the action on; at most 1024 characters. Ironic is told it together with the name of the user.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostMaintenanceStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostMaintenanceStatus is the maintenance of a node, as reported by Ironic.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maintenance": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the node is in maintenance.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the node is in maintenance.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"fault": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The fault because of which Ironic itself has put the node into maintenance. Empty if a person has.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A description of what was done.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"maintenance"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostNMI(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostNMI sends a non-maskable interrupt to the processor of a host, upon which its operating system mostly writes a crash dump (POST to the nmi subresource). Ironic asks the BMC while the caller waits, for at most 25 seconds.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The details of the request. There are none to specify yet.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostNMISpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was done.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostNMIStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostNMISpec{}.OpenAPIModelName(), metal3v1alpha1.HostNMIStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostNMISpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostNMISpec is a request for a non-maskable interrupt.",
+				Type:        []string{"object"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostNMIStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostNMIStatus says what was done.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A description of what was done.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -3552,6 +4212,95 @@ func schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref common.ReferenceCallbac
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostRebuild(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostRebuild requests that the image which a provisioned host runs is written to its disks again, with a new config drive (POST to the rebuild subresource). Everything on the root disk is lost; other disks are not touched, as nothing is cleaned. The host is provisioning until it is done. The BMC is not asked while the caller waits.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The details of the request. There are none to specify yet.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostRebuildSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was done.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostRebuildStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostRebuildSpec{}.OpenAPIModelName(), metal3v1alpha1.HostRebuildStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostRebuildSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostRebuildSpec is a request to write the image again.",
+				Type:        []string{"object"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostRebuildStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostRebuildStatus says what is written.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A description of what follows.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The image that is written.",
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.Image{}.OpenAPIModelName()},
 	}
 }
 
@@ -4005,6 +4754,85 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref common.Reference
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_HostValidation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostValidation reports which of the interfaces of a host's driver Ironic could use (GET of the validate subresource). Ironic checks what it was told about the host, and asks the image server for the image; the BMC is not asked. The answer takes at most 25 seconds.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic reports.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostValidationStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostValidationStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostValidationStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostValidationStatus is the result of a validation.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"interfaces": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The interfaces, ordered by name.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.InterfaceValidation{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.InterfaceValidation{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_Image(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -4057,6 +4885,116 @@ func schema_pkg_apis_metal3_v1alpha1_Image(ref common.ReferenceCallback) common.
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_Indicator(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Indicator is a light of a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"component": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The component that has the light, in Ironic's words.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the light.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"readOnly": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the light can only be read.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"states": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The states that the light can have.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+										Enum:   []interface{}{"blinking", "off", "on", "unknown"},
+									},
+								},
+							},
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The state that the BMC reports (GET), or was asked for (POST).\n\nPossible enum values:\n - `\"blinking\"` is a light that blinks.\n - `\"off\"` is a light that is off.\n - `\"on\"` is a light that is on.\n - `\"unknown\"` is a light of which the BMC does not tell the state. It cannot be requested.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"blinking", "off", "on", "unknown"},
+						},
+					},
+					"error": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the state is not known.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"component", "name"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_InterfaceValidation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "InterfaceValidation is the result for one interface of the driver.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the interface, for example power, management, boot or deploy.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"result": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether Ironic could use it: usable, unusable or unsupported.\n\nPossible enum values:\n - `\"unsupported\"` is an interface that the driver does not have, or that is disabled.\n - `\"unusable\"` is an interface for which something is missing or wrong.\n - `\"usable\"` is an interface that Ironic could use.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"unsupported", "unusable", "usable"},
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it could not be used, in Ironic's words.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "result"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -4101,11 +5039,45 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
-					"step": {
+					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The clean, deploy or service step that is in progress, for example deploy.erase_devices_metadata.",
+							Description: "What Ironic is doing that takes minutes: inspect, clean, deploy or service. Empty if it is doing none of these.\n\nPossible enum values:\n - `\"clean\"` is cleaning, also with settings that are applied before a host is available.\n - `\"deploy\"` is the writing of an image.\n - `\"inspect\"` is an inspection of the hardware.\n - `\"service\"` is a change of the settings of a provisioned host.",
 							Type:        []string{"string"},
 							Format:      "",
+							Enum:        []interface{}{"clean", "deploy", "inspect", "service"},
+						},
+					},
+					"operationStartedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the operation began, as far as this server has seen.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The clean, deploy or service step that is in progress, for example deploy.erase_devices_metadata. Empty while the ramdisk that carries out the first step boots, and during an inspection, which has no steps.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stepIndex": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The number of that step, counted from 1.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stepCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many steps the operation has. Empty until Ironic knows it: the ramdisk adds its own steps to those of a deployment when it has booted.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stepStartedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When that step began, as far as this server has seen.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"maintenance": {
@@ -4189,7 +5161,7 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 			},
 		},
 		Dependencies: []string{
-			v1.MicroTime{}.OpenAPIModelName()},
+			v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -4873,6 +5845,34 @@ func schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref common.Refere
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Rebuild(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Rebuild is a request to write the image of a deployment again.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"requestedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was requested.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"stateChangedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When Ironic had last changed the provision state of the node by then. If that was at another time, the rebuild has begun.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"requestedAt"},
+			},
+		},
+		Dependencies: []string{
+			v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

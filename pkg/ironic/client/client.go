@@ -35,6 +35,9 @@ const (
 	// what Ironic has first.
 	readRetries = 2
 	retryDelay  = 50 * time.Millisecond
+	// relayedConnections bounds the requests under way that Ironic answers only when it has
+	// asked a BMC or an image server.
+	relayedConnections = 8
 )
 
 // Client asks Ironic. It is safe for concurrent use.
@@ -43,8 +46,9 @@ type Client struct {
 	transport *transport
 	timeout   time.Duration
 	// A slot is held for each request under way. Reads and writes have their
-	// own, so that slow writes do not hold up reads.
-	reads, writes chan struct{}
+	// own, so that slow writes do not hold up reads, and so have requests that
+	// Ironic answers only when it has asked somebody else, who may not answer.
+	reads, writes, relayed chan struct{}
 	// version is what was negotiated; nil when Ironic has to be asked again.
 	version atomic.Pointer[Version]
 }
@@ -71,6 +75,7 @@ func New(cfg Config) (*Client, error) {
 		timeout:   cfg.Timeout,
 		reads:     make(chan struct{}, cfg.ReadConnections),
 		writes:    make(chan struct{}, cfg.WriteConnections),
+		relayed:   make(chan struct{}, relayedConnections),
 	}, nil
 }
 
@@ -87,6 +92,10 @@ type request struct {
 	build func(Version) (url.Values, any, error)
 	// into receives the decoded answer; nil drops it.
 	into any
+	// call makes the request by a function of gophercloud, instead of build and into.
+	call func(context.Context, *gophercloud.ServiceClient) error
+	// relayed is set if Ironic asks a BMC or an image server before it answers.
+	relayed bool
 	// secrets were sent and must not come back in an error.
 	secrets []string
 	// versionOnly asks for nothing but the negotiated version.
@@ -97,7 +106,10 @@ type request struct {
 // retries.
 func (c *Client) do(ctx context.Context, r request) error {
 	slots := c.writes
-	if r.method == http.MethodGet {
+	switch {
+	case r.relayed:
+		slots = c.relayed
+	case r.method == http.MethodGet:
 		slots = c.reads
 	}
 	if err := acquire(ctx, slots, r); err != nil {
@@ -175,6 +187,17 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 		*r.versionOnly, code = version, "200"
 		return sc, nil
 	}
+	versioned := *sc
+	versioned.Microversion = version.String()
+	if r.call != nil {
+		if err = r.call(ctx, &versioned); err != nil {
+			err = requestError(r.text, err, r.secrets, time.Since(start))
+			code = codeOf(err)
+			return sc, err
+		}
+		code = "200"
+		return sc, nil
+	}
 	var query url.Values
 	var body any
 	if r.build != nil {
@@ -186,8 +209,6 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	versioned := *sc
-	versioned.Microversion = version.String()
 	resp, err := versioned.Request(ctx, r.method, target, &gophercloud.RequestOpts{
 		JSONBody: body,
 		// Decoded here: gophercloud stops reading after the JSON value, and a
@@ -240,7 +261,7 @@ func acquire(ctx context.Context, slots chan struct{}, r request) error {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return fmt.Errorf("%s: %w", r.text, context.Canceled)
 		}
-		err := &ironic.UnavailableError{Op: r.text, Class: "busy", Err: ctx.Err(),
+		err := &ironic.UnavailableError{Op: r.text, Class: ironic.ClassBusy, Err: ctx.Err(),
 			Reason: fmt.Sprintf("all %d connections busy for %s", cap(slots), ironic.RoundForPeople(time.Since(start)))}
 		requestErrors.WithLabelValues(r.op, err.Class).Inc()
 		return err

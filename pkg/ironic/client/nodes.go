@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
 
 // statusFields are the fields of Node. "conductor" and "links" must not be in
@@ -18,7 +17,7 @@ import (
 const statusFields = "uuid,name,driver,power_state,target_power_state," +
 	"provision_state,target_provision_state,provision_updated_at," +
 	"last_error,maintenance,maintenance_reason,fault,reservation,instance_uuid,extra,driver_info,automated_clean," +
-	"inspection_started_at,inspection_finished_at,clean_step,deploy_step"
+	"inspection_started_at,inspection_finished_at,clean_step,deploy_step,driver_internal_info"
 
 // fieldsIn returns the fields to ask for; an unknown one is refused with 406.
 func fieldsIn(v Version) string {
@@ -248,32 +247,6 @@ func (c *Client) GetInventory(ctx context.Context, uuid string) (*ironic.Invento
 		return nil, err
 	}
 	return inventory, nil
-}
-
-// Validate asks Ironic whether what it knows of a node suffices for an operation
-// of the given interfaces ("boot", "deploy"), without contacting the BMC. What is
-// wrong is returned in Ironic's words; nothing when all is well.
-func (c *Client) Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error) {
-	if uuid == "" {
-		return nil, errEmptyID
-	}
-	var verdicts map[string]struct {
-		Result *bool  `json:"result"` // null where the interface is not supported
-		Reason string `json:"reason"`
-	}
-	err := c.do(ctx, request{
-		op: "Validate", text: "validate node " + uuid, method: http.MethodGet, path: nodePath(uuid, "validate"), into: &verdicts,
-	})
-	if err != nil {
-		return nil, err
-	}
-	var wrong []string
-	for _, name := range interfaces {
-		if v, ok := verdicts[name]; ok && v.Result != nil && !*v.Result {
-			wrong = append(wrong, name+": "+redact.NamedPasswords(v.Reason))
-		}
-	}
-	return wrong, nil
 }
 
 func (p *nodePage) MaskPasswords() {

@@ -19,26 +19,6 @@ func (c *Client) SetProvisionState(ctx context.Context, idOrName string, target 
 	return c.put(ctx, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, redact.TextsOf(options.ConfigDrive)...)
 }
 
-// SetMaintenance puts a node into maintenance. Beware: Ironic then lets it be
-// deleted in any state.
-func (c *Client) SetMaintenance(ctx context.Context, idOrName, reason string) error {
-	body := struct {
-		Reason string `json:"reason"`
-	}{reason}
-	return c.put(ctx, "SetMaintenance", "set maintenance", idOrName, "maintenance", body)
-}
-
-// ClearMaintenance takes a node out of maintenance, and clears its fault.
-func (c *Client) ClearMaintenance(ctx context.Context, idOrName string) error {
-	if idOrName == "" {
-		return errEmptyID
-	}
-	return c.do(ctx, request{
-		op: "ClearMaintenance", text: "clear maintenance of node " + idOrName,
-		method: http.MethodDelete, path: nodePath(idOrName, "maintenance"),
-	})
-}
-
 func (c *Client) put(ctx context.Context, op, text, idOrName, path string, body any, secrets ...string) error {
 	if idOrName == "" {
 		return errEmptyID

@@ -44,6 +44,7 @@ var executors = map[lifecycle.Action]executor{
 	lifecycle.Provision:        requesting((*Controller).provision),
 	lifecycle.ClearMaintenance: requesting((*Controller).clearMaintenance),
 	lifecycle.Deploy:           requesting((*Controller).deploy),
+	lifecycle.Rebuild:          requesting((*Controller).rebuild),
 	lifecycle.SwitchPower:      requesting((*Controller).switchPower),
 	lifecycle.DeleteNode:       requesting((*Controller).deleteNode),
 	lifecycle.DropReboot:       recording(dropReboot),

@@ -17,40 +17,70 @@ import (
 // deploy tells Ironic what to deploy, has it validated, and deployed. Until the
 // last request the node is available, and all of it is done again after a crash.
 func (c *Controller) deploy(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) error {
-	if err := c.checkImage(ctx, host); err != nil {
-		return err
-	}
-	pullSecret, err := c.pullSecret(ctx, host)
+	options, err := c.prepareDeployment(ctx, host, node)
 	if err != nil {
 		return err
-	}
-	info, err := deploy.InstanceInfo(host, pullSecret)
-	if err != nil {
-		return &blocked{err.Error()}
-	}
-	drive, err := c.configDrive(ctx, host)
-	if err != nil {
-		return err
-	}
-	if err := c.prepareInstance(ctx, host, node, info); err != nil {
-		return err
-	}
-	wrong, err := c.ironic.Validate(ctx, node.UUID, "boot", "deploy")
-	if err != nil {
-		return err
-	}
-	if len(wrong) > 0 {
-		return &blocked{"Ironic cannot deploy the host: " + strings.Join(wrong, "; ")}
-	}
-	options := ironic.ProvisionOptions{DeploySteps: deploy.DeploySteps(host)}
-	if drive != nil {
-		options.ConfigDrive = drive
 	}
 	// The Secrets and the validation have taken time.
 	if err := c.confirmAvailable(ctx, host, node.UUID); err != nil {
 		return err
 	}
 	return c.ironic.SetProvisionState(ctx, node.UUID, ironic.TargetActive, options)
+}
+
+// rebuild is deploy for a node that is deployed already. It may be asked for once only, so the node
+// must be as it was when it was requested, or the rebuild must have failed.
+func (c *Controller) rebuild(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) error {
+	options, err := c.prepareDeployment(ctx, host, node)
+	if err != nil {
+		return err
+	}
+	now, err := c.ironic.GetNode(ctx, node.UUID)
+	if err != nil {
+		return err
+	}
+	requested := host.Status.Deployment.Rebuild
+	switch {
+	case now.ProvisionState != node.ProvisionState, now.InstanceUUID != lifecycle.InstanceUUID(host),
+		now.ProvisionState == ironic.Active && (requested == nil || lifecycle.HasRebuildBegun(requested, now)):
+		return errLookedTooLongAgo
+	}
+	return c.ironic.SetProvisionState(ctx, node.UUID, ironic.TargetRebuild, options)
+}
+
+// prepareDeployment tells Ironic what to deploy, and has it validated. It returns what goes with the
+// request for the deployment.
+func (c *Controller) prepareDeployment(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (options ironic.ProvisionOptions, err error) {
+	if err := c.checkImage(ctx, host); err != nil {
+		return options, err
+	}
+	pullSecret, err := c.pullSecret(ctx, host)
+	if err != nil {
+		return options, err
+	}
+	info, err := deploy.InstanceInfo(host, pullSecret)
+	if err != nil {
+		return options, &blocked{err.Error()}
+	}
+	drive, err := c.configDrive(ctx, host)
+	if err != nil {
+		return options, err
+	}
+	if err := c.prepareInstance(ctx, host, node, info); err != nil {
+		return options, err
+	}
+	wrong, err := c.ironic.Validate(ctx, node.UUID, "boot", "deploy")
+	if err != nil {
+		return options, err
+	}
+	if len(wrong) > 0 {
+		return options, &blocked{"Ironic cannot deploy the host: " + strings.Join(wrong, "; ")}
+	}
+	options.DeploySteps = deploy.DeploySteps(host)
+	if drive != nil {
+		options.ConfigDrive = drive
+	}
+	return options, nil
 }
 
 // confirmAvailable looks once more at the node whose disks are about to be written to.

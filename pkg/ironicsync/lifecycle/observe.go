@@ -100,6 +100,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	if before != nil {
 		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
 	}
+	observeProgress(status.Ironic, before, node, now)
 	status.Ironic.AbortRequested = isAbortRequested(host, node)
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, node)
@@ -155,6 +156,7 @@ func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
 		TargetProvisionState: node.TargetProvisionState,
 		PowerState:           string(node.PowerState),
 		TargetPowerState:     string(node.TargetPowerState),
+		Operation:            operationOf(node),
 		Step:                 CutMessage(stepOf(node)),
 		Maintenance:          node.Maintenance,
 		MaintenanceReason:    CutMessage(node.MaintenanceReason),
@@ -166,15 +168,6 @@ func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
 		MarkedHost:           string(node.Marks.Host),
 		MarkedCluster:        string(node.Marks.Cluster),
 	}
-}
-
-func stepOf(node *ironic.Node) string {
-	for _, s := range []ironic.Step{node.CleanStep, node.DeployStep, node.ServiceStep} {
-		if s.Step != "" {
-			return s.Interface + "." + s.Step
-		}
-	}
-	return ""
 }
 
 // observeInspection updates the history of inspections, and the hardware once the inventory of

@@ -155,6 +155,12 @@ func TestObserveStatusIronic(t *testing.T) {
 		}
 		if step, _ := said["service_step"].(map[string]any); len(step) > 0 {
 			want.Step = step["interface"].(string) + "." + step["step"].(string)
+			began := WholeSeconds(now)
+			want.StepStartedAt = &began
+		}
+		if want.Operation = operationOf(recorded(t, name)); want.Operation != "" {
+			began := WholeSeconds(now)
+			want.OperationStartedAt = &began
 		}
 		host := observe(newHost(), recorded(t, name))
 		if diff := cmp.Diff(want, host.Status.Ironic); diff != "" {

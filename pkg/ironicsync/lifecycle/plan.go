@@ -44,6 +44,8 @@ const (
 	ClearMaintenance Action = "ClearMaintenance"
 	// Deploy tells Ironic what to deploy, has that validated, and starts the deployment.
 	Deploy Action = "Deploy"
+	// Rebuild does what Deploy does on a node that is deployed already, which is not cleaned.
+	Rebuild Action = "Rebuild"
 	// SwitchPower asks Ironic for the power state Step.Power.
 	SwitchPower Action = "SwitchPower"
 	// DropReboot removes the annotation that asks for one reboot.
@@ -76,7 +78,7 @@ type Step struct {
 	State metal3.ProvisioningState
 	// Failed goes with SetState: the state that is left has failed.
 	Failed bool
-	// Limited goes with SetState: only so many hosts may be in such a state at a time.
+	// Limited goes with SetState and Rebuild: only so many hosts may be worked on at a time.
 	Limited bool
 	// Target is the transition of Provision.
 	Target ironic.ProvisionTarget
@@ -210,9 +212,10 @@ func nextOfNode(s Situation) Step {
 }
 
 // isStepFault tells whether Ironic has put the node into maintenance because cleaning or
-// servicing failed. The BMC answers then, but Ironic does not end this maintenance.
+// servicing failed. The BMC answers then, but Ironic does not end this maintenance. If a person
+// has requested the maintenance, it is not ended here either.
 func isStepFault(node *ironic.Node) bool {
-	return node.Maintenance && (node.Fault == ironic.FaultCleanFailure || node.Fault == ironic.FaultServiceFailure)
+	return node.Maintenance && !node.IsMaintenanceRequested() && (node.Fault == ironic.FaultCleanFailure || node.Fault == ironic.FaultServiceFailure)
 }
 
 // retry returns step, or a wait while the back-off lasts. failed tells whether the step has

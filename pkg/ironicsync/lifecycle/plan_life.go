@@ -197,6 +197,9 @@ func nextOfProvisioning(s Situation) Step {
 	if !isUnderWay(host.Status.OperationHistory.Provision) {
 		return nextOfForeignWork(s)
 	}
+	if rebuild := pendingRebuild(host); rebuild != nil {
+		return nextOfRebuild(s, rebuild)
+	}
 	cancelled := deploy.AttemptChanged(host)
 	switch {
 	case isDeployed(node.ProvisionState):

@@ -283,7 +283,7 @@ func (s Step) asksIronic() bool {
 // Interrupts tells whether the step ends what a machine runs, or writes to its disks.
 func (s Step) Interrupts() bool {
 	switch s.Do {
-	case Deploy:
+	case Deploy, Rebuild:
 		return true
 	case SwitchPower:
 		return s.Power != ironic.TargetPowerOn

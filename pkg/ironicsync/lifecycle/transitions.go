@@ -20,6 +20,9 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 	left := saved.State
 	isOurDeployment := left == metal3.StateProvisioning && isUnderWay(status.OperationHistory.Provision)
 	saved.State = step.State
+	if status.Deployment != nil {
+		status.Deployment.Rebuild = nil // it has ended, or is given up
+	}
 	if status.OperationalStatus == metal3.OperationalStatusDelayed || status.OperationalStatus == metal3.OperationalStatusDiscovered {
 		status.OperationalStatus = metal3.OperationalStatusOK
 	}

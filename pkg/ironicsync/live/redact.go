@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
@@ -30,23 +32,51 @@ func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHo
 	if r.Secrets == nil || !hasNewTexts(host, node) {
 		return nil
 	}
+	password, err := r.passwordOf(ctx, host)
+	if err != nil || password == "" {
+		return err
+	}
+	// Redact the whole texts: where a text was shortened, a part of the password could remain.
+	node.LastError, node.MaintenanceReason = original.LastError, original.MaintenanceReason
+	node.RedactPassword(password)
+	return nil
+}
+
+// RedactTexts removes the password of the host's BMC from texts of Ironic's about the host, which
+// are not recorded anywhere, and cuts them to the length of a message. The error is that of reading
+// the Secret, after which the texts must not be shown to anybody.
+func (r *Refresher) RedactTexts(ctx context.Context, host *metal3.BareMetalHost, texts ...*string) error {
+	var passwords []string
+	if r.Secrets != nil && slices.ContainsFunc(texts, func(text *string) bool { return *text != "" }) {
+		password, err := r.passwordOf(ctx, host)
+		if err != nil {
+			return err
+		}
+		if password != "" {
+			passwords = []string{password}
+		}
+	}
+	for _, text := range texts {
+		*text = redact.Secrets(*text, passwords)
+	}
+	return nil
+}
+
+// passwordOf reads the password of the host's BMC; empty if there is no such Secret.
+func (r *Refresher) passwordOf(ctx context.Context, host *metal3.BareMetalHost) (string, error) {
 	name := host.Spec.BMC.CredentialsName
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
-		return nil // no Secret can have this name
+		return "", nil // no Secret can have this name
 	}
 	secret, err := r.Secrets.Secrets(host.Namespace).Get(secrets.Quiet(ctx), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return "", nil
 	}
 	if err != nil {
-		return fmt.Errorf("what it says may hold the password in Secret %q, which cannot be read: %w", name, err)
+		return "", fmt.Errorf("what it says may hold the password in Secret %q, which cannot be read: %w", name, err)
 	}
-	if _, password, _ := secrets.CredentialsIn(secret); password != "" {
-		// Redact the whole texts: where a text was shortened, a part of the password could remain.
-		node.LastError, node.MaintenanceReason = original.LastError, original.MaintenanceReason
-		node.RedactPassword(password)
-	}
-	return nil
+	_, password, _ := secrets.CredentialsIn(secret)
+	return password, nil
 }
 
 // hasNewTexts tells whether the node has a text that is not recorded in the host's status.

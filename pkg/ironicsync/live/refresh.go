@@ -428,3 +428,9 @@ func (r *Refresher) NodesWithBMC(key bmc.Key) []ironic.Node { return r.view.with
 func (r *Refresher) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
 	lifecycle.TakeOver(host, node, r.clock.Now())
 }
+
+// RequestRebuild notes in the status of host that its image is to be written again. It does not
+// write the host to etcd. The error says why that is not possible.
+func (r *Refresher) RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node) error {
+	return lifecycle.RequestRebuild(host, node, r.clock.Now())
+}

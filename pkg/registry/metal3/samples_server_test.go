@@ -101,6 +101,8 @@ func (noIronic) RefreshAll(context.Context) error                  { return nil 
 func (noIronic) ReadHost(context.Context, string, string) (*metal3.BareMetalHost, error) {
 	return nil, nil
 }
+func (noIronic) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error             { return nil }
+func (noIronic) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
 func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
 }

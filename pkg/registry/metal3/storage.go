@@ -40,6 +40,7 @@ type Live interface {
 	baremetalhost.Refresher
 	baremetalhost.PasswordRedacter
 	baremetalhost.NodeTaker
+	baremetalhost.Rebuilder
 }
 
 // Nodes has the requests to Ironic that the actions make.
@@ -47,6 +48,10 @@ type Nodes interface {
 	baremetalhost.NodeGetter
 	baremetalhost.PowerSwitcher
 	baremetalhost.ProvisionStateSetter
+	baremetalhost.NodeReporter
+	baremetalhost.MaintenanceSwitcher
+	baremetalhost.HardwareManager
+	baremetalhost.IndicatorManager
 }
 
 // Storage returns the storage of each resource and subresource of v1alpha1. Reads
@@ -59,14 +64,22 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
 	updates := baremetalhost.NewAdmission(admit, scheme)
 	changers := baremetalhost.HostChangers{User: baremetalhost.NewUserHosts(s.Hosts, updates, ""), Own: recorded}
+	bmcs := baremetalhost.NewBMCQueue()
 	storage := map[string]rest.Storage{
-		"baremetalhosts":          hostREST,
-		"baremetalhosts/status":   statusREST,
-		"baremetalhosts/power":    baremetalhost.NewPowerREST(sources, changers, nodes),
-		"baremetalhosts/inspect":  baremetalhost.NewInspectREST(sources, changers, nodes),
-		"baremetalhosts/retry":    baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
-		"baremetalhosts/takeover": baremetalhost.NewTakeoverREST(sources, live, recorded),
-		"baremetalhosts/console":  baremetalhost.NewConsoleREST(sources, consoles, authorizer),
+		"baremetalhosts":             hostREST,
+		"baremetalhosts/status":      statusREST,
+		"baremetalhosts/power":       baremetalhost.NewPowerREST(sources, changers, nodes),
+		"baremetalhosts/inspect":     baremetalhost.NewInspectREST(sources, changers, nodes),
+		"baremetalhosts/retry":       baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
+		"baremetalhosts/takeover":    baremetalhost.NewTakeoverREST(sources, live, recorded),
+		"baremetalhosts/console":     baremetalhost.NewConsoleREST(sources, consoles, authorizer),
+		"baremetalhosts/validate":    baremetalhost.NewValidateREST(sources, bmcs, nodes),
+		"baremetalhosts/history":     baremetalhost.NewHistoryREST(sources, nodes),
+		"baremetalhosts/maintenance": baremetalhost.NewMaintenanceREST(sources, nodes),
+		"baremetalhosts/bootdevice":  baremetalhost.NewBootDeviceREST(sources, bmcs, nodes),
+		"baremetalhosts/nmi":         baremetalhost.NewNMIREST(sources, bmcs, nodes),
+		"baremetalhosts/rebuild":     baremetalhost.NewRebuildREST(sources, live, recorded),
+		"baremetalhosts/indicator":   baremetalhost.NewIndicatorREST(sources, bmcs, nodes),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
 	for _, k := range s.Kinds {

@@ -13,6 +13,16 @@ import (
 // +genclient:method=GetInspect,verb=get,subresource=inspect,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostInspection
 // +genclient:method=Retry,verb=create,subresource=retry,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRetry,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRetry
 // +genclient:method=Takeover,verb=create,subresource=takeover,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostTakeover,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostTakeover
+// +genclient:method=GetValidation,verb=get,subresource=validate,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostValidation
+// +genclient:method=GetHistory,verb=get,subresource=history,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostHistory
+// +genclient:method=Maintenance,verb=create,subresource=maintenance,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostMaintenance,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostMaintenance
+// +genclient:method=GetMaintenance,verb=get,subresource=maintenance,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostMaintenance
+// +genclient:method=BootDevice,verb=create,subresource=bootdevice,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostBootDevice,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostBootDevice
+// +genclient:method=GetBootDevice,verb=get,subresource=bootdevice,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostBootDevice
+// +genclient:method=NMI,verb=create,subresource=nmi,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostNMI,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostNMI
+// +genclient:method=Indicator,verb=create,subresource=indicator,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostIndicator,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostIndicator
+// +genclient:method=GetIndicator,verb=get,subresource=indicator,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostIndicator
+// +genclient:method=Rebuild,verb=create,subresource=rebuild,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRebuild,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRebuild
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // BareMetalHost is a physical server that OpenStack Ironic manages through the server's

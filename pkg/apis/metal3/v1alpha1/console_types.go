@@ -35,9 +35,3 @@ func Convert_url_Values_To_HostConsoleOptions(in *url.Values, out *HostConsoleOp
 	}
 	return nil
 }
-
-func addConversionFuncs(scheme *runtime.Scheme) error {
-	return scheme.AddConversionFunc((*url.Values)(nil), (*HostConsoleOptions)(nil), func(in, out any, s conversion.Scope) error {
-		return Convert_url_Values_To_HostConsoleOptions(in.(*url.Values), out.(*HostConsoleOptions), s)
-	})
-}

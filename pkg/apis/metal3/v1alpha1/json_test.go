@@ -55,7 +55,8 @@ func objects(t testing.TB) map[string]runtime.Object {
 	all := map[string]runtime.Object{}
 	for _, obj := range v1alpha1.KnownTypes() {
 		switch name := reflect.TypeOf(obj).Elem().Name(); name {
-		case "HostPower", "HostInspection", "HostRetry", "HostTakeover", "HostConsoleOptions":
+		case "HostPower", "HostInspection", "HostRetry", "HostTakeover", "HostConsoleOptions", "HostValidation", "HostHistory", "HostHistoryOptions",
+			"HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild":
 		default:
 			if !meta.IsListType(obj) {
 				all[name] = obj

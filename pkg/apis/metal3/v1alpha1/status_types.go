@@ -276,6 +276,21 @@ type Deployment struct {
 	// left on until spec.online has been true.
 	// +optional
 	KeepPower bool `json:"keepPower,omitempty"`
+
+	// The rebuild that was requested of the deployment and has not ended.
+	// +optional
+	Rebuild *Rebuild `json:"rebuild,omitempty"`
+}
+
+// Rebuild is a request to write the image of a deployment again.
+type Rebuild struct {
+	// When it was requested.
+	RequestedAt metav1.Time `json:"requestedAt"`
+
+	// When Ironic had last changed the provision state of the node by then. If that was at
+	// another time, the rebuild has begun.
+	// +optional
+	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
 }
 
 // Takeover is what a person has confirmed through the subresource takeover: that the node,
@@ -364,10 +379,33 @@ type IronicStatus struct {
 	// +optional
 	TargetPowerState string `json:"targetPowerState,omitempty"`
 
+	// What Ironic is doing that takes minutes: inspect, clean, deploy or service. Empty if it
+	// is doing none of these.
+	// +optional
+	Operation IronicOperation `json:"operation,omitempty"`
+
+	// When the operation began, as far as this server has seen.
+	// +optional
+	OperationStartedAt *metav1.Time `json:"operationStartedAt,omitempty"`
+
 	// The clean, deploy or service step that is in progress, for example
-	// deploy.erase_devices_metadata.
+	// deploy.erase_devices_metadata. Empty while the ramdisk that carries out the first
+	// step boots, and during an inspection, which has no steps.
 	// +optional
 	Step string `json:"step,omitempty"`
+
+	// The number of that step, counted from 1.
+	// +optional
+	StepIndex int `json:"stepIndex,omitempty"`
+
+	// How many steps the operation has. Empty until Ironic knows it: the ramdisk adds
+	// its own steps to those of a deployment when it has booted.
+	// +optional
+	StepCount int `json:"stepCount,omitempty"`
+
+	// When that step began, as far as this server has seen.
+	// +optional
+	StepStartedAt *metav1.Time `json:"stepStartedAt,omitempty"`
 
 	// Whether the node is in maintenance. Ironic does not act on a node in maintenance.
 	// +optional
@@ -419,3 +457,20 @@ type IronicStatus struct {
 	// +optional
 	InspectionFinishedAt *metav1.MicroTime `json:"inspectionFinishedAt,omitempty"`
 }
+
+// IronicOperation is what Ironic does on a node for minutes.
+// +enum
+type IronicOperation string
+
+// The operations of Ironic that status.ironic tells the progress of.
+const (
+	// OperationInspect is an inspection of the hardware.
+	OperationInspect IronicOperation = "inspect"
+	// OperationClean is cleaning, also with settings that are applied before a host is
+	// available.
+	OperationClean IronicOperation = "clean"
+	// OperationDeploy is the writing of an image.
+	OperationDeploy IronicOperation = "deploy"
+	// OperationService is a change of the settings of a provisioned host.
+	OperationService IronicOperation = "service"
+)

@@ -132,7 +132,7 @@ const everyStatusField = `{
     "storage": [{"name": "a", "alternateNames": ["a"], "rotational": true, "type": "NVME", "sizeBytes": 9007199254740993, "vendor": "a", "model": "a",
       "serialNumber": "a", "wwn": "a", "wwnVendorExtension": "a", "wwnWithExtension": "a", "hctl": "a"}]
   },
-  "ironic": {"nodeUUID": "a", "provisionState": "a", "targetProvisionState": "a", "powerState": "a", "targetPowerState": "a", "step": "a",
+  "ironic": {"nodeUUID": "a", "provisionState": "a", "targetProvisionState": "a", "powerState": "a", "targetPowerState": "a", "operation": "a", "operationStartedAt": "2026-01-01T00:00:00Z", "step": "a", "stepIndex": 1, "stepCount": 1, "stepStartedAt": "2026-01-01T00:00:00Z",
     "maintenance": true, "maintenanceReason": "a", "fault": "a", "reservation": "a", "lastError": "a",
     "inspectionFinishedAt": "2026-01-01T00:00:00.123456Z"}
 }`

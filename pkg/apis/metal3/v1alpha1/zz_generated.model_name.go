@@ -196,6 +196,26 @@ func (in HardwareSystemVendor) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HistoryEvent) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HistoryEvent"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostBootDevice) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostBootDevice"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostBootDeviceSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostBootDeviceSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostBootDeviceStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostBootDeviceStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostClaim) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostClaim"
 }
@@ -286,6 +306,36 @@ func (in HostFirmwareSettingsStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostHistory) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostHistory"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostHistoryOptions) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostHistoryOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostHistoryStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostHistoryStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostIndicator) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostIndicator"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostIndicatorSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostIndicatorSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostIndicatorStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostIndicatorStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostInspection) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostInspection"
 }
@@ -298,6 +348,36 @@ func (in HostInspectionSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostInspectionStatus) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostInspectionStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostMaintenance) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostMaintenance"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostMaintenanceSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostMaintenanceSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostMaintenanceStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostMaintenanceStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostNMI) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostNMI"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostNMISpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostNMISpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostNMIStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostNMIStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -333,6 +413,21 @@ func (in HostPowerSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostPowerStatus) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostPowerStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostRebuild) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostRebuild"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostRebuildSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostRebuildSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostRebuildStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostRebuildStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -396,8 +491,28 @@ func (in HostUpdatePolicyStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostValidation) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostValidation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostValidationStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostValidationStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Image) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.Image"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Indicator) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Indicator"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in InterfaceValidation) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.InterfaceValidation"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -473,6 +588,11 @@ func (in RAIDConfig) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RebootAnnotationArguments) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.RebootAnnotationArguments"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Rebuild) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Rebuild"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -98,11 +98,88 @@ type action[R request] interface {
 	describe(request R, host *metal3.BareMetalHost, node *ironic.Node)
 }
 
-// actionREST serves the subresource of an action with POST.
-type actionREST[R request] struct {
+// plainAction has the methods of an action that is always permitted unless the host is being
+// deleted, and that changes nothing in the host. Actions embed it for the methods that they do not
+// need.
+type plainAction[R request] struct{}
+
+func (plainAction[R]) checkHost(host *metal3.BareMetalHost, _ R) error { return checkNotDeleting(host) }
+
+func (plainAction[R]) checkNode(*metal3.BareMetalHost, *ironic.Node, R) error { return nil }
+
+func (plainAction[R]) write(_ context.Context, host *metal3.BareMetalHost, _ *ironic.Node, _ R, _ bool) (*metal3.BareMetalHost, error) {
+	return host, nil
+}
+
+func (plainAction[R]) describe(R, *metal3.BareMetalHost, *ironic.Node) {}
+
+// subresource is what the storages of all subresources have that are about a host's node.
+type subresource[R request] struct {
 	requestKind[R]
 	Sources
+	// bmcs is set if Ironic asks the BMC, or somebody else who may not answer, while the caller
+	// waits.
+	bmcs *BMCQueue
+}
+
+// withTimeout returns the context for serving a request.
+func (s *subresource[R]) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.bmcs != nil {
+		return context.WithTimeout(ctx, bmcTimeout)
+	}
+	return context.WithTimeout(ctx, actionTimeout)
+}
+
+// get returns a request without a spec, whose status read sets according to what Ironic says now.
+func (s *subresource[R]) get(ctx context.Context, name string, read reader[R]) (runtime.Object, error) {
+	ctx, cancel := s.withTimeout(ctx)
+	defer cancel()
+	host, err := s.recordedHost(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if s.bmcs != nil {
+		if err := checkMachineIsOwn(host); err != nil {
+			return nil, err
+		}
+		leave, err := s.bmcs.enter(host)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	node, err := s.nodeOf(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	request := s.newRequest()
+	request.SetName(name)
+	request.SetNamespace(host.Namespace)
+	return request, read(ctx, host, node, request)
+}
+
+// reader sets the status of a request according to what Ironic says now.
+type reader[R request] func(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R) error
+
+// reportREST serves a subresource with GET alone.
+type reportREST[R request] struct {
+	subresource[R]
+	read reader[R]
+}
+
+// Get returns what Ironic says now.
+func (r *reportREST[R]) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	return r.get(ctx, name, r.read)
+}
+
+// actionREST serves the subresource of an action with POST.
+type actionREST[R request] struct {
+	subresource[R]
 	action action[R]
+}
+
+func newActionREST[R request](kind requestKind[R], sources Sources, bmcs *BMCQueue, a action[R]) actionREST[R] {
+	return actionREST[R]{subresource[R]{kind, sources, bmcs}, a}
 }
 
 // Create performs the action, or only checks it for a dry run.
@@ -111,7 +188,7 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	ctx, cancel := r.withTimeout(ctx)
 	defer cancel()
 	host, err := r.recordedHost(ctx, name)
 	if err != nil {
@@ -122,6 +199,13 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	}
 	if err := r.action.checkHost(host, request); err != nil {
 		return nil, err
+	}
+	if r.bmcs != nil {
+		leave, err := r.bmcs.enter(host)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
 	}
 	node, err := r.nodeOf(ctx, host)
 	if err != nil {
@@ -163,24 +247,25 @@ func checkMachineIsOwn(host *metal3.BareMetalHost) error {
 	return nil
 }
 
-// readableActionREST is an actionREST that also serves GET, which returns the progress.
-type readableActionREST[R request] struct{ actionREST[R] }
+// readableActionREST is an actionREST that also serves GET.
+type readableActionREST[R request] struct {
+	actionREST[R]
+	read reader[R]
+}
 
-// Get returns a request without a spec, whose status is what Ironic says now.
+func newReadableActionREST[R request](kind requestKind[R], sources Sources, bmcs *BMCQueue, a action[R], read reader[R]) *readableActionREST[R] {
+	return &readableActionREST[R]{newActionREST(kind, sources, bmcs, a), read}
+}
+
+// Get returns what Ironic says now.
 func (r *readableActionREST[R]) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
-	defer cancel()
-	host, err := r.recordedHost(ctx, name)
-	if err != nil {
-		return nil, err
+	return r.get(ctx, name, r.read)
+}
+
+// describing returns the reader of an action that describes the node itself.
+func describing[R request](a action[R]) reader[R] {
+	return func(_ context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R) error {
+		a.describe(request, host, node)
+		return nil
 	}
-	node, err := r.nodeOf(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	request := r.newRequest()
-	request.SetName(name)
-	request.SetNamespace(host.Namespace)
-	r.action.describe(request, host, node)
-	return request, nil
 }

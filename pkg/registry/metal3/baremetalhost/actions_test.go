@@ -80,6 +80,8 @@ func (*oneHost) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.N
 	return nil
 }
 
+func (*oneHost) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
+
 // TestActionsWithHungEtcd: an action ends though etcd hangs, at whatever point, and
 // tells what is known then.
 func TestActionsWithHungEtcd(t *testing.T) {

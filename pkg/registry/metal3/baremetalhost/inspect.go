@@ -31,16 +31,14 @@ type inspection struct {
 // NewInspectREST returns the storage of baremetalhosts/inspect: POST begins an inspection, and GET
 // returns the state of the one that is under way, or of the last one.
 func NewInspectREST(sources Sources, hosts HostChangers, states ProvisionStateSetter) rest.Storage {
-	return &readableActionREST[*metal3.HostInspection]{actionREST[*metal3.HostInspection]{
-		requestKind: requestKind[*metal3.HostInspection]{
-			kind:        "HostInspection",
-			newRequest:  func() *metal3.HostInspection { return &metal3.HostInspection{} },
-			resetStatus: func(r *metal3.HostInspection) { r.Status = metal3.HostInspectionStatus{} },
-			validate:    validation.ValidateHostInspection,
-		},
-		Sources: sources,
-		action:  &inspection{sources, hosts, states},
-	}}
+	i := &inspection{sources, hosts, states}
+	kind := requestKind[*metal3.HostInspection]{
+		kind:        "HostInspection",
+		newRequest:  func() *metal3.HostInspection { return &metal3.HostInspection{} },
+		resetStatus: func(r *metal3.HostInspection) { r.Status = metal3.HostInspectionStatus{} },
+		validate:    validation.ValidateHostInspection,
+	}
+	return newReadableActionREST(kind, sources, nil, i, describing(i))
 }
 
 func (*inspection) checkHost(host *metal3.BareMetalHost, _ *metal3.HostInspection) error {

@@ -32,16 +32,14 @@ type power struct {
 // NewPowerREST returns the storage of baremetalhosts/power: POST switches the power, and GET
 // returns the power state.
 func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher) rest.Storage {
-	return &readableActionREST[*metal3.HostPower]{actionREST[*metal3.HostPower]{
-		requestKind: requestKind[*metal3.HostPower]{
-			kind:        "HostPower",
-			newRequest:  func() *metal3.HostPower { return &metal3.HostPower{} },
-			resetStatus: func(r *metal3.HostPower) { r.Status = metal3.HostPowerStatus{Mode: r.Spec.Mode} },
-			validate:    validation.ValidateHostPower,
-		},
-		Sources: sources,
-		action:  &power{hosts, sources.Nodes, switcher},
-	}}
+	p := &power{hosts, sources.Nodes, switcher}
+	kind := requestKind[*metal3.HostPower]{
+		kind:        "HostPower",
+		newRequest:  func() *metal3.HostPower { return &metal3.HostPower{} },
+		resetStatus: func(r *metal3.HostPower) { r.Status = metal3.HostPowerStatus{Mode: r.Spec.Mode} },
+		validate:    validation.ValidateHostPower,
+	}
+	return newReadableActionREST(kind, sources, nil, p, describing(p))
 }
 
 // checkHost refuses actions that contradict the spec.

@@ -49,6 +49,8 @@ type PasswordRedacter interface {
 	// RedactPassword removes the password of the host's BMC from the texts of its node. After
 	// an error, these texts must not be shown to anybody.
 	RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
+	// RedactTexts does the same with other texts of Ironic's about the host.
+	RedactTexts(ctx context.Context, host *metal3.BareMetalHost, texts ...*string) error
 }
 
 // NewStore returns a store of the hosts as they are recorded in etcd, without a refresh from

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "Age", Type: "date", Description: "Time since the host was created."},
 	{Name: "Powered On", Type: "string", Priority: 1, Description: "Whether the host is powered on, as far as Ironic knows."},
 	{Name: "Ironic State", Type: "string", Priority: 1, Description: "Provision state of the node in Ironic, and where it is going."},
+	{Name: "Progress", Type: "string", Priority: 1, Description: "What Ironic is doing, the number of the step and how many there are, and the step."},
 	{Name: "Node UUID", Type: "string", Priority: 1, Description: "UUID of the node in Ironic."},
 	{Name: "Boot MAC", Type: "string", Priority: 1, Description: "MAC address that the host boots from."},
 }
@@ -61,6 +63,7 @@ func cells(host *metal3.BareMetalHost) []any {
 		age(host.CreationTimestamp),
 		strconv.FormatBool(host.Status.PoweredOn),
 		ironicState(host.Status.Ironic),
+		progress(host.Status.Ironic),
 		host.Status.Provisioning.ID,
 		host.Spec.BootMACAddress,
 	}
@@ -83,4 +86,19 @@ func ironicState(s *metal3.IronicStatus) string {
 		return s.ProvisionState + " -> " + s.TargetProvisionState
 	}
 	return s.ProvisionState
+}
+
+// progress returns for example "clean 2/3 erase_devices".
+func progress(s *metal3.IronicStatus) string {
+	if s == nil || s.Operation == "" {
+		return ""
+	}
+	words := []string{string(s.Operation)}
+	if s.StepCount > 0 {
+		words = append(words, fmt.Sprintf("%d/%d", s.StepIndex, s.StepCount))
+	}
+	if s.Step != "" {
+		words = append(words, s.Step[strings.IndexByte(s.Step, '.')+1:])
+	}
+	return strings.Join(words, " ")
 }

@@ -37,6 +37,16 @@ type BareMetalHostInterface interface {
 	GetInspect(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostInspection, error)
 	Retry(ctx context.Context, bareMetalHostName string, hostRetry *metal3v1alpha1.HostRetry, opts v1.CreateOptions) (*metal3v1alpha1.HostRetry, error)
 	Takeover(ctx context.Context, bareMetalHostName string, hostTakeover *metal3v1alpha1.HostTakeover, opts v1.CreateOptions) (*metal3v1alpha1.HostTakeover, error)
+	GetValidation(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostValidation, error)
+	GetHistory(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostHistory, error)
+	Maintenance(ctx context.Context, bareMetalHostName string, hostMaintenance *metal3v1alpha1.HostMaintenance, opts v1.CreateOptions) (*metal3v1alpha1.HostMaintenance, error)
+	GetMaintenance(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostMaintenance, error)
+	BootDevice(ctx context.Context, bareMetalHostName string, hostBootDevice *metal3v1alpha1.HostBootDevice, opts v1.CreateOptions) (*metal3v1alpha1.HostBootDevice, error)
+	GetBootDevice(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostBootDevice, error)
+	NMI(ctx context.Context, bareMetalHostName string, hostNMI *metal3v1alpha1.HostNMI, opts v1.CreateOptions) (*metal3v1alpha1.HostNMI, error)
+	Indicator(ctx context.Context, bareMetalHostName string, hostIndicator *metal3v1alpha1.HostIndicator, opts v1.CreateOptions) (*metal3v1alpha1.HostIndicator, error)
+	GetIndicator(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostIndicator, error)
+	Rebuild(ctx context.Context, bareMetalHostName string, hostRebuild *metal3v1alpha1.HostRebuild, opts v1.CreateOptions) (*metal3v1alpha1.HostRebuild, error)
 
 	BareMetalHostExpansion
 }
@@ -143,6 +153,151 @@ func (c *bareMetalHosts) Takeover(ctx context.Context, bareMetalHostName string,
 		SubResource("takeover").
 		VersionedParams(&opts, scheme.ParameterCodec).
 		Body(hostTakeover).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetValidation takes name of the bareMetalHost, and returns the corresponding metal3v1alpha1.HostValidation object, and an error if there is any.
+func (c *bareMetalHosts) GetValidation(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *metal3v1alpha1.HostValidation, err error) {
+	result = &metal3v1alpha1.HostValidation{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("validate").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetHistory takes name of the bareMetalHost, and returns the corresponding metal3v1alpha1.HostHistory object, and an error if there is any.
+func (c *bareMetalHosts) GetHistory(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *metal3v1alpha1.HostHistory, err error) {
+	result = &metal3v1alpha1.HostHistory{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("history").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Maintenance takes the representation of a hostMaintenance and creates it.  Returns the server's representation of the hostMaintenance, and an error, if there is any.
+func (c *bareMetalHosts) Maintenance(ctx context.Context, bareMetalHostName string, hostMaintenance *metal3v1alpha1.HostMaintenance, opts v1.CreateOptions) (result *metal3v1alpha1.HostMaintenance, err error) {
+	result = &metal3v1alpha1.HostMaintenance{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("maintenance").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(hostMaintenance).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetMaintenance takes name of the bareMetalHost, and returns the corresponding metal3v1alpha1.HostMaintenance object, and an error if there is any.
+func (c *bareMetalHosts) GetMaintenance(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *metal3v1alpha1.HostMaintenance, err error) {
+	result = &metal3v1alpha1.HostMaintenance{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("maintenance").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// BootDevice takes the representation of a hostBootDevice and creates it.  Returns the server's representation of the hostBootDevice, and an error, if there is any.
+func (c *bareMetalHosts) BootDevice(ctx context.Context, bareMetalHostName string, hostBootDevice *metal3v1alpha1.HostBootDevice, opts v1.CreateOptions) (result *metal3v1alpha1.HostBootDevice, err error) {
+	result = &metal3v1alpha1.HostBootDevice{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("bootdevice").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(hostBootDevice).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetBootDevice takes name of the bareMetalHost, and returns the corresponding metal3v1alpha1.HostBootDevice object, and an error if there is any.
+func (c *bareMetalHosts) GetBootDevice(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *metal3v1alpha1.HostBootDevice, err error) {
+	result = &metal3v1alpha1.HostBootDevice{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("bootdevice").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// NMI takes the representation of a hostNMI and creates it.  Returns the server's representation of the hostNMI, and an error, if there is any.
+func (c *bareMetalHosts) NMI(ctx context.Context, bareMetalHostName string, hostNMI *metal3v1alpha1.HostNMI, opts v1.CreateOptions) (result *metal3v1alpha1.HostNMI, err error) {
+	result = &metal3v1alpha1.HostNMI{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("nmi").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(hostNMI).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Indicator takes the representation of a hostIndicator and creates it.  Returns the server's representation of the hostIndicator, and an error, if there is any.
+func (c *bareMetalHosts) Indicator(ctx context.Context, bareMetalHostName string, hostIndicator *metal3v1alpha1.HostIndicator, opts v1.CreateOptions) (result *metal3v1alpha1.HostIndicator, err error) {
+	result = &metal3v1alpha1.HostIndicator{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("indicator").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(hostIndicator).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// GetIndicator takes name of the bareMetalHost, and returns the corresponding metal3v1alpha1.HostIndicator object, and an error if there is any.
+func (c *bareMetalHosts) GetIndicator(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *metal3v1alpha1.HostIndicator, err error) {
+	result = &metal3v1alpha1.HostIndicator{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("indicator").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Rebuild takes the representation of a hostRebuild and creates it.  Returns the server's representation of the hostRebuild, and an error, if there is any.
+func (c *bareMetalHosts) Rebuild(ctx context.Context, bareMetalHostName string, hostRebuild *metal3v1alpha1.HostRebuild, opts v1.CreateOptions) (result *metal3v1alpha1.HostRebuild, err error) {
+	result = &metal3v1alpha1.HostRebuild{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("rebuild").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(hostRebuild).
 		Do(ctx).
 		Into(result)
 	return

@@ -110,3 +110,123 @@ func (c *fakeBareMetalHosts) Takeover(ctx context.Context, bareMetalHostName str
 	}
 	return obj.(*v1alpha1.HostTakeover), err
 }
+
+// GetValidation takes name of the bareMetalHost, and returns the corresponding hostValidation object, and an error if there is any.
+func (c *fakeBareMetalHosts) GetValidation(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *v1alpha1.HostValidation, err error) {
+	emptyResult := &v1alpha1.HostValidation{}
+	obj, err := c.Fake.
+		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "validate", bareMetalHostName, options), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostValidation), err
+}
+
+// GetHistory takes name of the bareMetalHost, and returns the corresponding hostHistory object, and an error if there is any.
+func (c *fakeBareMetalHosts) GetHistory(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *v1alpha1.HostHistory, err error) {
+	emptyResult := &v1alpha1.HostHistory{}
+	obj, err := c.Fake.
+		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "history", bareMetalHostName, options), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostHistory), err
+}
+
+// Maintenance takes the representation of a hostMaintenance and creates it.  Returns the server's representation of the hostMaintenance, and an error, if there is any.
+func (c *fakeBareMetalHosts) Maintenance(ctx context.Context, bareMetalHostName string, hostMaintenance *v1alpha1.HostMaintenance, opts v1.CreateOptions) (result *v1alpha1.HostMaintenance, err error) {
+	emptyResult := &v1alpha1.HostMaintenance{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), bareMetalHostName, "maintenance", c.Namespace(), hostMaintenance, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostMaintenance), err
+}
+
+// GetMaintenance takes name of the bareMetalHost, and returns the corresponding hostMaintenance object, and an error if there is any.
+func (c *fakeBareMetalHosts) GetMaintenance(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *v1alpha1.HostMaintenance, err error) {
+	emptyResult := &v1alpha1.HostMaintenance{}
+	obj, err := c.Fake.
+		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "maintenance", bareMetalHostName, options), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostMaintenance), err
+}
+
+// BootDevice takes the representation of a hostBootDevice and creates it.  Returns the server's representation of the hostBootDevice, and an error, if there is any.
+func (c *fakeBareMetalHosts) BootDevice(ctx context.Context, bareMetalHostName string, hostBootDevice *v1alpha1.HostBootDevice, opts v1.CreateOptions) (result *v1alpha1.HostBootDevice, err error) {
+	emptyResult := &v1alpha1.HostBootDevice{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), bareMetalHostName, "bootdevice", c.Namespace(), hostBootDevice, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostBootDevice), err
+}
+
+// GetBootDevice takes name of the bareMetalHost, and returns the corresponding hostBootDevice object, and an error if there is any.
+func (c *fakeBareMetalHosts) GetBootDevice(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *v1alpha1.HostBootDevice, err error) {
+	emptyResult := &v1alpha1.HostBootDevice{}
+	obj, err := c.Fake.
+		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "bootdevice", bareMetalHostName, options), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostBootDevice), err
+}
+
+// NMI takes the representation of a hostNMI and creates it.  Returns the server's representation of the hostNMI, and an error, if there is any.
+func (c *fakeBareMetalHosts) NMI(ctx context.Context, bareMetalHostName string, hostNMI *v1alpha1.HostNMI, opts v1.CreateOptions) (result *v1alpha1.HostNMI, err error) {
+	emptyResult := &v1alpha1.HostNMI{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), bareMetalHostName, "nmi", c.Namespace(), hostNMI, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostNMI), err
+}
+
+// Indicator takes the representation of a hostIndicator and creates it.  Returns the server's representation of the hostIndicator, and an error, if there is any.
+func (c *fakeBareMetalHosts) Indicator(ctx context.Context, bareMetalHostName string, hostIndicator *v1alpha1.HostIndicator, opts v1.CreateOptions) (result *v1alpha1.HostIndicator, err error) {
+	emptyResult := &v1alpha1.HostIndicator{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), bareMetalHostName, "indicator", c.Namespace(), hostIndicator, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostIndicator), err
+}
+
+// GetIndicator takes name of the bareMetalHost, and returns the corresponding hostIndicator object, and an error if there is any.
+func (c *fakeBareMetalHosts) GetIndicator(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *v1alpha1.HostIndicator, err error) {
+	emptyResult := &v1alpha1.HostIndicator{}
+	obj, err := c.Fake.
+		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "indicator", bareMetalHostName, options), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostIndicator), err
+}
+
+// Rebuild takes the representation of a hostRebuild and creates it.  Returns the server's representation of the hostRebuild, and an error, if there is any.
+func (c *fakeBareMetalHosts) Rebuild(ctx context.Context, bareMetalHostName string, hostRebuild *v1alpha1.HostRebuild, opts v1.CreateOptions) (result *v1alpha1.HostRebuild, err error) {
+	emptyResult := &v1alpha1.HostRebuild{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), bareMetalHostName, "rebuild", c.Namespace(), hostRebuild, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostRebuild), err
+}

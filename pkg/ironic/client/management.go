@@ -1,0 +1,229 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
+)
+
+// SetMaintenance puts a node into maintenance. Beware: Ironic then lets it be
+// deleted in any state.
+func (c *Client) SetMaintenance(ctx context.Context, idOrName, reason string) error {
+	return c.ask(ctx, "SetMaintenance", "set maintenance", http.MethodPut, idOrName, false,
+		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
+			return nodes.SetMaintenance(ctx, sc, id, nodes.MaintenanceOpts{Reason: reason}).ExtractErr()
+		})
+}
+
+// ClearMaintenance takes a node out of maintenance, and clears its fault.
+func (c *Client) ClearMaintenance(ctx context.Context, idOrName string) error {
+	return c.ask(ctx, "ClearMaintenance", "clear maintenance", http.MethodDelete, idOrName, false,
+		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
+			return nodes.UnsetMaintenance(ctx, sc, id).ExtractErr()
+		})
+}
+
+// GetBootDevice asks the BMC what the machine boots from. Ironic locks the node meanwhile.
+func (c *Client) GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDevice, error) {
+	var answer struct {
+		Device     *string `json:"boot_device"`
+		Persistent *bool   `json:"persistent"`
+	}
+	err := c.ask(ctx, "GetBootDevice", "get boot device", http.MethodGet, uuid, true,
+		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
+			// Either value may be null, which the Extract of gophercloud cannot tell.
+			return nodes.GetBootDevice(ctx, sc, id).ExtractInto(&answer)
+		})
+	if err != nil {
+		return nil, err
+	}
+	device := &ironic.BootDevice{Persistent: answer.Persistent}
+	if answer.Device != nil {
+		device.Device = *answer.Device
+	}
+	return device, nil
+}
+
+// GetSupportedBootDevices returns what the driver of the node can boot from. The BMC is not asked.
+func (c *Client) GetSupportedBootDevices(ctx context.Context, uuid string) (devices []string, err error) {
+	err = c.ask(ctx, "GetSupportedBootDevices", "get supported boot devices", http.MethodGet, uuid, false,
+		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) (err error) {
+			devices, err = nodes.GetSupportedBootDevices(ctx, sc, id).Extract()
+			return err
+		})
+	return devices, err
+}
+
+// SetBootDevice has the BMC set what the machine boots from, which must be one of the supported
+// devices: for others, Ironic 29.0 answers with an internal error.
+func (c *Client) SetBootDevice(ctx context.Context, uuid, device string, persistent bool) error {
+	return c.ask(ctx, "SetBootDevice", "set boot device", http.MethodPut, uuid, true,
+		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
+			return nodes.SetBootDevice(ctx, sc, id, nodes.BootDeviceOpts{BootDevice: device, Persistent: persistent}).ExtractErr()
+		})
+}
+
+// InjectNMI has the BMC send a non-maskable interrupt.
+func (c *Client) InjectNMI(ctx context.Context, uuid string) error {
+	return c.ask(ctx, "InjectNMI", "inject NMI", http.MethodPut, uuid, true,
+		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
+			return nodes.InjectNMI(ctx, sc, id).ExtractErr()
+		})
+}
+
+// ask makes a request about a node by a function of gophercloud, which is given the ID in the
+// form for URLs. relayed is as in request.
+func (c *Client) ask(ctx context.Context, op, text, method, idOrName string, relayed bool, call func(context.Context, *gophercloud.ServiceClient, string) error) error {
+	if idOrName == "" {
+		return errEmptyID
+	}
+	return c.do(ctx, request{
+		op: op, text: text + " of node " + idOrName, method: method, path: nodePath(idOrName), relayed: relayed,
+		call: func(ctx context.Context, sc *gophercloud.ServiceClient) error {
+			return call(ctx, sc, url.PathEscape(idOrName))
+		},
+	})
+}
+
+// ListIndicators asks the BMC for the lights of the machine.
+func (c *Client) ListIndicators(ctx context.Context, uuid string) ([]ironic.Indicator, error) {
+	var answer struct {
+		Indicators []ironic.Indicator `json:"indicators"`
+	}
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	err := c.do(ctx, request{
+		op: "ListIndicators", text: "list indicators of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "management", "indicators"),
+		relayed: true, into: &answer,
+	})
+	return answer.Indicators, err
+}
+
+// GetIndicator asks the BMC for the state of a light: on, off or blinking. Ironic locks the node
+// meanwhile.
+func (c *Client) GetIndicator(ctx context.Context, uuid, id string) (state string, err error) {
+	var answer struct {
+		State string `json:"state"`
+	}
+	if uuid == "" || id == "" {
+		return "", errEmptyID
+	}
+	err = c.do(ctx, request{
+		op: "GetIndicator", text: "get indicator " + id + " of node " + uuid, method: http.MethodGet,
+		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), relayed: true, into: &answer,
+	})
+	return strings.ToLower(answer.State), err
+}
+
+// SetIndicator has the BMC switch a light. The state must be one of the light's: for others,
+// Ironic answers with an internal error.
+func (c *Client) SetIndicator(ctx context.Context, uuid, id, state string) error {
+	if uuid == "" || id == "" {
+		return errEmptyID
+	}
+	return c.do(ctx, request{
+		op: "SetIndicator", text: "set indicator " + id + " of node " + uuid, method: http.MethodPut,
+		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), relayed: true,
+		build: func(Version) (url.Values, any, error) { return nil, map[string]string{"state": state}, nil },
+	})
+}
+
+// Verdicts asks Ironic whether what it knows of a node suffices for each interface of the
+// driver, without contacting the BMC. Ironic asks the image server for the image of the node.
+func (c *Client) Verdicts(ctx context.Context, uuid string) ([]ironic.InterfaceVerdict, error) {
+	return c.validate(ctx, uuid, true)
+}
+
+func (c *Client) validate(ctx context.Context, uuid string, relayed bool) ([]ironic.InterfaceVerdict, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	var answer map[string]struct {
+		Result *bool  `json:"result"`
+		Reason string `json:"reason"`
+	}
+	err := c.do(ctx, request{
+		op: "Validate", text: "validate node " + uuid, method: http.MethodGet, path: nodePath(uuid, "validate"), relayed: relayed, into: &answer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	verdicts := make([]ironic.InterfaceVerdict, 0, len(answer))
+	for name, v := range answer {
+		verdicts = append(verdicts, ironic.InterfaceVerdict{Interface: name, Result: v.Result, Reason: redact.NamedPasswords(v.Reason)})
+	}
+	slices.SortFunc(verdicts, func(a, b ironic.InterfaceVerdict) int { return strings.Compare(a.Interface, b.Interface) })
+	return verdicts, nil
+}
+
+// Validate returns what keeps Ironic from an operation of the given interfaces ("boot",
+// "deploy"), in Ironic's words; nothing when all is well.
+func (c *Client) Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error) {
+	// The steps of the controller must not have to wait for users who ask BMCs.
+	verdicts, err := c.validate(ctx, uuid, false)
+	var wrong []string
+	for _, name := range interfaces {
+		for _, v := range verdicts {
+			if v.Interface == name && v.Result != nil && !*v.Result {
+				wrong = append(wrong, name+": "+v.Reason)
+			}
+		}
+	}
+	return wrong, err
+}
+
+// errHistoryTooLong is for an Ironic that keeps more of a node than it returns at once.
+var errHistoryTooLong = errors.New("ironic: the history of the node does not end")
+
+// History returns what Ironic has recorded of a node, oldest first. It asks the database only.
+func (c *Client) History(ctx context.Context, uuid string) ([]ironic.HistoryEvent, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	var events []ironic.HistoryEvent
+	for range maxHistoryPages {
+		query := url.Values{"detail": {"True"}} // otherwise Ironic cuts the text at 255 characters
+		if len(events) > 0 {
+			query.Set("marker", events[len(events)-1].UUID)
+		}
+		page := historyPage{}
+		err := c.do(ctx, request{
+			op: "History", text: "get history of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "history"),
+			build: func(Version) (url.Values, any, error) { return query, nil, nil }, into: &page,
+		})
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, page.History...)
+		if len(page.History) == 0 || page.Next == "" {
+			return events, nil
+		}
+	}
+	return nil, errHistoryTooLong
+}
+
+// maxHistoryPages bounds the pages of a history. Ironic keeps 300 events of a node by default,
+// and returns 1000 at once.
+const maxHistoryPages = 20
+
+type historyPage struct {
+	History []ironic.HistoryEvent `json:"history"`
+	Next    string                `json:"next"`
+}
+
+// MaskPasswords implements masked.
+func (p *historyPage) MaskPasswords() {
+	for i := range p.History {
+		p.History[i].MaskPasswords()
+	}
+}

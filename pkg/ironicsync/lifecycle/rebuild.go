@@ -1,0 +1,135 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// A rebuild writes the image of a provisioned host again. Ironic keeps the deployment's
+// instance_uuid, and the node is active before and after it, so these do not tell whether it has
+// begun. What does is provision_updated_at, which Ironic sets with each change of the state: while
+// it is as it was at the request, the rebuild has to be asked for; after that, it has begun, and must not be
+// asked for again.
+
+// RequestRebuild records that the image of a provisioned host is to be written again. The host is
+// provisioning from then on. It returns an error that says why the host does not permit it.
+func RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) error {
+	if err := rebuildObstacle(host, node); err != nil {
+		return err
+	}
+	status := &host.Status
+	rebuild := &metal3.Rebuild{RequestedAt: WholeSeconds(now)}
+	if node.ProvisionUpdatedAt != nil {
+		changed := metav1.NewMicroTime(node.ProvisionUpdatedAt.Truncate(time.Microsecond))
+		rebuild.StateChangedAt = &changed
+	}
+	status.Deployment.Rebuild = rebuild
+	status.Provisioning.State = metal3.StateProvisioning
+	status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}
+	status.LastAttemptedImage = imageOf(host)
+	status.ProvisioningFailCount, status.ErrorCount = 0, 0
+	SetStepError(host, "", "", now)
+	SetError(status, ErrorOf(status, host, node), false)
+	SetConditions(status, host, node, now)
+	status.LastUpdated = StatusTime(now)
+	return nil
+}
+
+// rebuildObstacle returns why the host's image cannot be written again; nil if it can.
+func rebuildObstacle(host *metal3.BareMetalHost, node *ironic.Node) error {
+	status := &host.Status
+	held := findCondition(status, metal3.HeldCondition)
+	contradiction := contradictionOf(Situation{Host: host, Node: node}, Step{Do: Rebuild})
+	deployed, saved := status.Deployment, &status.Provisioning
+	switch {
+	case isPaused(host):
+		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
+	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
+		return errors.New("it is detached")
+	case saved.State == metal3.StateProvisioning && deployed != nil && deployed.Rebuild != nil:
+		return errors.New("it is being rebuilt already")
+	case saved.State != metal3.StateProvisioned || host.Spec.ExternallyProvisioned:
+		return fmt.Errorf("it is %s, and only what this server has provisioned can be written again", firstOf(string(saved.State), "new"))
+	case held != nil:
+		return fmt.Errorf("its machine is left alone: %s", held.Message)
+	case contradiction != nil:
+		return fmt.Errorf("its machine is left alone: %s", contradiction.message)
+	case deployed == nil || !deploy.Deployed(host):
+		return errors.New("it is not recorded what was deployed on it")
+	case !equality.Semantic.DeepEqual(&saved.Image, imageOf(host)), !equality.Semantic.DeepEqual(saved.CustomDeploy, host.Spec.CustomDeploy):
+		return errors.New("spec.image or spec.customDeploy is not what was deployed (status.provisioning): put that back first. (To deploy something else, change the URL of the image)")
+	case settingsDiffer(host):
+		return errors.New("the boot mode, the root device hints or the RAID layout in the spec are not those that the host was provisioned with (status.provisioning)")
+	case saved.Image.IsLiveISO() && saved.CustomDeploy == nil:
+		return errors.New("it runs a live ISO, which is on no disk: reboot it")
+	case !host.Spec.Online:
+		return errors.New("it is to be off (spec.online is false), and a rebuild switches it on")
+	case node.Maintenance:
+		return fmt.Errorf("its node is in maintenance, in which Ironic does not deploy: %s", node.MaintenanceReason)
+	case node.ProvisionState != ironic.Active:
+		return fmt.Errorf("Ironic is not done with it (%s), or does not take it for deployed", node.ProvisionState)
+	}
+	return nil
+}
+
+// pendingRebuild returns the rebuild that was requested of the host and has not ended, or nil.
+func pendingRebuild(host *metal3.BareMetalHost) *metal3.Rebuild {
+	if host.Status.Deployment == nil {
+		return nil
+	}
+	return host.Status.Deployment.Rebuild
+}
+
+// HasRebuildBegun tells whether Ironic has begun the rebuild of a node that is active.
+func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
+	switch {
+	case node.ProvisionUpdatedAt == nil: // as in what is recorded; what Ironic says is read before anything is done
+		return false
+	case rebuild.StateChangedAt == nil:
+		return true
+	}
+	return !sameMoment(rebuild.StateChangedAt.Time, *node.ProvisionUpdatedAt)
+}
+
+// rebuildPause is how old the last change of the node's state must be before a rebuild is asked
+// for. Some databases keep whole seconds, and the times before and after the rebuild must differ.
+const rebuildPause = 2 * time.Second
+
+// nextOfRebuild has Ironic write the image again. A rebuild that has failed is tried again: the
+// machine runs nothing then, and undeploying it first would have it cleaned, which nobody has
+// asked for.
+func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
+	host, node := s.Host, s.Node
+	again := Step{Do: Rebuild, Error: metal3.ProvisioningError, Limited: true}
+	cancelled := deploy.AttemptChanged(host)
+	switch state := node.ProvisionState; {
+	case state == ironic.Active && (HasRebuildBegun(rebuild, node) || cancelled):
+		return setState(metal3.StateProvisioned) // it has ended, or is not wanted any more
+	case state == ironic.Active && isSwitchedJustNow(node):
+		return Step{Do: Wait, After: rebuildPause}
+	case state == ironic.Active:
+		return s.retry(again, hasFailed(host))
+	case cancelled && isDeploymentBegun(state), state == ironic.DeployWait && isForced(host):
+		return setState(metal3.StateDeprovisioning)
+	case state == ironic.DeployWait && isTimedOut(&host.Status):
+		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true} // Ironic offers no other way out
+	case state == ironic.DeployFail, state == ironic.Error:
+		return s.retry(again, true)
+	case state.IsInTransit(), isDeployed(state): // somebody else services or rescues the machine
+		return Step{Do: Wait}
+	}
+	// Ironic has lost the node, or somebody has undeployed it. Nothing is written to it as it is.
+	return setState(metal3.StateProvisioned)
+}
+
+func isSwitchedJustNow(node *ironic.Node) bool {
+	return node.ProvisionUpdatedAt != nil && !node.AnsweredAt.IsZero() && node.AnsweredAt.Sub(*node.ProvisionUpdatedAt) < rebuildPause
+}

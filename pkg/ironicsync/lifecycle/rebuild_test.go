@@ -1,0 +1,138 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// provisionedBy is a host that this server has provisioned as its spec says, and its node.
+func provisionedBy(options ...hostOption) (*metal3.BareMetalHost, *ironic.Node) {
+	h := newHost(wantsImage("http://a"))
+	for _, state := range []metal3.ProvisioningState{metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned} {
+		Enter(h, nodeIn(ironic.Active), Step{Do: SetState, State: state}, now)
+	}
+	for _, o := range options {
+		o(h)
+	}
+	changed := now.Add(-time.Hour)
+	return h, nodeIn(ironic.Active, func(n *ironic.Node) {
+		n.UUID, n.InstanceUUID, n.ProvisionUpdatedAt, n.AnsweredAt = h.Status.Provisioning.ID, recordedInstance(h), &changed, now
+	})
+}
+
+func TestRequestRebuild(t *testing.T) {
+	for name, test := range map[string]struct {
+		host hostOption
+		node func(*ironic.Node)
+		want string // in the refusal
+	}{
+		"provisioned":            {},
+		"another image":          {host: wantsImage("http://b"), want: "put that back"},
+		"another checksum":       {host: func(h *metal3.BareMetalHost) { h.Spec.Image.Checksum = "b" }, want: "put that back"},
+		"no image":               {host: func(h *metal3.BareMetalHost) { h.Spec.Image = nil }, want: "put that back"},
+		"a procedure":            {host: func(h *metal3.BareMetalHost) { h.Spec.CustomDeploy = &metal3.CustomDeploy{Method: "x"} }, want: "put that back"},
+		"another disk":           {host: func(h *metal3.BareMetalHost) { h.Spec.RootDeviceHints = &metal3.RootDeviceHints{Model: "b"} }, want: "root device hints"},
+		"off":                    {host: func(h *metal3.BareMetalHost) { h.Spec.Online = false }, want: "spec.online"},
+		"available":              {host: withState(metal3.StateAvailable), want: "available"},
+		"provisioning":           {host: withState(metal3.StateProvisioning), want: "provisioning"},
+		"externally provisioned": {host: withState(metal3.StateExternallyProvisioned), want: "externally provisioned"},
+		"paused":                 {host: annotated(metal3.PausedAnnotation, ""), want: "paused"},
+		"to be detached":         {host: annotated(metal3.DetachedAnnotation, ""), want: "detached"},
+		"held":                   {host: func(h *metal3.BareMetalHost) { SetHeld(h, metal3.RestoredReason, "a backup", now) }, want: "a backup"},
+		"another deployment":     {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "somebody else has deployed"},
+		"another BMC":            {node: func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: "192.0.2.9"} }, want: "left alone"},
+		"nothing recorded": {host: func(h *metal3.BareMetalHost) {
+			h.Status.Provisioning.Image, h.Spec.Image = metal3.Image{}, nil
+		}, want: "not recorded"},
+		"a live ISO": {host: func(h *metal3.BareMetalHost) {
+			live := "live-iso"
+			h.Spec.Image.DiskFormat, h.Status.Provisioning.Image.DiskFormat = (*metal3.DiskFormat)(&live), (*metal3.DiskFormat)(&live)
+		}, want: "live ISO"},
+		"maintenance": {node: func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, "a disk" }, want: "a disk"},
+		"servicing":   {node: func(n *ironic.Node) { n.ProvisionState = ironic.Servicing }, want: "servicing"},
+		"rescue":      {node: func(n *ironic.Node) { n.ProvisionState = ironic.Rescue }, want: "rescue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, node := provisionedBy()
+			if test.host != nil {
+				test.host(host)
+			}
+			if test.node != nil {
+				test.node(node)
+			}
+			before := host.DeepCopy()
+			err := RequestRebuild(host, node, now)
+			switch {
+			case test.want == "" && (err != nil || host.Status.Provisioning.State != metal3.StateProvisioning || host.Status.Deployment.InstanceUUID != before.Status.Deployment.InstanceUUID):
+				t.Errorf("%v: %+v", err, host.Status)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || host.Status.Provisioning.State != before.Status.Provisioning.State):
+				t.Errorf("%v, want %q; the host is %s", err, test.want, host.Status.Provisioning.State)
+			}
+		})
+	}
+}
+
+// A rebuild is asked for until Ironic has begun it, and never after that, whoever plans and from
+// whatever is recorded.
+func TestNextOfRebuild(t *testing.T) {
+	later := now.Add(-time.Minute)
+	begun := func(n *ironic.Node) { n.ProvisionUpdatedAt = &later }
+	in := func(state ironic.ProvisionState) func(*ironic.Node) {
+		return func(n *ironic.Node) { n.ProvisionState = state; begun(n) }
+	}
+	for name, test := range map[string]struct {
+		host hostOption
+		node func(*ironic.Node)
+		want string
+	}{
+		"requested":                      {want: "Rebuild"},
+		"as recorded":                    {node: func(n *ironic.Node) { n.ProvisionUpdatedAt, n.AnsweredAt = nil, time.Time{} }, want: "Rebuild"},
+		"changed within the same second": {node: func(n *ironic.Node) { n.AnsweredAt = n.ProvisionUpdatedAt.Add(time.Second) }, want: "Wait:2s"},
+		"begun":                          {node: in(ironic.Deploying), want: "Wait"},
+		"waits for the ramdisk":          {node: in(ironic.DeployWait), want: "Wait"},
+		"ended":                          {node: begun, want: "=provisioned"},
+		"failed":                         {node: in(ironic.DeployFail), want: "Rebuild"},
+		"not wanted any more":            {host: wantsImage("http://b"), want: "=provisioned"},
+		"another image meanwhile":        {host: wantsImage("http://b"), node: in(ironic.DeployWait), want: "=deprovisioning"},
+		"another image after a failure":  {host: wantsImage("http://b"), node: in(ironic.DeployFail), want: "=deprovisioning"},
+		"no image meanwhile":             {host: func(h *metal3.BareMetalHost) { h.Spec.Image = nil }, node: in(ironic.Deploying), want: "=deprovisioning"},
+		"paused":                         {host: annotated(metal3.PausedAnnotation, ""), want: "Wait"},
+		"maintenance":                    {node: func(n *ironic.Node) { n.Maintenance = true }, want: "Wait"},
+		"serviced by somebody":           {node: in(ironic.Servicing), want: "Wait"},
+		"lost by Ironic":                 {node: in(ironic.Manageable), want: "=provisioned"},
+		"deployed by somebody":           {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "Hold"},
+		"deleted": {host: func(h *metal3.BareMetalHost) {
+			h.DeletionTimestamp = &metav1.Time{Time: now}
+		}, want: "=deprovisioning"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, node := provisionedBy()
+			if err := RequestRebuild(host, node, now); err != nil {
+				t.Fatal(err)
+			}
+			if test.host != nil {
+				test.host(host)
+			}
+			if test.node != nil {
+				test.node(node)
+			}
+			step := Next(planned(host, node))
+			if got := step.String(); got != test.want {
+				t.Errorf("the next step is %s, want %s", got, test.want)
+			}
+			if step.Do != SetState {
+				return
+			}
+			Enter(host, node, step, now)
+			if host.Status.Deployment == nil || host.Status.Deployment.Rebuild != nil {
+				t.Errorf("in the state %s, the deployment is %+v", step.State, host.Status.Deployment)
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package baremetalhost
+
+import (
+	"context"
+	"fmt"
+
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// MaintenanceSwitcher puts nodes into maintenance.
+type MaintenanceSwitcher interface {
+	SetMaintenance(ctx context.Context, idOrName, reason string) error
+	// ClearMaintenance also clears the fault of the node.
+	ClearMaintenance(ctx context.Context, idOrName string) error
+}
+
+// maintenance is the action of baremetalhosts/maintenance.
+type maintenance struct {
+	plainAction[*metal3.HostMaintenance]
+	switcher MaintenanceSwitcher
+}
+
+// NewMaintenanceREST returns the storage of baremetalhosts/maintenance: POST switches maintenance
+// on or off, and GET tells whether it is on.
+func NewMaintenanceREST(sources Sources, switcher MaintenanceSwitcher) rest.Storage {
+	m := &maintenance{switcher: switcher}
+	kind := requestKind[*metal3.HostMaintenance]{
+		kind:        "HostMaintenance",
+		newRequest:  func() *metal3.HostMaintenance { return &metal3.HostMaintenance{} },
+		resetStatus: func(r *metal3.HostMaintenance) { r.Status = metal3.HostMaintenanceStatus{} },
+		validate:    validation.ValidateHostMaintenance,
+	}
+	return newReadableActionREST(kind, sources, nil, m, describing(m))
+}
+
+func (*maintenance) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostMaintenance) error {
+	if node.Reservation != "" {
+		return locked(host, node)
+	}
+	return nil
+}
+
+// act asks Ironic, which has done it when it answers. To repeat it does no harm, so the error of an
+// unknown outcome has a Retry-After.
+func (m *maintenance) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostMaintenance) error {
+	err := m.change(ctx, node, request)
+	if refused := refusalOf(host, err); refused != nil {
+		return refused
+	}
+	if err != nil {
+		return serviceUnavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; try again", ironic.ReasonOf(err)))
+	}
+	return nil
+}
+
+func (m *maintenance) change(ctx context.Context, node *ironic.Node, request *metal3.HostMaintenance) error {
+	if request.Spec.Action == metal3.MaintenanceActionOff {
+		request.Status.Message = "the node is out of maintenance"
+		if !node.Maintenance {
+			request.Status.Message = "the node was not in maintenance"
+		}
+		return m.switcher.ClearMaintenance(ctx, node.UUID)
+	}
+	request.Status.Message = "the node is in maintenance until that is switched off"
+	if node.Fault != "" {
+		// Ironic itself would end this maintenance, together with the reason, when the fault is
+		// over. It keeps a fault until the maintenance is cleared.
+		if err := m.switcher.ClearMaintenance(ctx, node.UUID); err != nil {
+			return err
+		}
+	}
+	user := "somebody" // without authentication
+	if info, ok := genericapirequest.UserFrom(ctx); ok {
+		user = info.GetName()
+	}
+	return m.switcher.SetMaintenance(ctx, node.UUID, ironic.RequestedMaintenance(user, request.Spec.Reason))
+}
+
+func (*maintenance) describe(request *metal3.HostMaintenance, _ *metal3.BareMetalHost, node *ironic.Node) {
+	status := &request.Status
+	status.Maintenance, status.Reason, status.Fault = node.Maintenance, node.MaintenanceReason, node.Fault
+}
