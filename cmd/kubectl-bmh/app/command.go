@@ -49,12 +49,17 @@ func newCommand(s *session) *cobra.Command {
 		newWatchCommand(s),
 		newWaitCommand(s),
 		newWhyCommand(s),
+		newHistoryCommand(s),
 		newCreateCommand(s),
 		newCandidatesCommand(s),
 		newAdoptCommand(s),
 		newPowerCommand(s),
 		newInspectCommand(s),
 		newRetryCommand(s),
+		newRebuildCommand(s),
+		newMaintenanceCommand(s),
+		newLocateCommand(s),
+		newNMICommand(s),
 		newConsoleCommand(s),
 	)
 	completeFlag(root, "namespace", s.completeNamespaces)

@@ -7,11 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/terminal"
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/view"
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/why"
@@ -42,8 +44,20 @@ func (s *session) why(ctx context.Context, name string) error {
 	}
 	facts := why.Facts{Host: host}
 	var missing []string
-	if facts.Events, err = clients.eventsOf(ctx, host); err != nil {
-		missing = append(missing, "events: "+describe(err))
+	note := func(what string, err error) {
+		// A host that is not in Ironic yet has none, and older servers have no such subresource.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			missing = append(missing, what+": "+describe(err))
+		}
+	}
+	facts.Events, err = clients.eventsOf(ctx, host)
+	note("events", err)
+	facts.History, err = clients.historyOf(ctx, host, whyHistory)
+	note("Ironic's history", err)
+	// Ironic asks the image server for the image, which is worth the wait only if something is wrong.
+	if hosts.Problem(host) != "" {
+		facts.Interfaces, err = clients.validationOf(ctx, host)
+		note("Ironic's validation", err)
 	}
 	width := 0
 	if terminal.IsTerminal(s.Out) {
@@ -58,6 +72,20 @@ func (s *session) why(ctx context.Context, name string) error {
 		fmt.Fprintln(s.ErrOut, "note: without "+view.Clean(m))
 	}
 	return nil
+}
+
+// whyHistory is how much of Ironic's history is looked at.
+const whyHistory = 20
+
+// validationOf returns which of the interfaces of a host Ironic could use.
+func (c *clients) validationOf(ctx context.Context, host *metal3.BareMetalHost) ([]metal3.InterfaceValidation, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	validation, err := c.hosts(host.Namespace).GetValidation(ctx, host.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return validation.Status.Interfaces, nil
 }
 
 // eventsOf returns the events of a host.

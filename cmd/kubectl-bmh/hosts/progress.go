@@ -52,6 +52,9 @@ func ProgressOf(host *metal3.BareMetalHost) Progress {
 		return p
 	}
 	p.Step = ironic.Step[strings.IndexByte(ironic.Step, '.')+1:]
+	if ironic.StepCount > 0 && ironic.StepIndex > 0 {
+		p.Index, p.Count = ironic.StepIndex, ironic.StepCount
+	}
 	return p
 }
 

@@ -21,24 +21,9 @@ type Facts struct {
 	Host   *metal3.BareMetalHost
 	Events []corev1.Event
 	// History is what Ironic has recorded about the node, in any order.
-	History []HistoryEntry
-	// Interfaces is what Ironic thinks of the node's settings.
-	Interfaces []Interface
-}
-
-// HistoryEntry is an entry of Ironic's history of a node.
-type HistoryEntry struct {
-	Time    time.Time
-	IsError bool
-	Text    string
-}
-
-// Interface says whether Ironic could use one of the node's interfaces, such as deploy or power.
-type Interface struct {
-	Name string
-	// Unusable is set if it could not, for that reason.
-	Unusable bool
-	Reason   string
+	History []metal3.HistoryEvent
+	// Interfaces says which of the node's interfaces, such as deploy or power, Ironic could use.
+	Interfaces []metal3.InterfaceValidation
 }
 
 // needed are the interfaces without which a host cannot be provisioned, in the order in which
@@ -284,7 +269,7 @@ func next(state metal3.ProvisioningState) hosts.Target {
 func (e *explanation) validation() {
 	for _, name := range needed {
 		for _, i := range e.Interfaces {
-			if i.Name == name && i.Unusable && !e.isShown(i.Reason) {
+			if i.Name == name && i.Result == metal3.InterfaceUnusable && !e.isShown(i.Reason) {
 				e.say("Ironic could not use its %s interface: %s.", i.Name, e.quote(i.Reason))
 			}
 		}
@@ -293,14 +278,14 @@ func (e *explanation) validation() {
 
 // recorded says what Ironic and the server have recorded last, if it was not said yet.
 func (e *explanation) recorded() {
-	var last HistoryEntry
+	var last metal3.HistoryEvent
 	for _, entry := range e.History {
-		if entry.IsError && entry.Time.After(last.Time) {
+		if entry.Severity == "ERROR" && entry.Time.After(last.Time.Time) {
 			last = entry
 		}
 	}
-	if last.Text != "" && !e.isShown(last.Text) {
-		e.say("The last error in Ironic's history of the node, %s: %s.", e.ago(last.Time), e.quote(last.Text))
+	if last.Message != "" && !e.isShown(last.Message) {
+		e.say("The last error in Ironic's history of the node, %s: %s.", e.ago(last.Time.Time), e.quote(last.Message))
 	}
 	if event, at := latest(e.Events); event != nil && !e.isShown(event.Message) {
 		kind := "event"

@@ -241,15 +241,15 @@ func TestExplain(t *testing.T) {
 		"history, validation and events": {
 			Facts{
 				Host: host(metal3.StateProvisioned, ironic("active")),
-				History: []HistoryEntry{
-					{Time: now.Add(-time.Hour), IsError: true, Text: "the latest error"},
-					{Time: now.Add(-2 * time.Hour), IsError: true, Text: "an older error"},
-					{Time: now.Add(-time.Minute), Text: "a note"},
+				History: []metal3.HistoryEvent{
+					{Time: minutesAgo(60), Severity: "ERROR", Message: "the latest error"},
+					{Time: minutesAgo(120), Severity: "ERROR", Message: "an older error"},
+					{Time: minutesAgo(1), Severity: "INFO", Message: "a note"},
 				},
-				Interfaces: []Interface{
-					{Name: "console", Unusable: true, Reason: "not supported"},
-					{Name: "deploy", Unusable: true, Reason: "no ramdisk"},
-					{Name: "power", Unusable: false},
+				Interfaces: []metal3.InterfaceValidation{
+					{Name: "console", Result: metal3.InterfaceUnusable, Reason: "not supported"},
+					{Name: "deploy", Result: metal3.InterfaceUnusable, Reason: "no ramdisk"},
+					{Name: "power", Result: metal3.InterfaceUsable},
 				},
 				Events: []corev1.Event{
 					{Message: "old", LastTimestamp: minutesAgo(50)},
@@ -266,7 +266,7 @@ func TestExplain(t *testing.T) {
 		"what was said is not repeated": {
 			Facts{
 				Host:    host(metal3.StateInspecting, ironic("inspect failed"), failed(metal3.InspectionError, "Timeout reached while inspecting the node")),
-				History: []HistoryEntry{{Time: now, IsError: true, Text: "Timeout reached while inspecting the node"}},
+				History: []metal3.HistoryEvent{{Time: minutesAgo(0), Severity: "ERROR", Message: "Timeout reached while inspecting the node"}},
 				Events:  []corev1.Event{{Message: "Timeout reached while inspecting the node", LastTimestamp: minutesAgo(1)}},
 			},
 			[]string{
