@@ -153,6 +153,27 @@ func TestPluginAdopts(t *testing.T) {
 	}
 }
 
+// TestPluginMaintenance: what a person does with a machine that is being repaired.
+func TestPluginMaintenance(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	fakeHost(t, ctx, ns, "worker-0")
+	if out := mustBMH(t, ctx, ns, "", "maintenance", "on", "worker-0", "--reason", "a fan is broken"); !strings.Contains(out, "baremetalhost.metal3.io/worker-0 maintenance on") {
+		t.Errorf("maintenance on prints %q", out)
+	}
+	if out := mustBMH(t, ctx, ns, ""); !strings.Contains(out, "in maintenance: ") || !strings.Contains(out, "a fan is broken") {
+		t.Errorf("the list is\n%s", out)
+	}
+	if out := mustBMH(t, ctx, ns, "", "why", "worker-0"); !strings.Contains(out, "Somebody has set the node to maintenance") {
+		t.Errorf("why prints\n%s", out)
+	}
+	mustBMH(t, ctx, ns, "", "maintenance", "off", "worker-0")
+	mustBMH(t, ctx, ns, "", "wait", "worker-0", "--for", "ok", "--timeout", "30s")
+	if code, _, stderr := bmh(ctx, ns, "", "rebuild", "worker-0"); code != 1 || !strings.Contains(stderr, "Conflict") {
+		t.Errorf("rebuild of an available host: exit code %d, %q", code, stderr)
+	}
+	mustBMH(t, ctx, ns, "", "history", "worker-0")
+}
+
 // TestPluginConsole types into a console through a pipe, as scripts do.
 func TestPluginConsole(t *testing.T) {
 	ironic, ok := s.ironic.(debianIronic)

@@ -133,8 +133,28 @@ func TestWhy(t *testing.T) {
 	if code := c.run(t, "why", "w-0"); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, c.errOut)
 	}
-	expect(t, "the explanation", c.out, "w-0 is being registered", "It has had a registration error: IPMI call failed^[[2J.", "kubectl bmh retry w-0")
+	expect(t, "the explanation", c.out, "w-0 is being registered", "It has had a registration error: IPMI call failed^[[2J.", "kubectl bmh retry w-0", "The last error in Ironic's history of the node, 60m ago: no answer from the ramdisk.")
+	if c.errOut != "" {
+		t.Errorf("a server without the subresource validate is worth a note: %q", c.errOut)
+	}
 	if code := c.run(t, "why", "nobody"); code != exitError {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	c := newCluster(host("w-0", metal3.StateProvisioned))
+	if code := c.run(t, "history", "w-0"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, c.errOut)
+	}
+	expect(t, "the history", c.out, "2026-11-22T11:00:00Z   60m   ERROR      deploying   no answer from the ramdisk")
+}
+
+func TestMaintenanceNeedsAReason(t *testing.T) {
+	for _, args := range [][]string{{"maintenance", "on", "w-0"}, {"maintenance", "off", "w-0", "--reason", "x"}} {
+		c := newCluster(host("w-0", metal3.StateProvisioned))
+		if code := c.run(t, args...); code != exitError || !strings.Contains(c.errOut, "--reason belongs to on") || len(c.posted()) > 0 {
+			t.Errorf("%q: exit code %d, %q, posted %q", args, code, c.errOut, c.posted())
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	corefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	metal3fake "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/fake"
@@ -46,7 +48,7 @@ func newCluster(objects ...runtime.Object) *cluster {
 			others = append(others, o)
 		}
 	}
-	return &cluster{
+	c := &cluster{
 		metal3: metal3fake.NewSimpleClientset(ours...),
 		core:   corefake.NewClientset(core...),
 		dynamic: fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
@@ -54,6 +56,20 @@ func newCluster(objects ...runtime.Object) *cluster {
 			{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}:                      "MachineList",
 		}, others...),
 	}
+	// Without this, the fake server answers with the host.
+	c.metal3.PrependReactor("get", "baremetalhosts", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		get := action.(clienttesting.GetAction)
+		switch get.GetSubresource() {
+		case "":
+			return false, nil, nil
+		case "history":
+			return true, &metal3.HostHistory{Status: metal3.HostHistoryStatus{Events: []metal3.HistoryEvent{
+				{ID: "1", Time: metav1.NewTime(now.Add(-time.Hour)), Severity: "ERROR", Type: "deploying", Message: "no answer from the ramdisk"},
+			}}}, nil
+		}
+		return true, nil, apierrors.NewNotFound(metal3.Resource("baremetalhosts/"+get.GetSubresource()), get.GetName())
+	})
+	return c
 }
 
 // run executes a command line and returns the exit code.
