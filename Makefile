@@ -6,6 +6,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+PLUGIN_VERSION_FLAG := -X github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/app.Version=$(VERSION)
 VERSION_FLAG := -X github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app.Version=$(VERSION)
 RELEASE ?= trixie
 IMAGE ?= metal3-apiserver:$(VERSION)
@@ -15,7 +16,7 @@ export PATH := $(PATH):/usr/local/go/bin
 ##@ Try it
 
 .PHONY: demo
-demo: tools build ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; FLAGS are passed to metal3-apiserver
+demo: tools build plugin ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; FLAGS are passed to metal3-apiserver
 	@go build -buildvcs=false -o bin/demo ./test/demo
 	@exec bin/demo $(FLAGS)
 
@@ -25,6 +26,16 @@ demo: tools build ## Run everything on this machine, with hosts to try out, unti
 build: need-go ## Build bin/metal3-apiserver, statically linked
 	@echo "building bin/metal3-apiserver $(VERSION) (takes a few minutes the first time)" >&2
 	@CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w $(VERSION_FLAG)' -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
+
+.PHONY: plugin
+plugin: need-go ## Build bin/kubectl-bmh, the plugin of kubectl, and what kubectl needs to complete its arguments
+	@echo "building bin/kubectl-bmh $(VERSION)" >&2
+	@CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w $(PLUGIN_VERSION_FLAG)' -o bin/kubectl-bmh ./cmd/kubectl-bmh 2>&1 | hack/progress.sh kubectl-bmh
+	@cp cmd/kubectl-bmh/kubectl_complete-bmh bin/
+
+.PHONY: krew
+krew: need-go ## Build the archives of the plugin for all platforms, and krew's manifest, in bin/krew. Set VERSION, and URL to where they will be
+	@VERSION=$(VERSION) URL=$(URL) hack/krew.sh
 
 .PHONY: tools
 tools: need-go ## Build the other programs that the tests and the demo run: bin/etcd, kube-apiserver, kubectl, kube-controller-manager

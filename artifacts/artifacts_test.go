@@ -178,9 +178,10 @@ func TestRequestsReachPods(t *testing.T) {
 			}
 		}
 
-		to := only[*apiService](t, objs).Spec.Service
-		if to.Namespace != service.Namespace || to.Name != service.Name || to.Port != service.Spec.Ports[0].Port {
-			t.Errorf("the APIService names %v, the Service is %s/%s:%d", to, service.Namespace, service.Name, service.Spec.Ports[0].Port)
+		for _, a := range all[*apiService](objs) {
+			if to := a.Spec.Service; to.Namespace != service.Namespace || to.Name != service.Name || to.Port != service.Spec.Ports[0].Port {
+				t.Errorf("the APIService %s names %v, the Service is %s/%s:%d", a.Name, to, service.Namespace, service.Name, service.Spec.Ports[0].Port)
+			}
 		}
 		c := container(t, objs)
 		port := c.Ports[0]
@@ -204,43 +205,54 @@ func TestRequestsReachPods(t *testing.T) {
 
 func TestKubeAPIServerVerifiesTheServer(t *testing.T) {
 	forEach(t, func(t *testing.T, objs objects) {
-		a := only[*apiService](t, objs)
-		if a.Name != "v1alpha1.metal3.io" || a.Spec.Group != "metal3.io" || a.Spec.Version != "v1alpha1" {
-			t.Errorf("APIService %s is for %s/%s", a.Name, a.Spec.Group, a.Spec.Version)
-		}
-		if a.Spec.InsecureSkipTLSVerify {
-			t.Error("insecureSkipTLSVerify")
-		}
-		// With this label, kube-apiserver gives the group to the CRDs as soon as there is one.
-		if _, ok := a.Labels["kube-aggregator.kubernetes.io/automanaged"]; ok {
-			t.Error("the APIService has the label automanaged")
-		}
-		var secret string
-		for _, volume := range only[*appsv1.Deployment](t, objs).Spec.Template.Spec.Volumes {
-			if volume.Name == "serving" {
-				secret = volume.Secret.SecretName
+		for _, group := range []string{"metal3.io", "ironic.metal3-apiserver.io"} {
+			a := named[*apiService](objs, "v1alpha1."+group)
+			if a == nil {
+				t.Fatalf("there is no APIService for %s", group)
 			}
-		}
-		if len(a.Spec.CABundle) > 0 {
-			verifyBundle(t, a.Spec.CABundle, named[*corev1.Secret](objs, secret))
-			return
-		}
-		ns, from, _ := strings.Cut(a.Annotations["cert-manager.io/inject-ca-from"], "/")
-		cert := named[*certificate](objs, from)
-		if cert == nil || cert.Namespace != ns {
-			t.Fatalf("no Certificate %s/%s to take the CA bundle from", ns, from)
-		}
-		if cert.Spec.SecretName != secret || !slices.Contains(cert.Spec.DNSNames, host) || !slices.Contains(cert.Spec.Usages, "server auth") {
-			t.Errorf("Certificate %+v is not for the Secret %s and %s", cert.Spec, secret, host)
-		}
-		ca := named[*issuer](objs, cert.Spec.IssuerRef.Name)
-		if ca == nil || ca.Spec.CA == nil || !slices.ContainsFunc(all[*certificate](objs), func(c *certificate) bool {
-			signer := named[*issuer](objs, c.Spec.IssuerRef.Name)
-			return c.Spec.IsCA && c.Spec.SecretName == ca.Spec.CA.SecretName && signer != nil && signer.Spec.SelfSigned != nil
-		}) {
-			t.Errorf("issuer %s has no authority", cert.Spec.IssuerRef.Name)
+			if a.Spec.Group != group || a.Spec.Version != "v1alpha1" {
+				t.Errorf("APIService %s is for %s/%s", a.Name, a.Spec.Group, a.Spec.Version)
+			}
+			verifyAPIService(t, objs, a)
 		}
 	})
+}
+
+// verifyAPIService checks that kube-apiserver trusts the server's certificate, and no other.
+func verifyAPIService(t *testing.T, objs objects, a *apiService) {
+	t.Helper()
+	if a.Spec.InsecureSkipTLSVerify {
+		t.Error("insecureSkipTLSVerify")
+	}
+	// With this label, kube-apiserver gives the group to the CRDs as soon as there is one.
+	if _, ok := a.Labels["kube-aggregator.kubernetes.io/automanaged"]; ok {
+		t.Error("the APIService has the label automanaged")
+	}
+	var secret string
+	for _, volume := range only[*appsv1.Deployment](t, objs).Spec.Template.Spec.Volumes {
+		if volume.Name == "serving" {
+			secret = volume.Secret.SecretName
+		}
+	}
+	if len(a.Spec.CABundle) > 0 {
+		verifyBundle(t, a.Spec.CABundle, named[*corev1.Secret](objs, secret))
+		return
+	}
+	ns, from, _ := strings.Cut(a.Annotations["cert-manager.io/inject-ca-from"], "/")
+	cert := named[*certificate](objs, from)
+	if cert == nil || cert.Namespace != ns {
+		t.Fatalf("no Certificate %s/%s to take the CA bundle from", ns, from)
+	}
+	if cert.Spec.SecretName != secret || !slices.Contains(cert.Spec.DNSNames, host) || !slices.Contains(cert.Spec.Usages, "server auth") {
+		t.Errorf("Certificate %+v is not for the Secret %s and %s", cert.Spec, secret, host)
+	}
+	ca := named[*issuer](objs, cert.Spec.IssuerRef.Name)
+	if ca == nil || ca.Spec.CA == nil || !slices.ContainsFunc(all[*certificate](objs), func(c *certificate) bool {
+		signer := named[*issuer](objs, c.Spec.IssuerRef.Name)
+		return c.Spec.IsCA && c.Spec.SecretName == ca.Spec.CA.SecretName && signer != nil && signer.Spec.SelfSigned != nil
+	}) {
+		t.Errorf("issuer %s has no authority", cert.Spec.IssuerRef.Name)
+	}
 }
 
 func verifyBundle(t *testing.T, bundle []byte, secret *corev1.Secret) {
@@ -311,6 +323,13 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 		}
 		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-console": console, "metal3-baremetalhosts-rebuild": rebuild}, may); diff != "" {
 			t.Error("who may create actions:", diff)
+		}
+		// Candidates are the machines of everybody.
+		for _, role := range all[*rbacv1.ClusterRole](objs) {
+			sees := slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "candidates") })
+			if sees != (role.Name == "metal3-candidates-reader") {
+				t.Errorf("%s may see candidates: %t", role.Name, sees)
+			}
 		}
 		// kustomize renames everything that it takes for a reference to a ConfigMap.
 		var leases []string

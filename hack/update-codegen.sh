@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 
 module=$(go list -m)
 types=$module/pkg/apis/metal3/v1alpha1
+# These are read-only and few: clients use the dynamic client.
+ironic_types=$module/pkg/apis/ironic/v1alpha1
 # Kinds whose plural is the same as their singular.
 plurals=HardwareData:HardwareData,HostFirmwareComponents:HostFirmwareComponents,HostFirmwareSettings:HostFirmwareSettings
 
@@ -21,7 +23,7 @@ generate() {
 find pkg/apis -name 'zz_generated.*.go' -delete
 rm -rf pkg/generated
 
-generate deepcopy-gen --output-file zz_generated.deepcopy.go "$types"
+generate deepcopy-gen --output-file zz_generated.deepcopy.go "$types" "$ironic_types"
 generate defaulter-gen --output-file zz_generated.defaults.go "$types"
 
 # The types of this API use types of apimachinery, which are in the read-only module cache.
@@ -38,7 +40,7 @@ generate openapi-gen \
 	--output-pkg "$module/pkg/generated/openapi" \
 	--output-model-name-file zz_generated.model_name.go \
 	--report-filename hack/api-violations.list \
-	"${libraries[@]/#/--readonly-pkg=}" "${libraries[@]}" "$types"
+	"${libraries[@]/#/--readonly-pkg=}" "${libraries[@]}" "$types" "$ironic_types"
 
 generate client-gen \
 	--output-dir pkg/generated/clientset \

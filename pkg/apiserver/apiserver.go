@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 
+	ironicv1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/openapi"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -35,9 +37,9 @@ var (
 
 func init() {
 	install.Install(Scheme)
-	if err := v1alpha1.AddToScheme(externalScheme); err != nil {
-		panic(err) // a programming error, which would show at every start
-	}
+	utilruntime.Must(ironicv1alpha1.Install(Scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(externalScheme))
+	utilruntime.Must(ironicv1alpha1.AddToScheme(externalScheme))
 	for _, scheme := range []*runtime.Scheme{Scheme, externalScheme} {
 		// The types with which the generic server itself answers.
 		unversioned := schema.GroupVersion{Version: "v1"}

@@ -3,24 +3,29 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	ironicv1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// discoveryPath is the discovery endpoint of the API group.
-var discoveryPath = genericapiserver.APIGroupPrefix + "/" + v1alpha1.SchemeGroupVersion.String()
+// discoveryPaths are the discovery endpoints of the API groups.
+var discoveryPaths = []string{
+	genericapiserver.APIGroupPrefix + "/" + v1alpha1.SchemeGroupVersion.String(),
+	genericapiserver.APIGroupPrefix + "/" + ironicv1alpha1.SchemeGroupVersion.String(),
+}
 
-// finishDiscovery completes requests for discoveryPath whether or not the client waits for the
-// whole answer. kube-apiserver uses this path to check whether the APIService is available: every
+// finishDiscovery completes requests for discoveryPaths whether or not the client waits for the
+// whole answer. kube-apiserver uses these paths to check whether the APIServices are available: every
 // 30 seconds, it sends five requests at once and resets each HTTP/2 stream as soon as it has the
 // header of the answer. The generic server logs five errors for each answer that it cannot write.
 // The answer is small and available in memory, so nothing is gained by cancelling the request.
 func finishDiscovery(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == discoveryPath {
+		if slices.Contains(discoveryPaths, r.URL.Path) {
 			client := r.Context()
 			w = responsewriter.WrapForHTTP1Or2(discoveryWriter{w, client})
 			r = r.WithContext(context.WithoutCancel(client))

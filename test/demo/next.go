@@ -17,25 +17,27 @@ The demo runs until you press Ctrl-C here. In another terminal (bash), run:
   VERSION='X-OpenStack-Ironic-API-Version: 1.82' JSON='Content-Type: application/json'
   HOSTS=/apis/metal3.io/v1alpha1/namespaces/{{.Namespace}}/baremetalhosts
 {{if .Host}}
-Look at the hosts:
+Look at the hosts, live, and ask why one of them makes no progress:
+  kubectl bmh -n {{.Namespace}}
+  kubectl bmh watch -n {{.Namespace}}
+  kubectl bmh why {{.Unreachable}} -n {{.Namespace}}
+The same without the plugin:
   kubectl get baremetalhosts -n {{.Namespace}} -o wide
-  kubectl get bmh -n {{.Namespace}} -w
   kubectl get bmh {{.Host}} -n {{.Namespace}} -o yaml
   kubectl explain baremetalhost.spec.bmc
 
 Provision a host with user data, and watch it:
   kubectl create secret generic user-data -n {{.Namespace}} --from-literal=userData='#cloud-config'
   kubectl patch bmh {{.Host}} -n {{.Namespace}} --type merge -p '{"spec":{"userData":{"name":"user-data"},"image":{"url":"{{.ImageURL}}","checksum":"{{.Checksum}}","checksumType":"sha256","format":"raw"}}}'
-  kubectl get bmh {{.Host}} -n {{.Namespace}} -w
+  kubectl bmh wait {{.Host}} -n {{.Namespace}} --for provisioned
   kubectl get events -n {{.Namespace}} --field-selector involvedObject.name={{.Host}}
 Reboot it with an annotation, and later remove the image again:
   kubectl annotate bmh {{.Host}} -n {{.Namespace}} reboot.metal3.io='{"mode":"hard"}'
   kubectl patch bmh {{.Host}} -n {{.Namespace}} --type merge -p '{"spec":{"image":null}}'
 
 Use the actions. "off" also sets spec.online to false, so that nothing turns the host on again:
-  kubectl create --raw $HOSTS/{{.Other}}/power -f - <<< '{"spec":{"action":"off","mode":"hard"}}'
-  kubectl get --raw $HOSTS/{{.Other}}/power
-  kubectl create --raw $HOSTS/{{.Other}}/inspect -f - <<< '{"spec":{}}'
+  kubectl bmh power off {{.Other}} -n {{.Namespace}} --mode hard --wait
+  kubectl bmh inspect {{.Other}} -n {{.Namespace}} --wait
   kubectl get hardwaredata {{.Other}} -n {{.Namespace}} -o yaml
 
 Change something directly in Ironic, and see it in the next read:
@@ -45,7 +47,9 @@ Change something directly in Ironic, and see it in the next read:
 
 Press Enter here to make the BMC of {{.Unreachable}} answer: the host recovers by itself
 within half a minute. Press Enter again to silence the BMC. To retry at once:
-  kubectl create --raw $HOSTS/{{.Unreachable}}/retry -f - <<< '{"spec":{}}'
+  kubectl bmh retry {{.Unreachable}} -n {{.Namespace}} --wait
+Every action is a request that other clients can make, too:
+  kubectl create --raw $HOSTS/{{.Other}}/power -f - <<< '{"spec":{"action":"on"}}'
 
 Delete a host, see that its node is removed from Ironic, and create the host again:
   kubectl delete bmh {{.Host}} -n {{.Namespace}}

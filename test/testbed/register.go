@@ -18,7 +18,7 @@ import (
 
 const apiServicePath = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.metal3.io"
 
-// Register registers the server with kube-apiserver by a Service and an APIService, and waits until
+// Register registers the server with kube-apiserver by a Service and its APIServices, and waits until
 // kube-apiserver serves the API.
 func (s *Server) Register(ctx context.Context) error {
 	k := s.options.Kube
@@ -32,17 +32,20 @@ func (s *Server) Register(ctx context.Context) error {
 			"ports": []object{{"name": "https", "port": s.port}},
 		},
 	}
-	apiService := object{
-		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-		"metadata": object{"name": "v1alpha1.metal3.io"},
-		"spec": object{
-			"group": "metal3.io", "version": "v1alpha1",
-			"groupPriorityMinimum": 1000, "versionPriority": 100,
-			"caBundle": base64.StdEncoding.EncodeToString(k.ca.pem),
-			"service":  object{"name": ServiceName, "namespace": Namespace, "port": s.port},
-		},
+	items := []object{service}
+	for _, group := range []string{"metal3.io", "ironic.metal3-apiserver.io"} {
+		items = append(items, object{
+			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+			"metadata": object{"name": "v1alpha1." + group},
+			"spec": object{
+				"group": group, "version": "v1alpha1",
+				"groupPriorityMinimum": 1000, "versionPriority": 100,
+				"caBundle": base64.StdEncoding.EncodeToString(k.ca.pem),
+				"service":  object{"name": ServiceName, "namespace": Namespace, "port": s.port},
+			},
+		})
 	}
-	list := object{"apiVersion": "v1", "kind": "List", "items": []object{service, apiService}}
+	list := object{"apiVersion": "v1", "kind": "List", "items": items}
 	if _, _, err := k.Kubectl(ctx, asJSON(list), "apply", "-f", "-"); err != nil {
 		return err
 	}

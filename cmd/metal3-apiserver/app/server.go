@@ -38,6 +38,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
@@ -197,6 +198,9 @@ func Run(ctx context.Context, o *Options) (err error) {
 	}()
 	storage := stores.Storage(apiserver.Scheme, refresher, client, config.AdmissionControl, consoles, config.Authorization.Authorizer)
 	if err := apiserver.InstallAPIGroup(server, storage); err != nil {
+		return err
+	}
+	if err := apiserver.InstallIronicGroup(server, ironic.Storage(client, hosts)); err != nil {
 		return err
 	}
 	if kube := recommended.ClientConfig; kube != nil {

@@ -6,7 +6,8 @@
 package openapi
 
 import (
-	v1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	v1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
+	metal3v1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	resource "k8s.io/apimachinery/pkg/api/resource"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -19,190 +20,388 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		v1alpha1.AttachedImageReference{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref),
-		v1alpha1.BIOS{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_BIOS(ref),
-		v1alpha1.BMCDetails{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref),
-		v1alpha1.BMCEventSubscription{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref),
-		v1alpha1.BMCEventSubscriptionList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref),
-		v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionSpec(ref),
-		v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionStatus(ref),
-		v1alpha1.BareMetalHost{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref),
-		v1alpha1.BareMetalHostList{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref),
-		v1alpha1.BareMetalHostSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref),
-		v1alpha1.BareMetalHostStatus{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref),
-		v1alpha1.BareMetalSwitch{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref),
-		v1alpha1.BareMetalSwitchList{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref),
-		v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref),
-		v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref),
-		v1alpha1.CPU{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_CPU(ref),
-		v1alpha1.CredentialsStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_CredentialsStatus(ref),
-		v1alpha1.CustomDeploy{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref),
-		v1alpha1.DataImage{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_DataImage(ref),
-		v1alpha1.DataImageError{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_DataImageError(ref),
-		v1alpha1.DataImageList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageList(ref),
-		v1alpha1.DataImageSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref),
-		v1alpha1.DataImageStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref),
-		v1alpha1.Deployment{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_Deployment(ref),
-		v1alpha1.DetachedAnnotationArguments{}.OpenAPIModelName():  schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref),
-		v1alpha1.Firmware{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Firmware(ref),
-		v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref),
-		v1alpha1.FirmwareConfig{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref),
-		v1alpha1.FirmwareSchema{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref),
-		v1alpha1.FirmwareSchemaList{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref),
-		v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref),
-		v1alpha1.FirmwareUpdate{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref),
-		v1alpha1.HardwareData{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HardwareData(ref),
-		v1alpha1.HardwareDataList{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref),
-		v1alpha1.HardwareDataSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref),
-		v1alpha1.HardwareDetails{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref),
-		v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref),
-		v1alpha1.HardwareSystemVendor{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref),
-		v1alpha1.HistoryEvent{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HistoryEvent(ref),
-		v1alpha1.HostBootDevice{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostBootDevice(ref),
-		v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostBootDeviceSpec(ref),
-		v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostBootDeviceStatus(ref),
-		v1alpha1.HostClaim{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostClaim(ref),
-		v1alpha1.HostClaimList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref),
-		v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
-		v1alpha1.HostClaimSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref),
-		v1alpha1.HostClaimStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref),
-		v1alpha1.HostConsoleOptions{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostConsoleOptions(ref),
-		v1alpha1.HostDeployPolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref),
-		v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
-		v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref),
-		v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref),
-		v1alpha1.HostFirmwareComponents{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref),
-		v1alpha1.HostFirmwareComponentsList{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref),
-		v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref),
-		v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(): schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref),
-		v1alpha1.HostFirmwareSettings{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref),
-		v1alpha1.HostFirmwareSettingsList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref),
-		v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsSpec(ref),
-		v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref),
-		v1alpha1.HostHistory{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostHistory(ref),
-		v1alpha1.HostHistoryOptions{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostHistoryOptions(ref),
-		v1alpha1.HostHistoryStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostHistoryStatus(ref),
-		v1alpha1.HostIndicator{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostIndicator(ref),
-		v1alpha1.HostIndicatorSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostIndicatorSpec(ref),
-		v1alpha1.HostIndicatorStatus{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostIndicatorStatus(ref),
-		v1alpha1.HostInspection{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostInspection(ref),
-		v1alpha1.HostInspectionSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostInspectionSpec(ref),
-		v1alpha1.HostInspectionStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref),
-		v1alpha1.HostMaintenance{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostMaintenance(ref),
-		v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostMaintenanceSpec(ref),
-		v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostMaintenanceStatus(ref),
-		v1alpha1.HostNMI{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_HostNMI(ref),
-		v1alpha1.HostNMISpec{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostNMISpec(ref),
-		v1alpha1.HostNMIStatus{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostNMIStatus(ref),
-		v1alpha1.HostNetworkAttachment{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref),
-		v1alpha1.HostNetworkAttachmentList{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref),
-		v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref),
-		v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref),
-		v1alpha1.HostPower{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostPower(ref),
-		v1alpha1.HostPowerSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref),
-		v1alpha1.HostPowerStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref),
-		v1alpha1.HostRebuild{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostRebuild(ref),
-		v1alpha1.HostRebuildSpec{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRebuildSpec(ref),
-		v1alpha1.HostRebuildStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostRebuildStatus(ref),
-		v1alpha1.HostRetry{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostRetry(ref),
-		v1alpha1.HostRetrySpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref),
-		v1alpha1.HostRetryStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
-		v1alpha1.HostSelector{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostSelector(ref),
-		v1alpha1.HostSelectorRequirement{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref),
-		v1alpha1.HostTakeover{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref),
-		v1alpha1.HostTakeoverSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostTakeoverSpec(ref),
-		v1alpha1.HostTakeoverStatus{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref),
-		v1alpha1.HostUpdatePolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref),
-		v1alpha1.HostUpdatePolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref),
-		v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref),
-		v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref),
-		v1alpha1.HostValidation{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostValidation(ref),
-		v1alpha1.HostValidationStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostValidationStatus(ref),
-		v1alpha1.Image{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_Image(ref),
-		v1alpha1.Indicator{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_Indicator(ref),
-		v1alpha1.InterfaceValidation{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_InterfaceValidation(ref),
-		v1alpha1.IronicStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref),
-		v1alpha1.LLDP{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_LLDP(ref),
-		v1alpha1.NIC{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_NIC(ref),
-		v1alpha1.NameValuePair{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref),
-		v1alpha1.NetworkInterface{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref),
-		v1alpha1.ObjectReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref),
-		v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
-		v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
-		v1alpha1.PreprovisioningImage{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref),
-		v1alpha1.PreprovisioningImageList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref),
-		v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref),
-		v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref),
-		v1alpha1.ProvisionStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref),
-		v1alpha1.RAIDConfig{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
-		v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
-		v1alpha1.Rebuild{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Rebuild(ref),
-		v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
-		v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
-		v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
-		v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
-		v1alpha1.SettingSchema{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref),
-		v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
-		v1alpha1.Storage{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Storage(ref),
-		v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
-		v1alpha1.Takeover{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Takeover(ref),
-		v1alpha1.VLAN{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
-		resource.Quantity{}.OpenAPIModelName():                     schema_apimachinery_pkg_api_resource_Quantity(ref),
-		v1.APIGroup{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_APIGroup(ref),
-		v1.APIGroupList{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_APIGroupList(ref),
-		v1.APIResource{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIResource(ref),
-		v1.APIResourceList{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_APIResourceList(ref),
-		v1.APIVersions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_APIVersions(ref),
-		v1.ApplyOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_ApplyOptions(ref),
-		v1.Condition{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Condition(ref),
-		v1.CreateOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_CreateOptions(ref),
-		v1.DeleteOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_DeleteOptions(ref),
-		v1.Duration{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_Duration(ref),
-		v1.FieldSelectorRequirement{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
-		v1.FieldsV1{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_FieldsV1(ref),
-		v1.GetOptions{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_GetOptions(ref),
-		v1.GroupKind{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_GroupKind(ref),
-		v1.GroupResource{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_GroupResource(ref),
-		v1.GroupVersion{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_GroupVersion(ref),
-		v1.GroupVersionForDiscovery{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
-		v1.GroupVersionKind{}.OpenAPIModelName():                   schema_pkg_apis_meta_v1_GroupVersionKind(ref),
-		v1.GroupVersionResource{}.OpenAPIModelName():               schema_pkg_apis_meta_v1_GroupVersionResource(ref),
-		v1.InternalEvent{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_InternalEvent(ref),
-		v1.LabelSelector{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_LabelSelector(ref),
-		v1.LabelSelectorRequirement{}.OpenAPIModelName():           schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
-		v1.List{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_List(ref),
-		v1.ListMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_ListMeta(ref),
-		v1.ListOptions{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_ListOptions(ref),
-		v1.ManagedFieldsEntry{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
-		v1.MicroTime{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_MicroTime(ref),
-		v1.ObjectMeta{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_ObjectMeta(ref),
-		v1.OwnerReference{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_OwnerReference(ref),
-		v1.PartialObjectMetadata{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
-		v1.PartialObjectMetadataList{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
-		v1.Patch{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Patch(ref),
-		v1.PatchOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_PatchOptions(ref),
-		v1.Preconditions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_Preconditions(ref),
-		v1.RootPaths{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_RootPaths(ref),
-		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():          schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
-		v1.ShardInfo{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_ShardInfo(ref),
-		v1.Status{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_Status(ref),
-		v1.StatusCause{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_StatusCause(ref),
-		v1.StatusDetails{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_StatusDetails(ref),
-		v1.Table{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_Table(ref),
-		v1.TableColumnDefinition{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
-		v1.TableOptions{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_TableOptions(ref),
-		v1.TableRow{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_TableRow(ref),
-		v1.TableRowCondition{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_TableRowCondition(ref),
-		v1.Time{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_Time(ref),
-		v1.Timestamp{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_Timestamp(ref),
-		v1.TypeMeta{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_TypeMeta(ref),
-		v1.UpdateOptions{}.OpenAPIModelName():                      schema_pkg_apis_meta_v1_UpdateOptions(ref),
-		v1.WatchEvent{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_WatchEvent(ref),
-		runtime.RawExtension{}.OpenAPIModelName():                  schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
-		runtime.TypeMeta{}.OpenAPIModelName():                      schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
-		runtime.Unknown{}.OpenAPIModelName():                       schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
-		intstr.IntOrString{}.OpenAPIModelName():                    schema_apimachinery_pkg_util_intstr_IntOrString(ref),
-		version.Info{}.OpenAPIModelName():                          schema_k8sio_apimachinery_pkg_version_Info(ref),
+		v1alpha1.Candidate{}.OpenAPIModelName():                          schema_pkg_apis_ironic_v1alpha1_Candidate(ref),
+		v1alpha1.CandidateList{}.OpenAPIModelName():                      schema_pkg_apis_ironic_v1alpha1_CandidateList(ref),
+		v1alpha1.CandidateStatus{}.OpenAPIModelName():                    schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref),
+		metal3v1alpha1.AttachedImageReference{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref),
+		metal3v1alpha1.BIOS{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_BIOS(ref),
+		metal3v1alpha1.BMCDetails{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref),
+		metal3v1alpha1.BMCEventSubscription{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref),
+		metal3v1alpha1.BMCEventSubscriptionList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref),
+		metal3v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionSpec(ref),
+		metal3v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionStatus(ref),
+		metal3v1alpha1.BareMetalHost{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref),
+		metal3v1alpha1.BareMetalHostList{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref),
+		metal3v1alpha1.BareMetalHostSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref),
+		metal3v1alpha1.BareMetalHostStatus{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref),
+		metal3v1alpha1.BareMetalSwitch{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref),
+		metal3v1alpha1.BareMetalSwitchList{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref),
+		metal3v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref),
+		metal3v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref),
+		metal3v1alpha1.CPU{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_CPU(ref),
+		metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_CredentialsStatus(ref),
+		metal3v1alpha1.CustomDeploy{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref),
+		metal3v1alpha1.DataImage{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_DataImage(ref),
+		metal3v1alpha1.DataImageError{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_DataImageError(ref),
+		metal3v1alpha1.DataImageList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageList(ref),
+		metal3v1alpha1.DataImageSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref),
+		metal3v1alpha1.DataImageStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref),
+		metal3v1alpha1.Deployment{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_Deployment(ref),
+		metal3v1alpha1.DetachedAnnotationArguments{}.OpenAPIModelName():  schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref),
+		metal3v1alpha1.Firmware{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Firmware(ref),
+		metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref),
+		metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareConfig(ref),
+		metal3v1alpha1.FirmwareSchema{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref),
+		metal3v1alpha1.FirmwareSchemaList{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref),
+		metal3v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref),
+		metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref),
+		metal3v1alpha1.HardwareData{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HardwareData(ref),
+		metal3v1alpha1.HardwareDataList{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref),
+		metal3v1alpha1.HardwareDataSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref),
+		metal3v1alpha1.HardwareDetails{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref),
+		metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref),
+		metal3v1alpha1.HardwareSystemVendor{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref),
+		metal3v1alpha1.HistoryEvent{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HistoryEvent(ref),
+		metal3v1alpha1.HostBootDevice{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostBootDevice(ref),
+		metal3v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostBootDeviceSpec(ref),
+		metal3v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostBootDeviceStatus(ref),
+		metal3v1alpha1.HostClaim{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostClaim(ref),
+		metal3v1alpha1.HostClaimList{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref),
+		metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
+		metal3v1alpha1.HostClaimSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref),
+		metal3v1alpha1.HostClaimStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref),
+		metal3v1alpha1.HostConsoleOptions{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostConsoleOptions(ref),
+		metal3v1alpha1.HostDeployPolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref),
+		metal3v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
+		metal3v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref),
+		metal3v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref),
+		metal3v1alpha1.HostFirmwareComponents{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref),
+		metal3v1alpha1.HostFirmwareComponentsList{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref),
+		metal3v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref),
+		metal3v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(): schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref),
+		metal3v1alpha1.HostFirmwareSettings{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref),
+		metal3v1alpha1.HostFirmwareSettingsList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref),
+		metal3v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsSpec(ref),
+		metal3v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref),
+		metal3v1alpha1.HostHistory{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostHistory(ref),
+		metal3v1alpha1.HostHistoryOptions{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostHistoryOptions(ref),
+		metal3v1alpha1.HostHistoryStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostHistoryStatus(ref),
+		metal3v1alpha1.HostIndicator{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostIndicator(ref),
+		metal3v1alpha1.HostIndicatorSpec{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostIndicatorSpec(ref),
+		metal3v1alpha1.HostIndicatorStatus{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostIndicatorStatus(ref),
+		metal3v1alpha1.HostInspection{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostInspection(ref),
+		metal3v1alpha1.HostInspectionSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostInspectionSpec(ref),
+		metal3v1alpha1.HostInspectionStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostInspectionStatus(ref),
+		metal3v1alpha1.HostMaintenance{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostMaintenance(ref),
+		metal3v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostMaintenanceSpec(ref),
+		metal3v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostMaintenanceStatus(ref),
+		metal3v1alpha1.HostNMI{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_HostNMI(ref),
+		metal3v1alpha1.HostNMISpec{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostNMISpec(ref),
+		metal3v1alpha1.HostNMIStatus{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostNMIStatus(ref),
+		metal3v1alpha1.HostNetworkAttachment{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref),
+		metal3v1alpha1.HostNetworkAttachmentList{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref),
+		metal3v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentRef(ref),
+		metal3v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentSpec(ref),
+		metal3v1alpha1.HostPower{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostPower(ref),
+		metal3v1alpha1.HostPowerSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostPowerSpec(ref),
+		metal3v1alpha1.HostPowerStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostPowerStatus(ref),
+		metal3v1alpha1.HostRebuild{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostRebuild(ref),
+		metal3v1alpha1.HostRebuildSpec{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRebuildSpec(ref),
+		metal3v1alpha1.HostRebuildStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostRebuildStatus(ref),
+		metal3v1alpha1.HostRetry{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostRetry(ref),
+		metal3v1alpha1.HostRetrySpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref),
+		metal3v1alpha1.HostRetryStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
+		metal3v1alpha1.HostSelector{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostSelector(ref),
+		metal3v1alpha1.HostSelectorRequirement{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_HostSelectorRequirement(ref),
+		metal3v1alpha1.HostTakeover{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref),
+		metal3v1alpha1.HostTakeoverSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostTakeoverSpec(ref),
+		metal3v1alpha1.HostTakeoverStatus{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref),
+		metal3v1alpha1.HostUpdatePolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref),
+		metal3v1alpha1.HostUpdatePolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref),
+		metal3v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref),
+		metal3v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyStatus(ref),
+		metal3v1alpha1.HostValidation{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostValidation(ref),
+		metal3v1alpha1.HostValidationStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostValidationStatus(ref),
+		metal3v1alpha1.Image{}.OpenAPIModelName():                        schema_pkg_apis_metal3_v1alpha1_Image(ref),
+		metal3v1alpha1.Indicator{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_Indicator(ref),
+		metal3v1alpha1.InterfaceValidation{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_InterfaceValidation(ref),
+		metal3v1alpha1.IronicStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref),
+		metal3v1alpha1.LLDP{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_LLDP(ref),
+		metal3v1alpha1.NIC{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_NIC(ref),
+		metal3v1alpha1.NameValuePair{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref),
+		metal3v1alpha1.NetworkInterface{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref),
+		metal3v1alpha1.ObjectReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref),
+		metal3v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
+		metal3v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
+		metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref),
+		metal3v1alpha1.PreprovisioningImageList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref),
+		metal3v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref),
+		metal3v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref),
+		metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref),
+		metal3v1alpha1.RAIDConfig{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref),
+		metal3v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
+		metal3v1alpha1.Rebuild{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Rebuild(ref),
+		metal3v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
+		metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
+		metal3v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
+		metal3v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
+		metal3v1alpha1.SettingSchema{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref),
+		metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
+		metal3v1alpha1.Storage{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Storage(ref),
+		metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
+		metal3v1alpha1.Takeover{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Takeover(ref),
+		metal3v1alpha1.VLAN{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
+		resource.Quantity{}.OpenAPIModelName():                           schema_apimachinery_pkg_api_resource_Quantity(ref),
+		v1.APIGroup{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_APIGroup(ref),
+		v1.APIGroupList{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_APIGroupList(ref),
+		v1.APIResource{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_APIResource(ref),
+		v1.APIResourceList{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_APIResourceList(ref),
+		v1.APIVersions{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_APIVersions(ref),
+		v1.ApplyOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_ApplyOptions(ref),
+		v1.Condition{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_Condition(ref),
+		v1.CreateOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_CreateOptions(ref),
+		v1.DeleteOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_DeleteOptions(ref),
+		v1.Duration{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_Duration(ref),
+		v1.FieldSelectorRequirement{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
+		v1.FieldsV1{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_FieldsV1(ref),
+		v1.GetOptions{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_GetOptions(ref),
+		v1.GroupKind{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_GroupKind(ref),
+		v1.GroupResource{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_GroupResource(ref),
+		v1.GroupVersion{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_GroupVersion(ref),
+		v1.GroupVersionForDiscovery{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
+		v1.GroupVersionKind{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_GroupVersionKind(ref),
+		v1.GroupVersionResource{}.OpenAPIModelName():                     schema_pkg_apis_meta_v1_GroupVersionResource(ref),
+		v1.InternalEvent{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_InternalEvent(ref),
+		v1.LabelSelector{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_LabelSelector(ref),
+		v1.LabelSelectorRequirement{}.OpenAPIModelName():                 schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
+		v1.List{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_List(ref),
+		v1.ListMeta{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_ListMeta(ref),
+		v1.ListOptions{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_ListOptions(ref),
+		v1.ManagedFieldsEntry{}.OpenAPIModelName():                       schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
+		v1.MicroTime{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_MicroTime(ref),
+		v1.ObjectMeta{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_ObjectMeta(ref),
+		v1.OwnerReference{}.OpenAPIModelName():                           schema_pkg_apis_meta_v1_OwnerReference(ref),
+		v1.PartialObjectMetadata{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
+		v1.PartialObjectMetadataList{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
+		v1.Patch{}.OpenAPIModelName():                                    schema_pkg_apis_meta_v1_Patch(ref),
+		v1.PatchOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_PatchOptions(ref),
+		v1.Preconditions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_Preconditions(ref),
+		v1.RootPaths{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_RootPaths(ref),
+		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():                schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
+		v1.ShardInfo{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_ShardInfo(ref),
+		v1.Status{}.OpenAPIModelName():                                   schema_pkg_apis_meta_v1_Status(ref),
+		v1.StatusCause{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_StatusCause(ref),
+		v1.StatusDetails{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_StatusDetails(ref),
+		v1.Table{}.OpenAPIModelName():                                    schema_pkg_apis_meta_v1_Table(ref),
+		v1.TableColumnDefinition{}.OpenAPIModelName():                    schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
+		v1.TableOptions{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_TableOptions(ref),
+		v1.TableRow{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_TableRow(ref),
+		v1.TableRowCondition{}.OpenAPIModelName():                        schema_pkg_apis_meta_v1_TableRowCondition(ref),
+		v1.Time{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_Time(ref),
+		v1.Timestamp{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_Timestamp(ref),
+		v1.TypeMeta{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_TypeMeta(ref),
+		v1.UpdateOptions{}.OpenAPIModelName():                            schema_pkg_apis_meta_v1_UpdateOptions(ref),
+		v1.WatchEvent{}.OpenAPIModelName():                               schema_pkg_apis_meta_v1_WatchEvent(ref),
+		runtime.RawExtension{}.OpenAPIModelName():                        schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
+		runtime.TypeMeta{}.OpenAPIModelName():                            schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
+		runtime.Unknown{}.OpenAPIModelName():                             schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
+		intstr.IntOrString{}.OpenAPIModelName():                          schema_apimachinery_pkg_util_intstr_IntOrString(ref),
+		version.Info{}.OpenAPIModelName():                                schema_k8sio_apimachinery_pkg_version_Info(ref),
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_Candidate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Candidate is a node in Ironic that no BareMetalHost has, so that a host can be made for it. It is read from Ironic at the moment of reading, and cannot be changed. Its name is the UUID of the node.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name, which is the UUID of the node in Ironic.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic reports about the node.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.CandidateStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.CandidateStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_CandidateList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CandidateList is a list of nodes that no host has.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The nodes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Candidate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Candidate{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CandidateStatus is what Ironic reports about a node, in Ironic's own words. Credentials are not part of it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the node in Ironic. Empty if it has none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"provisionState": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The provision state, for example active or manageable.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"powerState": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The power state: power on or power off. Empty if Ironic does not know it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"driver": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ironic's driver, for example redfish or ipmi.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bmcAddress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The address of the BMC, in the form that spec.bmc.address of a host accepts. Empty if the driver has none that a host can have.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"macAddresses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The MAC addresses of the node's ports.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"instanceUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The instance_uuid of the node. Empty if nothing is deployed on it, or if whoever has deployed it gave it none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"markedHost": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UID of the host that the node is marked with. A server of this kind has marked it: the host was deleted since, or belongs to another cluster.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"markedCluster": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UID of the cluster that the node is marked with. If it is not this one, the server of another cluster uses the node.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"maintenance": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the node is in maintenance.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"maintenanceReason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the node is in maintenance.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -331,21 +530,21 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscription(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "The desired subscription.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The observed state of the subscription.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName(), v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BMCEventSubscriptionSpec{}.OpenAPIModelName(), metal3v1alpha1.BMCEventSubscriptionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -384,7 +583,7 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.BMCEventSubscription{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.BMCEventSubscription{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -395,7 +594,7 @@ func schema_pkg_apis_metal3_v1alpha1_BMCEventSubscriptionList(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BMCEventSubscription{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BMCEventSubscription{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -500,21 +699,21 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref common.ReferenceCallback)
 						SchemaProps: spec.SchemaProps{
 							Description: "The desired state of the host.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BareMetalHostSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BareMetalHostSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The observed state of the host, as reported by Ironic at the moment of reading.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BareMetalHostStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BareMetalHostStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BareMetalHostSpec{}.OpenAPIModelName(), v1alpha1.BareMetalHostStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BareMetalHostSpec{}.OpenAPIModelName(), metal3v1alpha1.BareMetalHostStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -553,7 +752,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref common.ReferenceCallb
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.BareMetalHost{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.BareMetalHost{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -564,7 +763,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostList(ref common.ReferenceCallb
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BareMetalHost{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BareMetalHost{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -597,19 +796,19 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 						SchemaProps: spec.SchemaProps{
 							Description: "How to reach the host's baseboard management controller (BMC). A host without it is not managed; its operational status is discovered.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BMCDetails{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BMCDetails{}.OpenAPIModelName()),
 						},
 					},
 					"raid": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The RAID volumes to create before the host becomes available.",
-							Ref:         ref(v1alpha1.RAIDConfig{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RAIDConfig{}.OpenAPIModelName()),
 						},
 					},
 					"firmware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "BIOS settings. They are refused: use a HostFirmwareSettings object instead.\n\nDeprecated: use HostFirmwareSettings.",
-							Ref:         ref(v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
 						},
 					},
 					"hardwareProfile": {
@@ -622,7 +821,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					"rootDeviceHints": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Hints that select the disk to which the image is written. A disk must match all of them.",
-							Ref:         ref(v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
 						},
 					},
 					"bootMode": {
@@ -658,7 +857,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					"image": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image to write to the host. Setting this field provisions the host. Removing it, or changing the URL of the image, deprovisions the host.",
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"userData": {
@@ -712,7 +911,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A deploy procedure of a custom ramdisk. It replaces or extends the writing of an image.",
-							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CustomDeploy{}.OpenAPIModelName()),
 						},
 					},
 					"architecture": {
@@ -749,7 +948,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NetworkInterface{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.NetworkInterface{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -760,7 +959,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostSpec(ref common.ReferenceCallb
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BMCDetails{}.OpenAPIModelName(), v1alpha1.CustomDeploy{}.OpenAPIModelName(), v1alpha1.FirmwareConfig{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.NetworkInterface{}.OpenAPIModelName(), v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1alpha1.RootDeviceHints{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference", "k8s.io/api/core/v1.Taint"},
+			metal3v1alpha1.BMCDetails{}.OpenAPIModelName(), metal3v1alpha1.CustomDeploy{}.OpenAPIModelName(), metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.NetworkInterface{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference", "k8s.io/api/core/v1.Taint"},
 	}
 }
 
@@ -804,46 +1003,46 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					"hardware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The hardware that the last inspection found.",
-							Ref:         ref(v1alpha1.HardwareDetails{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HardwareDetails{}.OpenAPIModelName()),
 						},
 					},
 					"provisioning": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The provisioning state of the host, and the settings that were last applied to it.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ProvisionStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName()),
 						},
 					},
 					"goodCredentials": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last BMC credentials that worked.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
 						},
 					},
 					"triedCredentials": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last BMC credentials that were sent to Ironic.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
 						},
 					},
 					"registeredWith": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What the host's node in Ironic was last registered with, apart from the spec, whose generation the condition Registered tells. The node is registered anew when any of it differs. Absent while the node was never registered.",
-							Ref:         ref(v1alpha1.RegisteredWith{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RegisteredWith{}.OpenAPIModelName()),
 						},
 					},
 					"deployment": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The deployment on the host's node that this status is about. Absent while there is none.",
-							Ref:         ref(v1alpha1.Deployment{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Deployment{}.OpenAPIModelName()),
 						},
 					},
 					"takeover": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was last confirmed through the subresource takeover. It counts as long as the node is as it was then.",
-							Ref:         ref(v1alpha1.Takeover{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Takeover{}.OpenAPIModelName()),
 						},
 					},
 					"errorMessage": {
@@ -866,7 +1065,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 						SchemaProps: spec.SchemaProps{
 							Description: "When the host was last registered, inspected, provisioned and deprovisioned.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationHistory{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationHistory{}.OpenAPIModelName()),
 						},
 					},
 					"errorCount": {
@@ -888,7 +1087,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					"lastAttemptedImage": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that was last tried.",
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"conditions": {
@@ -918,7 +1117,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					"ironic": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The Ironic node of the host, as last reported by Ironic. Absent while the host is not in Ironic.",
-							Ref:         ref(v1alpha1.IronicStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.IronicStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -926,7 +1125,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.Deployment{}.OpenAPIModelName(), v1alpha1.HardwareDetails{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.IronicStatus{}.OpenAPIModelName(), v1alpha1.OperationHistory{}.OpenAPIModelName(), v1alpha1.ProvisionStatus{}.OpenAPIModelName(), v1alpha1.RegisteredWith{}.OpenAPIModelName(), v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -962,21 +1161,21 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitch(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The address of the switch and how to log in to it.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether Ironic's networking service uses the switch.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName(), v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName(), metal3v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1015,7 +1214,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref common.ReferenceCal
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.BareMetalSwitch{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.BareMetalSwitch{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1026,7 +1225,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchList(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BareMetalSwitch{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.BareMetalSwitch{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1282,21 +1481,21 @@ func schema_pkg_apis_metal3_v1alpha1_DataImage(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that should be attached.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.DataImageSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.DataImageSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that is attached.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.DataImageStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.DataImageStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DataImageSpec{}.OpenAPIModelName(), v1alpha1.DataImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.DataImageSpec{}.OpenAPIModelName(), metal3v1alpha1.DataImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1365,7 +1564,7 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageList(ref common.ReferenceCallback)
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.DataImage{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.DataImage{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1376,7 +1575,7 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageList(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.DataImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.DataImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1419,21 +1618,21 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The image in the virtual drive.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.AttachedImageReference{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.AttachedImageReference{}.OpenAPIModelName()),
 						},
 					},
 					"error": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The errors since the last success.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.DataImageError{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.DataImageError{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.AttachedImageReference{}.OpenAPIModelName(), v1alpha1.DataImageError{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.AttachedImageReference{}.OpenAPIModelName(), metal3v1alpha1.DataImageError{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1469,7 +1668,7 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 					"rebuild": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The rebuild that was requested of the deployment and has not ended.",
-							Ref:         ref(v1alpha1.Rebuild{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Rebuild{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -1477,7 +1676,7 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Rebuild{}.OpenAPIModelName()},
+			metal3v1alpha1.Rebuild{}.OpenAPIModelName()},
 	}
 }
 
@@ -1519,14 +1718,14 @@ func schema_pkg_apis_metal3_v1alpha1_Firmware(ref common.ReferenceCallback) comm
 						SchemaProps: spec.SchemaProps{
 							Description: "The BIOS or UEFI firmware.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.BIOS{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.BIOS{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.BIOS{}.OpenAPIModelName()},
+			metal3v1alpha1.BIOS{}.OpenAPIModelName()},
 	}
 }
 
@@ -1648,14 +1847,14 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchema(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "The settings.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1694,7 +1893,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.FirmwareSchema{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.FirmwareSchema{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1705,7 +1904,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.FirmwareSchema{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareSchema{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1738,7 +1937,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref common.ReferenceCall
 								Allows: true,
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.SettingSchema{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.SettingSchema{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1749,7 +1948,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SettingSchema{}.OpenAPIModelName()},
+			metal3v1alpha1.SettingSchema{}.OpenAPIModelName()},
 	}
 }
 
@@ -1815,14 +2014,14 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareData(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "The hardware of the host.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HardwareDataSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HardwareDataSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HardwareDataSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HardwareDataSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1861,7 +2060,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HardwareData{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HardwareData{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1872,7 +2071,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HardwareData{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HardwareData{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1886,14 +2085,14 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref common.ReferenceCallba
 					"hardware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The hardware that the last inspection found.",
-							Ref:         ref(v1alpha1.HardwareDetails{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HardwareDetails{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HardwareDetails{}.OpenAPIModelName()},
+			metal3v1alpha1.HardwareDetails{}.OpenAPIModelName()},
 	}
 }
 
@@ -1908,14 +2107,14 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The manufacturer, product name and serial number of the machine.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HardwareSystemVendor{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HardwareSystemVendor{}.OpenAPIModelName()),
 						},
 					},
 					"firmware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The firmware of the machine.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.Firmware{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Firmware{}.OpenAPIModelName()),
 						},
 					},
 					"ramMebibytes": {
@@ -1937,7 +2136,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NIC{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.NIC{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1955,7 +2154,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.Storage{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.Storage{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1965,7 +2164,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The processors.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.CPU{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CPU{}.OpenAPIModelName()),
 						},
 					},
 					"hostname": {
@@ -1979,7 +2178,7 @@ func schema_pkg_apis_metal3_v1alpha1_HardwareDetails(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CPU{}.OpenAPIModelName(), v1alpha1.Firmware{}.OpenAPIModelName(), v1alpha1.HardwareSystemVendor{}.OpenAPIModelName(), v1alpha1.NIC{}.OpenAPIModelName(), v1alpha1.Storage{}.OpenAPIModelName()},
+			metal3v1alpha1.CPU{}.OpenAPIModelName(), metal3v1alpha1.Firmware{}.OpenAPIModelName(), metal3v1alpha1.HardwareSystemVendor{}.OpenAPIModelName(), metal3v1alpha1.NIC{}.OpenAPIModelName(), metal3v1alpha1.Storage{}.OpenAPIModelName()},
 	}
 }
 
@@ -2186,21 +2385,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostBootDevice(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested boot device. Required in a POST.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What the BMC reports (GET), or was told (POST).",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName(), v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName(), metal3v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2309,21 +2508,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaim(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested host and what to deploy on it.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostClaimSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostClaimSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The host that was assigned to the claim.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostClaimStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostClaimStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostClaimSpec{}.OpenAPIModelName(), v1alpha1.HostClaimStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostClaimSpec{}.OpenAPIModelName(), metal3v1alpha1.HostClaimStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2362,7 +2561,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref common.ReferenceCallback)
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostClaim{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostClaim{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2373,7 +2572,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimList(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostClaim{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostClaim{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2422,7 +2621,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCal
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.NameValuePair{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.NameValuePair{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2432,7 +2631,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.NameValuePair{}.OpenAPIModelName()},
+			metal3v1alpha1.NameValuePair{}.OpenAPIModelName()},
 	}
 }
 
@@ -2454,7 +2653,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 					"image": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image to provision the host with. Setting it starts the provisioning.",
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"userData": {
@@ -2478,14 +2677,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A deploy procedure of a custom ramdisk, instead of an image.",
-							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CustomDeploy{}.OpenAPIModelName()),
 						},
 					},
 					"hostSelector": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A selector for hosts. An empty selector matches all hosts.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostSelector{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostSelector{}.OpenAPIModelName()),
 						},
 					},
 					"consumerRef": {
@@ -2506,7 +2705,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CustomDeploy{}.OpenAPIModelName(), v1alpha1.HostSelector{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference"},
+			metal3v1alpha1.CustomDeploy{}.OpenAPIModelName(), metal3v1alpha1.HostSelector{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), "k8s.io/api/core/v1.ObjectReference", "k8s.io/api/core/v1.SecretReference"},
 	}
 }
 
@@ -2544,13 +2743,13 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 					"bareMetalHost": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The host that was assigned to the claim.",
-							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},
 					"hardwareData": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The HardwareData of the host.",
-							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.ObjectReference{}.OpenAPIModelName()),
 						},
 					},
 					"poweredOn": {
@@ -2564,7 +2763,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ObjectReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.ObjectReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2641,21 +2840,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref common.ReferenceCallba
 						SchemaProps: spec.SchemaProps{
 							Description: "The policy.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The status, which is always empty.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName(), v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName(), metal3v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2694,7 +2893,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostDeployPolicy{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostDeployPolicy{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2705,7 +2904,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostDeployPolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostDeployPolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2719,14 +2918,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref common.ReferenceCa
 					"hostClaimNamespaces": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The namespaces whose HostClaims may claim the hosts.",
-							Ref:         ref(v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()},
+			metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName()},
 	}
 }
 
@@ -2773,21 +2972,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref common.Reference
 						SchemaProps: spec.SchemaProps{
 							Description: "The updates that should be made.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The firmware that the host has.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName(), v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName(), metal3v1alpha1.HostFirmwareComponentsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2826,7 +3025,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref common.Refer
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostFirmwareComponents{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostFirmwareComponents{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2837,7 +3036,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostFirmwareComponents{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostFirmwareComponents{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -2860,7 +3059,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref common.Refer
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2871,7 +3070,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.FirmwareUpdate{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()},
 	}
 }
 
@@ -2894,7 +3093,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2912,7 +3111,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2951,7 +3150,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2987,21 +3186,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettings(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "The desired settings.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The settings that the host has.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName(), v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostFirmwareSettingsSpec{}.OpenAPIModelName(), metal3v1alpha1.HostFirmwareSettingsStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3040,7 +3239,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostFirmwareSettings{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostFirmwareSettings{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -3051,7 +3250,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsList(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostFirmwareSettings{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostFirmwareSettings{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3095,7 +3294,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 					"schema": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The FirmwareSchema of the host.",
-							Ref:         ref(v1alpha1.SchemaReference{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.SchemaReference{}.OpenAPIModelName()),
 						},
 					},
 					"settings": {
@@ -3147,7 +3346,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SchemaReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.SchemaReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -3183,14 +3382,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostHistory(ref common.ReferenceCallback) c
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostHistoryStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostHistoryStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostHistoryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostHistoryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3257,7 +3456,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostHistoryStatus(ref common.ReferenceCallb
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HistoryEvent{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HistoryEvent{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -3274,7 +3473,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostHistoryStatus(ref common.ReferenceCallb
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HistoryEvent{}.OpenAPIModelName()},
+			metal3v1alpha1.HistoryEvent{}.OpenAPIModelName()},
 	}
 }
 
@@ -3310,21 +3509,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostIndicator(ref common.ReferenceCallback)
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested change. Required in a POST.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostIndicatorSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostIndicatorSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The lights: all (GET), or the one that was switched (POST).",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostIndicatorStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostIndicatorStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostIndicatorSpec{}.OpenAPIModelName(), v1alpha1.HostIndicatorStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostIndicatorSpec{}.OpenAPIModelName(), metal3v1alpha1.HostIndicatorStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3382,7 +3581,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostIndicatorStatus(ref common.ReferenceCal
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.Indicator{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.Indicator{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -3392,7 +3591,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostIndicatorStatus(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Indicator{}.OpenAPIModelName()},
+			metal3v1alpha1.Indicator{}.OpenAPIModelName()},
 	}
 }
 
@@ -3428,21 +3627,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostInspection(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "The details of the request. There are none to specify yet.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostInspectionSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostInspectionSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostInspectionStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostInspectionStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostInspectionSpec{}.OpenAPIModelName(), v1alpha1.HostInspectionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostInspectionSpec{}.OpenAPIModelName(), metal3v1alpha1.HostInspectionStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3530,21 +3729,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostMaintenance(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested change. Required in a POST.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName(), v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostMaintenanceSpec{}.OpenAPIModelName(), metal3v1alpha1.HostMaintenanceStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3651,21 +3850,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostNMI(ref common.ReferenceCallback) commo
 						SchemaProps: spec.SchemaProps{
 							Description: "The details of the request. There are none to specify yet.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostNMISpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostNMISpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was done.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostNMIStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostNMIStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostNMISpec{}.OpenAPIModelName(), v1alpha1.HostNMIStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostNMISpec{}.OpenAPIModelName(), metal3v1alpha1.HostNMIStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3732,14 +3931,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachment(ref common.ReferenceC
 						SchemaProps: spec.SchemaProps{
 							Description: "The configuration of the switch port.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostNetworkAttachmentSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3778,7 +3977,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref common.Refere
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostNetworkAttachment{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostNetworkAttachment{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -3789,7 +3988,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostNetworkAttachmentList(ref common.Refere
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostNetworkAttachment{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostNetworkAttachment{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -3920,21 +4119,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostPower(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested change. Required in a POST.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostPowerSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostPowerSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostPowerStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostPowerStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostPowerSpec{}.OpenAPIModelName(), v1alpha1.HostPowerStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostPowerSpec{}.OpenAPIModelName(), metal3v1alpha1.HostPowerStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4048,21 +4247,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostRebuild(ref common.ReferenceCallback) c
 						SchemaProps: spec.SchemaProps{
 							Description: "The details of the request. There are none to specify yet.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostRebuildSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostRebuildSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was done.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostRebuildStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostRebuildStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostRebuildSpec{}.OpenAPIModelName(), v1alpha1.HostRebuildStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostRebuildSpec{}.OpenAPIModelName(), metal3v1alpha1.HostRebuildStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4094,14 +4293,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostRebuildStatus(ref common.ReferenceCallb
 					"image": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that is written.",
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Image{}.OpenAPIModelName()},
+			metal3v1alpha1.Image{}.OpenAPIModelName()},
 	}
 }
 
@@ -4137,21 +4336,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostRetry(ref common.ReferenceCallback) com
 						SchemaProps: spec.SchemaProps{
 							Description: "The details of the request. There are none to specify yet.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostRetrySpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostRetrySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was done, and the error that the host had before.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostRetryStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostRetryStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostRetrySpec{}.OpenAPIModelName(), v1alpha1.HostRetryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostRetrySpec{}.OpenAPIModelName(), metal3v1alpha1.HostRetryStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4244,7 +4443,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelector(ref common.ReferenceCallback) 
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4261,7 +4460,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostSelector(ref common.ReferenceCallback) 
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()},
+			metal3v1alpha1.HostSelectorRequirement{}.OpenAPIModelName()},
 	}
 }
 
@@ -4346,14 +4545,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "Which node is taken over.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostTakeoverSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostTakeoverSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was confirmed.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostTakeoverStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostTakeoverStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -4361,7 +4560,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref common.ReferenceCallback) 
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostTakeoverSpec{}.OpenAPIModelName(), v1alpha1.HostTakeoverStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostTakeoverSpec{}.OpenAPIModelName(), metal3v1alpha1.HostTakeoverStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4404,14 +4603,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref common.ReferenceCall
 					"confirmed": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic said of the node.",
-							Ref:         ref(v1alpha1.Takeover{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Takeover{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Takeover{}.OpenAPIModelName()},
+			metal3v1alpha1.Takeover{}.OpenAPIModelName()},
 	}
 }
 
@@ -4447,21 +4646,21 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref common.ReferenceCallba
 						SchemaProps: spec.SchemaProps{
 							Description: "The policy.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The status, which is always empty.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName(), v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName(), metal3v1alpha1.HostUpdatePolicyStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4500,7 +4699,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HostUpdatePolicy{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HostUpdatePolicy{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4511,7 +4710,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostUpdatePolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostUpdatePolicy{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4587,14 +4786,14 @@ func schema_pkg_apis_metal3_v1alpha1_HostValidation(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic reports.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.HostValidationStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostValidationStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostValidationStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.HostValidationStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -4620,7 +4819,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostValidationStatus(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.InterfaceValidation{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.InterfaceValidation{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -4630,7 +4829,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostValidationStatus(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.InterfaceValidation{}.OpenAPIModelName()},
+			metal3v1alpha1.InterfaceValidation{}.OpenAPIModelName()},
 	}
 }
 
@@ -5055,7 +5254,7 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.VLAN{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.VLAN{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -5080,7 +5279,7 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 					"lldp": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What the switch at the other end announces by LLDP.",
-							Ref:         ref(v1alpha1.LLDP{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.LLDP{}.OpenAPIModelName()),
 						},
 					},
 					"pciAddress": {
@@ -5094,7 +5293,7 @@ func schema_pkg_apis_metal3_v1alpha1_NIC(ref common.ReferenceCallback) common.Op
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.LLDP{}.OpenAPIModelName(), v1alpha1.VLAN{}.OpenAPIModelName()},
+			metal3v1alpha1.LLDP{}.OpenAPIModelName(), metal3v1alpha1.VLAN{}.OpenAPIModelName()},
 	}
 }
 
@@ -5153,20 +5352,20 @@ func schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref common.ReferenceCallba
 					"hostNetworkAttachment": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The HostNetworkAttachment that describes the network.",
-							Ref:         ref(v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName()),
 						},
 					},
 					"switchPort": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The switch port to which the interface is connected.",
-							Ref:         ref(v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName(), v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()},
+			metal3v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName(), metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()},
 	}
 }
 
@@ -5211,35 +5410,35 @@ func schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref common.ReferenceCallba
 						SchemaProps: spec.SchemaProps{
 							Description: "The last registration.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationMetric{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationMetric{}.OpenAPIModelName()),
 						},
 					},
 					"inspect": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last inspection.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationMetric{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationMetric{}.OpenAPIModelName()),
 						},
 					},
 					"provision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last provisioning.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationMetric{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationMetric{}.OpenAPIModelName()),
 						},
 					},
 					"deprovision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The last deprovisioning.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.OperationMetric{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.OperationMetric{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.OperationMetric{}.OpenAPIModelName()},
+			metal3v1alpha1.OperationMetric{}.OpenAPIModelName()},
 	}
 }
 
@@ -5302,21 +5501,21 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "The requested image.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that was built.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName(), v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName(), metal3v1alpha1.PreprovisioningImageStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -5355,7 +5554,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.PreprovisioningImage{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -5366,7 +5565,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PreprovisioningImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+			metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -5457,7 +5656,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref common.Refer
 						SchemaProps: spec.SchemaProps{
 							Description: "The version of the Secret whose network configuration the image includes.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.SecretStatus{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.SecretStatus{}.OpenAPIModelName()),
 						},
 					},
 					"architecture": {
@@ -5494,7 +5693,7 @@ func schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageStatus(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SecretStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName()},
+			metal3v1alpha1.SecretStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -5525,13 +5724,13 @@ func schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref common.ReferenceCallbac
 						SchemaProps: spec.SchemaProps{
 							Description: "The image that the host runs.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.Image{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.Image{}.OpenAPIModelName()),
 						},
 					},
 					"rootDeviceHints": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The root device hints that were applied.",
-							Ref:         ref(v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
 						},
 					},
 					"bootMode": {
@@ -5545,19 +5744,19 @@ func schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref common.ReferenceCallbac
 					"raid": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The RAID layout that was applied.",
-							Ref:         ref(v1alpha1.RAIDConfig{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.RAIDConfig{}.OpenAPIModelName()),
 						},
 					},
 					"firmware": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The BIOS settings that were applied.",
-							Ref:         ref(v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName()),
 						},
 					},
 					"customDeploy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The custom deploy procedure that was run.",
-							Ref:         ref(v1alpha1.CustomDeploy{}.OpenAPIModelName()),
+							Ref:         ref(metal3v1alpha1.CustomDeploy{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -5565,7 +5764,7 @@ func schema_pkg_apis_metal3_v1alpha1_ProvisionStatus(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CustomDeploy{}.OpenAPIModelName(), v1alpha1.FirmwareConfig{}.OpenAPIModelName(), v1alpha1.Image{}.OpenAPIModelName(), v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1alpha1.RootDeviceHints{}.OpenAPIModelName()},
+			metal3v1alpha1.CustomDeploy{}.OpenAPIModelName(), metal3v1alpha1.FirmwareConfig{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()},
 	}
 }
 
@@ -5588,7 +5787,7 @@ func schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref common.ReferenceCallback) co
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -5607,7 +5806,7 @@ func schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref common.ReferenceCallback) co
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -5617,7 +5816,7 @@ func schema_pkg_apis_metal3_v1alpha1_RAIDConfig(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName(), v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()},
+			metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName(), metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName()},
 	}
 }
 
@@ -5992,7 +6191,7 @@ func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
+										Ref: ref(metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -6003,7 +6202,7 @@ func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.RootDeviceHints{}.OpenAPIModelName()},
+			metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName()},
 	}
 }
 

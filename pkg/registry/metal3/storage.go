@@ -66,14 +66,13 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 	changers := baremetalhost.HostChangers{User: baremetalhost.NewUserHosts(s.Hosts, updates, ""), Own: recorded}
 	bmcs := baremetalhost.NewBMCQueue()
 	storage := map[string]rest.Storage{
-		"baremetalhosts":          hostREST,
-		"baremetalhosts/status":   statusREST,
-		"baremetalhosts/power":    baremetalhost.NewPowerREST(sources, changers, nodes),
-		"baremetalhosts/inspect":  baremetalhost.NewInspectREST(sources, changers, nodes),
-		"baremetalhosts/retry":    baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
-		"baremetalhosts/takeover": baremetalhost.NewTakeoverREST(sources, live, recorded),
-		"baremetalhosts/console":  baremetalhost.NewConsoleREST(sources, consoles, authorizer),
-
+		"baremetalhosts":             hostREST,
+		"baremetalhosts/status":      statusREST,
+		"baremetalhosts/power":       baremetalhost.NewPowerREST(sources, changers, nodes),
+		"baremetalhosts/inspect":     baremetalhost.NewInspectREST(sources, changers, nodes),
+		"baremetalhosts/retry":       baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
+		"baremetalhosts/takeover":    baremetalhost.NewTakeoverREST(sources, live, recorded),
+		"baremetalhosts/console":     baremetalhost.NewConsoleREST(sources, consoles, authorizer),
 		"baremetalhosts/validate":    baremetalhost.NewValidateREST(sources, bmcs, nodes),
 		"baremetalhosts/history":     baremetalhost.NewHistoryREST(sources, nodes),
 		"baremetalhosts/maintenance": baremetalhost.NewMaintenanceREST(sources, nodes),

@@ -1,0 +1,94 @@
+// Package app has the commands of kubectl bmh.
+package app
+
+import (
+	"context"
+	"flag"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
+)
+
+// Version is the version of the plugin. It is set at build time.
+var Version = "devel"
+
+// Run executes a command line and returns the exit code.
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
+	return run(ctx, newSession(streams), args)
+}
+
+func run(ctx context.Context, s *session, args []string) int {
+	command := newCommand(s)
+	command.SetArgs(args)
+	command.SetIn(s.In)
+	command.SetOut(s.Out)
+	command.SetErr(s.ErrOut)
+	return s.exitCode(command.ExecuteContext(ctx))
+}
+
+func newCommand(s *session) *cobra.Command {
+	root := newListCommand(s)
+	root.Use = "bmh"
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl bmh"}
+	root.Version = Version
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Args = cobra.NoArgs
+	root.PersistentPreRun = func(*cobra.Command, []string) { silenceLibraries() }
+	s.flags.AddFlags(root.PersistentFlags())
+	addVerbosity(root)
+	root.AddGroup(
+		&cobra.Group{ID: groupSee, Title: "See what hosts do:"},
+		&cobra.Group{ID: groupAct, Title: "Act on hosts:"},
+		&cobra.Group{ID: groupEnrol, Title: "Enrol hosts:"},
+	)
+	root.AddCommand(
+		newWatchCommand(s),
+		newWaitCommand(s),
+		newWhyCommand(s),
+		newHistoryCommand(s),
+		newCreateCommand(s),
+		newCandidatesCommand(s),
+		newAdoptCommand(s),
+		newPowerCommand(s),
+		newInspectCommand(s),
+		newRetryCommand(s),
+		newRebuildCommand(s),
+		newMaintenanceCommand(s),
+		newLocateCommand(s),
+		newNMICommand(s),
+		newConsoleCommand(s),
+	)
+	completeFlag(root, "namespace", s.completeNamespaces)
+	return root
+}
+
+// The groups of commands in the help.
+const (
+	groupSee   = "see"
+	groupAct   = "act"
+	groupEnrol = "enrol"
+)
+
+// addVerbosity adds kubectl's flag -v, with which client-go logs its requests.
+func addVerbosity(root *cobra.Command) {
+	all := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(all)
+	v := all.Lookup("v")
+	v.Usage = "log level of the client libraries; 6 and more show the requests to the server"
+	root.PersistentFlags().AddGoFlag(v)
+}
+
+// silenceLibraries hides the log messages of client-go, unless they were asked for: what goes
+// wrong is reported by the commands themselves.
+func silenceLibraries() {
+	if !klog.V(1).Enabled() {
+		klog.LogToStderr(false)
+		klog.SetOutput(io.Discard)
+		return
+	}
+	klog.SetOutput(os.Stderr)
+}

@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/view"
+)
+
+// completionTimeout is how long somebody who has pressed Tab is kept waiting.
+const completionTimeout = 3 * time.Second
+
+// completeFlag sets what a flag is completed with.
+func completeFlag(cmd *cobra.Command, name string, complete cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
+		panic(err) // the flag does not exist
+	}
+}
+
+// completeWords completes with a fixed list.
+func completeWords(words ...string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return withPrefix(words, prefix), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func withPrefix(words []string, prefix string) []cobra.Completion {
+	var matching []cobra.Completion
+	for _, word := range words {
+		if strings.HasPrefix(word, prefix) {
+			matching = append(matching, word)
+		}
+	}
+	return matching
+}
+
+// completeHosts completes with the names of hosts, of which skip are arguments that are no hosts.
+func (s *session) completeHosts(skip int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) < skip {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return s.hostNames(cmd.Context(), args[skip:], prefix), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeOneHost completes the first argument with the name of a host.
+func (s *session) completeOneHost(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return s.hostNames(cmd.Context(), nil, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// hostNames returns the names that begin with a prefix, each with the state of the host. There
+// are none if the server cannot be asked: a shell has no place for errors.
+func (s *session) hostNames(ctx context.Context, given []string, prefix string) []cobra.Completion {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	s.warnings = silent{}
+	c, namespace, err := s.connect()
+	if err != nil {
+		return nil
+	}
+	list, err := c.listHosts(ctx, namespace, metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	isGiven := map[string]bool{}
+	for _, name := range given {
+		isGiven[name] = true
+	}
+	var names []cobra.Completion
+	for i := range list.Items {
+		host := &list.Items[i]
+		if strings.HasPrefix(host.Name, prefix) && !isGiven[host.Name] {
+			names = append(names, cobra.CompletionWithDesc(host.Name, view.Clean(hosts.State(host))))
+		}
+	}
+	return names
+}
+
+// completeNamespaces completes with the names of namespaces.
+func (s *session) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	s.warnings = silent{}
+	c, _, err := s.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := c.core.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for _, n := range list.Items {
+		if strings.HasPrefix(n.Name, prefix) {
+			names = append(names, n.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// states are the provisioning states that hosts can be selected by.
+var states = []metal3.ProvisioningState{
+	metal3.StateUnmanaged, metal3.StateRegistering, metal3.StateInspecting, metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioning,
+	metal3.StateProvisioned, metal3.StateExternallyProvisioned, metal3.StateDeprovisioning, metal3.StatePoweringOffBeforeDelete, metal3.StateDeleting,
+}
+
+// completeFieldSelectors completes the fields by which the server selects hosts, and their values.
+func (s *session) completeFieldSelectors(_ *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var words []string
+	for _, state := range states {
+		words = append(words, "status.provisioning.state="+string(state))
+	}
+	for _, status := range []metal3.OperationalStatus{metal3.OperationalStatusOK, metal3.OperationalStatusError, metal3.OperationalStatusDelayed, metal3.OperationalStatusDetached, metal3.OperationalStatusDiscovered, metal3.OperationalStatusServicing} {
+		words = append(words, "status.operationalStatus="+string(status))
+	}
+	words = append(words, "status.poweredOn=true", "status.poweredOn=false", "spec.online=true", "spec.online=false")
+	return withPrefix(words, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// silent ignores warnings.
+type silent struct{}
+
+func (silent) HandleWarningHeader(int, string, string) {}

@@ -1,0 +1,376 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/inventory"
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/view"
+)
+
+// stdin is the name of the standard input among files.
+const stdin = "-"
+
+type createCommand struct {
+	*session
+	print     *genericclioptions.PrintFlags
+	file      string
+	values    []fieldFlag
+	username  string
+	password  string // the name of a file
+	dryRun    string
+	conflicts bool
+}
+
+// fieldFlag is a flag that sets a field of a machine.
+type fieldFlag struct {
+	field *inventory.Field
+	flag  *pflag.Flag
+}
+
+func newCreateCommand(s *session) *cobra.Command {
+	c := &createCommand{session: s, print: newPrintFlags()}
+	cmd := &cobra.Command{
+		Use:     "create (NAME --address ADDRESS | -f INVENTORY)",
+		GroupID: groupEnrol,
+		Short:   "Create hosts and the Secrets with their passwords",
+		Long: `Creates a host and a Secret with the user name and the password of its BMC, or those of a whole inventory.
+Hosts that exist are changed to what is given, and nothing else of them is (server-side apply), so
+an inventory can be applied again after a correction.
+
+Passwords are never arguments, which other users of the machine can see. They come from a file, from stdin
+(--password-file -), from the inventory, or from a prompt.
+
+An inventory is a CSV file whose first line names the fields, or a list in YAML or JSON. These are the fields:
+  ` + fieldNames() + `
+A line with a mistake is reported with its number and does not stop the others; the exit code is 1 then.`,
+		Example: `  kubectl bmh create worker-1 --address ipmi://192.168.111.1:6232 --username admin --boot-mac 00:6c:f2:66:00:fc
+  kubectl bmh create worker-1 --address ipmi://192.168.111.1:6232 --username admin --password-file pw --dry-run=client -o yaml
+  kubectl bmh create -f rack7.csv -n metal3 --dry-run=server
+  kubectl bmh create -f rack7.csv -n metal3`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
+	}
+	c.print.AddFlags(cmd)
+	cmd.Flags().StringVarP(&c.file, "filename", "f", "", "An inventory in CSV, YAML or JSON; - is stdin")
+	cmd.Flags().StringVar(&c.dryRun, "dry-run", dryRunNone, "none, client (only print), or server (the server checks everything and stores nothing)")
+	cmd.Flags().BoolVar(&c.conflicts, "force-conflicts", false, "Take over fields that somebody else has set")
+	for i := range inventory.Fields {
+		field := &inventory.Fields[i]
+		switch {
+		case field.Flag == "":
+			continue
+		case field.Name == "username":
+			cmd.Flags().StringVar(&c.username, field.Flag, "", field.Usage)
+			continue
+		case field.Name == "passwordFile":
+			cmd.Flags().StringVar(&c.password, field.Flag, "", field.Usage)
+			continue
+		}
+		cmd.Flags().String(field.Flag, "", field.Usage)
+		flag := cmd.Flags().Lookup(field.Flag)
+		if field.IsBool {
+			flag.NoOptDefVal = "true"
+		}
+		c.values = append(c.values, fieldFlag{field, flag})
+	}
+	completeFlag(cmd, "dry-run", completeWords(dryRunNone, dryRunClient, dryRunServer))
+	completeFlag(cmd, "boot-mode", completeWords(string(metal3.UEFI), string(metal3.UEFISecureBoot), string(metal3.Legacy)))
+	completeFlag(cmd, "inspection-mode", completeWords(string(metal3.InspectionModeAgent), string(metal3.InspectionModeFast), string(metal3.InspectionModeDisabled)))
+	completeFlag(cmd, "automated-cleaning-mode", completeWords(string(metal3.CleaningModeMetadata), string(metal3.CleaningModeDisabled)))
+	return cmd
+}
+
+func fieldNames() string {
+	var names []string
+	for _, f := range inventory.Fields {
+		names = append(names, f.Name)
+	}
+	half := len(names) / 2
+	return strings.Join(names[:half], ", ") + ",\n  " + strings.Join(names[half:], ", ")
+}
+
+func (c *createCommand) run(ctx context.Context, args []string) error {
+	if err := c.check(args); err != nil {
+		return err
+	}
+	entries, mistakes, dir, err := c.entries(args)
+	if err != nil {
+		return err
+	}
+	namespace, _, err := c.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	common, err := c.credentials(entries)
+	if err != nil {
+		return err
+	}
+	objects, wrong := inventory.Prepare(entries, common, namespace, dir)
+	mistakes = append(mistakes, wrong...)
+	slices.SortStableFunc(mistakes, func(a, b *inventory.LineError) int { return cmp.Compare(a.Line, b.Line) })
+	for _, mistake := range mistakes {
+		fmt.Fprintln(c.ErrOut, view.Clean(mistake.Error()))
+	}
+	failed := len(mistakes)
+	made, err := c.apply(ctx, objects)
+	if err != nil {
+		return err
+	}
+	failed += len(objects) - made
+	if c.file != "" {
+		fmt.Fprintf(c.ErrOut, "%d of %s %s\n", made, view.Plural(made+failed, "host"), c.done())
+	}
+	if failed > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func (c *createCommand) done() string {
+	switch c.dryRun {
+	case dryRunClient:
+		return "valid (dry run)"
+	case dryRunServer:
+		return "accepted by the server (server dry run)"
+	}
+	return "applied"
+}
+
+// check refuses contradictions between flags.
+func (c *createCommand) check(args []string) error {
+	if err := checkOneOf("--dry-run", c.dryRun, dryRunNone, dryRunClient, dryRunServer); err != nil {
+		return err
+	}
+	if (len(args) == 1) == (c.file != "") {
+		return errors.New("either a name or -f INVENTORY is needed")
+	}
+	if c.file == stdin && c.password == stdin {
+		return errors.New("the inventory and the password cannot both come from stdin")
+	}
+	if c.file != "" {
+		for _, v := range c.values {
+			if v.flag.Changed {
+				return fmt.Errorf("--%s is for a single host: an inventory has the field %s", v.flag.Name, v.field.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// entries returns the machines that flags or an inventory describe, and the folder to which the
+// names of files in the inventory are relative.
+func (c *createCommand) entries(args []string) (entries []inventory.Entry, mistakes []*inventory.LineError, dir string, err error) {
+	if c.file == "" {
+		entry := inventory.New(args[0])
+		for _, v := range c.values {
+			if err := v.field.Set(&entry, v.flag.Value.String()); err != nil {
+				return nil, nil, "", err
+			}
+		}
+		return []inventory.Entry{entry}, nil, "", nil
+	}
+	if c.file == stdin {
+		entries, mistakes, err = inventory.Read(c.In, c.file)
+		return entries, mistakes, "", err
+	}
+	f, err := os.Open(c.file)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	defer f.Close()
+	entries, mistakes, err = inventory.Read(f, c.file)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.file, err)
+	}
+	return entries, mistakes, filepath.Dir(c.file), err
+}
+
+// credentials returns the user name and the password of machines that have none of their own. They
+// are asked for on the terminal if they are needed and not given.
+func (c *createCommand) credentials(entries []inventory.Entry) (common inventory.Credentials, err error) {
+	needed := 0
+	for _, e := range entries {
+		if e.Spec.BMC.CredentialsName == "" && e.Password == "" && e.PasswordFile == "" {
+			needed++
+		}
+	}
+	common.Username = c.username
+	switch {
+	case c.password == stdin:
+		data, err := io.ReadAll(io.LimitReader(c.In, 1<<16))
+		if err != nil {
+			return common, err
+		}
+		common.Password, err = inventory.CleanPassword(string(data), "stdin")
+		return common, err
+	case c.password != "":
+		common.Password, err = inventory.ReadPasswordFile("", c.password)
+		return common, err
+	case needed > 0 && c.canAsk():
+		prompt := "Password of the BMC: "
+		if len(entries) > 1 {
+			prompt = fmt.Sprintf("Password of the BMCs of %s: ", view.Plural(needed, "host"))
+		}
+		common.Password, err = c.readPassword(prompt)
+		return common, err
+	}
+	return common, nil
+}
+
+// The resources that are applied.
+var (
+	hostResource   = metal3.SchemeGroupVersion.WithResource("baremetalhosts")
+	secretResource = corev1.SchemeGroupVersion.WithResource("secrets")
+)
+
+// apply applies or prints objects, and returns of how many hosts that went well. The others were
+// reported.
+func (c *createCommand) apply(ctx context.Context, objects []inventory.Objects) (made int, err error) {
+	print, err := c.objectPrinter()
+	if err != nil {
+		return 0, err
+	}
+	var clients *clients
+	if c.dryRun != dryRunClient {
+		if clients, _, err = c.connect(); err != nil {
+			return 0, err
+		}
+	}
+	err = inOrder(objects, atOnce, func(o inventory.Objects) ([]*unstructured.Unstructured, error) {
+		return c.applyOne(ctx, clients, o)
+	}, func(o inventory.Objects, applied []*unstructured.Unstructured, err error) error {
+		for _, object := range applied {
+			if err := print(object); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			mistake := inventory.LineError{Line: o.Entry.Line, Name: o.Entry.Name, Err: errors.New(describe(err))}
+			fmt.Fprintln(c.ErrOut, view.Clean(mistake.Error()))
+			return nil
+		}
+		made++
+		return nil
+	})
+	if ctx.Err() != nil {
+		return made, ctx.Err()
+	}
+	return made, err
+}
+
+// applyOne applies the Secret and the host of a machine, and returns what was applied. The Secret
+// comes first, so that the host does not report that it is missing.
+func (c *createCommand) applyOne(ctx context.Context, clients *clients, o inventory.Objects) (applied []*unstructured.Unstructured, err error) {
+	if c.dryRun != dryRunClient && !o.Entry.IsOnlineGiven {
+		if err := keepPower(ctx, clients, o.Host); err != nil {
+			return nil, err
+		}
+	}
+	for _, object := range []struct {
+		value    runtime.Object
+		resource schema.GroupVersionResource
+		isNil    bool
+	}{{o.Secret, secretResource, o.Secret == nil}, {o.Host, hostResource, false}} {
+		if object.isNil {
+			continue
+		}
+		u, err := toApply(object.value)
+		if err != nil {
+			return applied, err
+		}
+		if c.dryRun != dryRunClient {
+			if u, err = c.applyObject(ctx, clients, object.resource, u); err != nil {
+				return applied, err
+			}
+		}
+		applied = append(applied, u)
+	}
+	return applied, nil
+}
+
+// keepPower makes a host that exists stay on or off as it is to be now. Whoever has switched off a
+// machine to work on it must not be surprised by an inventory that is applied again. The server
+// decides what users without the right to read hosts may do.
+func keepPower(ctx context.Context, clients *clients, host *metal3.BareMetalHost) error {
+	existing, err := clients.getHost(ctx, host.Namespace, host.Name)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	host.Spec.Online = existing.Spec.Online
+	return nil
+}
+
+func (c *createCommand) applyObject(ctx context.Context, clients *clients, resource schema.GroupVersionResource, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: c.conflicts}
+	if c.dryRun == dryRunServer {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return clients.dynamic.Resource(resource).Namespace(u.GetNamespace()).Apply(ctx, u.GetName(), u, options)
+}
+
+// toApply returns an object without what is not for users to set.
+func toApply(object runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// objectPrinter returns what prints objects: as lines, or as -o asks for.
+func (c *createCommand) objectPrinter() (func(*unstructured.Unstructured) error, error) {
+	var printer printers.ResourcePrinter
+	if *c.print.OutputFormat != "" {
+		var err error
+		if printer, err = c.print.ToPrinter(); err != nil {
+			return nil, err
+		}
+	}
+	return func(u *unstructured.Unstructured) error {
+		if printer != nil {
+			return printer.PrintObj(u, c.Out)
+		}
+		kind := "secret"
+		if u.GetKind() != "Secret" {
+			kind = "baremetalhost.metal3.io"
+		}
+		word := "serverside-applied"
+		switch c.dryRun {
+		case dryRunClient:
+			word = "created (dry run)"
+		case dryRunServer:
+			word += " (server dry run)"
+		}
+		_, err := fmt.Fprintf(c.Out, "%s/%s %s\n", kind, view.Clean(u.GetName()), word)
+		return err
+	}, nil
+}

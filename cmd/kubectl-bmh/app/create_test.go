@@ -1,0 +1,123 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// answerApply makes the fake server accept server-side applies, but for hosts called "refused".
+func (c *cluster) answerApply() *[]string {
+	var mu sync.Mutex
+	var applied []string
+	c.dynamic.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		patch := action.(clienttesting.PatchAction)
+		if patch.GetName() == "refused" {
+			return true, nil, apierrors.NewForbidden(metal3.Resource("baremetalhosts"), patch.GetName(), errors.New("no"))
+		}
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal(patch.GetPatch(), u); err != nil {
+			return true, nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		applied = append(applied, u.GetKind()+"/"+u.GetName())
+		return true, u, nil
+	})
+	return &applied
+}
+
+func writeFile(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCreate(t *testing.T) {
+	c := newCluster()
+	applied := c.answerApply()
+	c.stdin = "the password\n"
+	if code := c.run(t, "create", "w-0", "--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", "-", "--boot-mac", "00:00:5e:00:53:01", "--labels", "rack=7"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, c.errOut)
+	}
+	if want := "secret/w-0-bmc-secret serverside-applied\nbaremetalhost.metal3.io/w-0 serverside-applied\n"; c.out != want {
+		t.Errorf("stdout is %q, want %q", c.out, want)
+	}
+	if got := strings.Join(*applied, " "); got != "Secret/w-0-bmc-secret BareMetalHost/w-0" {
+		t.Errorf("applied %s", got)
+	}
+}
+
+// TestCreatePrints: what is printed can be piped into kubectl apply, and nobody is asked.
+func TestCreatePrints(t *testing.T) {
+	c := newCluster()
+	password := writeFile(t, "pw", "secret\n")
+	if code := c.run(t, "create", "w-0", "--address", "ipmi://192.0.2.1", "--username", "admin", "--password-file", password, "--online=false", "--dry-run=client", "-o", "yaml"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, c.errOut)
+	}
+	expect(t, "the output", c.out, "kind: Secret", "password: c2VjcmV0\n", "---\n", "kind: BareMetalHost", "online: false", "credentialsName: w-0-bmc-secret")
+	if strings.Contains(c.out, "status:") || strings.Contains(c.out, "creationTimestamp") {
+		t.Errorf("the output has what users cannot set:\n%s", c.out)
+	}
+	if len(c.dynamic.Actions()) > 0 {
+		t.Errorf("the server was asked: %v", c.dynamic.Actions())
+	}
+}
+
+// TestCreateInventory: bad lines and refused hosts are reported with their lines, and the others are
+// created.
+func TestCreateInventory(t *testing.T) {
+	c := newCluster()
+	applied := c.answerApply()
+	path := writeFile(t, "rack.csv", `name,address,username,password
+w-0,ipmi://192.0.2.1,admin,pw
+w-1,nonsense://x,admin,pw
+refused,ipmi://192.0.2.3,admin,pw
+w-2,ipmi://192.0.2.4,admin,pw
+`)
+	if code := c.run(t, "create", "-f", path); code != exitError {
+		t.Errorf("exit code %d", code)
+	}
+	expect(t, "stderr", c.errOut, "line 3: w-1: spec.bmc.address", "line 4: refused: Error from server (Forbidden)", "2 of 4 hosts applied\n")
+	if len(*applied) != 5 { // one of the refused host's Secret
+		t.Errorf("applied %q", *applied)
+	}
+	if !strings.HasSuffix(c.out, "baremetalhost.metal3.io/w-2 serverside-applied\n") {
+		t.Errorf("stdout is %q", c.out)
+	}
+}
+
+func TestCreateFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"create"}, "either a name or -f"},
+		{[]string{"create", "w-0", "-f", "x.csv"}, "either a name or -f"},
+		{[]string{"create", "-f", "-", "--password-file", "-"}, "cannot both come from stdin"},
+		{[]string{"create", "-f", "x.csv", "--boot-mac", "x"}, "--boot-mac is for a single host"},
+		{[]string{"create", "-f", "/nonexistent.csv"}, "no such file"},
+		{[]string{"create", "w-0", "--address", "ipmi://192.0.2.1", "--username", "a"}, "it has no password"},
+		{[]string{"create", "w-0", "--address", "ipmi://192.0.2.1", "--username", "a", "--online=perhaps"}, "online: must be true or false"},
+		{[]string{"create", "w-0", "--password", "x"}, "unknown flag: --password"},
+	} {
+		cl := newCluster()
+		if code := cl.run(t, c.args...); code != exitError || !strings.Contains(cl.errOut, c.want) {
+			t.Errorf("%q: exit code %d, %q, want %q", c.args, code, cl.errOut, c.want)
+		}
+	}
+}

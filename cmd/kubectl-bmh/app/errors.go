@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// The exit codes. docs/plugin.md has the same list.
+const (
+	exitOK          = 0
+	exitError       = 1   // anything that went wrong, also for one of several hosts
+	exitHopeless    = 2   // wait: a host has an error that keeps it from getting there
+	exitTimeout     = 3   // wait: the time is over
+	exitInterrupted = 130 // Ctrl-C, as shells report it
+)
+
+// exitError is an error with an exit code of its own.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+// errReported is returned by commands that have printed the errors of single hosts already.
+var errReported = errors.New("some hosts failed")
+
+// exitCode prints an error as kubectl does, and returns the exit code that belongs to it.
+func (s *session) exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if !errors.Is(err, errReported) {
+		fmt.Fprintln(s.ErrOut, describe(err))
+	}
+	var coded *codedError
+	switch {
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	return exitError
+}
+
+// describe returns an error in the form in which kubectl prints errors.
+func describe(err error) string {
+	var coded *codedError
+	if errors.As(err, &coded) {
+		return err.Error()
+	}
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		if reason := status.Status().Reason; reason != "" {
+			return fmt.Sprintf("Error from server (%s): %s", reason, err)
+		}
+		return fmt.Sprintf("Error from server: %s", err)
+	}
+	return "error: " + err.Error()
+}

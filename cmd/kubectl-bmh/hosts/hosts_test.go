@@ -1,0 +1,180 @@
+package hosts
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func host(state metal3.ProvisioningState, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
+	h := &metal3.BareMetalHost{Status: metal3.BareMetalHostStatus{
+		OperationalStatus: metal3.OperationalStatusOK, Provisioning: metal3.ProvisionStatus{State: state},
+	}}
+	for _, c := range change {
+		c(h)
+	}
+	return h
+}
+
+func power(state, target string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Ironic = &metal3.IronicStatus{PowerState: state, TargetPowerState: target}
+	}
+}
+
+func online(h *metal3.BareMetalHost) { h.Spec.Online = true }
+
+func withCondition(conditionType string, status metav1.ConditionStatus, reason string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Conditions = append(h.Status.Conditions, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: "the message"})
+	}
+}
+
+func withError(h *metal3.BareMetalHost) {
+	h.Status.OperationalStatus, h.Status.ErrorType, h.Status.ErrorMessage = metal3.OperationalStatusError, metal3.ProvisioningError, "the error"
+}
+
+func TestPower(t *testing.T) {
+	for _, c := range []struct {
+		host *metal3.BareMetalHost
+		want string
+	}{
+		{host(metal3.StateProvisioned), ""},
+		{host(metal3.StateProvisioned, power("", "")), ""},
+		{host(metal3.StateProvisioned, power("power on", ""), online), "on"},
+		{host(metal3.StateProvisioned, power("power on", "")), "on!"},
+		{host(metal3.StateProvisioned, power("power off", ""), online), "off!"},
+		{host(metal3.StateProvisioned, power("power off", "power on"), online), "off→on"},
+		{host(metal3.StateProvisioned, power("power on", "rebooting"), online), "on→reboot"},
+		{host(metal3.StateProvisioned, power("power on", "power on"), online), "on"},
+		{host(metal3.StateProvisioning, power("power off", ""), online), "off"}, // Ironic switches it as it needs it
+		{host(metal3.StateProvisioned, power("error", "")), "error"},
+	} {
+		if got := Power(c.host); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.host.Status.Ironic, got, c.want)
+		}
+	}
+}
+
+func TestReached(t *testing.T) {
+	deleting := func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: now} }
+	image := func(wanted, deployed string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Provisioning.Image.URL = deployed
+			if wanted != "" {
+				h.Spec.Image = &metal3.Image{URL: wanted}
+			}
+		}
+	}
+	registered := withCondition(metal3.RegisteredCondition, metav1.ConditionTrue, metal3.RegisteredReason)
+	for _, c := range []struct {
+		name   string
+		host   *metal3.BareMetalHost
+		target Target
+		want   bool
+	}{
+		{"registered", host(metal3.StateInspecting, registered), Registered, true},
+		{"not verified", host(metal3.StateRegistering, registered), Registered, false},
+		{"not inspected", host(metal3.StateAvailable), Inspected, false},
+		{"available", host(metal3.StateAvailable), Available, true},
+		{"ready", host(metal3.StateReady), Available, true},
+		{"given up", host(metal3.StateAvailable, withError), Available, false},
+		{"deleting", host(metal3.StateAvailable, deleting), Available, false},
+		{"provisioned", host(metal3.StateProvisioned, image("a", "a")), Provisioned, true},
+		{"other image", host(metal3.StateProvisioned, image("b", "a")), Provisioned, false},
+		{"image removed", host(metal3.StateProvisioned, image("", "a")), Provisioned, false},
+		{"taken over", host(metal3.StateProvisioned), Provisioned, true},
+		{"external", host(metal3.StateExternallyProvisioned), ExternallyProvisioned, true},
+		{"on", host(metal3.StateAvailable, power("power on", "")), On, true},
+		{"going off", host(metal3.StateAvailable, power("power on", "power off")), On, false},
+		{"off", host(metal3.StateAvailable, power("power off", "")), Off, true},
+		{"unknown", host(metal3.StateAvailable, power("", "")), Off, false},
+		{"ok", host(metal3.StateInspecting), OK, true},
+		{"not ok", host(metal3.StateInspecting, withError), OK, false},
+		{"idle", host(metal3.StateProvisioned), Idle, true},
+		{"busy", host(metal3.StateProvisioning), Idle, false},
+	} {
+		if got := Reached(c.host, c.target); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+	for _, target := range Targets {
+		if target != Deleted && Reached(host(metal3.StateProvisioned, deleting), target) {
+			t.Errorf("a host that is being deleted is %s", target)
+		}
+	}
+}
+
+func TestBlocked(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		host        *metal3.BareMetalHost
+		why         string
+		needsPerson bool
+	}{
+		{"well", host(metal3.StateProvisioning), "", false},
+		{"held", host(metal3.StateProvisioned, withCondition(metal3.HeldCondition, metav1.ConditionTrue, metal3.AnotherBMCReason)), "the message", true},
+		{"failed", host(metal3.StateProvisioning, withError), "the error", false},
+		{"given up", host(metal3.StateAvailable, withError), "the error", true},
+		{"Secret", host(metal3.StateRegistering, withError, withCondition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.SecretNotFoundReason)), "the error", true},
+		{"Ironic", host(metal3.StateRegistering, withError, withCondition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.RequestFailedReason)), "the error", false},
+	} {
+		if why, needsPerson := Blocked(c.host); why != c.why || needsPerson != c.needsPerson {
+			t.Errorf("%s: %q %t", c.name, why, needsPerson)
+		}
+	}
+}
+
+func TestExpectation(t *testing.T) {
+	took := func(minutes, endedAgo int) *metal3.BareMetalHost {
+		end := now.Add(-time.Duration(endedAgo) * time.Minute)
+		h := host(metal3.StateProvisioned)
+		h.Status.OperationHistory.Provision = metal3.OperationMetric{Start: metav1.NewTime(end.Add(-time.Duration(minutes) * time.Minute)), End: metav1.NewTime(end)}
+		return h
+	}
+	running := host(metal3.StateProvisioning)
+	running.Status.OperationHistory.Provision.Start = metav1.NewTime(now)
+	for _, c := range []struct {
+		fleet []*metal3.BareMetalHost
+		want  string
+	}{
+		{nil, ""},
+		{[]*metal3.BareMetalHost{running}, ""},
+		{[]*metal3.BareMetalHost{took(6, 1)}, "the last one took 6m"},
+		{[]*metal3.BareMetalHost{took(6, 1), took(6, 2)}, "the last 2 took 6m"},
+		// The one of 99 minutes is too long ago.
+		{[]*metal3.BareMetalHost{took(9, 1), took(99, 100), took(6, 2), took(7, 3), took(7, 4), took(8, 5), running}, "the last 5 took 6m to 9m"},
+	} {
+		if got := Expectation(c.fleet, metal3.StateProvisioning); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	if got := Expectation([]*metal3.BareMetalHost{took(6, 1)}, metal3.StateAvailable); got != "" {
+		t.Errorf("available: %q", got)
+	}
+}
+
+func TestProblem(t *testing.T) {
+	maintenance := func(h *metal3.BareMetalHost) {
+		h.Status.Ironic = &metal3.IronicStatus{Maintenance: true, MaintenanceReason: "a fan"}
+	}
+	for want, h := range map[string]*metal3.BareMetalHost{
+		"":                      host(metal3.StateProvisioned, withCondition(metal3.PowerSyncedCondition, metav1.ConditionFalse, metal3.OwnParentReason)),
+		"the error":             host(metal3.StateProvisioned, withError, maintenance),
+		"the message":           host(metal3.StateProvisioned, withCondition(metal3.StepFailedCondition, metav1.ConditionTrue, metal3.InspectionErrorReason)),
+		"in maintenance: a fan": host(metal3.StateProvisioned, maintenance),
+		"the BMC reports that the machine's health is critical": host(metal3.StateProvisioned, withCondition(metal3.HealthyCondition, metav1.ConditionFalse, metal3.CriticalErrorReason)),
+		"paused by metal3.io/capm3": host(metal3.StateProvisioned, func(h *metal3.BareMetalHost) {
+			h.Annotations = map[string]string{metal3.PausedAnnotation: "metal3.io/capm3"}
+		}),
+	} {
+		if got := Problem(h); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

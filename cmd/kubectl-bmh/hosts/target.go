@@ -1,0 +1,183 @@
+package hosts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// Target is what one can wait for.
+type Target string
+
+// The targets.
+const (
+	// Registered: Ironic has the node and access to its BMC.
+	Registered Target = "registered"
+	// Inspected: the hardware is known.
+	Inspected Target = "inspected"
+	// Available: an image can be written to the host.
+	Available Target = "available"
+	// Provisioned: the host runs the image of its spec.
+	Provisioned Target = "provisioned"
+	// ExternallyProvisioned: the host was adopted as it runs.
+	ExternallyProvisioned Target = "externally-provisioned"
+	// On and Off: the power is so.
+	On  Target = "on"
+	Off Target = "off"
+	// OK: the host has no error.
+	OK Target = "ok"
+	// Idle: nothing is being done with the host, with or without an error.
+	Idle Target = "idle"
+	// Deleted: the host is gone.
+	Deleted Target = "deleted"
+)
+
+// Targets are all targets.
+var Targets = []Target{Registered, Inspected, Available, Provisioned, ExternallyProvisioned, On, Off, OK, Idle, Deleted}
+
+// Reached reports whether a host, which exists, is where it is wanted.
+func Reached(host *metal3.BareMetalHost, target Target) bool {
+	if host.DeletionTimestamp != nil {
+		return false
+	}
+	state, hasError := host.Status.Provisioning.State, host.Status.ErrorType != ""
+	switch target {
+	case Registered:
+		c := Condition(host, metal3.RegisteredCondition)
+		return c != nil && c.Status == metav1.ConditionTrue && state != metal3.StateNone && state != metal3.StateRegistering && !hasError
+	case Inspected:
+		return host.Status.HardwareDetails != nil && state != metal3.StateNone && state != metal3.StateRegistering && state != metal3.StateInspecting
+	case Available:
+		return (state == metal3.StateAvailable || state == metal3.StateReady) && !hasError
+	case Provisioned:
+		return state == metal3.StateProvisioned && !hasError && runsWantedImage(host)
+	case ExternallyProvisioned:
+		return state == metal3.StateExternallyProvisioned && !hasError
+	case On, Off:
+		return isPowered(host, target == On)
+	case OK:
+		return Problem(host) == "" && host.Status.OperationalStatus == metal3.OperationalStatusOK
+	case Idle:
+		return !IsBusy(host) && (host.Status.Ironic == nil || host.Status.Ironic.TargetPowerState == "")
+	}
+	return false
+}
+
+// runsWantedImage is false for a host whose image has been changed, and which is provisioned still
+// with the old one. A host that was taken over has no image in its status.
+func runsWantedImage(host *metal3.BareMetalHost) bool {
+	deployed := host.Status.Provisioning.Image.URL
+	return deployed == "" || host.Spec.Image != nil && host.Spec.Image.URL == deployed
+}
+
+func isPowered(host *metal3.BareMetalHost, on bool) bool {
+	ironic := host.Status.Ironic
+	if ironic == nil || ironic.TargetPowerState != "" {
+		return false
+	}
+	return on && ironic.PowerState == ironicPowerOn || !on && ironic.PowerState == ironicPowerOff
+}
+
+// IsAskedFor reports whether the spec of a host asks for the target. If it does not, why says
+// what would have to be changed.
+func IsAskedFor(host *metal3.BareMetalHost, target Target) (why string, ok bool) {
+	spec := &host.Spec
+	wantsImage := spec.Image != nil && spec.Image.URL != "" || spec.CustomDeploy != nil
+	switch {
+	case target == Provisioned && !wantsImage:
+		return "its spec asks for no image", false
+	case target == Provisioned && !spec.Online && host.Status.Provisioning.State != metal3.StateProvisioned:
+		return "its spec.online is false", false
+	case target == Available && spec.ExternallyProvisioned:
+		return "its spec says that it is externally provisioned", false
+	case target == Available && wantsImage && host.Status.Provisioning.State == metal3.StateProvisioned:
+		return "its spec asks for an image", false
+	case target == ExternallyProvisioned && !spec.ExternallyProvisioned:
+		return "its spec does not say that it is externally provisioned", false
+	case target == On && !spec.Online:
+		return "its spec.online is false", false
+	case target == Off && spec.Online:
+		return "its spec.online is true", false
+	case target == Deleted && host.DeletionTimestamp == nil:
+		return "nobody has deleted it", false
+	}
+	return "", true
+}
+
+// Blocked says what keeps a host from going on, or returns an empty text. Only a person can
+// change that if needsPerson is set; the server itself tries again after other errors.
+func Blocked(host *metal3.BareMetalHost) (why string, needsPerson bool) {
+	if c := Condition(host, metal3.HeldCondition); c != nil && c.Status == metav1.ConditionTrue {
+		return firstText(c.Message, c.Reason), true
+	}
+	if host.Status.OperationalStatus != metal3.OperationalStatusError {
+		return "", false
+	}
+	return Problem(host), isForPerson(host)
+}
+
+// isForPerson reports whether the error of a host ends only if somebody changes something.
+func isForPerson(host *metal3.BareMetalHost) bool {
+	if c := Condition(host, metal3.RegisteredCondition); c != nil && c.Status == metav1.ConditionFalse {
+		switch c.Reason {
+		case metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason,
+			metal3.PortConflictReason, metal3.BMCInUseReason, metal3.NamespaceNotManagedReason:
+			return true
+		}
+	}
+	// A deployment that was tried as often as the server is allowed to leaves the host available.
+	return host.Status.Provisioning.State == metal3.StateAvailable && host.Status.ErrorType == metal3.ProvisioningError
+}
+
+// lastOnes is how many finished operations an expectation rests on.
+const lastOnes = 5
+
+// Expectation says how long the operation of a state took on the hosts that went through it
+// last, for example "the last 5 took 6m to 9m". It is empty if none did.
+func Expectation(fleet []*metal3.BareMetalHost, state metal3.ProvisioningState) string {
+	type finished struct {
+		end  time.Time
+		took time.Duration
+	}
+	var done []finished
+	for _, host := range fleet {
+		operation, ok := operationOf(&host.Status.OperationHistory, state)
+		if took := operation.End.Sub(operation.Start.Time); ok && !operation.Start.IsZero() && took > 0 {
+			done = append(done, finished{operation.End.Time, took})
+		}
+	}
+	if len(done) == 0 {
+		return ""
+	}
+	slices.SortFunc(done, func(a, b finished) int { return b.end.Compare(a.end) })
+	done = done[:min(len(done), lastOnes)]
+	byTime := func(a, b finished) int { return cmp.Compare(a.took, b.took) }
+	shortest, longest := duration.HumanDuration(slices.MinFunc(done, byTime).took), duration.HumanDuration(slices.MaxFunc(done, byTime).took)
+	switch {
+	case len(done) == 1:
+		return "the last one took " + shortest
+	case shortest == longest:
+		return fmt.Sprintf("the last %d took %s", len(done), shortest)
+	}
+	return fmt.Sprintf("the last %d took %s to %s", len(done), shortest, longest)
+}
+
+func operationOf(history *metal3.OperationHistory, state metal3.ProvisioningState) (metal3.OperationMetric, bool) {
+	switch state {
+	case metal3.StateRegistering:
+		return history.Register, true
+	case metal3.StateInspecting:
+		return history.Inspect, true
+	case metal3.StateProvisioning:
+		return history.Provision, true
+	case metal3.StateDeprovisioning:
+		return history.Deprovision, true
+	}
+	return metal3.OperationMetric{}, false
+}

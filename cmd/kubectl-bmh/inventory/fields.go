@@ -1,0 +1,181 @@
+// Package inventory reads lists of machines, in CSV or in YAML, and makes hosts and Secrets of
+// them. A line with a mistake costs the machine of that line and no other.
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// Entry is a machine of an inventory.
+type Entry struct {
+	// Line is the line of the inventory, counted from 1. It is 0 for a machine that was given
+	// by flags.
+	Line int
+
+	Name      string
+	Namespace string
+	// Username and Password are what is written into a Secret. The password is in the
+	// inventory, or in the file that PasswordFile names, or it is the same for all machines.
+	Username     string
+	Password     string
+	PasswordFile string
+	Labels       map[string]string
+	Spec         metal3.BareMetalHostSpec
+	// IsOnlineGiven is set if the inventory says whether the host is to be on. Otherwise it is the
+	// default for a new host, and a host that exists stays as it is.
+	IsOnlineGiven bool
+}
+
+// Field is a column of a CSV inventory, a key of a YAML inventory, and a flag of the command.
+type Field struct {
+	// Name is the name in inventories.
+	Name string
+	// Flag is the name of the flag, empty if there is none.
+	Flag  string
+	Usage string
+	// IsBool is set if the value is true or false.
+	IsBool bool
+	set    func(*Entry, string) error
+}
+
+// Set sets the field of an entry. An empty value changes nothing.
+func (f *Field) Set(e *Entry, value string) error {
+	if value == "" {
+		return nil
+	}
+	if err := f.set(e, value); err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return nil
+}
+
+func text(of func(*Entry) *string) func(*Entry, string) error {
+	return func(e *Entry, value string) error {
+		*of(e) = value
+		return nil
+	}
+}
+
+func truth(of func(*Entry) *bool) func(*Entry, string) error {
+	return func(e *Entry, value string) error {
+		b, err := strconv.ParseBool(strings.ToLower(value))
+		if err != nil {
+			return fmt.Errorf("must be true or false, not %q", value)
+		}
+		*of(e) = b
+		return nil
+	}
+}
+
+func word[T ~string](of func(*Entry) *T) func(*Entry, string) error {
+	return func(e *Entry, value string) error {
+		*of(e) = T(value)
+		return nil
+	}
+}
+
+func image(e *Entry) *metal3.Image {
+	if e.Spec.Image == nil {
+		e.Spec.Image = &metal3.Image{}
+	}
+	return e.Spec.Image
+}
+
+// Fields are all fields, in the order of the documentation. What they mean is said by the
+// fields of the host that they set.
+var Fields = []Field{
+	{Name: "name", set: text(func(e *Entry) *string { return &e.Name })},
+	{Name: "namespace", set: text(func(e *Entry) *string { return &e.Namespace })},
+	{Name: "address", Flag: "address", Usage: "Address of the BMC, for example redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1 or ipmi://192.0.2.7", set: text(func(e *Entry) *string { return &e.Spec.BMC.Address })},
+	{Name: "username", Flag: "username", Usage: "User name at the BMC", set: text(func(e *Entry) *string { return &e.Username })},
+	{Name: "password", set: text(func(e *Entry) *string { return &e.Password })},
+	{Name: "passwordFile", Flag: "password-file", Usage: "File with the password of the BMC; - is stdin", set: text(func(e *Entry) *string { return &e.PasswordFile })},
+	{Name: "credentialsName", Flag: "credentials-name", Usage: "A Secret that exists already, instead of user name and password", set: text(func(e *Entry) *string { return &e.Spec.BMC.CredentialsName })},
+	{Name: "disableCertificateVerification", Flag: "disable-certificate-verification", IsBool: true, Usage: "Do not verify the TLS certificate of the BMC", set: truth(func(e *Entry) *bool { return &e.Spec.BMC.DisableCertificateVerification })},
+	{Name: "bootMACAddress", Flag: "boot-mac", Usage: "MAC address that the host boots from", set: text(func(e *Entry) *string { return &e.Spec.BootMACAddress })},
+	{Name: "bootMode", Flag: "boot-mode", Usage: "UEFI, UEFISecureBoot or legacy", set: word(func(e *Entry) *metal3.BootMode { return &e.Spec.BootMode })},
+	{Name: "online", Flag: "online", IsBool: true, Usage: "Whether the host is to be powered on (default true for new hosts)", set: truth(func(e *Entry) *bool {
+		e.IsOnlineGiven = true
+		return &e.Spec.Online
+	})},
+	{Name: "externallyProvisioned", Flag: "externally-provisioned", IsBool: true, Usage: "The host runs a system already: it is adopted, and its disks are never written to", set: truth(func(e *Entry) *bool { return &e.Spec.ExternallyProvisioned })},
+	{Name: "inspectionMode", Flag: "inspection-mode", Usage: "agent, fast or disabled", set: word(func(e *Entry) *metal3.InspectionMode { return &e.Spec.InspectionMode })},
+	{Name: "automatedCleaningMode", Flag: "automated-cleaning-mode", Usage: "metadata or disabled", set: word(func(e *Entry) *metal3.AutomatedCleaningMode { return &e.Spec.AutomatedCleaningMode })},
+	{Name: "architecture", Flag: "architecture", Usage: "CPU architecture, for example x86_64", set: text(func(e *Entry) *string { return &e.Spec.Architecture })},
+	{Name: "rootDevice", Flag: "root-device", Usage: "Disk to which the image is written, for example /dev/disk/by-path/...", set: func(e *Entry, value string) error {
+		e.Spec.RootDeviceHints = &metal3.RootDeviceHints{DeviceName: value}
+		return nil
+	}},
+	{Name: "image", Flag: "image", Usage: "URL of an image: the host is provisioned with it when it is available", set: text(func(e *Entry) *string { return &image(e).URL })},
+	{Name: "imageChecksum", Flag: "image-checksum", Usage: "Checksum of the image, or the URL of a file with checksums", set: text(func(e *Entry) *string { return &image(e).Checksum })},
+	{Name: "imageChecksumType", Flag: "image-checksum-type", Usage: "md5, sha256, sha512 or auto", set: word(func(e *Entry) *metal3.ChecksumType { return &image(e).ChecksumType })},
+	{Name: "imageFormat", Flag: "image-format", Usage: "raw, qcow2, vdi, vmdk or live-iso", set: func(e *Entry, value string) error {
+		format := metal3.DiskFormat(value)
+		image(e).DiskFormat = &format
+		return nil
+	}},
+	{Name: "description", Flag: "description", Usage: "Description for people", set: text(func(e *Entry) *string { return &e.Spec.Description })},
+	{Name: "labels", Flag: "labels", Usage: "Labels of the host, for example rack=7,row=b", set: setLabels},
+}
+
+func setLabels(e *Entry, value string) error {
+	for _, pair := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {
+		key, labelValue, found := strings.Cut(pair, "=")
+		if !found || key == "" {
+			return fmt.Errorf("must be pairs such as rack=7,row=b, not %q", value)
+		}
+		if e.Labels == nil {
+			e.Labels = map[string]string{}
+		}
+		e.Labels[key] = labelValue
+	}
+	return nil
+}
+
+// aliases are other names that inventories use.
+var aliases = map[string]string{
+	"bmc": "address", "bmcaddress": "address", "user": "username", "mac": "bootmacaddress", "bootmac": "bootmacaddress",
+	"imageurl": "image", "host": "name", "hostname": "name",
+}
+
+// errNoSuchField says which fields there are.
+var errNoSuchField = errors.New("there is no such field")
+
+// fieldByName returns a field. Case and the characters between words do not matter.
+func fieldByName(name string) (*Field, error) {
+	plain := normal(name)
+	if other, ok := aliases[plain]; ok {
+		plain = other
+	}
+	i := slices.IndexFunc(Fields, func(f Field) bool { return normal(f.Name) == plain })
+	if i < 0 {
+		names := make([]string, len(Fields))
+		for i, f := range Fields {
+			names[i] = f.Name
+		}
+		return nil, fmt.Errorf("%q: %w; those that exist are %s", name, errNoSuchField, strings.Join(names, ", "))
+	}
+	return &Fields[i], nil
+}
+
+func normal(name string) string {
+	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(strings.TrimSpace(name)))
+}
+
+// newEntry returns an entry with the defaults.
+func newEntry(line int) Entry {
+	return Entry{Line: line, Spec: metal3.BareMetalHostSpec{Online: true}}
+}
+
+// New returns an entry for a machine that is given by flags.
+func New(name string) Entry {
+	e := newEntry(0)
+	e.Name = name
+	return e
+}

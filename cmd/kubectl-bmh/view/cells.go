@@ -1,0 +1,102 @@
+// Package view draws hosts as text: tables, bars and the frames of the live view. Everything
+// in it is a function of what it is given, including the time and the size of the terminal.
+package view
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// Clean makes text from outside fit for one line of a terminal: an error message of a BMC must
+// not be able to move the cursor or change the title of a window. Line breaks and tabs become
+// spaces, escape characters are shown as kubectl shows them, and other control characters,
+// those that turn the direction of text included, are left out.
+func Clean(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t' || r == '\u2028' || r == '\u2029':
+			return ' '
+		case r == '\x1b':
+			return r // shown by EscapeTerminal
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, text)
+	return strings.TrimSpace(printers.EscapeTerminal(text))
+}
+
+// cells returns how many columns of a terminal a text takes.
+func cells(text string) int {
+	n := 0
+	for _, r := range text {
+		n += runeCells(r)
+	}
+	return n
+}
+
+func runeCells(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// cut shortens a text to a number of columns. What is cut ends in "…".
+func cut(text string, columns int) string {
+	if cells(text) <= columns {
+		return text
+	}
+	if columns <= 0 {
+		return ""
+	}
+	n := 0
+	for i, r := range text {
+		n += runeCells(r)
+		if n > columns-1 {
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// pad cuts or fills a text to a number of columns.
+func pad(text string, columns int) string {
+	text = cut(text, columns)
+	return text + strings.Repeat(" ", max(0, columns-cells(text)))
+}
+
+// Wrap cleans a text and breaks it between words into lines of at most that many columns; 0 means
+// that it is not broken. A word that is longer gets a line of its own.
+func Wrap(text string, columns int) []string {
+	text = Clean(text)
+	if columns <= 0 {
+		return []string{text}
+	}
+	var lines []string
+	line, used := "", 0
+	for _, word := range strings.Fields(text) {
+		n := cells(word)
+		if used > 0 && used+1+n > columns {
+			lines = append(lines, line)
+			line, used = "", 0
+		}
+		if used > 0 {
+			line += " "
+			used++
+		}
+		line += word
+		used += n
+	}
+	return append(lines, line)
+}

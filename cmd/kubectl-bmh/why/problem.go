@@ -1,0 +1,251 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
+)
+
+// blocks says what keeps the server from doing anything with the host, whatever its state is.
+func (e *explanation) blocks() {
+	if value, paused := e.host.Annotations[metal3.PausedAnnotation]; paused {
+		by := ""
+		if value != "" {
+			by = " by " + value
+		}
+		e.explain("It is paused%s: nothing is done with it until the annotation %s is removed. Who has set it usually removes it again.", by, metal3.PausedAnnotation)
+	}
+	if c := e.condition(metal3.IronicReachableCondition, metav1.ConditionFalse); c != nil {
+		e.explain("Ironic has not answered%s, so all of this is as it was then: %s. It goes on by itself when Ironic is back.", e.lasting(c.LastTransitionTime.Time), e.quote(c.Message))
+	}
+	ironic := e.host.Status.Ironic
+	if ironic != nil && ironic.Maintenance && ironic.Fault == "" {
+		reason := "and gave no reason"
+		if ironic.MaintenanceReason != "" {
+			reason = "because: " + e.quote(ironic.MaintenanceReason)
+		}
+		e.explain("Somebody has set the node to maintenance in Ironic, %s. The server respects that and does nothing until maintenance is ended.", reason)
+	}
+}
+
+// condition returns a condition if it has that status.
+func (e *explanation) condition(conditionType string, status metav1.ConditionStatus) *metav1.Condition {
+	if c := hosts.Condition(e.host, conditionType); c != nil && c.Status == status {
+		return c
+	}
+	return nil
+}
+
+// problem says what is wrong with the host, since when, and what would help. The order is that in
+// which the server itself looks for the error of a host.
+func (e *explanation) problem() {
+	if c := e.condition(metal3.HeldCondition, metav1.ConditionTrue); c != nil {
+		e.explain("The server holds it back%s: %s.", e.lasting(c.LastTransitionTime.Time), e.quote(c.Message))
+		e.say("%s", heldHelp(c.Reason, e.host))
+		return
+	}
+	if c := e.condition(metal3.RegisteredCondition, metav1.ConditionFalse); c != nil {
+		e.registration(c)
+		return
+	}
+	if c := e.condition(metal3.StepFailedCondition, metav1.ConditionTrue); c != nil {
+		e.explain("A step has failed%s (%s): %s.", e.lasting(c.LastTransitionTime.Time), c.Reason, e.quote(c.Message))
+		e.help(stepHelp(c.Reason, c.Message, e.host))
+		return
+	}
+	status := &e.host.Status
+	if status.OperationalStatus == metal3.OperationalStatusError || status.ErrorMessage != "" {
+		e.explain("It has had %s%s: %s.", errorName(status.ErrorType), e.lasting(e.errorSince()), e.quote(status.ErrorMessage))
+		e.help(errorHelp(status.ErrorType, status.ErrorMessage, e.host))
+		return
+	}
+	if c := e.condition(metal3.InventoryReadCondition, metav1.ConditionFalse); c != nil {
+		e.explain("What the inspection found cannot be used%s: %s. kubectl bmh inspect %s inspects it again.", e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), e.host.Name)
+	}
+	if c := e.condition(metal3.HealthyCondition, metav1.ConditionFalse); c != nil {
+		e.say("The BMC reports that the health of the machine is not good%s (%s): look at the BMC's own log.", e.lasting(c.LastTransitionTime.Time), c.Reason)
+	}
+	if c := e.condition(metal3.PowerSyncedCondition, metav1.ConditionFalse); c != nil {
+		e.say("%s", c.Message)
+	}
+}
+
+// help says what would help, and that the server tries again by itself.
+func (e *explanation) help(text string) {
+	if text != "" {
+		e.say("%s", text)
+	}
+	if n := e.host.Status.ErrorCount; n > 1 {
+		e.say("It has failed %d times in a row.", n)
+	}
+	e.say("To have it tried at once: kubectl bmh retry %s", e.host.Name)
+}
+
+// errorSince returns since when the host has an error, as far as that was recorded.
+func (e *explanation) errorSince() time.Time {
+	if c := e.condition(metal3.ReadyCondition, metav1.ConditionFalse); c != nil && c.Reason == metal3.ErrorReason {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// errorName returns the type of an error with its article.
+func errorName(errorType metal3.ErrorType) string {
+	switch {
+	case errorType == "":
+		return "an error"
+	case strings.HasPrefix(string(errorType), "i"):
+		return "an " + string(errorType)
+	}
+	return "a " + string(errorType)
+}
+
+// heldHelp says what would help a host that is held.
+func heldHelp(reason string, host *metal3.BareMetalHost) string {
+	confirm := fmt.Sprintf("If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm it with the subresource takeover and the node's UUID, %s: docs/life.md shows how.", host.Status.Provisioning.ID)
+	switch reason {
+	case metal3.RestoredReason:
+		return "The server's etcd was restored from a backup, and all hosts wait until an administrator has compared them with the machines: docs/restore.md shows how."
+	case metal3.NodeOfAnotherHostReason:
+		return "Another host owns the node in Ironic. Delete the one that is wrong. " + confirm
+	case metal3.NodeOfAnotherClusterReason:
+		return "The server of another cluster has marked the node. Take the host away there first. " + confirm
+	case metal3.AnotherBMCReason:
+		return "Ironic talks to another BMC for the node than spec.bmc.address says. Correct the one that is wrong. " + confirm
+	case metal3.AnotherDeploymentReason:
+		return "Somebody has deployed something else on the machine, and the server does not wipe that. " + confirm
+	}
+	return confirm
+}
+
+// registration says why a host is not registered.
+func (e *explanation) registration(c *metav1.Condition) {
+	since := e.lasting(c.LastTransitionTime.Time)
+	if c.Reason == metal3.NodeLostReason {
+		e.explain("Ironic has lost its node, which is being created again%s.", since)
+		return
+	}
+	message := c.Message
+	if message == "" {
+		message = e.host.Status.ErrorMessage
+	}
+	e.explain("It is not registered in Ironic%s (%s): %s.", since, c.Reason, e.quote(message))
+	if help := registrationHelp(c.Reason, message, e.host); help != "" {
+		e.say("%s", help)
+	}
+}
+
+func registrationHelp(reason, message string, host *metal3.BareMetalHost) string {
+	secret := fmt.Sprintf("the Secret %s/%s", host.Namespace, host.Spec.BMC.CredentialsName)
+	switch reason {
+	case metal3.SecretNotFoundReason:
+		return "Create the Secret that is missing. The host goes on at once."
+	case metal3.SecretIncompleteReason:
+		return "Add what is missing to the Secret. The host goes on at once."
+	case metal3.InvalidAddressReason:
+		return "Correct spec.bmc.address."
+	case metal3.AddressNotAllowedReason:
+		return "The administrator of the server decides to which addresses Ironic may connect: docs/configuration.md."
+	case metal3.PortConflictReason:
+		return "Another node in Ironic has this boot MAC address. spec.bootMACAddress cannot be changed: delete the host that has the wrong one, and create it again."
+	case metal3.BMCInUseReason:
+		return "Two hosts, or a host and another node in Ironic, have the same BMC. Delete the one that is too many, or correct its address."
+	case metal3.NamespaceNotManagedReason:
+		return "The administrator of the server decides which namespaces it manages (--namespaces)."
+	case metal3.IronicRefusedReason:
+		return "If Ironic does not know the driver, it has to be enabled there (enabled_hardware_types)."
+	case metal3.RequestFailedReason:
+		return "That is no fault of this host: look at the log of Ironic, and at the credentials and rights of metal3-apiserver. The request is repeated every half a minute."
+	}
+	return bmcHelp(message, host, secret)
+}
+
+// bmcHelp says what would help against an error of a BMC.
+func bmcHelp(message string, host *metal3.BareMetalHost, secret string) string {
+	text := strings.ToLower(message)
+	address := bmc.Redact(host.Spec.BMC.Address)
+	switch {
+	case containsAny(text, "401", "unauthorized", "authentication", "access error", "credential", "password"):
+		return fmt.Sprintf("The BMC at %s refuses the credentials: correct %s. The host goes on at once after that.", address, secret)
+	case containsAny(text, "certificate", "ssl", "tls"):
+		return fmt.Sprintf("The certificate of the BMC at %s is not trusted by Ironic: install one that is, or set spec.bmc.disableCertificateVerification.", address)
+	case containsAny(text, "connection", "unreachable", "refused", "timed out", "timeout", "no route", "name resolution", "ipmi call failed", "power status", "power state"):
+		return fmt.Sprintf("Ironic does not reach the BMC at %s. Check that the address is right, that the BMC is plugged in and answers, and that no firewall is between Ironic and it. The server tries again by itself every 20 seconds.", address)
+	}
+	return ""
+}
+
+func containsAny(text string, words ...string) bool {
+	for _, word := range words {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// stepHelp says what would help after a step that has failed.
+func stepHelp(reason, message string, host *metal3.BareMetalHost) string {
+	switch reason {
+	case metal3.CallbackTimeoutReason:
+		return ramdiskHelp
+	case metal3.RequestFailedReason:
+		return "That is no fault of this host: look at the log of Ironic, and at the credentials and rights of metal3-apiserver. The request is repeated every half a minute."
+	}
+	for errorType, itsReason := range reasons {
+		if itsReason == reason {
+			return errorHelp(errorType, message, host)
+		}
+	}
+	return ""
+}
+
+// reasons are the reasons of StepFailed by the type of the error.
+var reasons = map[metal3.ErrorType]string{
+	metal3.InspectionError:              metal3.InspectionErrorReason,
+	metal3.PreparationError:             metal3.PreparationErrorReason,
+	metal3.ProvisioningError:            metal3.ProvisioningErrorReason,
+	metal3.PowerManagementError:         metal3.PowerManagementErrorReason,
+	metal3.ProvisionedRegistrationError: metal3.ProvisionedRegistrationErrorReason,
+	metal3.ServicingError:               metal3.ServicingErrorReason,
+	metal3.DetachError:                  metal3.DetachErrorReason,
+}
+
+const ramdiskHelp = "The ramdisk did not call Ironic. Look at the console of the machine, at DHCP, and at the URL of the ramdisk."
+
+// errorHelp says what would help against an error.
+func errorHelp(errorType metal3.ErrorType, message string, host *metal3.BareMetalHost) string {
+	text := strings.ToLower(message)
+	switch {
+	case containsAny(text, "deploy_kernel", "deploy_ramdisk"):
+		return "Ironic does not know which ramdisk to boot: the server has to be started with --deploy-kernel-url and --deploy-ramdisk-url."
+	case containsAny(text, "timeout reached while", "did not call", "callback"):
+		return ramdiskHelp
+	case containsAny(text, "checksum"):
+		return "The image differs from its checksum: correct spec.image.checksum, or the image."
+	case containsAny(text, "no suitable device", "root device", "root disk"):
+		return "No disk fits spec.rootDeviceHints: kubectl get hardwaredata " + host.Name + " -o yaml shows the disks there are."
+	}
+	secret := fmt.Sprintf("the Secret %s/%s", host.Namespace, host.Spec.BMC.CredentialsName)
+	switch errorType {
+	case metal3.RegistrationError, metal3.ProvisionedRegistrationError, metal3.PowerManagementError:
+		return bmcHelp(message, host, secret)
+	case metal3.ProvisioningError:
+		if host.Status.Provisioning.State == metal3.StateAvailable {
+			return "The deployment was tried as often as the server is allowed to (--max-provisioning-retries). It is tried again after a retry, or with another image."
+		}
+		return "The server tries again by itself, after a pause that grows with the number of failures. If the image is removed from the spec, the host becomes available again."
+	case metal3.InspectionError:
+		return "The server inspects it again by itself. With spec.inspectionMode: disabled, it becomes available without."
+	case metal3.DetachError:
+		return "The server tries again by itself to remove it from Ironic."
+	}
+	return ""
+}

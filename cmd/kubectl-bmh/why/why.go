@@ -1,0 +1,321 @@
+// Package why explains in sentences what a host is doing or waiting for, since when, and what
+// would help. It only computes: it is given everything, the time included.
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
+)
+
+// Facts are what is known of a host. All but the host can be missing.
+type Facts struct {
+	Host   *metal3.BareMetalHost
+	Events []corev1.Event
+	// History is what Ironic has recorded about the node, in any order.
+	History []metal3.HistoryEvent
+	// Interfaces says which of the node's interfaces, such as deploy or power, Ironic could use.
+	Interfaces []metal3.InterfaceValidation
+}
+
+// needed are the interfaces without which a host cannot be provisioned, in the order in which
+// mistakes are best corrected.
+var needed = []string{"power", "management", "boot", "deploy", "network", "inspect"}
+
+// Explain returns the explanation of a host, in paragraphs: what it does, what is wrong, what would
+// help, and what was recorded last.
+func Explain(f Facts, now time.Time) []string {
+	e := &explanation{Facts: f, host: f.Host, now: now}
+	e.state()
+	e.blocks()
+	e.problem()
+	e.powerMismatch()
+	e.waiting()
+	e.validation()
+	e.recorded()
+	return e.paragraphs
+}
+
+// explanation is an explanation that is being written.
+type explanation struct {
+	Facts
+	host       *metal3.BareMetalHost
+	now        time.Time
+	paragraphs []string
+	// isExplained is set when a reason was found why the host does not go on, so that guesses are
+	// not added.
+	isExplained bool
+	// shown are the texts of errors that were quoted already.
+	shown []string
+}
+
+func (e *explanation) say(format string, args ...any) {
+	e.paragraphs = append(e.paragraphs, fmt.Sprintf(format, args...))
+}
+
+// explain says why the host does not go on.
+func (e *explanation) explain(format string, args ...any) {
+	e.isExplained = true
+	e.say(format, args...)
+}
+
+// quote returns an error message as part of a sentence, and remembers it.
+func (e *explanation) quote(message string) string {
+	e.shown = append(e.shown, message)
+	return strings.TrimRight(strings.TrimSpace(message), ".")
+}
+
+func (e *explanation) isShown(message string) bool {
+	return slices.ContainsFunc(e.shown, func(s string) bool {
+		return strings.Contains(s, message) || message != "" && strings.Contains(message, s)
+	})
+}
+
+// ago returns for example "4m ago", or an empty text for the zero time.
+func (e *explanation) ago(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(max(0, e.now.Sub(t))) + " ago"
+}
+
+// lasting returns for example " for 4m", or an empty text for the zero time.
+func (e *explanation) lasting(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " for " + duration.HumanDuration(max(0, e.now.Sub(t)))
+}
+
+// ironicState returns the provision state of the node, empty if there is none.
+func (e *explanation) ironicState() string {
+	if e.host.Status.Ironic == nil {
+		return ""
+	}
+	return e.host.Status.Ironic.ProvisionState
+}
+
+// state says what the host is doing.
+func (e *explanation) state() {
+	host := e.host
+	since := e.lasting(hosts.Since(host))
+	if host.DeletionTimestamp != nil {
+		e.say("%s is being deleted%s. %s", host.Name, since, e.deletion())
+		return
+	}
+	if hosts.IsDetached(host) {
+		e.explain("%s is detached: it has the annotation %s, and Ironic does not know it. The machine is left as it is. Remove the annotation to have it registered again.", host.Name, metal3.DetachedAnnotation)
+		return
+	}
+	text, known := stateTexts[host.Status.Provisioning.State]
+	if !known {
+		text = fmt.Sprintf("has been in the state %q%%s", host.Status.Provisioning.State)
+	}
+	text = fmt.Sprintf(text, since)
+	doing := ""
+	if progress := hosts.ProgressOf(host); progress.Activity != "" {
+		doing = " Ironic is at it: " + progressText(progress) + "."
+	}
+	e.say("%s %s.%s%s", host.Name, text, doing, e.consumer())
+}
+
+// stateTexts say what a host does in a state. The %s is for how long.
+var stateTexts = map[metal3.ProvisioningState]string{
+	metal3.StateNone:                    "has been new%s, and nobody has looked at it yet",
+	metal3.StateUnmanaged:               "has not been managed%s, because its spec has no address of a BMC (spec.bmc)",
+	metal3.StateRegistering:             "is being registered%s: Ironic verifies that it has access to the BMC",
+	metal3.StateInspecting:              "is being inspected%s: a ramdisk or the BMC reports the hardware",
+	metal3.StatePreparing:               "is being prepared%s, and becomes available then",
+	metal3.StateAvailable:               "has been available%s: an image can be written to it",
+	metal3.StateReady:                   "has been available%s: an image can be written to it",
+	metal3.StateProvisioning:            "is being provisioned%s: its disks are cleaned and an image is written to them",
+	metal3.StateProvisioned:             "has been provisioned%s: it runs its image",
+	metal3.StateExternallyProvisioned:   "has been externally provisioned%s: it runs what was on it, and its disks are never written to",
+	metal3.StateDeprovisioning:          "is being deprovisioned%s: its image is removed and its disks are cleaned",
+	metal3.StatePoweringOffBeforeDelete: "is being powered off%s, before it is deleted",
+	metal3.StateDeleting:                "is being removed from Ironic%s",
+}
+
+func progressText(p hosts.Progress) string {
+	text := p.Activity
+	if p.Step == "" {
+		switch p.Activity {
+		case "clean", "deploy", "service", "inspect":
+			return text + ", no step of it runs yet"
+		}
+		return text
+	}
+	if p.Count > 0 {
+		return fmt.Sprintf("%s, step %d of %d, %s", text, p.Index, p.Count, p.Step)
+	}
+	return text + ", step " + p.Step
+}
+
+func (e *explanation) consumer() string {
+	ref := e.host.Spec.ConsumerRef
+	if ref == nil || ref.Name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" It is used by %s %s.", ref.Kind, ref.Name)
+}
+
+// deletion says what a deletion waits for.
+func (e *explanation) deletion() string {
+	var others []string
+	for _, finalizer := range e.host.Finalizers {
+		if finalizer != metal3.BareMetalHostFinalizer {
+			others = append(others, finalizer)
+		}
+	}
+	ironic := e.host.Status.Ironic
+	switch {
+	case len(others) > 0 && !slices.Contains(e.host.Finalizers, metal3.BareMetalHostFinalizer):
+		e.isExplained = true
+		return "It is gone from Ironic, and waits for who has set " + strings.Join(others, ", ") + " in metadata.finalizers to remove that."
+	case ironic == nil:
+		return "It is about to go: Ironic has no node of it."
+	}
+	return fmt.Sprintf("Ironic has its node in the state %q.", ironic.ProvisionState)
+}
+
+// powerMismatch says that the power is not as the spec asks for.
+func (e *explanation) powerMismatch() {
+	ironic := e.host.Status.Ironic
+	switch {
+	case ironic == nil || hosts.IsDetached(e.host) || e.host.DeletionTimestamp != nil:
+	case ironic.TargetPowerState != "":
+		e.say("Ironic is changing its power: %s.", hosts.Power(e.host))
+	case strings.HasSuffix(hosts.Power(e.host), "!"):
+		e.say("Its power is %s, and spec.online asks for %s.%s", strings.TrimSuffix(hosts.Power(e.host), "!"), onOff(e.host.Spec.Online), e.powerReason())
+	}
+}
+
+func (e *explanation) powerReason() string {
+	for key := range e.host.Annotations {
+		if strings.HasPrefix(key, metal3.RebootAnnotationPrefix) {
+			return " The annotation " + key + " keeps it off."
+		}
+	}
+	if d := e.host.Status.Deployment; d != nil && d.KeepPower {
+		return " It ran when it was taken over, and is left on until spec.online has been true."
+	}
+	return ""
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// longWait is after which time a ramdisk that has not called is worth a remark. Servers with much
+// memory take ten minutes to boot.
+const longWait = 15 * time.Minute
+
+// waiting says what would bring the host further, if nothing is wrong with it.
+func (e *explanation) waiting() {
+	host := e.host
+	if e.isExplained || host.DeletionTimestamp != nil {
+		return
+	}
+	state := host.Status.Provisioning.State
+	since := hosts.Since(host)
+	switch {
+	case host.Status.OperationalStatus == metal3.OperationalStatusDelayed:
+		e.say("It waits for its turn: as many hosts as the server is allowed to work on (--provisioning-limit) are being worked on. It goes on by itself.")
+	case state == metal3.StateUnmanaged:
+		e.say("Set spec.bmc.address and spec.bmc.credentialsName to have it managed.")
+	case state == metal3.StateAvailable && wantsImage(host) && !host.Spec.Online:
+		e.say("An image is asked for, but spec.online is false: switch it on with kubectl bmh power on %s.", host.Name)
+	case state == metal3.StateAvailable && !wantsImage(host) && host.Status.OperationalStatus != metal3.OperationalStatusError:
+		e.say("It waits for an image: nothing happens until spec.image is set.")
+	case isRamdiskWait(e.ironicState()) && hosts.ProgressOf(host).Step == "" && !since.IsZero() && e.now.Sub(since) > longWait:
+		e.say("The ramdisk has not called Ironic yet. Look at the console of the machine, at DHCP, and at the URL of the ramdisk. Ironic gives up by itself after half an hour.")
+	case host.Status.Ironic != nil && host.Status.Ironic.Reservation != "":
+		e.say("The conductor %s of Ironic is working on the node at the moment.", host.Status.Ironic.Reservation)
+	case hosts.IsBusy(host):
+		e.say("Nothing is wrong: it goes on by itself. kubectl bmh wait %s --for %s shows how far it is.", host.Name, next(state))
+	}
+}
+
+func wantsImage(host *metal3.BareMetalHost) bool {
+	return host.Spec.Image != nil && host.Spec.Image.URL != "" || host.Spec.CustomDeploy != nil
+}
+
+func isRamdiskWait(ironicState string) bool {
+	return ironicState == "inspect wait" || ironicState == "clean wait" || ironicState == "wait call-back" || ironicState == "service wait"
+}
+
+func next(state metal3.ProvisioningState) hosts.Target {
+	switch state {
+	case metal3.StateProvisioning:
+		return hosts.Provisioned
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		return hosts.Idle
+	}
+	return hosts.Available
+}
+
+// validation says which interfaces Ironic could not use.
+func (e *explanation) validation() {
+	for _, name := range needed {
+		for _, i := range e.Interfaces {
+			if i.Name == name && i.Result == metal3.InterfaceUnusable && !e.isShown(i.Reason) {
+				e.say("Ironic could not use its %s interface: %s.", i.Name, e.quote(i.Reason))
+			}
+		}
+	}
+}
+
+// recorded says what Ironic and the server have recorded last, if it was not said yet.
+func (e *explanation) recorded() {
+	var last metal3.HistoryEvent
+	for _, entry := range e.History {
+		if entry.Severity == "ERROR" && entry.Time.After(last.Time.Time) {
+			last = entry
+		}
+	}
+	if last.Message != "" && !e.isShown(last.Message) {
+		e.say("The last error in Ironic's history of the node, %s: %s.", e.ago(last.Time.Time), e.quote(last.Message))
+	}
+	if event, at := latest(e.Events); event != nil && !e.isShown(event.Message) {
+		kind := "event"
+		if event.Type == corev1.EventTypeWarning {
+			kind = "event, a warning"
+		}
+		e.say("The last %s, %s: %s.", kind, e.ago(at), e.quote(event.Message))
+	}
+}
+
+// latest returns the event that happened last.
+func latest(events []corev1.Event) (*corev1.Event, time.Time) {
+	var last *corev1.Event
+	var lastTime time.Time
+	for i := range events {
+		if at := eventTime(&events[i]); last == nil || at.After(lastTime) {
+			last, lastTime = &events[i], at
+		}
+	}
+	return last, lastTime
+}
+
+func eventTime(event *corev1.Event) time.Time {
+	switch {
+	case event.Series != nil && !event.Series.LastObservedTime.IsZero():
+		return event.Series.LastObservedTime.Time
+	case !event.LastTimestamp.IsZero():
+		return event.LastTimestamp.Time
+	case !event.EventTime.IsZero():
+		return event.EventTime.Time
+	}
+	return event.CreationTimestamp.Time
+}

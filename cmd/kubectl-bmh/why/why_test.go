@@ -1,0 +1,328 @@
+package why
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func minutesAgo(n int) metav1.Time {
+	return metav1.NewTime(now.Add(-time.Duration(n) * time.Minute))
+}
+
+// host returns a host in a state, for five minutes.
+func host(state metal3.ProvisioningState, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
+	h := &metal3.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0", CreationTimestamp: minutesAgo(5)},
+		Spec:       metal3.BareMetalHostSpec{Online: true, BMC: metal3.BMCDetails{Address: "ipmi://192.0.2.1", CredentialsName: "bmc-secret"}},
+		Status: metal3.BareMetalHostStatus{
+			OperationalStatus: metal3.OperationalStatusOK,
+			Provisioning:      metal3.ProvisionStatus{State: state, ID: "the-uuid"},
+			OperationHistory: metal3.OperationHistory{
+				Register: metal3.OperationMetric{Start: minutesAgo(5)}, Inspect: metal3.OperationMetric{Start: minutesAgo(5)},
+				Provision: metal3.OperationMetric{Start: minutesAgo(5)}, Deprovision: metal3.OperationMetric{Start: minutesAgo(5)},
+			},
+		},
+	}
+	for _, conditionType := range []string{metal3.ProgressingCondition, metal3.ProvisionedCondition, metal3.AvailableForProvisioningCondition} {
+		h.Status.Conditions = append(h.Status.Conditions, metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, LastTransitionTime: minutesAgo(5)})
+	}
+	for _, c := range change {
+		c(h)
+	}
+	return h
+}
+
+func ironic(state string, change ...func(*metal3.IronicStatus)) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Ironic = &metal3.IronicStatus{ProvisionState: state, PowerState: "power on"}
+		for _, c := range change {
+			c(h.Status.Ironic)
+		}
+	}
+}
+
+func step(name string) func(*metal3.IronicStatus) {
+	return func(s *metal3.IronicStatus) { s.Step = name }
+}
+
+func condition(conditionType string, status metav1.ConditionStatus, reason, message string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Conditions = append(h.Status.Conditions, metav1.Condition{
+			Type: conditionType, Status: status, Reason: reason, Message: message, LastTransitionTime: minutesAgo(2),
+		})
+	}
+}
+
+func failed(errorType metal3.ErrorType, message string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.OperationalStatus, h.Status.ErrorType, h.Status.ErrorMessage = metal3.OperationalStatusError, errorType, message
+		condition(metal3.ReadyCondition, metav1.ConditionFalse, metal3.ErrorReason, message)(h)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	deleted := func(h *metal3.BareMetalHost) {
+		at := minutesAgo(3)
+		h.DeletionTimestamp, h.Finalizers = &at, []string{metal3.BareMetalHostFinalizer}
+	}
+	for name, c := range map[string]struct {
+		facts Facts
+		want  []string
+	}{
+		"new": {
+			Facts{Host: host(metal3.StateNone)},
+			[]string{"worker-0 has been new for 5m, and nobody has looked at it yet."},
+		},
+		"unmanaged": {
+			Facts{Host: host(metal3.StateUnmanaged)},
+			[]string{
+				"worker-0 has not been managed for 5m, because its spec has no address of a BMC (spec.bmc).",
+				"Set spec.bmc.address and spec.bmc.credentialsName to have it managed.",
+			},
+		},
+		"registering": {
+			Facts{Host: host(metal3.StateRegistering, ironic("verifying"))},
+			[]string{
+				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC. Ironic is at it: verify.",
+				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for available shows how far it is.",
+			},
+		},
+		"inspecting": {
+			Facts{Host: host(metal3.StateInspecting, ironic("inspect wait"))},
+			[]string{
+				"worker-0 is being inspected for 5m: a ramdisk or the BMC reports the hardware. Ironic is at it: inspect, no step of it runs yet.",
+				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for available shows how far it is.",
+			},
+		},
+		"inspecting for long": {
+			Facts{Host: host(metal3.StateInspecting, ironic("inspect wait"), func(h *metal3.BareMetalHost) { h.Status.OperationHistory.Inspect.Start = minutesAgo(20) })},
+			[]string{
+				"worker-0 is being inspected for 20m: a ramdisk or the BMC reports the hardware. Ironic is at it: inspect, no step of it runs yet.",
+				"The ramdisk has not called Ironic yet. Look at the console of the machine, at DHCP, and at the URL of the ramdisk. Ironic gives up by itself after half an hour.",
+			},
+		},
+		"preparing": {
+			Facts{Host: host(metal3.StatePreparing)},
+			[]string{
+				"worker-0 is being prepared for 5m, and becomes available then.",
+				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for available shows how far it is.",
+			},
+		},
+		"available": {
+			Facts{Host: host(metal3.StateAvailable, ironic("manageable"))},
+			[]string{
+				"worker-0 has been available for 5m: an image can be written to it.",
+				"It waits for an image: nothing happens until spec.image is set.",
+			},
+		},
+		"available, to be off": {
+			Facts{Host: host(metal3.StateAvailable, ironic("manageable"), func(h *metal3.BareMetalHost) {
+				h.Spec.Online, h.Spec.Image = false, &metal3.Image{URL: "http://images/x"}
+			})},
+			[]string{
+				"worker-0 has been available for 5m: an image can be written to it.",
+				"Its power is on, and spec.online asks for off.",
+				"An image is asked for, but spec.online is false: switch it on with kubectl bmh power on worker-0.",
+			},
+		},
+		"available, given up": {
+			Facts{Host: host(metal3.StateAvailable, ironic("available"), failed(metal3.ProvisioningError, "write_image failed."), func(h *metal3.BareMetalHost) { h.Status.ErrorCount = 3 })},
+			[]string{
+				"worker-0 has been available for 5m: an image can be written to it.",
+				"It has had a provisioning error for 2m: write_image failed.",
+				"The deployment was tried as often as the server is allowed to (--max-provisioning-retries). It is tried again after a retry, or with another image.",
+				"It has failed 3 times in a row.",
+				"To have it tried at once: kubectl bmh retry worker-0",
+			},
+		},
+		"provisioning": {
+			Facts{Host: host(metal3.StateProvisioning, ironic("wait call-back", step("deploy.write_image")))},
+			[]string{
+				"worker-0 is being provisioned for 5m: its disks are cleaned and an image is written to them. Ironic is at it: deploy, step write_image.",
+				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for provisioned shows how far it is.",
+			},
+		},
+		"delayed": {
+			Facts{Host: host(metal3.StateProvisioning, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed })},
+			[]string{
+				"worker-0 is being provisioned for 5m: its disks are cleaned and an image is written to them.",
+				"It waits for its turn: as many hosts as the server is allowed to work on (--provisioning-limit) are being worked on. It goes on by itself.",
+			},
+		},
+		"provisioned, with a consumer": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), func(h *metal3.BareMetalHost) {
+				h.Spec.ConsumerRef = &corev1.ObjectReference{Kind: "Metal3Machine", Name: "m-0"}
+			})},
+			[]string{"worker-0 has been provisioned for 5m: it runs its image. It is used by Metal3Machine m-0."},
+		},
+		"provisioned, kept off": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active", func(s *metal3.IronicStatus) { s.PowerState = "power off" }), func(h *metal3.BareMetalHost) {
+				h.Annotations = map[string]string{metal3.RebootAnnotationPrefix + "drain": ""}
+			})},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Its power is off, and spec.online asks for on. The annotation reboot.metal3.io/drain keeps it off.",
+			},
+		},
+		"externally provisioned": {
+			Facts{Host: host(metal3.StateExternallyProvisioned, ironic("active"))},
+			[]string{"worker-0 has been externally provisioned for 5m: it runs what was on it, and its disks are never written to."},
+		},
+		"deprovisioning": {
+			Facts{Host: host(metal3.StateDeprovisioning, ironic("deleting"))},
+			[]string{
+				"worker-0 is being deprovisioned for 5m: its image is removed and its disks are cleaned. Ironic is at it: undeploy.",
+				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for available shows how far it is.",
+			},
+		},
+		"deleted": {
+			Facts{Host: host(metal3.StateDeleting, ironic("cleaning"), deleted)},
+			[]string{`worker-0 is being deleted for 3m. Ironic has its node in the state "cleaning".`},
+		},
+		"deleted, somebody else's finalizer": {
+			Facts{Host: host(metal3.StateDeleting, deleted, func(h *metal3.BareMetalHost) { h.Finalizers = []string{"example.com/x"} })},
+			[]string{"worker-0 is being deleted for 3m. It is gone from Ironic, and waits for who has set example.com/x in metadata.finalizers to remove that."},
+		},
+		"detached": {
+			Facts{Host: host(metal3.StateProvisioned, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached })},
+			[]string{"worker-0 is detached: it has the annotation baremetalhost.metal3.io/detached, and Ironic does not know it. The machine is left as it is. Remove the annotation to have it registered again."},
+		},
+		"paused": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), func(h *metal3.BareMetalHost) {
+				h.Annotations = map[string]string{metal3.PausedAnnotation: "metal3.io/capm3"}
+			})},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"It is paused by metal3.io/capm3: nothing is done with it until the annotation baremetalhost.metal3.io/paused is removed. Who has set it usually removes it again.",
+			},
+		},
+		"maintenance": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active", func(s *metal3.IronicStatus) { s.Maintenance, s.MaintenanceReason = true, "a fan is broken" }))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Somebody has set the node to maintenance in Ironic, because: a fan is broken. The server respects that and does nothing until maintenance is ended.",
+			},
+		},
+		"blind": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.UnreachableReason, "connection refused"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Ironic has not answered for 2m, so all of this is as it was then: connection refused. It goes on by itself when Ironic is back.",
+			},
+		},
+		"registration error of the BMC": {
+			Facts{Host: host(metal3.StateRegistering, ironic("enroll", func(s *metal3.IronicStatus) { s.PowerState = "" }), failed(metal3.RegistrationError, "IPMI call failed: power status."))},
+			[]string{
+				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
+				"It has had a registration error for 2m: IPMI call failed: power status.",
+				"Ironic does not reach the BMC at ipmi://192.0.2.1. Check that the address is right, that the BMC is plugged in and answers, and that no firewall is between Ironic and it. The server tries again by itself every 20 seconds.",
+				"To have it tried at once: kubectl bmh retry worker-0",
+			},
+		},
+		"wrong password": {
+			Facts{Host: host(metal3.StateRegistering, failed(metal3.RegistrationError, "HTTP 401 Unauthorized"))},
+			[]string{
+				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
+				"It has had a registration error for 2m: HTTP 401 Unauthorized.",
+				"The BMC at ipmi://192.0.2.1 refuses the credentials: correct the Secret metal3/bmc-secret. The host goes on at once after that.",
+				"To have it tried at once: kubectl bmh retry worker-0",
+			},
+		},
+		"history, validation and events": {
+			Facts{
+				Host: host(metal3.StateProvisioned, ironic("active")),
+				History: []metal3.HistoryEvent{
+					{Time: minutesAgo(60), Severity: "ERROR", Message: "the latest error"},
+					{Time: minutesAgo(120), Severity: "ERROR", Message: "an older error"},
+					{Time: minutesAgo(1), Severity: "INFO", Message: "a note"},
+				},
+				Interfaces: []metal3.InterfaceValidation{
+					{Name: "console", Result: metal3.InterfaceUnusable, Reason: "not supported"},
+					{Name: "deploy", Result: metal3.InterfaceUnusable, Reason: "no ramdisk"},
+					{Name: "power", Result: metal3.InterfaceUsable},
+				},
+				Events: []corev1.Event{
+					{Message: "old", LastTimestamp: minutesAgo(50)},
+					{Message: "latest.", Type: corev1.EventTypeWarning, LastTimestamp: minutesAgo(40)},
+				},
+			},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Ironic could not use its deploy interface: no ramdisk.",
+				"The last error in Ironic's history of the node, 60m ago: the latest error.",
+				"The last event, a warning, 40m ago: latest.",
+			},
+		},
+		"what was said is not repeated": {
+			Facts{
+				Host:    host(metal3.StateInspecting, ironic("inspect failed"), failed(metal3.InspectionError, "Timeout reached while inspecting the node")),
+				History: []metal3.HistoryEvent{{Time: minutesAgo(0), Severity: "ERROR", Message: "Timeout reached while inspecting the node"}},
+				Events:  []corev1.Event{{Message: "Timeout reached while inspecting the node", LastTimestamp: minutesAgo(1)}},
+			},
+			[]string{
+				"worker-0 is being inspected for 5m: a ramdisk or the BMC reports the hardware.",
+				"It has had an inspection error for 2m: Timeout reached while inspecting the node.",
+				ramdiskHelp,
+				"To have it tried at once: kubectl bmh retry worker-0",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Explain(c.facts, now)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestEachReasonIsExplained: for each reason for which a host can be stuck, the explanation
+// quotes the message and says what would help.
+func TestEachReasonIsExplained(t *testing.T) {
+	for conditionType, c := range map[string]struct {
+		status  metav1.ConditionStatus
+		reasons []string
+	}{
+		metal3.HeldCondition: {metav1.ConditionTrue, []string{
+			metal3.RestoredReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.AnotherDeploymentReason, "OneOfTheFuture",
+		}},
+		metal3.RegisteredCondition: {metav1.ConditionFalse, []string{
+			metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason,
+			metal3.PortConflictReason, metal3.BMCInUseReason, metal3.RequestFailedReason, metal3.NamespaceNotManagedReason,
+		}},
+		metal3.StepFailedCondition: {metav1.ConditionTrue, []string{
+			metal3.InspectionErrorReason, metal3.PreparationErrorReason, metal3.ProvisioningErrorReason, metal3.PowerManagementErrorReason,
+			metal3.ProvisionedRegistrationErrorReason, metal3.ServicingErrorReason, metal3.DetachErrorReason, metal3.CallbackTimeoutReason, metal3.RequestFailedReason,
+		}},
+	} {
+		for _, reason := range c.reasons {
+			t.Run(conditionType+" "+reason, func(t *testing.T) {
+				h := host(metal3.StateProvisioning, condition(conditionType, c.status, reason, "the message"))
+				got := Explain(Facts{Host: h}, now)
+				if len(got) < 3 || !strings.Contains(got[1], "for 2m") || !strings.Contains(got[1], "the message") {
+					t.Errorf("not explained: %q", got)
+				}
+				if slices.ContainsFunc(got, func(p string) bool { return strings.Contains(p, "Nothing is wrong") }) {
+					t.Errorf("it says that nothing is wrong: %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestClocksDiffer: times in the future do not give negative durations.
+func TestClocksDiffer(t *testing.T) {
+	got := Explain(Facts{Host: host(metal3.StateAvailable)}, now.Add(-time.Hour))
+	if !strings.Contains(got[0], "for 0s") {
+		t.Error(got[0])
+	}
+}

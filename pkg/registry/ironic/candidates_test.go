@@ -1,0 +1,114 @@
+package ironic
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	api "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+type fakeIronic struct {
+	nodes []ironic.Node
+	ports []ironic.Port
+	err   error
+}
+
+func (f *fakeIronic) ListNodes(context.Context) ([]ironic.Node, error) { return f.nodes, f.err }
+func (f *fakeIronic) ListPorts(context.Context, ironic.PortFilter) ([]ironic.Port, error) {
+	return f.ports, f.err
+}
+
+type fakeHosts []metal3.BareMetalHost
+
+func (f fakeHosts) List(context.Context, metav1.ListOptions) (*metal3.BareMetalHostList, error) {
+	return &metal3.BareMetalHostList{Items: f}, nil
+}
+
+func storage(nodes *fakeIronic, hosts ...metal3.BareMetalHost) *candidates {
+	return Storage(nodes, fakeHosts(hosts))["candidates"].(*candidates)
+}
+
+func TestNodesThatHostsHaveAreNoCandidates(t *testing.T) {
+	hostOf := func(name, recorded, live string) metal3.BareMetalHost {
+		h := metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: name}}
+		h.Status.Provisioning.ID = recorded
+		if live != "" {
+			h.Status.Ironic = &metal3.IronicStatus{NodeUUID: live}
+		}
+		return h
+	}
+	c := storage(&fakeIronic{nodes: []ironic.Node{
+		{UUID: "b", Name: "spare"}, {UUID: "a"}, {UUID: "recorded"}, {UUID: "live"}, {UUID: "named", Name: "metal3~by-name"}, {UUID: "other", Name: "other~by-name"},
+	}}, hostOf("h-0", "recorded", ""), hostOf("h-1", "", "live"), hostOf("by-name", "", ""))
+	list, err := c.List(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, candidate := range list.(*api.CandidateList).Items {
+		names = append(names, candidate.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "other"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := c.Get(t.Context(), "recorded", nil); !apierrors.IsNotFound(err) {
+		t.Errorf("a node that a host has: %v", err)
+	}
+}
+
+func TestWhatACandidateShows(t *testing.T) {
+	c := storage(&fakeIronic{
+		nodes: []ironic.Node{{
+			UUID: "a", Name: "rack7-u12", Driver: "redfish", ProvisionState: ironic.Active, PowerState: ironic.PowerOn, InstanceUUID: "i",
+			Address: ironic.Address{RedfishAddress: "https://admin:secret@192.0.2.1", RedfishSystem: "/redfish/v1/Systems/1"},
+			Marks:   ironic.Marks{Host: "host-uid", Cluster: "cluster-uid"}, Maintenance: true, MaintenanceReason: "a fan",
+		}},
+		ports: []ironic.Port{{NodeUUID: "a", Address: "00:00:5e:00:53:02"}, {NodeUUID: "a", Address: "00:00:5e:00:53:01"}, {NodeUUID: "b", Address: "00:00:5e:00:53:03"}},
+	})
+	got, err := c.Get(t.Context(), "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &api.Candidate{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: api.CandidateStatus{
+		NodeName: "rack7-u12", Driver: "redfish", ProvisionState: "active", PowerState: "power on", InstanceUUID: "i",
+		BMCAddress: "redfish://192.0.2.1/redfish/v1/Systems/1", MACAddresses: []string{"00:00:5e:00:53:01", "00:00:5e:00:53:02"},
+		MarkedHost: "host-uid", MarkedCluster: "cluster-uid", Maintenance: true, MaintenanceReason: "a fan",
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	table, err := c.ConvertToTable(t.Context(), got, nil)
+	if err != nil || len(table.Rows) != 1 || len(table.Rows[0].Cells) != len(columns) {
+		t.Errorf("the table is %+v, %v", table, err)
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	c := storage(&fakeIronic{nodes: []ironic.Node{{UUID: "a"}, {UUID: "b"}}})
+	list, err := c.List(t.Context(), &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "b")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if items := list.(*api.CandidateList).Items; len(items) != 1 || items[0].Name != "b" {
+		t.Errorf("got %+v", items)
+	}
+}
+
+func TestIronicAway(t *testing.T) {
+	c := storage(&fakeIronic{err: errors.New("connection refused")})
+	if _, err := c.List(t.Context(), nil); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("list: %v", err)
+	}
+	if _, err := c.Get(t.Context(), "a", nil); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("get: %v", err)
+	}
+}
