@@ -231,7 +231,7 @@ func (n *neighbours) addressOf(id string) string {
 }
 
 // canKnow tells whether a server can know who has deployed what a machine runs: it has the host
-// itself, or Ironic has the node.
+// itself, or Ironic has the node, and has not lost it and only just got it again.
 func (s *neighbour) canKnow(by deployer, address string) bool {
 	for _, host := range s.all() {
 		if s.nameOf(&host) == by.who {
@@ -239,6 +239,9 @@ func (s *neighbour) canKnow(by deployer, address string) bool {
 		}
 	}
 	for _, node := range s.nodesAt(address) {
+		if node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying {
+			continue
+		}
 		if by.who == operator && strings.HasPrefix(node.InstanceUUID, "by-hand") || node.Marks.Host != "" && strings.HasSuffix(by.who, "/"+string(node.Marks.Host)) {
 			return true
 		}

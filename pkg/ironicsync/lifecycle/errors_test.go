@@ -377,3 +377,18 @@ func TestErrorWithoutText(t *testing.T) {
 	is.count = 0
 	follow(t, "tried again", host, []step{{&failedNode, is}, {&silent, is}, {&cleared, is}})
 }
+
+// TestErrorsEndWithPowerThatIsKept: a host whose machine is left on although spec.online is false
+// has arrived, and earlier errors count no more.
+func TestErrorsEndWithPowerThatIsKept(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		host := newHost(withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, withPower(true), func(h *metal3.BareMetalHost) {
+			h.Status.ErrorCount = 1
+			h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: kept}
+		})
+		status, _ := Observe(host, Observation{Node: nodeIn(ironic.Active)}, now)
+		if want := map[bool]int{true: 0, false: 1}[kept]; status.ErrorCount != want {
+			t.Errorf("power kept %t: %d errors, want %d", kept, status.ErrorCount, want)
+		}
+	}
+}

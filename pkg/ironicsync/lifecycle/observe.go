@@ -146,7 +146,8 @@ func isSettled(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 		arrived = node.ProvisionState == ironic.Active
 	}
-	return arrived && node.TargetPowerState == "" && status.PoweredOn == host.Spec.Online
+	kept := status.PoweredOn && status.Deployment != nil && status.Deployment.KeepPower
+	return arrived && node.TargetPowerState == "" && (status.PoweredOn == host.Spec.Online || kept)
 }
 
 func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
