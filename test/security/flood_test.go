@@ -81,7 +81,7 @@ func TestThousandsOfNamespaces(t *testing.T) {
 	grant(t, ctx, victims, person{name: "flooded", role: "view"})
 	victim := proxied("flooded")
 	tenant := "flooding-" + victims
-	mayCreateNamespaces(t, ctx, tenant)
+	makeOwnerOfAll(t, ctx, tenant)
 	attacker := proxied(tenant)
 
 	var heap [floodRounds + 1]int64
@@ -132,20 +132,12 @@ func TestThousandsOfNamespaces(t *testing.T) {
 	}
 }
 
-// mayCreateNamespaces gives a user the permissions of somebody who creates namespaces at will and
-// is their owner.
-func mayCreateNamespaces(t *testing.T, ctx context.Context, name string) {
+// makeOwnerOfAll makes a user the owner of all namespaces, as somebody is who creates them.
+func makeOwnerOfAll(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
-	roles := s.Core.RbacV1()
-	meta := metav1.ObjectMeta{Name: name}
-	if _, err := roles.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"metal3.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-	}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := roles.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+	if _, err := s.Core.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
