@@ -24,7 +24,7 @@ const (
 	readsOfTheVictim = 20
 )
 
-var smallLimits = []string{"--max-requests-inflight=20", "--max-mutating-requests-inflight=10"}
+var smallLimits = []string{"--max-requests-inflight=8", "--max-mutating-requests-inflight=4"}
 
 // TestFairness: with the flow control of the manifests, the many users of one namespace together get
 // no more of a server than the single user of another one. (Without it, each user gets the same, so

@@ -172,20 +172,30 @@ func applyRestrictedAccount(t *testing.T, ctx context.Context, namespaces ...str
 		objects = append(objects, render("namespace: "+ns+"\nresources: [MANIFESTS/managed-namespace]\n")...)
 	}
 	const suffix = "-restricted"
-	kinds := []string{"ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
-	var roles []string
-	objects = slices.DeleteFunc(objects, func(object map[string]any) bool { return !slices.Contains(kinds, object["kind"].(string)) })
+	bound := map[any]bool{} // the names of roles, of which those for users are left out
+	for _, object := range objects {
+		if ref, ok := object["roleRef"].(map[string]any); ok {
+			bound[ref["name"]] = true
+		}
+	}
+	var roles []any
+	objects = slices.DeleteFunc(objects, func(object map[string]any) bool {
+		name := object["metadata"].(map[string]any)["name"]
+		switch object["kind"] {
+		case "Role", "ClusterRole":
+			roles = append(roles, name)
+			return !bound[name]
+		}
+		return !slices.Contains([]any{"ServiceAccount", "RoleBinding", "ClusterRoleBinding"}, object["kind"])
+	})
 	for _, object := range objects {
 		metadata := object["metadata"].(map[string]any)
-		if strings.HasSuffix(object["kind"].(string), "Role") {
-			roles = append(roles, metadata["name"].(string))
-		}
 		metadata["name"] = metadata["name"].(string) + suffix
 		delete(metadata, "labels")
 	}
 	var list strings.Builder
 	for _, object := range objects {
-		if ref, ok := object["roleRef"].(map[string]any); ok && slices.Contains(roles, ref["name"].(string)) {
+		if ref, ok := object["roleRef"].(map[string]any); ok && slices.Contains(roles, ref["name"]) {
 			ref["name"] = ref["name"].(string) + suffix
 		}
 		subjects, _ := object["subjects"].([]any)
