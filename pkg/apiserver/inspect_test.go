@@ -55,6 +55,10 @@ func TestInspect(t *testing.T) {
 			h.Spec.ExternallyProvisioned = true
 			n.ProvisionState = ironic.Manageable
 		}},
+		{name: "provisioned, its node was lost and is manageable", code: 409, says: "provisioned", before: func(h *metal3.BareMetalHost, n *ironic.Node) {
+			h.Status.Provisioning.State = metal3.StateProvisioned
+			n.ProvisionState = ironic.Manageable
+		}},
 		{name: "disabled by the spec", before: func(h *metal3.BareMetalHost, _ *ironic.Node) { h.Spec.InspectionMode = metal3.InspectionModeDisabled },
 			code: 409, says: "spec.inspectionMode"},
 

@@ -45,7 +45,7 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 	if err != nil {
 		return nil, err
 	}
-	served := all.Storage(scheme, nil, nil, nil)
+	served := all.Storage(scheme, nil, nil, nil, nil, nil)
 	stores := map[string]*genericregistry.Store{all.Hosts.DefaultQualifiedResource.Resource: all.Hosts}
 	for resource, kind := range all.Kinds {
 		stores[resource] = kind.Store

@@ -22,6 +22,7 @@ type Machine struct {
 
 	power  Power
 	events []PowerEvent
+	cuts   int // by the BMC
 	// change counts the power commands. A delayed command is dropped if another one came after it.
 	change int
 	boot   bootOverride
@@ -138,6 +139,13 @@ func (m *Machine) Image() Image {
 		return Image{}
 	}
 	return m.writes[len(m.writes)-1]
+}
+
+// Images returns all images that were written, in chronological order.
+func (m *Machine) Images() []Image {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.writes)
 }
 
 // ConfigDrive returns the config drive that was written with the last image.

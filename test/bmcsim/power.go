@@ -65,6 +65,13 @@ func (m *Machine) PowerHistory() []PowerEvent {
 	return slices.Clone(m.events)
 }
 
+// PowerCuts returns how often the BMC was told to switch the machine off, or to restart it, while it was on.
+func (m *Machine) PowerCuts() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cuts
+}
+
 // SetPower switches the machine at once, as its power button would, without Ironic.
 func (m *Machine) SetPower(p Power) {
 	m.mu.Lock()
@@ -121,12 +128,18 @@ func (m *Machine) turn(p Power, by string) {
 	m.events = append(m.events, PowerEvent{time.Now(), p, by})
 	if p == On {
 		m.start()
-	} else {
-		m.halt()
+		return
 	}
+	if slices.Contains(resetTypes, by) {
+		m.cuts++
+	}
+	m.halt()
 }
 
 func (m *Machine) restart(by string) {
+	if m.power == On && slices.Contains(resetTypes, by) {
+		m.cuts++
+	}
 	m.halt()
 	m.power = On
 	m.events = append(m.events, PowerEvent{time.Now(), On, by})

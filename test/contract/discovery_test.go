@@ -76,8 +76,7 @@ func TestDiscovery(t *testing.T) {
 		}
 	}
 	resources := slices.DeleteFunc(got.APIResources, func(r metav1.APIResource) bool {
-		// No CRD has the actions.
-		return strings.HasPrefix(r.Name, "baremetalhosts/") && r.Name != "baremetalhosts/status"
+		return strings.HasPrefix(r.Name, "baremetalhosts/") && r.Name != "baremetalhosts/status" // no CRD has them
 	})
 	for i := range resources {
 		resources[i].StorageVersionHash = ""

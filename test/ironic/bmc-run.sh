@@ -10,6 +10,8 @@ release=${1:?"usage: bmc-run.sh RELEASE PORT"} port=${2:?"usage: bmc-run.sh RELE
 root=$("$here/root.sh" "$release")
 in=/state/${BMC_NAME:-bmc-$port}
 dir=$root$in
+# Where the serial line of the machine is, if it has one: a TCP port on 127.0.0.1.
+serial=${BMC_SERIAL:+"sol \"telnet:127.0.0.1:$BMC_SERIAL\" 115200"}
 umask 077
 mkdir -p "$dir/sim"
 install -m 755 "$here/bmc-chassis" "$dir/bmc-chassis"
@@ -28,6 +30,7 @@ set_working_mc 0x20
     allowed_auths_admin none md2 md5 straight
     guid a123456789abcdefa123456789abcdef
   endlan
+  $serial
   chassis_control "$in/bmc-chassis $in"
   user 1 true  ""    "test" user  10 none md2 md5 straight
   user 2 true  "${BMC_USER:-admin}" "${BMC_PASSWORD:-password}" admin 10 none md2 md5 straight

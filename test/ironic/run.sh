@@ -22,6 +22,7 @@ umask 077
 mkdir -p "$dir"/{bin,http,lib,lock,tftp,tmp}
 [ -e "$dir/ironic.sqlite" ] || { cp "$root/schema.sqlite" "$dir/new.sqlite" && mv "$dir/new.sqlite" "$dir/ironic.sqlite"; }
 rm -f "$dir/bin/ipmitool"
+install -m 755 "$here/socat" "$dir/bin/socat"
 [ "$release" = bookworm ] && install -m 755 "$here/ipmitool" "$dir/bin/ipmitool"
 
 # Debian's sushy lacks its folder of standard registries. Without the folder Ironic
@@ -83,6 +84,10 @@ connection = sqlite:///$in/ironic.sqlite
 sqlite_synchronous = false
 [oslo_concurrency]
 lock_path = $in/lock
+[console]
+socat_address = 127.0.0.1
+# Ironic takes a port that is free.
+port_range = 27000:27999
 [conductor]
 automated_clean = true
 # The default lets Ironic switch a machine back when somebody pressed its power button; Metal3 does not want that.
@@ -139,5 +144,7 @@ if [ -n "${IRONIC_EXTRA_CONF:-}" ]; then
 	extra=(--config-file "$in/extra.conf")
 fi
 
-exec chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH="$in/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+# socat, which serves a serial console, needs a pty, and Ironic looks for its process in /proc.
+# They are mounted for this process only, so that they end with it.
+exec unshare --mount sh -c 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && exec chroot "$@"' sh "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH="$in/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
 	/usr/bin/ironic --config-file "$in/ironic.conf" "${extra[@]}"

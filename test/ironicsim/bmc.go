@@ -3,6 +3,7 @@ package ironicsim
 import (
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -24,6 +25,8 @@ type BMC struct {
 	commands       int
 	light          string
 	nmis           int
+	powerCuts      int
+	diskWrites     []DiskWrite
 }
 
 // AddBMC adds a BMC, its machine switched off, or gives the one that is already
@@ -101,6 +104,22 @@ func (b *BMC) Commands() int {
 	b.s.mu.RLock()
 	defer b.s.mu.RUnlock()
 	return b.commands
+}
+
+// PowerCuts counts how often Ironic has switched the machine off while it was on, softly or
+// not, also in the course of a reboot.
+func (b *BMC) PowerCuts() int {
+	b.s.mu.RLock()
+	defer b.s.mu.RUnlock()
+	return b.powerCuts
+}
+
+// DiskWrites returns what was done to the disks of the machine, in order, whichever node in
+// Ironic it was done for.
+func (b *BMC) DiskWrites() []DiskWrite {
+	b.s.mu.RLock()
+	defer b.s.mu.RUnlock()
+	return slices.Clone(b.diskWrites)
 }
 
 // bmcOf finds the BMC that a node's driver_info leads to, or nil, and whether it

@@ -12,6 +12,8 @@ type DiskWrite struct {
 	Step string `json:"step"`
 	// State is the provision state that the node had.
 	State string `json:"state"`
+	// Image is the image_source of the node, if the step has deployed it.
+	Image string `json:"image,omitempty"`
 	// At is by the real clock.
 	At time.Time `json:"at"`
 }
@@ -40,8 +42,17 @@ func (s *Sim) AllDiskWrites() map[string][]DiskWrite {
 func (t *task) touchDisks(step string) {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	if n := t.e.n; t.alive() && bootsRamdisk(n) {
-		t.s.diskWrites[n.uuid] = append(t.s.diskWrites[n.uuid], DiskWrite{step, n.provisionState, time.Now()})
+	n := t.e.n
+	if !t.alive() || !bootsRamdisk(n) {
+		return
+	}
+	write := DiskWrite{Step: step, State: n.provisionState, At: time.Now()}
+	if step == deployStep(n) {
+		write.Image = n.instanceInfo.string("image_source")
+	}
+	t.s.diskWrites[n.uuid] = append(t.s.diskWrites[n.uuid], write)
+	if b, _ := t.s.bmcOf(n); b != nil {
+		b.diskWrites = append(b.diskWrites, write)
 	}
 }
 

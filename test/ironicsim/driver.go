@@ -255,5 +255,10 @@ func (s *Sim) switchPower(ctx context.Context, n *node, target string, timeout t
 	if !sleep(ctx, s.opts.Delays.Power) {
 		return errKilled
 	}
-	return s.command(ctx, n, "power status", func(b *BMC) { b.power = want })
+	return s.command(ctx, n, "power status", func(b *BMC) {
+		if b.power == powerOn && want == powerOff {
+			b.powerCuts++
+		}
+		b.power = want
+	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Our server is killed on a host's way back, too: while it is deployed,
-// deprovisioned and deleted. TestKilledLeader is about the way there.
+// deprovisioned and deleted. TestKilled in test/safety is about any moment.
 func TestServerKilledOnTheWayBack(t *testing.T) {
 	h := newHost(t, notInspected)
 	again := func() {

@@ -90,10 +90,3 @@ func (o *ownServer) newHost(name string, options ...option) *host {
 	o.machines[name] = h.machine
 	return h
 }
-
-func (o *ownServer) kubectl(args ...string) {
-	o.t.Helper()
-	if _, _, err := s.Kube.Kubectl(o.ctx, "", args...); err != nil {
-		o.t.Fatal(err)
-	}
-}

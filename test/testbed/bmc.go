@@ -29,6 +29,16 @@ type BMC struct {
 
 // StartBMC starts a BMC of a machine that is switched off. Ironic's Close stops it.
 func (i *DebianIronic) StartBMC(ctx context.Context, user, password string) (*BMC, error) {
+	return i.startBMC(ctx, user, password)
+}
+
+// StartBMCWithSerial starts a BMC that connects the machine's serial line to a TCP port on
+// 127.0.0.1, where somebody must be listening.
+func (i *DebianIronic) StartBMCWithSerial(ctx context.Context, user, password string, port int) (*BMC, error) {
+	return i.startBMC(ctx, user, password, "BMC_SERIAL="+strconv.Itoa(port))
+}
+
+func (i *DebianIronic) startBMC(ctx context.Context, user, password string, env ...string) (*BMC, error) {
 	port, err := freeUDPPort()
 	if err != nil {
 		return nil, err
@@ -39,7 +49,7 @@ func (i *DebianIronic) StartBMC(ctx context.Context, user, password string) (*BM
 		Port:    port,
 		ironic:  i,
 		dir:     filepath.Join(i.root, "state", name),
-		env:     []string{"BMC_NAME=" + name, "BMC_USER=" + user, "BMC_PASSWORD=" + password},
+		env:     append(env, "BMC_NAME="+name, "BMC_USER="+user, "BMC_PASSWORD="+password),
 	}
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return nil, err

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -38,6 +40,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
 )
 
 // The rate limit of requests to the cluster, most of which are for Secrets when hundreds of hosts
@@ -177,7 +180,21 @@ func Run(ctx context.Context, o *Options) (err error) {
 		refresher.Wait()
 	}()
 	registerObservationAge(refresher)
-	if err := apiserver.InstallAPIGroup(server, stores.Storage(apiserver.Scheme, refresher, client, config.AdmissionControl)); err != nil {
+	claims, err := newEtcdClaims(o.Recommended.Etcd.StorageConfig)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = claims.client.Close() }()
+	consoles := console.New(ctx, client, claims)
+	consolesCtx, stopConsoles := context.WithCancel(ctx)
+	consolesClosed := make(chan struct{})
+	go func() { defer close(consolesClosed); consoles.Run(consolesCtx) }()
+	defer func() {
+		stopConsoles()
+		<-consolesClosed
+	}()
+	storage := stores.Storage(apiserver.Scheme, refresher, client, config.AdmissionControl, consoles, config.Authorization.Authorizer)
+	if err := apiserver.InstallAPIGroup(server, storage); err != nil {
 		return err
 	}
 	if kube := recommended.ClientConfig; kube != nil {
@@ -263,6 +280,8 @@ func (o *Options) config() (*genericapiserver.RecommendedConfig, error) {
 		return nil, err
 	}
 	reviewGetsOfHostsOnce(generic)
+	// A console lasts as long as somebody uses it.
+	generic.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString("console"))
 	// This also limits how long the shutdown waits for requests in progress.
 	generic.Config.RequestTimeout = min(generic.Config.RequestTimeout, time.Minute)
 	return generic, nil

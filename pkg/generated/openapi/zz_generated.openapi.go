@@ -66,6 +66,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
 		v1alpha1.HostClaimSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref),
 		v1alpha1.HostClaimStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref),
+		v1alpha1.HostConsoleOptions{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostConsoleOptions(ref),
 		v1alpha1.HostDeployPolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref),
 		v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
 		v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref),
@@ -1460,7 +1461,7 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 					},
 					"keepPower": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the machine ran when it was taken over although spec.online was false. It is left on until spec.online has been true.",
+							Description: "Whether the machine ran when it was taken over although spec.online was false. It is left on until spec.online is changed.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2564,6 +2565,47 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			v1alpha1.ObjectReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostConsoleOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostConsoleOptions are the query parameters of a connection to the serial console of a host (the console subresource, by WebSocket).",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"force": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Disconnect whoever uses the console now. By default, a console that is in use is refused.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"share": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Share the console with all who ask for the same: everybody sees and may type. The console is refused if its present user does not share it.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 

@@ -1,12 +1,15 @@
 package drive
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
 
 // others returns the other hosts that an index of the informer has under value.
@@ -82,19 +85,57 @@ func (c *Controller) sameBMC(host *metal3.BareMetalHost) string {
 		}
 		return "A host in another namespace has the same BMC" + advice
 	}
-	if host.Status.Provisioning.ID != "" && lifecycle.RecordedNode(host) != nil {
-		return "" // which has been registered
+	if lifecycle.RecordedNode(host) != nil && !isEnrolling(host) {
+		return "" // it has its machine
 	}
 	for _, node := range c.refresher.NodesWithBMC(key) {
 		switch {
 		case node.UUID == host.Status.Provisioning.ID, node.Name == lifecycle.NodeName(host):
 			continue // it is this host's
+		case node.ProvisionState == ironic.Enroll, node.ProvisionState == ironic.Verifying:
+			continue // whoever has made it need not have the credentials, and nothing is done with it
 		case host.Status.Provisioning.ID == "" && (node.Name == "" || node.Name == host.Name):
 			continue // which the host takes over, if it may
 		}
 		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
 	}
 	return ""
+}
+
+// hasOtherNodeWithBMC tells whether Ironic has verified the BMC of the host's node for another
+// node, too: an operator has made it, or has pointed it there.
+func (c *Controller) hasOtherNodeWithBMC(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	key := lifecycle.KeyOfNode(node)
+	for _, other := range c.refresher.NodesWithBMC(key) {
+		switch {
+		case other.UUID == node.UUID, other.Name == lifecycle.NodeName(host), lifecycle.KeyOfNode(&other) != key:
+		case other.ProvisionState == ironic.Enroll, other.ProvisionState == ironic.Verifying:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// isEnrolling tells whether nothing but the verification of its BMC was done for a host.
+func isEnrolling(host *metal3.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateRegistering:
+		return true
+	}
+	return false
+}
+
+// hasBMCToItself tells whether no other host or node has the BMC of host, as Ironic says now:
+// what was read earlier does not have a node that the server of another cluster has created
+// since. Of two servers that verify a BMC at the same moment and then ask for this, at least
+// one sees the other's node.
+func (c *Controller) hasBMCToItself(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
+	var partial *live.PartialError // some status was not recorded; the nodes were read
+	if err := c.refresher.Poll(ctx); err != nil && !errors.As(err, &partial) {
+		return false, fmt.Errorf("finding out which nodes have the host's BMC: %w", err)
+	}
+	return c.sameBMC(host) == "", nil
 }
 
 // hasBetterClaim tells whether host has the BMC rather than other: because it alone is

@@ -264,6 +264,10 @@ func (f *fakeIronic) UpdateNode(ctx context.Context, id string, patches []ironic
 					delete(r.DriverInfo, key)
 				}
 			}
+			if key, ok := strings.CutPrefix(p.Path, "/extra/"); ok {
+				r.Extra = maps.Clone(r.Extra) // readers have the old one
+				r.Extra[key] = p.Value
+			}
 			if key, ok := strings.CutPrefix(p.Path, "/instance_info/"); ok {
 				r.InstanceInfo[key] = p.Value
 			}

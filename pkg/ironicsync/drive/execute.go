@@ -91,7 +91,10 @@ func (c *Controller) reportUnlessSecretExists(ctx context.Context, host *metal3.
 	return waitForEvent, c.report(ctx, host, step.Reason, step.Message)
 }
 
-func (c *Controller) createNodeAndObserve(ctx context.Context, host *metal3.BareMetalHost, _ *ironic.Node, _ lifecycle.Step) (outcome, error) {
+func (c *Controller) createNodeAndObserve(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) (outcome, error) {
+	if free, err := c.hasBMCToItself(ctx, host); err != nil || !free {
+		return planAgainWith(host, node), err // which reports it
+	}
 	if err := c.createNode(ctx, host); err != nil {
 		return waitForEvent, err
 	}
@@ -168,6 +171,11 @@ func (c *Controller) begin(ctx context.Context, host *metal3.BareMetalHost, node
 }
 
 func (c *Controller) setState(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (outcome, error) {
+	if isEnrolling(host) && node != nil {
+		if free, err := c.hasBMCToItself(ctx, host); err != nil || !free {
+			return planAgainWith(host, node), err // which reports it
+		}
+	}
 	var err error
 	if step.State == metal3.StatePreparing && host.Status.Provisioning.State == metal3.StateInspecting {
 		if host, err = c.keepHardware(ctx, host); err != nil {

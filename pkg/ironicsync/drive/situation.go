@@ -34,6 +34,7 @@ func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, ha
 		Cluster:                     c.settings.Cluster,
 		Restored:                    c.restored(),
 		NodeOfAnother:               node != nil && c.isNodeOfAnother(host, node),
+		NodesWithSameBMC:            node != nil && c.hasOtherNodeWithBMC(host, node),
 		SameBMC:                     c.sameBMC(host),
 	}
 	versions := c.secrets.Versions(host)

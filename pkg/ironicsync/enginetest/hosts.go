@@ -39,13 +39,19 @@ func NodeID(i int) string   { return fmt.Sprintf("1be26c0b-03f2-4d2e-ae87-%012d"
 // Hosts keeps hosts as the store does: with resourceVersions, by
 // compare-and-swap, for watchers too.
 type Hosts struct {
-	Mu       sync.Mutex
-	Version  int
-	ByName   map[types.NamespacedName]*metal3.BareMetalHost
-	written  map[types.NamespacedName]*metal3.BareMetalHost // the same, that nobody else can change
-	history  map[string][]metal3.ProvisioningState
-	watchers []*watch.RaceFreeFakeWatcher
-	Records  int
+	Mu      sync.Mutex
+	Version int
+	ByName  map[types.NamespacedName]*metal3.BareMetalHost
+	written map[types.NamespacedName]*metal3.BareMetalHost // the same, that nobody else can change
+	older   map[types.NamespacedName]*metal3.BareMetalHost // the version before
+	// CacheLags has every other call of Cached return the version before.
+	CacheLags bool
+	cached    int // calls of Cached
+	history   map[string][]metal3.ProvisioningState
+	watchers  []*watch.RaceFreeFakeWatcher
+	Records   int
+	// BeforeGet is called, unlocked, before a host is read.
+	BeforeGet func()
 	// beforeRecord is called, unlocked, with each host that is about to be recorded.
 	BeforeRecord func(*metal3.BareMetalHost)
 	// recorded is called, locked, with the host before and after.
@@ -53,7 +59,7 @@ type Hosts struct {
 }
 
 func NewHosts() *Hosts {
-	return &Hosts{ByName: map[types.NamespacedName]*metal3.BareMetalHost{}, written: map[types.NamespacedName]*metal3.BareMetalHost{}, history: map[string][]metal3.ProvisioningState{}}
+	return &Hosts{ByName: map[types.NamespacedName]*metal3.BareMetalHost{}, written: map[types.NamespacedName]*metal3.BareMetalHost{}, older: map[types.NamespacedName]*metal3.BareMetalHost{}, history: map[string][]metal3.ProvisioningState{}}
 }
 
 func KeyOf(host *metal3.BareMetalHost) types.NamespacedName {
@@ -70,6 +76,7 @@ func (m *Hosts) Stored(key types.NamespacedName) *metal3.BareMetalHost {
 }
 
 func (m *Hosts) store(host *metal3.BareMetalHost) {
+	m.older[KeyOf(host)] = m.ByName[KeyOf(host)]
 	m.ByName[KeyOf(host)], m.written[KeyOf(host)] = host, host.DeepCopy()
 }
 
@@ -77,7 +84,21 @@ func (m *Hosts) notFound(name string) error {
 	return apierrors.NewNotFound(metal3.Resource("baremetalhosts"), name)
 }
 
+// Cached returns the host in the store, or an older version if the cache lags.
+func (m *Hosts) Cached(_ context.Context, namespace, name string) *metal3.BareMetalHost {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if m.cached++; m.CacheLags && m.cached%2 == 0 {
+		return m.older[key]
+	}
+	return m.Stored(key)
+}
+
 func (m *Hosts) Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
+	if m.BeforeGet != nil {
+		m.BeforeGet()
+	}
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
 	if host := m.Stored(types.NamespacedName{Namespace: namespace, Name: name}); host != nil {
@@ -159,6 +180,7 @@ func (m *Hosts) Swap(host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) 
 	}
 	if !host.DeletionTimestamp.IsZero() && len(host.Finalizers) == 0 {
 		delete(m.ByName, key)
+		delete(m.older, key)
 		m.tell(watch.Deleted, host)
 		return host.DeepCopy(), nil
 	}

@@ -122,6 +122,8 @@ type Situation struct {
 	Cluster string
 	// NodeOfAnother is set if the node belongs to another host that exists.
 	NodeOfAnother bool
+	// NodesWithSameBMC is set if Ironic reaches the BMC of the host's node for another node, too.
+	NodesWithSameBMC bool
 	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
 	// if this host had it first.
 	SameBMC string

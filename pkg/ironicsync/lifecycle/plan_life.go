@@ -288,8 +288,8 @@ func isNew(host *metal3.BareMetalHost) bool { return host.Status.HardwareProfile
 // nextOfProvisioned deprovisions the host if its spec has changed accordingly.
 func nextOfProvisioned(s Situation) Step {
 	// A host that was taken over without an image in its spec is not deprovisioned: nobody has
-	// asked for its disks to be wiped.
-	if deploy.Deployed(s.Host) && deploy.MustDeprovision(s.Host) {
+	// asked for its disks to be wiped, unless a person has confirmed what runs there since.
+	if (deploy.Deployed(s.Host) || isDeploymentConfirmed(s.Host, s.Node)) && deploy.MustDeprovision(s.Host) {
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Limited: true}
 	}
 	return keepDeployed(s)

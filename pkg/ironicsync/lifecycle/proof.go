@@ -38,6 +38,9 @@ func contradictionOf(s Situation, step Step) *contradiction {
 		return &contradiction{reason: metal3.RestoredReason, message: s.Restored + step.intention(), anything: true}
 	}
 	host, node := s.Host, s.Node
+	if isLostSinceBackup(host, node) {
+		return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host is of a backup, and Ironic does not have the deployment any more that is to be undone: it may be over, and the machine somebody else's. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm its node with the subresource takeover; to leave it alone, detach the host"}
+	}
 	if node == nil || isTakenOver(host, node) {
 		return nil
 	}
@@ -48,6 +51,10 @@ func contradictionOf(s Situation, step Step) *contradiction {
 		return &contradiction{reason: metal3.AnotherBMCReason, anything: true, foreign: true, message: fmt.Sprintf(
 			"Ironic reaches node %s through the BMC at %q, and that is neither spec.bmc.address nor what this server has told Ironic: somebody else may use the node for another machine. Put driver_info right in Ironic, or correct spec.bmc.address, or confirm the node with the subresource takeover",
 			node.UUID, KeyOfNode(node))}
+	case s.NodesWithSameBMC:
+		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+			"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
+			KeyOfNode(node), node.UUID)}
 	case !isDeploymentOf(host, node):
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
 			"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
@@ -150,6 +157,39 @@ func isDeploymentOf(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	return recorded.NodeUUID == node.UUID && recorded.InstanceUUID == node.InstanceUUID
 }
 
+// isLostSinceBackup tells whether the host, which a backup was restored of, is to be
+// undeployed, while Ironic has no deployment for it, nor is at work on its end. A node that
+// Ironic has lost without a restore is cleaned: its host is of today.
+func isLostSinceBackup(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	held := findCondition(&host.Status, metal3.HeldCondition)
+	if held == nil || held.Reason != metal3.RestoredReason && held.Reason != metal3.AnotherDeploymentReason || !isToBeUndeployed(host) {
+		return false
+	}
+	if node == nil {
+		return true
+	}
+	switch node.ProvisionState {
+	case ironic.Enroll, ironic.Verifying, ironic.Manageable, ironic.InspectFail, ironic.CleanFail, ironic.AdoptFail:
+		return !isTakenOver(host, node)
+	}
+	return false
+}
+
+// isToBeUndeployed tells whether the host's record and its spec ask for the end of what this
+// server has deployed.
+func isToBeUndeployed(host *metal3.BareMetalHost) bool {
+	deleted := !host.DeletionTimestamp.IsZero()
+	switch host.Status.Provisioning.State {
+	case metal3.StateProvisioning:
+		return deleted && isUnderWay(host.Status.OperationHistory.Provision)
+	case metal3.StateProvisioned:
+		return deploy.Deployed(host) && (deleted || deploy.MustDeprovision(host))
+	case metal3.StateDeprovisioning:
+		return isUnderWay(host.Status.OperationHistory.Deprovision)
+	}
+	return false
+}
+
 func recordedInstance(host *metal3.BareMetalHost) string {
 	if d := host.Status.Deployment; d != nil {
 		return d.InstanceUUID
@@ -175,19 +215,29 @@ func isTakenOver(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	return *t == is
 }
 
+// isDeploymentConfirmed tells whether a person has confirmed that what is deployed on the node
+// is the host's.
+func isDeploymentConfirmed(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	t := host.Status.Takeover
+	return t != nil && t.InstanceUUID != "" && t.NodeUUID == node.UUID && t.InstanceUUID == node.InstanceUUID
+}
+
 // TakeOver makes node, as it is now, the host's: a person has confirmed that it is, and that
-// it runs what the spec of now says. Where the spec wants nothing, what runs there will be
-// deprovisioned, if the host was provisioned.
+// it runs what the spec of now says. Where the spec wants nothing, a provisioned host will be
+// deprovisioned.
 func TakeOver(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
 	status := &host.Status
 	takeover := takeoverOf(node, WholeSeconds(now))
 	status.Takeover = &takeover
 	status.RegisteredWith = nil // so that Ironic is told the host's BMC, and the node gets its marks
-	if isDeployed(node.ProvisionState) {
+	runs := isDeployed(node.ProvisionState)
+	if runs {
 		status.Deployment = deploymentOn(node)
-		if deploy.WantsImage(&host.Spec) {
-			status.Provisioning.Image, status.Provisioning.CustomDeploy = *imageOf(host), host.Spec.CustomDeploy.DeepCopy()
-		}
+	}
+	// The node of a provisioned host may also be one that Ironic is still to adopt.
+	if (runs || status.Provisioning.State == metal3.StateProvisioned) && deploy.WantsImage(&host.Spec) {
+		status.Provisioning.Image, status.Provisioning.CustomDeploy = *imageOf(host), host.Spec.CustomDeploy.DeepCopy()
+		status.LastAttemptedImage = imageOf(host) // which an attempt that is under way ends with
 	}
 	SetHeld(host, "", "", now)
 }
@@ -246,7 +296,7 @@ func guarded(s Situation, step Step) Step {
 	found := contradictionOf(s, step)
 	held := findCondition(&s.Host.Status, metal3.HeldCondition)
 	switch {
-	case step.Do == Begin, isPaused(s.Host):
+	case step.Do == Begin, isPaused(s.Host) && (found != nil || held == nil):
 		return step
 	case found == nil && held != nil:
 		return Step{Do: Hold}

@@ -39,6 +39,9 @@ func TestHeld(t *testing.T) {
 	at := func(address ironic.Text) func(*ironic.Node) {
 		return func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: address} }
 	}
+	heldFor := func(reason string) hostOption {
+		return func(h *metal3.BareMetalHost) { SetHeld(h, reason, "recorded earlier", now) }
+	}
 	noCleaning := func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled }
 	for name, test := range map[string]struct {
 		host []hostOption
@@ -61,17 +64,29 @@ func TestHeld(t *testing.T) {
 		"marked by a host that is gone":              {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("gone", "")), want: "=deprovisioning"},
 		"another host's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodeOfAnother = true }, want: "Wait", held: metal3.NodeOfAnotherHostReason},
 		"another host's, deleted":                    {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodeOfAnother = true }, want: "Release"},
+		"whose BMC another node has":                 {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodesWithSameBMC = true }, want: "Wait", held: metal3.BMCInUseReason},
 		"another cluster's":                          {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
 		"this cluster's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
 		"with another BMC":                           {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
 		"with the BMC that it was registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
-		"restored":                                     {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
-		"restored, available":                          {host: []hostOption{withState(metal3.StateAvailable), wantsImage("http://images/v1")}, node: nodeIn(ironic.Manageable), with: func(s *Situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
-		"available, deployed by hand, deleted":         {host: []hostOption{withState(metal3.StateAvailable), deleted}, node: nodeIn(ironic.Active, instance(another)), want: "=deleting"},
-		"taken over with nothing in its spec, deleted": {host: []hostOption{withState(metal3.StateProvisioned), deployed, deleted}, node: nodeIn(ironic.Active, instance(own)), want: "=deleting"},
-		"failed to undeploy, new and external":         {host: []hostOption{withState(metal3.StateRegistering), externallyProvisioned}, node: nodeIn(ironic.Error), want: "Wait"},
-		"same BMC":                                     {host: []hostOption{withState(metal3.StateRegistering), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, with: func(s *Situation) { s.SameBMC = "no" }, want: "Report:BMCInUse"},
-		"detached from the beginning":                  {host: []hostOption{withState(metal3.StateRegistering), annotated(metal3.DetachedAnnotation, ""), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, want: "Detach"},
+		"restored":                                        {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
+		"restored, available":                             {host: []hostOption{withState(metal3.StateAvailable), wantsImage("http://images/v1")}, node: nodeIn(ironic.Manageable), with: func(s *Situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
+		"available, deployed by hand, deleted":            {host: []hostOption{withState(metal3.StateAvailable), deleted}, node: nodeIn(ironic.Active, instance(another)), want: "=deleting"},
+		"taken over with nothing in its spec, deleted":    {host: []hostOption{withState(metal3.StateProvisioned), deployed, deleted}, node: nodeIn(ironic.Active, instance(own)), want: "=deleting"},
+		"failed to undeploy, new and external":            {host: []hostOption{withState(metal3.StateRegistering), externallyProvisioned}, node: nodeIn(ironic.Error), want: "Wait"},
+		"same BMC":                                        {host: []hostOption{withState(metal3.StateRegistering), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, with: func(s *Situation) { s.SameBMC = "no" }, want: "Report:BMCInUse"},
+		"detached from the beginning":                     {host: []hostOption{withState(metal3.StateRegistering), annotated(metal3.DetachedAnnotation, ""), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, want: "Detach"},
+		"of a backup, deprovisioned, its node is lost":    {host: append(deprovisioning[:4:4], heldFor(metal3.RestoredReason)), want: "CreateNode", held: metal3.AnotherDeploymentReason},
+		"of a backup, deprovisioned, its node made again": {host: append(deprovisioning[:4:4], heldFor(metal3.AnotherDeploymentReason)), node: nodeIn(ironic.Manageable), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"of a backup, deprovisioned, its node available":  {host: append(deprovisioning[:4:4], heldFor(metal3.RestoredReason)), node: nodeIn(ironic.Available), want: "=available"},
+		"of a backup, deleted, its node made again":       {host: append(provisioned[:4:4], deleted, heldFor(metal3.AnotherDeploymentReason)), node: nodeIn(ironic.Manageable), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"of a backup, provisioned, its node made again":   {host: append(provisioned[:4:4], wantsImage("http://images/v1"), heldFor(metal3.RestoredReason)), node: nodeIn(ironic.Manageable), want: "adopt"},
+		"deprovisioned, its node made again":              {host: deprovisioning, node: nodeIn(ironic.Manageable), want: "provide"},
+		"of a backup of Ironic, and nothing is wanted":    {host: []hostOption{withState(metal3.StateProvisioned), deployed}, node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
+		"and a person has confirmed what it runs": {host: []hostOption{withState(metal3.StateProvisioned), deployed, func(h *metal3.BareMetalHost) {
+			h.Status.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own}
+		}}, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
+		"paused while it was held": {host: append(provisioned[:4:4], heldFor(metal3.RestoredReason), annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
 		"taken over while it ran": {host: []hostOption{withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, func(h *metal3.BareMetalHost) {
 			h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: true}
 		}}, node: nodeIn(ironic.Active, instance("-")), want: "Wait"},
@@ -125,6 +140,25 @@ func TestTakeoverCountsForWhatWasSeen(t *testing.T) {
 	s.Node.Marks.Cluster = "a third one"
 	if _, held := next(s); held == nil || held.Reason != metal3.NodeOfAnotherClusterReason {
 		t.Errorf("changed since: held %v", held)
+	}
+}
+
+// TestTakeoverEndsAnOldAttempt: a host that was being provisioned with another image in a
+// backup runs what its spec says now, once a person has confirmed that.
+func TestTakeoverEndsAnOldAttempt(t *testing.T) {
+	host := newHost(withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v2"), func(h *metal3.BareMetalHost) {
+		h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "x"}
+	})
+	node := nodeIn(ironic.Active, func(n *ironic.Node) { n.InstanceUUID = "y" })
+	TakeOver(host, node, now)
+	registeredAs()(host) // Ironic is told anew of the host first
+	for range 3 {
+		if step := Next(planned(host, node)); step.Do == SetState {
+			Enter(host, node, step, now)
+		}
+	}
+	if p := host.Status.Provisioning; p.State != metal3.StateProvisioned || p.Image.URL != "http://images/v2" {
+		t.Errorf("it is %s with image %q", p.State, p.Image.URL)
 	}
 }
 

@@ -46,6 +46,9 @@ type world struct {
 	instance string
 	// deploying is what is being written to it.
 	deploying string
+	// What is not the host's: its node is marked by the server of another cluster, is another
+	// host's, or is pointed at another BMC; or another node has the BMC.
+	markedByOthers, isAnothers, pointedElsewhere, bmcShared bool
 	// deployments counts how often something was written to it.
 	deployments int
 	// harm is what must never be done and was.
@@ -127,6 +130,10 @@ func (w *world) isInTransit() bool {
 // plan observes, as the controller does before each step, and asks what to do.
 func (w *world) plan() Step {
 	if w.host.Status.Provisioning.ID != "" {
+		if node := w.nodes[w.host.Status.Provisioning.ID]; node != nil {
+			node.Marks.Cluster = map[bool]ironic.Text{false: "this", true: "another"}[w.markedByOthers]
+			node.Address.IPMIAddress = map[bool]ironic.Text{false: "192.0.2.1", true: "192.0.2.2"}[w.pointedElsewhere]
+		}
 		seen := Observation{Node: w.nodes[w.host.Status.Provisioning.ID]}
 		if seen.Node != nil && NeedsInventory(w.host, seen.Node) {
 			seen.Inspected = &Inspected{Hardware: &metal3.HardwareDetails{Hostname: "host-0"}}
@@ -135,9 +142,9 @@ func (w *world) plan() Step {
 		h.Status, _ = Observe(w.host, seen, now)
 		w.host = h
 	}
-	node := w.nodes[w.host.Status.Provisioning.ID]
 	s := planned(w.host, nil)
-	s.Node = node
+	s.Node = w.nodes[w.host.Status.Provisioning.ID]
+	s.Cluster, s.NodesWithSameBMC, s.NodeOfAnother = "this", w.bmcShared && s.Node != nil, w.isAnothers && s.Node != nil
 	if w.noSecret {
 		s.SecretVersion = ""
 	}
@@ -263,6 +270,9 @@ func (w *world) do(step Step, recorded bool) {
 	}
 	id := host.Status.Provisioning.ID
 	node := w.nodes[id]
+	if wrong := w.foreign(); wrong != "" && node != nil && needsProof(step) {
+		w.harm = fmt.Sprintf("%s, and %s", step, wrong)
+	}
 	switch step.Do {
 	case Begin:
 		record(func(h *metal3.BareMetalHost) { _ = BeginManaging(h, step.State) })
@@ -326,6 +336,35 @@ func (w *world) do(step Step, recorded bool) {
 	case Release:
 		w.released = w.released || recorded
 	}
+}
+
+// foreign says what keeps the host from having its machine destroyed or interrupted.
+func (w *world) foreign() string {
+	switch {
+	case w.markedByOthers:
+		return "the node is that of another cluster"
+	case w.isAnothers:
+		return "the node is that of another host"
+	case w.pointedElsewhere:
+		return "the node has another BMC"
+	case w.bmcShared:
+		return "another node has the BMC"
+	}
+	return ""
+}
+
+// needsProof tells whether a step ends what a machine runs, or writes to its disks. Unlike
+// Step.Interrupts it counts the requests to Ironic, and not what is recorded before.
+func needsProof(step Step) bool {
+	switch step.Do {
+	case Deploy:
+		return true
+	case SwitchPower:
+		return step.Power != ironic.TargetPowerOn
+	case Provision:
+		return step.Target != ironic.TargetManage && step.Target != ironic.TargetAdopt
+	}
+	return false
 }
 
 // explore executes steps until there is nothing more to do, with each of the

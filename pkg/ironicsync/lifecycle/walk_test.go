@@ -15,7 +15,10 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-var walkSeed = flag.Uint64("walk-seed", 1, "seed of the random walk; 0 takes another one each time")
+var (
+	walkSeed = flag.Uint64("walk-seed", 1, "seed of the random walk; 0 takes another one each time")
+	walks    = flag.Int("walks", 3000, "how many random walks there are")
+)
 
 // disturbances are what can happen to a host at any moment: its user changes the
 // spec, an operator or a machine does something behind our back, something fails,
@@ -123,7 +126,11 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 			}
 		})
 	},
-	"backup": func(w *world, _ *rand.Rand) { w.backup = w.clone() },
+	"another cluster": func(w *world, _ *rand.Rand) { w.markedByOthers = !w.markedByOthers },
+	"another host":    func(w *world, _ *rand.Rand) { w.isAnothers = !w.isAnothers },
+	"another BMC":     func(w *world, _ *rand.Rand) { w.pointedElsewhere = !w.pointedElsewhere },
+	"shared BMC":      func(w *world, _ *rand.Rand) { w.bmcShared = !w.bmcShared },
+	"backup":          func(w *world, _ *rand.Rand) { w.backup = w.clone() },
 	"etcd restored": func(w *world, r *rand.Rand) {
 		if b := w.backup; b != nil && r.IntN(3) == 0 && !w.isInTransit() { // what Ironic is at was asked for with proof
 			w.host, w.state, w.runs, w.mayWipe, w.asked, w.released = b.host.DeepCopy(), b.state, b.runs, b.mayWipe || w.unknown, b.asked, b.released
@@ -200,7 +207,8 @@ func (w *world) createAgain() {
 		Spec:       w.host.Spec,
 	}
 	w.state, w.asked, w.mayWipe = "", false, !w.host.Spec.ExternallyProvisioned
-	w.instance, w.backup, w.unknown, w.restored = "", nil, false, false // who enrols a machine anew and asks for an image means it
+	w.instance, w.backup, w.unknown = "", nil, false // who enrols a machine anew and asks for an image means it
+	w.restored = len(w.nodes) > 0                    // the last host went without its node, and the next one takes that over
 	if w.host.Spec.ExternallyProvisioned && w.disk == "" {
 		w.disk = "foreign"
 	}
@@ -238,7 +246,7 @@ func TestRandomWalk(t *testing.T) {
 	}
 	slices.Sort(names)
 	deployments := 0
-	for walk := range 3000 {
+	for walk := range *walks {
 		r := rand.New(rand.NewPCG(seed, uint64(walk)))
 		w := newWorld(t, releases[r.IntN(len(releases))])
 		check := func(when string) {
@@ -261,6 +269,7 @@ func TestRandomWalk(t *testing.T) {
 		// Quiet.
 		w.log = append(w.log, "<quiet>")
 		w.failures, w.noSecret = 0, false
+		w.markedByOthers, w.isAnothers, w.pointedElsewhere, w.bmcShared = false, false, false, false
 		w.onNode(func(n *ironic.Node) {
 			if n.Fault == ironic.FaultPowerFailure {
 				n.Maintenance, n.Fault = false, ""
@@ -282,7 +291,7 @@ func TestRandomWalk(t *testing.T) {
 		deployments += w.deployments
 	}
 	t.Logf("%d deployments", deployments)
-	if deployments < 300 {
+	if deployments < *walks/10 {
 		t.Errorf("only %d deployments: the walk does not go far", deployments)
 	}
 }

@@ -28,13 +28,28 @@ func (r *Refresher) ObserveHost(ctx context.Context, namespace, name string) err
 // ObserveAndGet does what ObserveHost does, and returns the host as it is recorded now and the
 // observed node, which is nil if there is none.
 func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
+	return r.observeAndGet(ctx, namespace, name, nil)
+}
+
+// observeAndGet reads the host from etcd and its node from Ironic, one after the other. If cached
+// is the host as it was known before the call, the node is read at the same time as the host. That
+// read of the node is used only if the host in etcd is still the cached one, so that here, too, the
+// host that is recorded was known before Ironic was asked.
+func (r *Refresher) observeAndGet(ctx context.Context, namespace, name string, cached *metal3.BareMetalHost) (*metal3.BareMetalHost, *ironic.Node, error) {
+	early := r.readNodeOf(ctx, cached)
+	defer early.stop()
 	for race := 0; ; race++ {
 		began := r.clock.Now()
 		host, err := r.hosts.Get(ctx, namespace, name)
 		if err != nil || host.Status.Provisioning.ID == "" {
 			return host, nil, err // the host has no node yet, so there is nothing to observe
 		}
-		node, err := r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
+		var node *ironic.Node
+		if race == 0 && early.isOf(host) {
+			node, began, err = early.wait()
+		} else {
+			node, err = r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
+		}
 		if err != nil && !ironic.IsNotFound(err) {
 			return nil, nil, err
 		}
@@ -45,6 +60,50 @@ func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (
 		if err == nil || !apierrors.IsConflict(err) || race == MaxRaces {
 			return recorded, observation.Node, err
 		}
+	}
+}
+
+// earlyRead is a read of a host's node that began before the host was read from etcd.
+type earlyRead struct {
+	host   *metal3.BareMetalHost // nil if nothing is being read
+	began  time.Time
+	cancel context.CancelFunc
+	done   chan struct{}
+	node   *ironic.Node
+	err    error
+}
+
+// readNodeOf begins to read the node of a host, if there is one.
+func (r *Refresher) readNodeOf(ctx context.Context, host *metal3.BareMetalHost) *earlyRead {
+	e := &earlyRead{}
+	if host == nil || host.Status.Provisioning.ID == "" {
+		return e
+	}
+	e.host, e.began, e.done = host, r.clock.Now(), make(chan struct{})
+	ctx, e.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(e.done)
+		e.node, e.err = r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
+	}()
+	return e
+}
+
+// isOf tells whether the read is that of the node of this version of a host.
+func (e *earlyRead) isOf(host *metal3.BareMetalHost) bool {
+	return e.host != nil && e.host.UID == host.UID && e.host.ResourceVersion == host.ResourceVersion
+}
+
+// wait returns the node and when the read began.
+func (e *earlyRead) wait() (*ironic.Node, time.Time, error) {
+	<-e.done
+	return e.node, e.began, e.err
+}
+
+// stop cancels the read and waits for its end.
+func (e *earlyRead) stop() {
+	if e.host != nil {
+		e.cancel()
+		<-e.done
 	}
 }
 

@@ -28,6 +28,9 @@ import (
 // read through the API.
 type Hosts interface {
 	Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
+	// Cached returns a host as this process has it in memory, which may be older than what is in
+	// etcd, or nil. It must not be changed.
+	Cached(ctx context.Context, namespace, name string) *metal3.BareMetalHost
 	// List returns hosts that share memory with the watch cache: make a deep copy of a
 	// host before changing it.
 	List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error)
@@ -302,7 +305,7 @@ func (r *Refresher) startSingle(key types.NamespacedName, f *flight) {
 		ctx, cancel := context.WithTimeout(r.ctx, min(singleTimeout, r.patience()))
 		defer cancel()
 		began := r.clock.Now()
-		host, _, err := r.ObserveAndGet(ctx, key.Namespace, key.Name)
+		host, _, err := r.observeAndGet(ctx, key.Namespace, key.Name, r.hosts.Cached(ctx, key.Namespace, key.Name))
 		exists := host != nil && err == nil
 		f.err = IgnoreNotFound(err)
 		if exists {

@@ -95,6 +95,8 @@ func TestTwoReplicas(t *testing.T) {
 		}
 		b.nodes.Single = func() time.Duration { return upTo(10 * time.Millisecond) }
 		b.nodes.Bulk = func() time.Duration { return upTo(40 * time.Millisecond) }
+		b.hosts.CacheLags = true
+		b.hosts.BeforeGet = func() { time.Sleep(upTo(5 * time.Millisecond)) }
 		b.hosts.BeforeRecord = func(*metal3.BareMetalHost) { time.Sleep(upTo(5 * time.Millisecond)) }
 		b.hosts.Recorded = func(old, host *metal3.BareMetalHost) {
 			if number(old) > number(host) {

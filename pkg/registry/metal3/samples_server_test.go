@@ -55,7 +55,7 @@ func newServer(t *testing.T) *server {
 	}
 	internal := schema.GroupVersion{Group: metal3.GroupName, Version: runtime.APIVersionInternal}
 	s := &server{
-		storage: stores.Storage(scheme, noIronic{}, nil, nil),
+		storage: stores.Storage(scheme, noIronic{}, nil, nil, nil, nil),
 		stores:  map[string]*genericregistry.Store{"baremetalhosts": stores.Hosts},
 		strict:  codecs.DecoderToVersion(info.StrictSerializer, internal),
 		lenient: codecs.DecoderToVersion(info.Serializer, internal),

@@ -4,6 +4,7 @@ package metal3
 import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -55,8 +56,8 @@ type Nodes interface {
 
 // Storage returns the storage of each resource and subresource of v1alpha1. Reads
 // of hosts are brought up to date by live, and actions use nodes. What actions write into hosts
-// goes through admit, which can be nil.
-func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit admission.Interface) map[string]rest.Storage {
+// goes through admit, which can be nil. consoles opens consoles, for users that authorizer permits.
+func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
 	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live}
 	hostREST := baremetalhost.NewREST(s.Hosts, live)
@@ -79,6 +80,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 		"baremetalhosts/nmi":         baremetalhost.NewNMIREST(sources, bmcs, nodes),
 		"baremetalhosts/rebuild":     baremetalhost.NewRebuildREST(sources, live, recorded),
 		"baremetalhosts/indicator":   baremetalhost.NewIndicatorREST(sources, bmcs, nodes),
+		"baremetalhosts/console":     baremetalhost.NewConsoleREST(sources, consoles, authorizer),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
 	for _, k := range s.Kinds {

@@ -53,7 +53,8 @@ const (
 	IronicRefusedReason = "IronicRefused"
 	// PortConflictReason means that another node has the boot MAC address.
 	PortConflictReason = "PortConflict"
-	// BMCInUseReason means that another host, or another node in Ironic, has the same BMC.
+	// BMCInUseReason means that another host, or another node in Ironic, has the same BMC. It
+	// is also a reason of HeldCondition.
 	BMCInUseReason = "BMCInUse"
 	// RequestFailedReason, of RegisteredCondition and of StepFailedCondition, means that a
 	// request to Ironic or to the cluster keeps failing for reasons that are not the

@@ -56,7 +56,7 @@ func objects(t testing.TB) map[string]runtime.Object {
 	for _, obj := range v1alpha1.KnownTypes() {
 		switch name := reflect.TypeOf(obj).Elem().Name(); name {
 		case "HostPower", "HostInspection", "HostRetry", "HostTakeover", "HostValidation", "HostHistory", "HostHistoryOptions",
-			"HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild":
+			"HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild", "HostConsoleOptions":
 		default:
 			if !meta.IsListType(obj) {
 				all[name] = obj

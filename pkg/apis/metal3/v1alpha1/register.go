@@ -49,6 +49,7 @@ func KnownTypes() []runtime.Object {
 		&HostNMI{},
 		&HostIndicator{},
 		&HostRebuild{},
+		&HostConsoleOptions{},
 		&HardwareData{},
 		&HardwareDataList{},
 		&BareMetalSwitch{},

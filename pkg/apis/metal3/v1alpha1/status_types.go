@@ -273,7 +273,7 @@ type Deployment struct {
 	InstanceUUID string `json:"instanceUUID,omitempty"`
 
 	// Whether the machine ran when it was taken over although spec.online was false. It is
-	// left on until spec.online has been true.
+	// left on until spec.online is changed.
 	// +optional
 	KeepPower bool `json:"keepPower,omitempty"`
 

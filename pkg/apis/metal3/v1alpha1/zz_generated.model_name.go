@@ -241,6 +241,11 @@ func (in HostClaimStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostConsoleOptions) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostConsoleOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostDeployPolicy) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostDeployPolicy"
 }

@@ -241,7 +241,7 @@ func checkMachineIsOwn(host *metal3.BareMetalHost) error {
 		return nil
 	}
 	switch held.Reason {
-	case metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason:
+	case metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.BMCInUseReason:
 		return conflict(host, errors.New(held.Message))
 	}
 	return nil

@@ -52,6 +52,11 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	if !equality.Semantic.DeepEqual(host.Spec, oldHost.Spec) {
 		host.Generation = oldHost.Generation + 1
 	}
+	if host.Spec.Online != oldHost.Spec.Online && host.Status.Deployment != nil && host.Status.Deployment.KeepPower {
+		// Recorded here, because spec.online may be changed back before the leader has seen it.
+		host.Status.Deployment = host.Status.Deployment.DeepCopy()
+		host.Status.Deployment.KeepPower = false
+	}
 }
 
 func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {

@@ -111,6 +111,35 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
+// TestOnlineCountsOnceChanged: a machine that was taken over while it ran keeps its power until
+// spec.online changes, also if that is changed back before anybody has looked.
+func TestOnlineCountsOnceChanged(t *testing.T) {
+	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
+		host := create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online = false }))
+		host = record(t, store, host.Name, func(s *metal3.BareMetalHostStatus) {
+			s.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i", KeepPower: true}
+		})
+		change := func(change func(*metal3.BareMetalHost)) {
+			t.Helper()
+			changed := host.DeepCopy()
+			change(changed)
+			var err error
+			if host, err = put(inNamespace(t), store, changed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(func(h *metal3.BareMetalHost) { h.Spec.Description = "something else" })
+		if !host.Status.Deployment.KeepPower {
+			t.Error("a change of something else counts")
+		}
+		change(func(h *metal3.BareMetalHost) { h.Spec.Online = true })
+		change(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
+		if diff := cmp.Diff(&metal3.Deployment{NodeUUID: "u", InstanceUUID: "i"}, host.Status.Deployment); diff != "" {
+			t.Errorf("after online was true and false again (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestUpdateRefused(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
+)
+
+// claimTTL is after how many seconds a claim ends whose server was killed.
+const claimTTL = 15
+
+// etcdClaims keeps the claims of consoles in the server's etcd. A claim is a key with a lease, so
+// that it ends with the server. Beside it is a key without one, which stays until the console is
+// disabled: if it is alone, the console was abandoned.
+type etcdClaims struct {
+	client          *clientv3.Client
+	claims, enabled string // prefixes of the keys; the rest is the UUID of the node
+}
+
+func newEtcdClaims(config storagebackend.Config) (*etcdClaims, error) {
+	client, err := newEtcdClient(config.Transport)
+	if err != nil {
+		return nil, err
+	}
+	keys := path.Join("/", config.Prefix, "metal3-apiserver", "consoles")
+	return &etcdClaims{client: client, claims: keys + "/claims/", enabled: keys + "/enabled/"}, nil
+}
+
+// claimant is the value of a claim.
+type claimant struct {
+	User  string    `json:"user"`
+	Since time.Time `json:"since"`
+}
+
+// Claim implements console.Claims.
+func (c *etcdClaims) Claim(ctx context.Context, node, user string, force bool) (console.Claim, error) {
+	// The session outlives the request.
+	session, err := concurrency.NewSession(c.client, concurrency.WithTTL(claimTTL), concurrency.WithContext(context.WithoutCancel(ctx)))
+	if err != nil {
+		return nil, fmt.Errorf("claiming the console: %w", err)
+	}
+	key := c.claims + node
+	value, err := json.Marshal(claimant{User: user, Since: time.Now()})
+	if err != nil {
+		return nil, err
+	}
+	take := []clientv3.Op{clientv3.OpPut(key, string(value), clientv3.WithLease(session.Lease())), clientv3.OpPut(c.enabled+node, "")}
+	txn := c.client.Txn(ctx)
+	if !force {
+		txn = txn.If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
+	}
+	answer, err := txn.Then(take...).Else(clientv3.OpGet(key)).Commit()
+	if err == nil && answer.Succeeded {
+		return newEtcdClaim(c, session, node, answer.Header.Revision), nil
+	}
+	_ = session.Close() // the lease ends by itself otherwise
+	if err != nil {
+		return nil, fmt.Errorf("claiming the console: %w", err)
+	}
+	inUse := &console.InUseError{User: "somebody"}
+	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
+		var holder claimant
+		if json.Unmarshal(kv.Value, &holder) == nil {
+			inUse.User, inUse.Since = holder.User, holder.Since
+		}
+	}
+	return nil, inUse
+}
+
+// Abandoned implements console.Claims.
+func (c *etcdClaims) Abandoned(ctx context.Context) ([]string, error) {
+	answer, err := c.client.Txn(ctx).Then(
+		clientv3.OpGet(c.enabled, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		clientv3.OpGet(c.claims, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+	).Commit()
+	if err != nil {
+		return nil, err
+	}
+	claimed := map[string]bool{}
+	for _, kv := range answer.Responses[1].GetResponseRange().Kvs {
+		claimed[strings.TrimPrefix(string(kv.Key), c.claims)] = true
+	}
+	var abandoned []string
+	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
+		if node := strings.TrimPrefix(string(kv.Key), c.enabled); !claimed[node] {
+			abandoned = append(abandoned, node)
+		}
+	}
+	return abandoned, nil
+}
+
+// etcdClaim is a claim that this server has.
+type etcdClaim struct {
+	claims   *etcdClaims
+	session  *concurrency.Session
+	node     string
+	revision int64
+	lost     chan struct{}
+	stop     context.CancelFunc
+	stopped  chan struct{}
+}
+
+func newEtcdClaim(claims *etcdClaims, session *concurrency.Session, node string, revision int64) *etcdClaim {
+	ctx, stop := context.WithCancel(context.Background())
+	claim := &etcdClaim{claims: claims, session: session, node: node, revision: revision,
+		lost: make(chan struct{}), stop: stop, stopped: make(chan struct{})}
+	go func() {
+		defer close(claim.stopped)
+		changes := claims.client.Watch(ctx, claims.claims+node, clientv3.WithRev(revision+1))
+		select {
+		case <-changes: // somebody has forced a claim; or the watch has ended, and nothing is known
+		case <-session.Done():
+		case <-ctx.Done():
+		}
+		if ctx.Err() == nil {
+			close(claim.lost)
+		}
+	}()
+	return claim
+}
+
+// Lost implements console.Claim.
+func (c *etcdClaim) Lost() <-chan struct{} { return c.lost }
+
+// Release implements console.Claim.
+func (c *etcdClaim) Release(ctx context.Context, disabled bool) error {
+	c.stop()
+	<-c.stopped
+	var err error
+	if disabled {
+		key := c.claims.claims + c.node
+		_, err = c.claims.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.ModRevision(key), "=", c.revision)). // nobody has forced a claim
+			Then(clientv3.OpDelete(key), clientv3.OpDelete(c.claims.enabled+c.node)).Commit()
+	}
+	if closing := c.session.Close(); err == nil {
+		err = closing
+	}
+	return err
+}

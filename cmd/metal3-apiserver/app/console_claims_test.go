@@ -1,0 +1,85 @@
+package app
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
+)
+
+func TestConsoleClaims(t *testing.T) {
+	etcd := startEtcd(t, t.TempDir())
+	defer etcd.Close()
+	newReplica := func() *etcdClaims {
+		claims, err := newEtcdClaims(storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcd.Endpoint}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = claims.client.Close() })
+		return claims
+	}
+	one, other := newReplica(), newReplica()
+	abandoned := func(want ...string) {
+		t.Helper()
+		got, err := other.Abandoned(t.Context())
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("abandoned are %v (%v), want %v", got, err, want)
+		}
+	}
+	claim := func(claims *etcdClaims, user string, force bool) console.Claim {
+		t.Helper()
+		claim, err := claims.Claim(t.Context(), "node", user, force)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return claim
+	}
+	release := func(claim console.Claim, disabled bool) {
+		t.Helper()
+		if err := claim.Release(t.Context(), disabled); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := func(claim console.Claim) {
+		t.Helper()
+		select {
+		case <-claim.Lost():
+		case <-time.After(20 * time.Second):
+			t.Fatal("the claim is not lost")
+		}
+	}
+
+	alice := claim(one, "alice", false)
+	_, err := other.Claim(t.Context(), "node", "bob", false)
+	var inUse *console.InUseError
+	if !errors.As(err, &inUse) || inUse.User != "alice" || time.Since(inUse.Since) > time.Minute {
+		t.Errorf("bob is told %v", err)
+	}
+	bob := claim(other, "bob", true)
+	lost(alice)
+	release(alice, false) // must not end bob's claim
+	abandoned()
+	if _, err := one.Claim(t.Context(), "node", "carol", false); !errors.As(err, &inUse) || inUse.User != "bob" {
+		t.Errorf("carol is told %v", err)
+	}
+	release(bob, false) // Ironic has not answered
+	abandoned("node")
+	release(claim(one, "carol", false), true)
+	abandoned()
+
+	dave := claim(one, "dave", false)
+	if err := one.client.Close(); err != nil { // the server is killed
+		t.Fatal(err)
+	}
+	lost(dave)
+	if _, err := other.client.Revoke(t.Context(), dave.(*etcdClaim).session.Lease()); err != nil { // its time has passed
+		t.Fatal(err)
+	}
+	abandoned("node")
+	release(claim(other, "erin", false), true)
+	abandoned()
+}

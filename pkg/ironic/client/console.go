@@ -1,0 +1,54 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// GetConsole returns whether the node has a console, and whether it is enabled. It takes no lock
+// and does not contact the BMC.
+func (c *Client) GetConsole(ctx context.Context, uuid string) (*ironic.Console, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	console := &ironic.Console{}
+	return console, c.do(ctx, request{
+		op: "GetConsole", text: "get the console of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
+		build: func(Version) (url.Values, any, error) {
+			return url.Values{"fields": {"console_interface,console_enabled,reservation"}}, nil, nil
+		},
+		into: console,
+	})
+}
+
+// GetConsoleInfo returns how to connect to an enabled console; nil if it is not enabled. Beware:
+// with ipmitool-socat, Ironic ends the session of whoever is connected, and waits for the BMC.
+func (c *Client) GetConsoleInfo(ctx context.Context, uuid string) (*ironic.ConsoleInfo, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	var answer struct {
+		Info *ironic.ConsoleInfo `json:"console_info"`
+	}
+	err := c.do(ctx, request{
+		op: "GetConsoleInfo", text: "get the address of the console of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "states/console"),
+		relayed: true, into: &answer,
+	})
+	return answer.Info, err
+}
+
+// SetConsole asks for the console to be enabled or disabled. Success says that Ironic has begun:
+// the outcome shows in GetConsole.
+func (c *Client) SetConsole(ctx context.Context, uuid string, enabled bool) error {
+	body := struct {
+		Enabled bool `json:"enabled"`
+	}{enabled}
+	text := "disable the console"
+	if enabled {
+		text = "enable the console"
+	}
+	return c.put(ctx, "SetConsole", text, uuid, "states/console", body)
+}

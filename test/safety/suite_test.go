@@ -1,0 +1,94 @@
+// Package safety tests what must never happen to a machine: that the server is killed, or that
+// its etcd, Ironic's database or both are restored from a backup, and a disk is written that
+// nobody wanted written, or the power is cut. The machines themselves keep the account.
+//
+// The Ironic is the simulator, or, with IRONIC=trixie, the real one of that Debian release with
+// simulated machines. Each test has a server and an Ironic of its own. These variables make the
+// tests longer than they are in `make test`:
+//
+//	KILLS          how often TestKilled kills the server: 20 otherwise; 1000 take about an hour
+//	SEED           the moments at which it does
+//	RESTORE_HOSTS  how many hosts TestRestored has: 25 on the simulator and 10 on a real Ironic otherwise; 100 take minutes
+package safety
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+type suite struct{ testbed.Suite }
+
+var s suite
+
+func TestMain(m *testing.M) {
+	s.Main(m, "safety", func(context.Context) error { return nil })
+}
+
+// bed is an Ironic with its machines and a server of a test's own.
+type bed struct {
+	ironicUnderTest
+	t      *testing.T
+	ctx    context.Context
+	ns     string
+	server *testbed.Server
+	client versioned.Interface
+	hosts  typed.BareMetalHostInterface
+}
+
+// newBed starts an Ironic, and prepares a server with the additional flags.
+func newBed(t *testing.T, ctx context.Context, args ...string) *bed {
+	t.Helper()
+	ironic := startIronic(t, ctx)
+	b := &bed{ironicUnderTest: ironic, t: t, ctx: ctx, ns: s.NewNamespace(t, ctx)}
+	b.server, b.client = s.NewServer(t, ctx, b.ns, testbed.ServerOptions{
+		IronicEndpoint: ironic.Operator().Endpoint,
+		Args:           append(append([]string{"--v=2"}, ironic.RamdiskArgs()...), args...),
+	})
+	if err := b.server.ApplyRBAC(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.hosts = b.client.Metal3V1alpha1().BareMetalHosts(b.ns)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bmc"}, StringData: map[string]string{"username": "admin", "password": "password"}}
+	if _, err := s.Core.CoreV1().Secrets(b.ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := b.server.Stop(); err != nil {
+			t.Error(err)
+		}
+		if log, err := b.server.Logs(); err == nil && t.Failed() {
+			const most = 200_000
+			t.Logf("log of the server:\n%s", log[max(0, len(log)-most):])
+		}
+	})
+	return b
+}
+
+func (b *bed) start() {
+	b.t.Helper()
+	if err := b.server.Start(b.ctx); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func fromEnv(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	value := os.Getenv(name)
+	if value == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		t.Fatalf("%s=%s: %v", name, value, err)
+	}
+	return n
+}
