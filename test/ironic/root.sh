@@ -11,7 +11,7 @@ set -euo pipefail
 release=${1:?"usage: root.sh bookworm|trixie|sid"}
 cache=${IRONIC_ROOT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/metal3-apiserver}
 root=$cache/ironic-$release
-packages=ironic-api,ironic-conductor,python3-sushy,python3-bcrypt,ipmitool,openipmi,ca-certificates
+packages=ironic-api,ironic-conductor,python3-sushy,python3-bcrypt,ipmitool,openipmi,socat,ca-certificates
 
 say() { echo "root.sh: $*" >&2; }
 fail() { say "$@"; exit 1; }
