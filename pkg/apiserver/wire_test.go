@@ -100,7 +100,6 @@ func testDiscovery(t *testing.T, s *server) {
 		"baremetalhosts/nmi":         {"HostNMI", "", "", "create"},
 		"baremetalhosts/rebuild":     {"HostRebuild", "", "", "create"},
 		"baremetalhosts/indicator":   {"HostIndicator", "", "", "create,get"},
-		"baremetalhosts/console":     {"HostConsoleOptions", "", "", "create,get"},
 		"baremetalswitches":          {"BareMetalSwitch", "baremetalswitch", "bms", all},
 		"bmceventsubscriptions":      {"BMCEventSubscription", "bmceventsubscription", "bes,bmcevent", all},
 		"dataimages":                 {"DataImage", "dataimage", "", all},
