@@ -27,7 +27,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	metal3registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
@@ -311,9 +310,9 @@ func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.
 	return nil
 }
 
-// RequestRebuild does what the engine does.
-func (*fakeLive) RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node) error {
-	return lifecycle.RequestRebuild(host, node, time.Now())
+// RequestRebuild is tested with the engine.
+func (*fakeLive) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error {
+	return errors.New("rebuild is not part of these tests")
 }
 
 func (*fakeLive) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }

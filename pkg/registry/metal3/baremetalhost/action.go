@@ -105,8 +105,6 @@ type plainAction[R request] struct{}
 
 func (plainAction[R]) checkHost(host *metal3.BareMetalHost, _ R) error { return checkNotDeleting(host) }
 
-func (plainAction[R]) checkNode(*metal3.BareMetalHost, *ironic.Node, R) error { return nil }
-
 func (plainAction[R]) write(_ context.Context, host *metal3.BareMetalHost, _ *ironic.Node, _ R, _ bool) (*metal3.BareMetalHost, error) {
 	return host, nil
 }
