@@ -387,10 +387,10 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 		c.backoffOf(key, (*backoff).begin)
-		c.refresher.ForgetLook(host.UID)
+		c.refresher.DiscardObservations(host.UID)
 		next, err := c.execute(ctx, host, node, step)
 		if err != nil {
-			c.refresher.ForgetLook(host.UID) // a poll may have seen the node before the request
+			c.refresher.DiscardObservations(host.UID) // a poll may have seen the node before the request
 			return 0, live.IgnoreNotFound(stepErrorOf(step, err))
 		}
 		if !next.planAgain {

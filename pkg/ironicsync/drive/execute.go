@@ -34,26 +34,26 @@ func planAgainWith(host *metal3.BareMetalHost, node *ironic.Node) outcome {
 type executor func(c *Controller, ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (outcome, error)
 
 var executors = map[lifecycle.Action]executor{
-	lifecycle.Begin:            (*Controller).begin,
-	lifecycle.SetState:         (*Controller).setState,
-	lifecycle.Report:           (*Controller).reportUnlessSecretExists,
-	lifecycle.TakeHardware:     (*Controller).takeHardware,
-	lifecycle.FindNode:         (*Controller).findNode,
-	lifecycle.CreateNode:       (*Controller).createNodeAndObserve,
-	lifecycle.Register:         (*Controller).registerOrReport,
-	lifecycle.Provision:        requesting((*Controller).provision),
-	lifecycle.ClearMaintenance: requesting((*Controller).clearMaintenance),
-	lifecycle.Deploy:           requesting((*Controller).deploy),
-	lifecycle.Rebuild:          requesting((*Controller).rebuild),
-	lifecycle.SwitchPower:      requesting((*Controller).switchPower),
-	lifecycle.DeleteNode:       requesting((*Controller).deleteNode),
-	lifecycle.DropReboot:       recording(dropReboot),
-	lifecycle.ForgetFailures:   recording(lifecycle.ClearFailures),
-	lifecycle.Detach:           recording(lifecycle.MarkDetached),
-	lifecycle.Attach:           recording(lifecycle.MarkAttached),
-	lifecycle.Release:          (*Controller).release,
-	lifecycle.SetCleaning:      requesting((*Controller).setCleaning),
-	lifecycle.Hold:             (*Controller).hold,
+	lifecycle.Begin:               (*Controller).begin,
+	lifecycle.SetState:            (*Controller).setState,
+	lifecycle.Report:              (*Controller).reportUnlessSecretExists,
+	lifecycle.RecordGivenHardware: (*Controller).recordGivenHardware,
+	lifecycle.FindNode:            (*Controller).findNode,
+	lifecycle.CreateNode:          (*Controller).createNodeAndObserve,
+	lifecycle.Register:            (*Controller).registerOrReport,
+	lifecycle.Provision:           requesting((*Controller).provision),
+	lifecycle.ClearMaintenance:    requesting((*Controller).clearMaintenance),
+	lifecycle.Deploy:              requesting((*Controller).deploy),
+	lifecycle.Rebuild:             requesting((*Controller).rebuild),
+	lifecycle.SwitchPower:         requesting((*Controller).switchPower),
+	lifecycle.DeleteNode:          requesting((*Controller).deleteNode),
+	lifecycle.ClearRebootRequest:  recording(clearRebootRequest),
+	lifecycle.ForgetFailures:      recording(lifecycle.ClearFailures),
+	lifecycle.Detach:              recording(lifecycle.MarkDetached),
+	lifecycle.Attach:              recording(lifecycle.MarkAttached),
+	lifecycle.Release:             (*Controller).release,
+	lifecycle.SetCleaning:         requesting((*Controller).setCleaning),
+	lifecycle.Hold:                (*Controller).hold,
 }
 
 func (c *Controller) execute(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (outcome, error) {
@@ -115,7 +115,7 @@ func (c *Controller) registerOrReport(ctx context.Context, host *metal3.BareMeta
 	return waitForEvent, err
 }
 
-func dropReboot(host *metal3.BareMetalHost, _ time.Time) {
+func clearRebootRequest(host *metal3.BareMetalHost, _ time.Time) {
 	lifecycle.RemoveRebootAnnotation(host)
 	switch host.Status.Provisioning.State {
 	case metal3.StateInspecting, metal3.StatePreparing, metal3.StateProvisioning:
@@ -160,7 +160,7 @@ func (c *Controller) observe(ctx context.Context, host *metal3.BareMetalHost) er
 
 func (c *Controller) begin(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (outcome, error) {
 	host, err := c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) {
-		if err := lifecycle.BeginManaging(h, step.State); err != nil {
+		if err := lifecycle.StartManaging(h, step.State); err != nil {
 			klog.FromContext(ctx).Error(err, "The annotation with a status cannot be read and is dropped", "annotation", metal3.StatusAnnotation)
 		}
 	})

@@ -26,9 +26,9 @@ type HardwareStore interface {
 	RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error
 }
 
-// takeHardware takes over the hardware that a user gives in place of an inspection. A
+// recordGivenHardware takes over the hardware that a user gives in place of an inspection. A
 // HardwareData takes precedence over the annotation.
-func (c *Controller) takeHardware(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) (outcome, error) {
+func (c *Controller) recordGivenHardware(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ lifecycle.Step) (outcome, error) {
 	details, err := c.givenHardware(ctx, host)
 	if err != nil {
 		return waitForEvent, err

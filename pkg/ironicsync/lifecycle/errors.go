@@ -135,7 +135,7 @@ func errorTypeInState(state metal3.ProvisioningState) metal3.ErrorType {
 func SetRequestFailing(host *metal3.BareMetalHost, step Step, message string, now time.Time) (changed bool) {
 	c := metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.RequestFailedReason, Message: CutMessage(message)}
 	switch step.Do {
-	case "", Begin, Report, TakeHardware, FindNode, CreateNode, Register: // "": the host's Secrets could not be read to plan one
+	case "", Begin, Report, RecordGivenHardware, FindNode, CreateNode, Register: // "": the host's Secrets could not be read to plan one
 		c.Type, c.Status = metal3.RegisteredCondition, metav1.ConditionFalse
 	default:
 		if isTimedOut(&host.Status) {

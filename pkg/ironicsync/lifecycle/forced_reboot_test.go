@@ -23,14 +23,14 @@ func TestForcedRebootAbortsOnce(t *testing.T) {
 		plain, held, heldUnforce string
 	}{
 		{"inspecting", ironic.InspectWait, "abort", "abort", "Wait"},
-		{"inspecting", ironic.InspectFail, "DropReboot", "Wait", "inspect"},
+		{"inspecting", ironic.InspectFail, "ClearRebootRequest", "Wait", "inspect"},
 		{"inspecting", ironic.Manageable, "inspect", "Wait", "inspect"},
 		{"preparing", ironic.CleanWait, "abort", "abort", "Wait"},
-		{"preparing", ironic.CleanFail, "DropReboot", "manage", "manage"},
+		{"preparing", ironic.CleanFail, "ClearRebootRequest", "manage", "manage"},
 		{"preparing", ironic.Manageable, "=available", "=available", "=available"},
 		{"provisioning", ironic.Manageable, "provide", "Wait", "provide"},
 		{"provisioning", ironic.CleanWait, "abort", "abort", "Wait"},
-		{"provisioning", ironic.CleanFail, "DropReboot", "manage", "manage"},
+		{"provisioning", ironic.CleanFail, "ClearRebootRequest", "manage", "manage"},
 		{"provisioning", ironic.DeployWait, "=deprovisioning", "=deprovisioning", "Wait"},
 		{"provisioning", ironic.Available, "Deploy", "Wait", "Deploy"},
 		{"available", ironic.Available, "=provisioning", "soft-power-off", "=provisioning"},

@@ -26,9 +26,9 @@ const (
 	SetState Action = "SetState"
 	// Report records a failed registration with Step.Reason and Step.Message.
 	Report Action = "Report"
-	// TakeHardware takes the hardware details from a HardwareData or an annotation instead of
+	// RecordGivenHardware takes the hardware details from a HardwareData or an annotation instead of
 	// an inspection.
-	TakeHardware Action = "TakeHardware"
+	RecordGivenHardware Action = "RecordGivenHardware"
 	// FindNode looks for a node that belongs to the host already. If there is none, it chooses
 	// a UUID for the node that is to be created, and records it.
 	FindNode Action = "FindNode"
@@ -48,8 +48,8 @@ const (
 	Rebuild Action = "Rebuild"
 	// SwitchPower asks Ironic for the power state Step.Power.
 	SwitchPower Action = "SwitchPower"
-	// DropReboot removes the annotation that asks for one reboot.
-	DropReboot Action = "DropReboot"
+	// ClearRebootRequest removes the annotation that asks for one reboot.
+	ClearRebootRequest Action = "ClearRebootRequest"
 	// ForgetFailures resets the record of failed deployments after the spec has changed.
 	ForgetFailures Action = "ForgetFailures"
 	// DeleteNode removes the node from Ironic.
@@ -159,7 +159,7 @@ func plan(s Situation) Step {
 	case state == metal3.StateNone, state == metal3.StateUnmanaged, !hasFinalizer(host), hasAnnotation(host, metal3.StatusAnnotation):
 		return Step{Do: Begin, State: beginningState(state)}
 	case hasAnnotation(host, metal3.HardwareDetailsAnnotation), s.HasHardwareData && host.Status.HardwareDetails == nil:
-		return Step{Do: TakeHardware}
+		return Step{Do: RecordGivenHardware}
 	}
 	if step, detached := nextOfDetached(s); detached {
 		return step

@@ -28,7 +28,7 @@ func nextOfRegistering(s Situation) Step {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
 	case node.ProvisionState == ironic.DeployFail, node.ProvisionState == ironic.Error:
-		return nextOfForeignWork(s)
+		return nextOfOthersDeployment(s)
 	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
 	case host.Spec.ExternallyProvisioned:
@@ -94,7 +94,7 @@ func nextOfInspecting(s Situation) Step {
 		case isDueWhenIdle(host):
 			return toManageable(s) // Ironic does not accept another inspect_interface in a failed state
 		case isForcedOnce(host):
-			return Step{Do: DropReboot}
+			return Step{Do: ClearRebootRequest}
 		case isHeldOff(host):
 			return Step{Do: Wait}
 		}
@@ -139,7 +139,7 @@ func nextOfPreparing(s Situation) Step {
 		return setState(metal3.StateAvailable)
 	case ironic.CleanFail:
 		if isForcedOnce(host) {
-			return Step{Do: DropReboot}
+			return Step{Do: ClearRebootRequest}
 		}
 	case ironic.Available:
 		return setState(metal3.StateAvailable)
@@ -195,7 +195,7 @@ func settingsDiffer(host *metal3.BareMetalHost) bool {
 func nextOfProvisioning(s Situation) Step {
 	host, node := s.Host, s.Node
 	if !isUnderWay(host.Status.OperationHistory.Provision) {
-		return nextOfForeignWork(s)
+		return nextOfOthersDeployment(s)
 	}
 	if rebuild := pendingRebuild(host); rebuild != nil {
 		return nextOfRebuild(s, rebuild)
@@ -228,7 +228,7 @@ func nextOfProvisioning(s Situation) Step {
 		return s.retry(Step{Do: Deploy, Error: metal3.ProvisioningError}, hasFailed(host))
 	case ironic.CleanFail:
 		if isForcedOnce(host) {
-			return Step{Do: DropReboot}
+			return Step{Do: ClearRebootRequest}
 		}
 	case ironic.DeployFail, ironic.Error:
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}
@@ -243,10 +243,10 @@ func isUnderWay(operation metal3.OperationMetric) bool {
 	return !operation.Start.IsZero() && operation.End.IsZero()
 }
 
-// nextOfForeignWork returns the next step for a node on which somebody else has begun to deploy
+// nextOfOthersDeployment returns the next step for a node on which somebody else has begun to deploy
 // or undeploy, possibly before the host was created. The host follows the outcome. A failed
 // deployment is undone only if the host is new and its spec asks for an image.
-func nextOfForeignWork(s Situation) Step {
+func nextOfOthersDeployment(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
 	case isDeployed(node.ProvisionState):
@@ -329,7 +329,7 @@ func keepDeployed(s Situation) Step {
 func nextOfDeprovisioning(s Situation) Step {
 	host, node := s.Host, s.Node
 	if !isUnderWay(host.Status.OperationHistory.Deprovision) {
-		return nextOfForeignWork(s)
+		return nextOfOthersDeployment(s)
 	}
 	if node.ProvisionState == ironic.Active && host.DeletionTimestamp.IsZero() && deploy.Deployed(host) && !deploy.MustDeprovision(host) {
 		return setState(metal3.StateProvisioned) // the spec was changed back before Ironic began

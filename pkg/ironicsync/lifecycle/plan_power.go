@@ -108,7 +108,7 @@ func nextOfPower(s Situation) Step {
 		return Step{Do: Wait}
 	}
 	if reboot.once && !on {
-		return Step{Do: DropReboot}
+		return Step{Do: ClearRebootRequest}
 	}
 	switch wanted := host.Spec.Online && !reboot.once && !reboot.stayOff; {
 	case wanted == on, on && isPowerKept(host) && !reboot.once && !reboot.stayOff:

@@ -324,7 +324,7 @@ func guarded(s Situation, step Step) Step {
 // asksIronic tells whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {
 	switch s.Do {
-	case Wait, Begin, Report, Hold, DropReboot:
+	case Wait, Begin, Report, Hold, ClearRebootRequest:
 		return false
 	}
 	return true

@@ -275,12 +275,12 @@ func (w *world) do(step Step, recorded bool) {
 	}
 	switch step.Do {
 	case Begin:
-		record(func(h *metal3.BareMetalHost) { _ = BeginManaging(h, step.State) })
+		record(func(h *metal3.BareMetalHost) { _ = StartManaging(h, step.State) })
 	case SetState:
 		record(func(h *metal3.BareMetalHost) { Enter(h, node, step, now) })
 	case Report:
 		record(func(h *metal3.BareMetalHost) { withRegistered(metav1.ConditionFalse, step.Reason, step.Message)(h) })
-	case DropReboot:
+	case ClearRebootRequest:
 		record(RemoveRebootAnnotation)
 	case ForgetFailures:
 		record(func(h *metal3.BareMetalHost) { ClearFailures(h, now) })

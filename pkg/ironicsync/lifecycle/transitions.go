@@ -155,10 +155,10 @@ func RemoveRebootAnnotation(host *metal3.BareMetalHost) {
 	delete(host.Annotations, metal3.RebootAnnotation)
 }
 
-// BeginManaging sets the finalizer, restores the status that the host was created with in an
+// StartManaging sets the finalizer, restores the status that the host was created with in an
 // annotation, and sets the provisioning state if the host has none yet. The error says that the
 // annotation cannot be parsed; everything else has been done then.
-func BeginManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) error {
+func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) error {
 	var err error
 	if value, has := host.Annotations[metal3.StatusAnnotation]; has {
 		if host.Status.LastUpdated.IsZero() {

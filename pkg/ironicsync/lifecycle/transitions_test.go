@@ -17,7 +17,7 @@ func TestBeginRestoresStatus(t *testing.T) {
 	}
 	host := newHost(annotated(metal3.StatusAnnotation, string(status)))
 	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
-	if err := BeginManaging(host, metal3.StateRegistering); err != nil {
+	if err := StartManaging(host, metal3.StateRegistering); err != nil {
 		t.Fatal(err)
 	}
 	if s := host.Status; s.Provisioning.State != metal3.StateProvisioned || s.Provisioning.Image.URL != "http://images/a" || s.Provisioning.ID == "" {
@@ -35,7 +35,7 @@ func TestBeginRestoresStatus(t *testing.T) {
 func TestBeginWithEmptyStatus(t *testing.T) {
 	host := newHost(annotated(metal3.StatusAnnotation, ""))
 	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
-	if err := BeginManaging(host, metal3.StateRegistering); err != nil {
+	if err := StartManaging(host, metal3.StateRegistering); err != nil {
 		t.Fatal(err)
 	}
 	if hasAnnotation(host, metal3.StatusAnnotation) || host.Status.Provisioning.State != metal3.StateRegistering {

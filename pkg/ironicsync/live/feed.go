@@ -64,7 +64,7 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 	if changes.Truncated {
 		return errSweepNeeded
 	}
-	var dues []due
+	var dues []dueHost
 	readsNeeded := 0
 	now := r.clock.Now()
 	for i := range hosts {
@@ -78,14 +78,14 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 		}
 		switch {
 		case node != nil && delivered[node.UUID]:
-			dues = append(dues, due{host: host, node: node, generation: generation})
+			dues = append(dues, dueHost{host: host, node: node, generation: generation})
 		case node != nil && isAsRecorded(host, node, r.CallbackTimeout, now):
 			r.view.setObserved(host, generation)
 		case node != nil && r.view.isPending(host, generation):
-			dues = append(dues, due{host: host, node: node, earlier: true, generation: generation})
+			dues = append(dues, dueHost{host: host, node: node, earlier: true, generation: generation})
 		default:
 			readsNeeded++
-			dues = append(dues, due{host: host, readNode: true, generation: generation})
+			dues = append(dues, dueHost{host: host, readNode: true, generation: generation})
 		}
 	}
 	if readsNeeded > maxReobserved {
@@ -142,7 +142,7 @@ func (r *Refresher) sweep() error {
 		klog.FromContext(ctx).Info("Changes were not in Ironic's feed of changes, as the clocks of its conductors differ; it is read further back from now on",
 			"nodes", missed, "overlap", r.view.currentOverlap().String())
 	}
-	var dues []due
+	var dues []dueHost
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
 		if host.Status.Provisioning.ID == "" {
@@ -150,7 +150,7 @@ func (r *Refresher) sweep() error {
 		}
 		node, generation := r.view.lookUp(host)
 		if !r.view.isObserved(host, generation) || node != nil && changesByItself(node) {
-			dues = append(dues, due{host: host, node: node, generation: generation})
+			dues = append(dues, dueHost{host: host, node: node, generation: generation})
 		}
 	}
 	return r.observedAll(began, len(hosts.Items), r.observeMany(ctx, dues, began))

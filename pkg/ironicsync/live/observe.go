@@ -146,8 +146,8 @@ func (r *Refresher) record(ctx context.Context, host *metal3.BareMetalHost, obse
 	return r.hosts.Record(ctx, updated)
 }
 
-// due is a host that has to be observed.
-type due struct {
+// dueHost is a host that has to be observed.
+type dueHost struct {
 	host *metal3.BareMetalHost
 	// node is the host's node if it was read after the host; nil if Ironic has none.
 	node *ironic.Node
@@ -164,12 +164,12 @@ type due struct {
 // observeMany records observations of several hosts. A failure for one host does not affect
 // the others: the error is a *PartialError, or that of ctx. The nodes were not read before
 // the time began.
-func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Time) error {
+func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time.Time) error {
 	r.view.setPending(hosts)
 	var mu sync.Mutex
 	failed := map[types.NamespacedName]error{}
 	inventories := 0
-	mayReadInventory := func(d due) bool {
+	mayReadInventory := func(d dueHost) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if d.node == nil || inventories >= inventoriesPerBulk || !lifecycle.NeedsInventory(d.host, d.node) {
@@ -223,7 +223,7 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []due, began time.Tim
 // observeAfterConflict observes a host that was written after it had been read. If it was
 // written by another observation of this replica that knew the same contents of the node,
 // nothing is left to do.
-func (r *Refresher) observeAfterConflict(ctx context.Context, d due) (*metal3.BareMetalHost, error) {
+func (r *Refresher) observeAfterConflict(ctx context.Context, d dueHost) (*metal3.BareMetalHost, error) {
 	host, err := r.hosts.Get(ctx, d.host.Namespace, d.host.Name)
 	if err != nil || r.view.isObserved(host, d.generation) {
 		return host, err

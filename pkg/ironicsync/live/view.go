@@ -327,7 +327,7 @@ func (v *view) setObserved(host *metal3.BareMetalHost, generation uint64) {
 // setPending notes hosts whose nodes have been read but not yet recorded. If an observation
 // ends before it has recorded all of them, the next one records the rest without reading
 // their nodes again.
-func (v *view) setPending(hosts []due) {
+func (v *view) setPending(hosts []dueHost) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, d := range hosts {

@@ -29,7 +29,7 @@ type recentObservation struct {
 	began time.Time
 	// resourceVersion is that of the host after the observation was recorded.
 	resourceVersion string
-	// node is the observed node. It is nil in the entry that ForgetLook makes, which
+	// node is the observed node. It is nil in the entry that DiscardObservations makes, which
 	// invalidates all observations that began earlier. It must not be changed.
 	node *ironic.Node
 }
@@ -61,17 +61,17 @@ func (r *Refresher) keepRecent(recorded *metal3.BareMetalHost, node *ironic.Node
 	}
 }
 
-// ForgetLook invalidates the observations of a host that have begun before now. It is called
+// DiscardObservations invalidates the observations of a host that have begun before now. It is called
 // before a step that may change the host's node, and again if the step fails, because it may have
 // changed the node all the same.
-func (r *Refresher) ForgetLook(host types.UID) {
+func (r *Refresher) DiscardObservations(host types.UID) {
 	now := r.clock.Now()
 	r.recent.put(host, recentObservation{began: now}, now)
 }
 
 // JustObserved returns a host and its node as ObserveAndGet does, but without asking Ironic, if
 // the host was observed at most maxObservationAge ago and has not been written since. Otherwise,
-// or if that observation began before the last ForgetLook, the host is nil.
+// or if that observation began before the last DiscardObservations, the host is nil.
 func (r *Refresher) JustObserved(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, *ironic.Node, error) {
 	host, err := r.hosts.Get(ctx, namespace, name)
 	if err != nil {

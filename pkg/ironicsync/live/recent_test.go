@@ -24,11 +24,11 @@ func TestJustObserved(t *testing.T) {
 		}, false},
 		"something was done to the node": {func(_ *testing.T, b *bench, host *metal3.BareMetalHost) {
 			time.Sleep(time.Millisecond)
-			b.ForgetLook(host.UID)
+			b.DiscardObservations(host.UID)
 		}, false},
 		"something was done and it was observed again": {func(t *testing.T, b *bench, host *metal3.BareMetalHost) {
 			time.Sleep(time.Millisecond)
-			b.ForgetLook(host.UID)
+			b.DiscardObservations(host.UID)
 			time.Sleep(time.Millisecond)
 			if err := b.ObserveHost(t.Context(), host.Namespace, host.Name); err != nil {
 				t.Error(err)
@@ -40,7 +40,7 @@ func TestJustObserved(t *testing.T) {
 			go func() { observed <- b.ObserveHost(t.Context(), host.Namespace, host.Name) }()
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
-			b.ForgetLook(host.UID)
+			b.DiscardObservations(host.UID)
 			b.nodes.Resume()
 			close(held)
 			if err := <-observed; err != nil {
