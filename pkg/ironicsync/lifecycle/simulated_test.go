@@ -49,8 +49,16 @@ type world struct {
 	// What is not the host's: its node is marked by the server of another cluster, is another
 	// host's, or is pointed at another BMC; or another node has the BMC.
 	markedByOthers, isAnothers, pointedElsewhere, bmcShared bool
-	// deployments counts how often something was written to it.
-	deployments int
+	// changes counts the changes of the node's state, for the time of the last one.
+	changes int
+	// rebuildAsked is set from the request for a rebuild until Ironic begins it.
+	rebuildAsked bool
+	// rebuilding is set while the machine is written to for a rebuild. rebuildLost is set when
+	// Ironic has forgotten the node meanwhile: nobody can tell what is on the disk then.
+	rebuilding, rebuildLost bool
+	// deployments counts how often something was written to it, and rebuilds how often that was
+	// asked for with a rebuild.
+	deployments, rebuilds int
 	// harm is what must never be done and was.
 	harm string
 }
@@ -161,7 +169,9 @@ func (w *world) event(node *ironic.Node, event string) {
 	if next := ironic.ProvisionState(next); next == ironic.Cleaning || next == ironic.Deploying {
 		w.wiped()
 	}
-	node.ProvisionState, node.LastError, node.Reservation = ironic.ProvisionState(next), "", ""
+	w.changes++
+	changed := now.Add(time.Duration(w.changes) * time.Second)
+	node.ProvisionState, node.ProvisionUpdatedAt, node.LastError, node.Reservation = ironic.ProvisionState(next), &changed, "", ""
 	if w.working(node) {
 		node.Reservation = "conductor-0"
 	}
@@ -196,6 +206,7 @@ func (w *world) forgetInstance() {
 		w.mayWipe, w.unknown = true, true
 	}
 	w.instance = ""
+	w.rebuildLost = w.rebuildLost || w.rebuilding
 }
 
 // tick lets Ironic finish what it is doing; false: it does nothing.
@@ -247,6 +258,7 @@ func (w *world) tick() bool {
 			node.PowerState = ironic.PowerOn
 			w.deployments++
 			w.disk, w.instance = w.deploying, node.InstanceUUID
+			w.rebuilding, w.rebuildLost = false, false
 		case ironic.Cleaning:
 			node.PowerState = ironic.PowerOff
 		}
@@ -296,6 +308,14 @@ func (w *world) do(step Step, recorded bool) {
 		w.event(node, "deploy")
 		w.deploying = w.wants().String()
 		node.InstanceUUID = recordedInstance(host)
+	case Rebuild:
+		if node.ProvisionState == ironic.Active && !w.rebuildAsked {
+			w.harm = fmt.Sprintf("%q is written again, and nobody has asked for that, or it was done already", w.disk)
+		}
+		w.rebuildAsked, w.rebuilding = false, true
+		w.rebuilds++
+		w.event(node, string(ironic.TargetRebuild))
+		w.deploying = w.wants().String()
 	case FindNode:
 		found := ""
 		for _, n := range w.nodes {
@@ -357,7 +377,7 @@ func (w *world) foreign() string {
 // Step.Interrupts it counts the requests to Ironic, and not what is recorded before.
 func needsProof(step Step) bool {
 	switch step.Do {
-	case Deploy:
+	case Deploy, Rebuild:
 		return true
 	case SwitchPower:
 		return step.Power != ironic.TargetPowerOn
@@ -434,7 +454,7 @@ func (w *world) wanted() string {
 		if host.Status.Provisioning.State == metal3.StateProvisioned {
 			want = metal3.StateProvisioned
 		}
-	case node != nil && (w.restored && node.ProvisionState == ironic.Active || strings.HasPrefix(node.InstanceUUID, "by-hand")) && !deploy.Deployed(host):
+	case node != nil && node.ProvisionState == ironic.Active && (w.restored || strings.HasPrefix(node.InstanceUUID, "by-hand")) && !deploy.Deployed(host):
 		want = metal3.StateProvisioned // nobody has asked for its end
 	}
 	s := &host.Status
@@ -455,7 +475,7 @@ func (w *world) wanted() string {
 		return fmt.Sprintf("the host shows %s %q, %d errors, %d failures", s.OperationalStatus, s.ErrorMessage, s.ErrorCount, s.ProvisioningFailCount)
 	case want == metal3.StateProvisioned && w.mayWipe:
 		return fmt.Sprintf("it runs %q, which is not wanted", w.runs)
-	case want == metal3.StateProvisioned && w.disk != "foreign" && !w.restored && w.disk != w.runs.String():
+	case want == metal3.StateProvisioned && w.disk != "foreign" && !w.restored && !w.rebuildLost && w.disk != w.runs.String():
 		return fmt.Sprintf("it runs %q, on the disk is %q", w.runs, w.disk)
 	case want == metal3.StateAvailable && s.Provisioning.Image.URL != "":
 		return fmt.Sprintf("image is %q", s.Provisioning.Image.URL)

@@ -76,6 +76,17 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 			w.event(node, string(ironic.TargetInspect))
 		}
 	},
+	"rebuild": func(w *world, _ *rand.Rand) { // as /rebuild does
+		node := w.nodes[w.host.Status.Provisioning.ID]
+		if node == nil || node.Reservation != "" || !w.host.DeletionTimestamp.IsZero() {
+			return
+		}
+		w.change(func(h *metal3.BareMetalHost) {
+			if RequestRebuild(h, node, now) == nil {
+				w.mayWipe, w.rebuildAsked = true, true
+			}
+		})
+	},
 	"retry": func(w *world, _ *rand.Rand) { // as /retry does
 		w.change(func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0 })
 	},
@@ -134,6 +145,7 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 	"etcd restored": func(w *world, r *rand.Rand) {
 		if b := w.backup; b != nil && r.IntN(3) == 0 && !w.isInTransit() { // what Ironic is at was asked for with proof
 			w.host, w.state, w.runs, w.mayWipe, w.asked, w.released = b.host.DeepCopy(), b.state, b.runs, b.mayWipe || w.unknown, b.asked, b.released
+			w.rebuildAsked = b.rebuildAsked
 			w.restored = true
 		}
 	},
@@ -206,7 +218,7 @@ func (w *world) createAgain() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.host.Namespace, Name: w.host.Name, UID: w.host.UID, Generation: 1},
 		Spec:       w.host.Spec,
 	}
-	w.state, w.asked, w.mayWipe = "", false, !w.host.Spec.ExternallyProvisioned
+	w.state, w.asked, w.rebuildAsked, w.mayWipe = "", false, false, !w.host.Spec.ExternallyProvisioned
 	w.instance, w.backup, w.unknown = "", nil, false // who enrols a machine anew and asks for an image means it
 	w.restored = len(w.nodes) > 0                    // the last host went without its node, and the next one takes that over
 	if w.host.Spec.ExternallyProvisioned && w.disk == "" {
@@ -245,7 +257,7 @@ func TestRandomWalk(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	deployments := 0
+	deployments, rebuilds := 0, 0
 	for walk := range *walks {
 		r := rand.New(rand.NewPCG(seed, uint64(walk)))
 		w := newWorld(t, releases[r.IntN(len(releases))])
@@ -259,6 +271,9 @@ func TestRandomWalk(t *testing.T) {
 		for range 60 {
 			if r.IntN(3) == 0 {
 				name := names[r.IntN(len(names))]
+				if w.host.Status.Provisioning.State == metal3.StateProvisioned && r.IntN(3) == 0 {
+					name = "rebuild" // which is possible in few moments only
+				}
 				w.log = append(w.log, "<"+name+">")
 				disturbances[name](w, r)
 			} else {
@@ -288,10 +303,10 @@ func TestRandomWalk(t *testing.T) {
 		if wrong := w.wanted(); wrong != "" {
 			t.Fatalf("walk %d: %s; state %q, node %+v; after %v", walk, wrong, w.host.Status.Provisioning.State, w.nodes[w.host.Status.Provisioning.ID], w.log)
 		}
-		deployments += w.deployments
+		deployments, rebuilds = deployments+w.deployments, rebuilds+w.rebuilds
 	}
-	t.Logf("%d deployments", deployments)
-	if deployments < *walks/10 {
-		t.Errorf("only %d deployments: the walk does not go far", deployments)
+	t.Logf("%d deployments, %d rebuilds", deployments, rebuilds)
+	if deployments < *walks/10 || rebuilds < *walks/100 {
+		t.Errorf("only %d deployments and %d rebuilds: the walk does not go far", deployments, rebuilds)
 	}
 }
