@@ -344,7 +344,7 @@ func (h *fleetHost) update(change change) {
 		_, err = h.hosts.Update(h.ctx, host, metav1.UpdateOptions{})
 		return err
 	})
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) { // it may have gone since it was listed
 		h.t.Fatalf("%s: %v", h.name, err)
 	}
 }
@@ -353,7 +353,8 @@ func (h *fleetHost) takeOver(host *metal3.BareMetalHost) {
 	h.t.Helper()
 	request := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: host.Status.Provisioning.ID}}
 	_, err := h.hosts.Takeover(h.ctx, h.name, request, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsConflict(err) {
+	// The host may have gone, or changed, since it was listed: then the next round decides.
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		h.t.Fatalf("%s: %v", h.name, err)
 	}
 	h.confirmed = err == nil // otherwise its node is another one since it was read
