@@ -147,20 +147,27 @@ func (c *terminal) waitEnd(t *testing.T, ctx context.Context) string {
 	return ""
 }
 
-// TestConsole types into the serial line of a machine, through kube-apiserver, the server, Ironic's
-// console and the BMC.
-func TestConsole(t *testing.T) {
+// startMachineWithConsole starts a BMC that has the serial line of its machine.
+func startMachineWithConsole(t *testing.T, ctx context.Context) (*serialLine, bmc) {
+	t.Helper()
 	ironic, ok := s.ironic.(debianIronic)
 	if !ok {
 		t.Skip("the simulated Ironic has no consoles")
 	}
-	ctx, ns := s.Begin(t)
 	line := startSerialLine(t)
 	b, err := ironic.StartBMCWithSerial(ctx, "admin", "password", line.port)
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := runningHost(t, ctx, ns, "worker-0", debianBMC{b})
+	return line, debianBMC{b}
+}
+
+// TestConsole types into the serial line of a machine, through kube-apiserver, the server, Ironic's
+// console and the BMC.
+func TestConsole(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	line, b := startMachineWithConsole(t, ctx)
+	host := runningHost(t, ctx, ns, "worker-0", b)
 	node := host.Status.Provisioning.ID
 	if consoleEnabled(t, ctx, node) {
 		t.Error("the console is enabled before anybody has used it")
@@ -208,7 +215,7 @@ func TestConsole(t *testing.T) {
 	waitConsoleDisabled(t, ctx, node)
 
 	// The host is served as before, and what is not a WebSocket is refused in words.
-	err = s.Metal3.Metal3V1alpha1().RESTClient().Post().Namespace(ns).Resource("baremetalhosts").Name("worker-0").SubResource("console").Do(ctx).Error()
+	err := s.Metal3.Metal3V1alpha1().RESTClient().Post().Namespace(ns).Resource("baremetalhosts").Name("worker-0").SubResource("console").Do(ctx).Error()
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "WebSocket") {
 		t.Errorf("POST without an upgrade: %v", err)
 	}
@@ -217,18 +224,10 @@ func TestConsole(t *testing.T) {
 // TestConsoleOfKilledServer has the server killed while a console is open: nobody is left with the
 // port of the console open at Ironic.
 func TestConsoleOfKilledServer(t *testing.T) {
-	ironic, ok := s.ironic.(debianIronic)
-	if !ok {
-		t.Skip("the simulated Ironic has no consoles")
-	}
 	ctx, ns := s.Begin(t)
-	line := startSerialLine(t)
-	b, err := ironic.StartBMCWithSerial(ctx, "admin", "password", line.port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, b := startMachineWithConsole(t, ctx)
 	onServerOfItsOwn(t, ctx, ns)
-	host := runningHost(t, ctx, ns, "worker-0", debianBMC{b})
+	host := runningHost(t, ctx, ns, "worker-0", b)
 	user := connect(t, ctx, s.Server.Direct.Config, "alice", ns, "worker-0", "")
 	user.wait(t, ctx, "SOL Session operational")
 	if !consoleEnabled(t, ctx, host.Status.Provisioning.ID) {

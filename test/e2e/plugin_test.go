@@ -176,17 +176,9 @@ func TestPluginMaintenance(t *testing.T) {
 
 // TestPluginConsole types into a console through a pipe, as scripts do.
 func TestPluginConsole(t *testing.T) {
-	ironic, ok := s.ironic.(debianIronic)
-	if !ok {
-		t.Skip("the simulated Ironic has no consoles")
-	}
 	ctx, ns := s.Begin(t)
-	line := startSerialLine(t)
-	b, err := ironic.StartBMCWithSerial(ctx, "admin", "password", line.port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runningHost(t, ctx, ns, "worker-0", debianBMC{b})
+	_, b := startMachineWithConsole(t, ctx)
+	runningHost(t, ctx, ns, "worker-0", b)
 	code, stdout, stderr := bmh(ctx, ns, "root\r", "console", "worker-0")
 	if code != 0 || !strings.Contains(stdout, "ROOT") || !strings.Contains(stderr, "left the console") {
 		t.Errorf("exit code %d\n%q\n%q", code, stdout, stderr)
