@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -153,6 +154,9 @@ func startMachineWithConsole(t *testing.T, ctx context.Context) (*serialLine, bm
 	ironic, ok := s.ironic.(debianIronic)
 	if !ok {
 		t.Skip("the simulated Ironic has no consoles")
+	}
+	if err := exec.Command("unshare", "--mount", "true").Run(); err != nil {
+		t.Skip("test/ironic/run.sh cannot mount /proc and /dev for Ironic's consoles here: " + err.Error())
 	}
 	line := startSerialLine(t)
 	b, err := ironic.StartBMCWithSerial(ctx, "admin", "password", line.port)
