@@ -176,6 +176,7 @@ func TestHistory(t *testing.T) {
 	h := newHost(t, notInspected, withImage, faulty(bmcsim.CleanStepFails))
 	h.wait(patience, "cleaning has failed", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.ProvisioningError })
 	h.mend(bmcsim.CleanStepFails)
+	h.retry()
 	h.provisioned()
 	history, err := h.api.GetHistory(h.ctx, h.name, metav1.GetOptions{})
 	if err != nil {

@@ -92,6 +92,7 @@ func (s *session) console(ctx context.Context, name string, force, share bool) (
 		waiting.Go(func() { endWhenQuiet(ctx, in.ended, out.shown, leave) })
 	}
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Tty: true})
+	out.close()
 	if in.left.Load() || !in.isTerminal && ctx.Err() != nil && in.hasEnded.Load() {
 		fmt.Fprint(s.ErrOut, "\r\nleft the console\r\n")
 		return nil
@@ -142,12 +143,27 @@ func (c *consoleInput) Read(p []byte) (int, error) {
 
 // consoleOutput is what the machine shows. Nothing is cleaned from it: it is a terminal.
 type consoleOutput struct {
-	out io.Writer
 	// shown receives a value after each piece.
 	shown chan struct{}
+
+	mu  sync.Mutex
+	out io.Writer // nil when the session has ended
+}
+
+// close drops what is still received: the client of a WebSocket returns before it has stopped
+// copying.
+func (c *consoleOutput) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out = nil
 }
 
 func (c *consoleOutput) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out == nil {
+		return 0, io.ErrClosedPipe
+	}
 	select {
 	case c.shown <- struct{}{}:
 	default:
