@@ -63,7 +63,7 @@ func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
 func Complete(config *genericapiserver.RecommendedConfig) genericapiserver.CompletedConfig {
 	buildHandlers := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		return finishDiscovery(buildHandlers(withPatchesOfCRDs(withFastCompression(api)), c))
+		return finishDiscovery(buildHandlers(withFastCompression(api), c))
 	}
 	return config.Complete()
 }

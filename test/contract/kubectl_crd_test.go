@@ -39,7 +39,6 @@ var kubectlSteps = map[string][]kubectlStep{
 	"patch": {
 		{args: patchArgs(`{"spec":{"description":"d"}}`)},
 		{args: patchArgs(`{"spec":{"description":"d"}}`)},
-		{args: `patch RESOURCE h -p {"spec":{"description":"e"}}`}, // a strategic merge patch
 		{args: patchArgs(`{"spec":{"nope":"d"}}`)},
 		{args: patchArgs(`{"spec":`), ours: "Error from server (BadRequest): invalid JSON patch"},
 		{args: patchArgs(`{"metadata":{"name":"i"}}`)},
