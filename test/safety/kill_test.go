@@ -134,6 +134,18 @@ func (l *life) live() error {
 			return err
 		})
 	}
+	reboot := func() error {
+		const mark = "test.metal3.io/rebooted"
+		return l.persist(func() error {
+			host, err := l.hosts.Get(l.ctx, l.name, metav1.GetOptions{})
+			if err != nil || metav1.HasAnnotation(host.ObjectMeta, mark) {
+				return err // an earlier request had got through, and the next would be another reboot
+			}
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{"reboot.metal3.io":"{\"mode\":\"hard\"}",%q:""}}}`, mark)
+			_, err = l.hosts.Patch(l.ctx, l.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			return err
+		})
+	}
 	const powerNotCounted = -1
 	type step struct {
 		what     string
@@ -146,7 +158,7 @@ func (l *life) live() error {
 	steps := []step{
 		{what: "created", do: l.create, arrived: isAtRest(metal3.StateAvailable, ""), cuts: powerNotCounted},
 		{what: "provisioned", do: patch(image(first, checksum)), arrived: isAtRest(metal3.StateProvisioned, first), images: []string{first}, erasures: 1, cuts: powerNotCounted},
-		{what: "rebooted", do: patch(`{"metadata":{"annotations":{"reboot.metal3.io":"{\"mode\":\"hard\"}"}}}`), arrived: isRebooted, cuts: 1},
+		{what: "rebooted", do: reboot, arrived: isRebooted, cuts: 1},
 		{what: "provisioned with another image", do: patch(image(second, other)), arrived: isAtRest(metal3.StateProvisioned, second), images: []string{second}, erasures: 1, cuts: powerNotCounted},
 	}
 	if l.deletedProvisioned {
