@@ -36,6 +36,9 @@ func (g explainedOptions) GetRESTOptions(resource schema.GroupResource, example 
 
 type explainedStorage struct{ storage.Interface }
 
+// Unwrap returns the storage whose errors are explained, which may be a watch cache.
+func (s explainedStorage) Unwrap() storage.Interface { return s.Interface }
+
 // Create creates an object.
 func (s explainedStorage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	return explainFull(s.Interface.Create(ctx, key, obj, out, ttl))

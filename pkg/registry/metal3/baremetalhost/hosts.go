@@ -14,7 +14,6 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/cacher"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -42,8 +41,8 @@ func (h *Hosts) Get(ctx context.Context, namespace, name string) (*metal3.BareMe
 // Cached returns the host as the watch cache has it, which may be older than what is in etcd. It
 // must not be changed. It is nil if it is not in the watch cache, or if there is no watch cache.
 func (h *Hosts) Cached(ctx context.Context, namespace, name string) *metal3.BareMetalHost {
-	cache, ok := h.store.Storage.Storage.(*cacher.CacheDelegator)
-	if !ok || cache.ReadinessCheck() != nil {
+	cache := watchCache(h.store)
+	if cache == nil || cache.ReadinessCheck() != nil {
 		return nil
 	}
 	ctx = inNamespace(ctx, namespace)

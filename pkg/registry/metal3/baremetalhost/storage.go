@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/apiserver/pkg/warning"
@@ -123,12 +124,22 @@ func (r *REST) List(ctx context.Context, options *metainternalversion.ListOption
 // progress notifications. The cache itself requests one only every 100 ms, so listLatest requests
 // one at once.
 func listLatest(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	if cache, ok := store.Storage.Storage.(*cacher.CacheDelegator); ok {
+	if cache := watchCache(store); cache != nil {
 		if err := cache.RequestWatchProgress(ctx); err != nil {
 			return nil, storeerr.InterpretListError(err, store.DefaultQualifiedResource)
 		}
 	}
 	return store.List(ctx, options)
+}
+
+// watchCache returns the watch cache of a store, or nil if it has none.
+func watchCache(store *genericregistry.Store) *cacher.CacheDelegator {
+	inner := store.Storage.Storage
+	if wrapper, ok := inner.(interface{ Unwrap() storage.Interface }); ok {
+		inner = wrapper.Unwrap()
+	}
+	cache, _ := inner.(*cacher.CacheDelegator)
+	return cache
 }
 
 // Watch refreshes the hosts once. After that, every observation that is recorded in etcd, by any
