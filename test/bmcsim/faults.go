@@ -27,11 +27,13 @@ const (
 	DeployStepFails Fault = "deploy-step-fails"
 	// CleanStepFails makes every in-band step of cleaning fail.
 	CleanStepFails Fault = "clean-step-fails"
+	// CleanStepHangs makes every in-band step of cleaning wait.
+	CleanStepHangs Fault = "clean-step-hangs"
 )
 
 var allFaults = []Fault{
 	WrongPassword, RefuseConnections, HangConnections, IgnorePower, IgnoreSoftPower,
-	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails,
+	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails, CleanStepHangs,
 }
 
 // SetFault adds a fault to a machine. If the ramdisk reports the fault to Ironic, it uses message; an
