@@ -41,23 +41,12 @@ func TestKilled(t *testing.T) {
 	b := newBed(t, ctx, args...)
 	b.start()
 
-	over := make(chan struct{}) // closed after the last kill: no further life begins
-	lives := make([]*life, 20)
-	var running sync.WaitGroup
-	for i := range lives {
-		lives[i] = &life{bed: b, name: fmt.Sprintf("worker-%02d", i), machine: b.NewMachine(t), deletedProvisioned: i%2 == 0}
-		running.Go(func() { lives[i].repeat(over) })
-	}
+	lives := b.beginLives()
 	for kill := range kills {
 		if kill > 0 && kill%100 == 0 {
 			t.Logf("%d kills so far", kill)
 		}
-		moment := time.NewTimer(time.Duration(random.IntN(2500)) * time.Millisecond)
-		select {
-		case <-moment.C:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
+		if !waitFor(ctx, time.Duration(random.IntN(2500))*time.Millisecond) {
 			break
 		}
 		if err := b.server.Kill(); err != nil {
@@ -65,13 +54,47 @@ func TestKilled(t *testing.T) {
 		}
 		b.start()
 	}
-	close(over)
-	running.Wait()
-	ended, steps := 0, 0
-	for _, l := range lives {
-		ended, steps = ended+l.ended, steps+l.steps
-	}
+	ended, steps := lives.end()
 	t.Logf("%d lives with %d steps were interrupted by %d kills", ended, steps, kills)
+}
+
+// waitFor waits for a random moment, and tells whether ctx has lasted so long.
+func waitFor(ctx context.Context, moment time.Duration) bool {
+	timer := time.NewTimer(moment)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lives are those of twenty hosts, which live at the same time.
+type lives struct {
+	over    chan struct{} // closed when no further life is to begin
+	lives   []*life
+	running sync.WaitGroup
+}
+
+func (b *bed) beginLives() *lives {
+	l := &lives{over: make(chan struct{}), lives: make([]*life, 20)}
+	for i := range l.lives {
+		l.lives[i] = &life{bed: b, name: fmt.Sprintf("worker-%02d", i), machine: b.NewMachine(b.t), deletedProvisioned: i%2 == 0}
+		l.running.Go(func() { l.lives[i].repeat(l.over) })
+	}
+	return l
+}
+
+// end waits until the lives that have begun have ended, and returns how many there were, and how
+// many steps they had.
+func (l *lives) end() (ended, steps int) {
+	close(l.over)
+	l.running.Wait()
+	for _, life := range l.lives {
+		ended, steps = ended+life.ended, steps+life.steps
+	}
+	return ended, steps
 }
 
 // life is a host that lives again and again on one machine.
