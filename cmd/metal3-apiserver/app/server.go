@@ -219,7 +219,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			return err
 		}
 		defer func() { _ = count.client.Close() }()
-		lead := func(ctx context.Context) error {
+		lead := func(ctx context.Context, leading func() bool) error {
 			recorder := events.NewRecorder(clientset)
 			recorded := make(chan struct{})
 			go func() { defer close(recorded); recorder.Run(ctx) }()
@@ -231,7 +231,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			}
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta, o.Settings.Namespaces),
-				Hardware: stores.Kinds.HardwareData(), Events: recorder,
+				Hardware: stores.Kinds.HardwareData(), Events: recorder, Leading: leading,
 			}, settings)
 			if o.LeaderElection.LeaderElect {
 				namespace := o.LeaderElection.ResourceNamespace

@@ -92,6 +92,7 @@ type Controller struct {
 	secrets   *secrets.Secrets
 	hardware  HardwareStore
 	events    EventSink
+	leading   func() bool
 	settings  Settings
 	// settingsDigest tells the settings apart that nodes are registered with.
 	settingsDigest string
@@ -126,6 +127,9 @@ type Parts struct {
 	Secrets   *secrets.Secrets
 	Hardware  HardwareStore
 	Events    EventSink
+	// Leading tells whether no other replica can lead at this moment. Nil means that there
+	// is no other one.
+	Leading func() bool
 }
 
 // NewController returns a Controller.
@@ -134,7 +138,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 	hosts := parts.Hosts
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, settings: settings, settingsDigest: settings.digest(),
+		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, settings: settings, settingsDigest: settings.digest(),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
 		backoffs: map[types.NamespacedName]*backoff{},
 	}
@@ -307,7 +311,7 @@ func (c *Controller) work(ctx context.Context) bool {
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody wrote meanwhile: plan again
 		return true
-	case errors.Is(err, errLookedTooLongAgo):
+	case errors.Is(err, errLookedTooLongAgo), errors.Is(err, errNotLeading):
 		log.Info("The step is planned anew", "err", err)
 		after = jittered(time.Second)
 	case ironic.IsLocked(err):
@@ -382,13 +386,14 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		case step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name):
 			return 0, c.delay(ctx, host, node)
 		}
-		if age := wallClock().Sub(looked); step.Interrupts() && (age > maxLookAge || age < 0) {
-			return 0, fmt.Errorf("%w (%s)", errLookedTooLongAgo, age)
+		stillDecided := func() error { return c.stillDecided(step, looked) }
+		if err := stillDecided(); err != nil {
+			return 0, err
 		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 		c.backoffOf(key, (*backoff).begin)
 		c.refresher.DiscardObservations(host.UID)
-		next, err := c.execute(ctx, host, node, step)
+		next, err := c.execute(ironic.WithPrecondition(ctx, stillDecided), host, node, step)
 		if err != nil {
 			c.refresher.DiscardObservations(host.UID) // a poll may have seen the node before the request
 			return 0, live.IgnoreNotFound(stepErrorOf(step, err))
@@ -406,7 +411,23 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 // goes on as if no time had passed, and somebody else leads by then.
 const maxLookAge = 20 * time.Second
 
-var errLookedTooLongAgo = errors.New("the node may have changed since it was looked at")
+var (
+	errLookedTooLongAgo = errors.New("the node may have changed since it was looked at")
+	errNotLeading       = errors.New("another replica may lead by now")
+)
+
+// stillDecided returns an error if a step must not be taken any more that was decided on
+// when the node was looked at. It is asked once more before each request that changes
+// something in Ironic: this process may have been suspended in between.
+func (c *Controller) stillDecided(step lifecycle.Step, looked time.Time) error {
+	if c.leading != nil && !c.leading() {
+		return errNotLeading
+	}
+	if age := wallClock().Sub(looked); step.Interrupts() && (age > maxLookAge || age < 0) {
+		return fmt.Errorf("%w (%s)", errLookedTooLongAgo, age)
+	}
+	return nil
+}
 
 // wallClock is the time without Go's monotonic reading, which stands still while the
 // machine is suspended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,8 +32,10 @@ type world struct {
 	hardware *memoryHardware
 	events   *memoryEvents
 	rewrites int // of Secrets
-	fuse     *fuse
-	stop     func() // ends the process and waits for its end
+	// superseded has another replica lead.
+	superseded atomic.Bool
+	fuse       *fuse
+	stop       func() // ends the process and waits for its end
 }
 
 // inWorld runs a test in a bubble, with a controller running.
@@ -65,7 +68,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Events: w.events,
+		Hardware: w.hardware, Events: w.events, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	ended := make(chan struct{})
 	go func() {
