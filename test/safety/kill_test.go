@@ -23,7 +23,7 @@ import (
 var lease = []string{"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=300ms"}
 
 // TestKilled kills the server, embedded etcd and all, at random moments of the whole lives of
-// twenty hosts: create, provision, reboot, another image, deprovision, delete, and from the
+// twenty hosts: create, provision, reboot, rebuild, another image, deprovision, delete, and from the
 // beginning. Each has one node, each image that was asked for is written once, each cleaning
 // is done once, and the power is cut once for each reboot.
 //
@@ -169,6 +169,17 @@ func (l *life) live() error {
 			return err
 		})
 	}
+	rebuild := func() error {
+		before := len(l.machine.Images())
+		return l.persist(func() error {
+			host, err := l.hosts.Get(l.ctx, l.name, metav1.GetOptions{})
+			if err != nil || host.Status.Provisioning.State == metal3.StateProvisioning || len(l.machine.Images()) > before {
+				return err // an earlier request had got through, and the next would be another rebuild
+			}
+			_, err = l.hosts.Rebuild(l.ctx, l.name, &metal3.HostRebuild{}, metav1.CreateOptions{})
+			return err
+		})
+	}
 	const powerNotCounted = -1
 	type step struct {
 		what     string
@@ -182,6 +193,7 @@ func (l *life) live() error {
 		{what: "created", do: l.create, arrived: isAtRest(metal3.StateAvailable, ""), cuts: powerNotCounted},
 		{what: "provisioned", do: patch(image(first, checksum)), arrived: isAtRest(metal3.StateProvisioned, first), images: []string{first}, erasures: 1, cuts: powerNotCounted},
 		{what: "rebooted", do: reboot, arrived: isRebooted, cuts: 1},
+		{what: "rebuilt", do: rebuild, arrived: isAtRest(metal3.StateProvisioned, first), images: []string{first}, cuts: powerNotCounted},
 		{what: "provisioned with another image", do: patch(image(second, other)), arrived: isAtRest(metal3.StateProvisioned, second), images: []string{second}, erasures: 1, cuts: powerNotCounted},
 	}
 	if l.deletedProvisioned {
