@@ -12,7 +12,7 @@ import (
 // the network.
 func (m *Machine) report(fromNetwork bool) object {
 	m.mu.Lock()
-	devices, biosVersion := m.blockDevices(), m.firmware[firmwareBIOS]
+	devices, root, biosVersion := m.blockDevices(), m.rootDisk(), m.firmware[firmwareBIOS]
 	m.mu.Unlock()
 	h := m.hardware
 	interfaces, lldp := []object{}, object{}
@@ -58,7 +58,7 @@ func (m *Machine) report(fromNetwork bool) object {
 			"boot":     object{"current_boot_mode": "uefi", "pxe_interface": boot},
 			"hostname": "host-" + h.serial,
 		},
-		"root_disk": disks[len(disks)-1], "boot_interface": boot, "lldp_raw": lldp, "error": nil,
+		"root_disk": disks[slices.IndexFunc(devices, func(d disk) bool { return d.name == root })], "boot_interface": boot, "lldp_raw": lldp, "error": nil,
 		"configuration": object{"collectors": []string{"default", "lldp"}, "managers": []object{{"name": "generic_hardware_manager", "version": "1.2"}}},
 	}
 }

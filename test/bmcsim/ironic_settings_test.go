@@ -302,14 +302,18 @@ func firmwareUpdates(b *bed, m *bmcsim.Machine) {
 		t.Errorf("BIOS firmware in Ironic before the update (-want +got):\n%s", diff)
 	}
 	want := m.Firmware()
-	update := []string{"bmc", b.sim.FirmwareURL("bmc", "1.46.0"), "bios", b.sim.FirmwareURL("bios", "2.18.0")}
-	want["bios"], want["bmc"] = "2.18.0", "1.46.0"
-	if b.release == "sid" {
-		update = append(update, "nic:NIC1", b.sim.FirmwareURL("nic:NIC1", "23.0.0"))
+	want["bmc"], want["bios"] = "1.46.0", "2.18.0"
+	urls := []string{b.sim.FirmwareURL("bmc", "1.46.0"), b.sim.FirmwareURL("bios", "2.18.0")}
+	// Two steps, because Ironic 29.0 hangs between two components of one step if the BMC, which has restarted,
+	// has forgotten the task of the first one.
+	steps := []doc{firmwareStep("bmc", urls[0]), firmwareStep("bios", urls[1])}
+	if b.release == "sid" { // older ones do not know network adapters
 		want["nic:NIC1"] = "23.0.0"
+		urls = append(urls, b.sim.FirmwareURL("nic:NIC1", "23.0.0"))
+		steps = append(steps, firmwareStep("nic:NIC1", urls[2]))
 	}
 	b.fault(m, bmcsim.BMCRestarts, "")
-	b.clean(m, firmwareStep(update...))
+	b.clean(m, steps...)
 	if diff := cmp.Diff(want, m.Firmware()); diff != "" {
 		t.Errorf("firmware (-want +got):\n%s", diff)
 	}
@@ -325,8 +329,8 @@ func firmwareUpdates(b *bed, m *bmcsim.Machine) {
 	if known["bmc"] == "" || known["bios"] == "" || (known["nic:NIC1"] != "") != (b.release == "sid") {
 		t.Errorf("Ironic's components: %v", known)
 	}
-	if m.Updates()[0] != update[1] || m.Updates()[1] != update[3] {
-		t.Errorf("updates in the order %v", m.Updates())
+	if diff := cmp.Diff(urls, m.Updates()); diff != "" {
+		t.Errorf("updates (-want +got):\n%s", diff)
 	}
 }
 

@@ -172,7 +172,6 @@ func (m *Machine) restartBMC() {
 	if delay <= 0 {
 		delay = defaultBMCRestart
 	}
-	m.bmcRestarts++
 	m.bmcAway = true
 	m.sim.task(func() {
 		// An error means that the Sim is closed or that another process has taken the port. Then the BMC
@@ -186,6 +185,9 @@ func (m *Machine) restartBMC() {
 		m.tasks, m.bmcAway = nil, false
 		m.mu.Unlock()
 		_ = m.bmc.apply()
+		m.mu.Lock()
+		m.bmcRestarts++
+		m.mu.Unlock()
 	})
 }
 
