@@ -41,7 +41,7 @@ func (s *Sim) putProvision(c *call) error {
 	if (target == "active" || target == "rebuild") && n.maintenance {
 		return errInMaintenance("provisioning", n.uuid)
 	}
-	if _, ok := transitions[n.provisionState][verb(target)]; !ok {
+	if !s.allows(n.provisionState, verb(target)) {
 		// A busy node says 409 where an idle one would say 400.
 		if n.reservation != "" {
 			return errLocked(n.uuid, n.reservation)
