@@ -32,16 +32,19 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
 // The rate limit of requests to the cluster, most of which are for Secrets when hundreds of hosts
@@ -183,6 +186,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 		refresher.Wait()
 	}()
 	registerObservationAge(refresher)
+	firmwareSettings := stores.Kinds.HostFirmwareSettings()
+	keeper := &firmware.Keeper{Settings: firmwareSettings, Schemas: stores.Kinds.FirmwareSchemas(), Ironic: client, Clock: clock.RealClock{}}
+	reads := liveReads{refresher, &firmware.Reader{
+		Keeper: keeper, Hosts: hosts, Refresher: refresher, List: firmwareSettings.List, Timeout: o.ReadTimeout,
+	}}
 	claims, err := newEtcdClaims(o.Recommended.Etcd.StorageConfig)
 	if err != nil {
 		return err
@@ -196,7 +204,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 		stopConsoles()
 		<-consolesClosed
 	}()
-	storage := stores.Storage(apiserver.Scheme, refresher, client, config.AdmissionControl, consoles, config.Authorization.Authorizer)
+	storage := stores.Storage(apiserver.Scheme, reads, client, config.AdmissionControl, consoles, config.Authorization.Authorizer)
 	if err := apiserver.InstallAPIGroup(server, storage); err != nil {
 		return err
 	}
@@ -231,7 +239,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			}
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta, o.Settings.Namespaces),
-				Hardware: stores.Kinds.HardwareData(), Events: recorder, Leading: leading,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder, Leading: leading,
 			}, settings)
 			if o.LeaderElection.LeaderElect {
 				namespace := o.LeaderElection.ResourceNamespace
@@ -258,6 +266,18 @@ func Run(ctx context.Context, o *Options) (err error) {
 		return cause
 	}
 	return err
+}
+
+// liveReads brings up to date what is read, hosts and their settings.
+type liveReads struct {
+	*live.Refresher
+	*firmware.Reader
+}
+
+// watchedFirmware keeps the HostFirmwareSettings of hosts, and can be watched.
+type watchedFirmware struct {
+	*firmware.Keeper
+	*kind.Records[*v1alpha1.HostFirmwareSettings]
 }
 
 // secretsForReads returns a client for the Secrets of the cluster, for reads of hosts. It has no

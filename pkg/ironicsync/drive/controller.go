@@ -42,6 +42,7 @@ type Ironic interface {
 	ClearMaintenance(ctx context.Context, idOrName string) error
 	SwitchPower(ctx context.Context, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error)
 	SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
+	SetTargetRAID(ctx context.Context, idOrName string, disks []ironic.LogicalDisk) error
 	ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error)
 	CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error)
 }
@@ -91,6 +92,7 @@ type Controller struct {
 	refresher *live.Refresher
 	secrets   *secrets.Secrets
 	hardware  HardwareStore
+	firmware  *firmwareWatch
 	events    EventSink
 	leading   func() bool
 	settings  Settings
@@ -126,6 +128,7 @@ type Parts struct {
 	Refresher *live.Refresher
 	Secrets   *secrets.Secrets
 	Hardware  HardwareStore
+	Firmware  FirmwareKeeper
 	Events    EventSink
 	// Leading tells whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
@@ -166,6 +169,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 		byBusy:   namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isBusy(host) }),
 		byWorker: namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) }),
 	})
+	c.firmware = newFirmwareWatch(parts.Firmware, func(key types.NamespacedName) { c.queue.Add(key) })
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
 	c.poller = newPoller(c, settings.PollInterval)
@@ -196,7 +200,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	start(func() { c.informer.RunWithContext(ctx) })
 	start(func() { c.secrets.Run(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
+	start(func() { c.firmware.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
 		return ctx.Err()
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))
@@ -350,7 +355,11 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	if err != nil {
 		return 0, &stepError{err: err}
 	}
-	situation, retryNow := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware)
+	bios, err := c.firmware.of(ctx, recorded)
+	if err != nil {
+		return 0, &stepError{err: err}
+	}
+	situation, retryNow := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware, bios)
 	step := lifecycle.Next(situation)
 	if !c.mayTry(recorded, step, retryNow) {
 		return 0, nil
@@ -374,7 +383,10 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		return 0, live.IgnoreNotFound(err)
 	}
 	for range maxSteps {
-		situation, retryNow = c.situation(host, node, hasHardware)
+		if bios, err = c.firmware.of(ctx, host); err != nil {
+			return 0, &stepError{err: err}
+		}
+		situation, retryNow = c.situation(host, node, hasHardware, bios)
 		step = lifecycle.Next(situation)
 		switch {
 		case !c.mayTry(host, step, retryNow):

@@ -31,6 +31,7 @@ type world struct {
 	// hardware are the HardwareData objects, events what was told.
 	hardware *memoryHardware
 	events   *memoryEvents
+	firmware *memoryFirmware
 	rewrites int // of Secrets
 	// superseded has another replica lead.
 	superseded atomic.Bool
@@ -50,7 +51,8 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, hosts: enginetest.NewHosts(), ironic: newFakeIronic(), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
+	client := newFakeIronic()
+	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
 }
 
 // start begins a process, which is killed at the given step; at 0, never.
@@ -68,7 +70,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Events: w.events, Leading: func() bool { return !w.superseded.Load() },
+		Hardware: w.hardware, Firmware: w.firmware, Events: w.events, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	ended := make(chan struct{})
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +25,8 @@ import (
 type Event struct {
 	// Type is Normal, or Warning when something is wrong.
 	Type string
-	// Reason is one of those of the Bare Metal Operator, or Attached, Detached or
-	// DeprovisioningAbandoned.
+	// Reason is one of those of the Bare Metal Operator, or Attached, Detached,
+	// DeprovisioningAbandoned, PreparationStarted or PreparationComplete.
 	Reason string
 	// Message holds no credentials.
 	Message string
@@ -52,6 +53,7 @@ func Changes(old, new *metal3.BareMetalHost) []Event {
 	c.annotations()
 	c.registration()
 	c.inspection()
+	c.preparation()
 	c.provisioning()
 	c.deprovisioning()
 	c.power()
@@ -168,6 +170,22 @@ func (c *change) inspection() {
 	}
 	if profile := status.HardwareProfile; profile != "" && profile != old.HardwareProfile {
 		c.normal("ProfileSet", "Hardware profile set to %q", profile)
+	}
+}
+
+// preparation tells when Ironic begins and ends to apply settings. A failure is told as an error.
+func (c *change) preparation() {
+	was, is := c.old.Status.Preparation, c.new.Status.Preparation
+	if is == nil || is.Phase == metal3.PreparationRequested {
+		return
+	}
+	if was == nil || !was.StartedAt.Equal(&is.StartedAt) || was.Phase == metal3.PreparationRequested {
+		c.normal("PreparationStarted", "Preparation started: %s", strings.Join(is.Steps, ", "))
+		was = is.DeepCopy()
+		was.Phase = metal3.PreparationRunning
+	}
+	if is.Phase == metal3.PreparationSucceeded && was.Phase != is.Phase && is.EndedAt != nil {
+		c.normal("PreparationComplete", "Preparation complete%s: %s", after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}), strings.Join(is.Steps, ", "))
 	}
 }
 

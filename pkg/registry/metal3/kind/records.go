@@ -1,0 +1,125 @@
+package kind
+
+import (
+	"context"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// Object is an object of a kind.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Records gives the engine access to the recorded objects of a kind. It bypasses the API, whose
+// admission is meant for clients.
+type Records[T Object] struct{ store *genericregistry.Store }
+
+// NewRecords returns the Records of a store whose objects are of type T.
+func NewRecords[T Object](store *genericregistry.Store) *Records[T] { return &Records[T]{store} }
+
+// Get returns an object.
+func (r *Records[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+	obj, err := r.store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
+	return as[T](obj, err)
+}
+
+// Create records a new object, without status.
+func (r *Records[T]) Create(ctx context.Context, obj T) (T, error) {
+	created, err := r.store.Create(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	return as[T](created, err)
+}
+
+// Update writes metadata and spec like a PUT of a client. It returns a Conflict if somebody else
+// has written the object since it was read.
+func (r *Records[T]) Update(ctx context.Context, obj T) (T, error) {
+	updated, _, err := r.store.Update(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.GetName(), rest.DefaultUpdatedObjectInfo(obj.DeepCopyObject()),
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return as[T](updated, err)
+}
+
+// Record writes an object with its status. It returns a Conflict if somebody else has written the
+// object since it was read.
+func (r *Records[T]) Record(ctx context.Context, obj T) (T, error) {
+	var none T
+	ctx = genericapirequest.WithNamespace(ctx, obj.GetNamespace())
+	key, err := r.store.KeyFunc(ctx, obj.GetName())
+	if err != nil {
+		return none, err
+	}
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	recorded := r.store.NewFunc()
+	err = r.store.Storage.GuaranteedUpdate(ctx, key, recorded, false, &storage.Preconditions{UID: &uid, ResourceVersion: &version},
+		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			return obj.DeepCopyObject(), nil, nil // the preconditions are met
+		}, false, nil)
+	switch {
+	case storage.IsNotFound(err):
+		err = apierrors.NewNotFound(r.store.DefaultQualifiedResource, obj.GetName())
+	case storage.IsInvalidObj(err), storage.IsConflict(err): // a failed precondition is an InvalidObj error
+		err = apierrors.NewConflict(r.store.DefaultQualifiedResource, obj.GetName(), err)
+	}
+	return as[T](recorded, err)
+}
+
+func as[T Object](obj runtime.Object, err error) (T, error) {
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return obj.(T), nil
+}
+
+// List returns the objects of all namespaces. They must not be changed.
+func (r *Records[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	internal, err := internalOptions(&options)
+	if err != nil {
+		return nil, err
+	}
+	return r.store.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
+}
+
+// Watch watches the objects of all namespaces.
+func (r *Records[T]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	internal, err := internalOptions(&options)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := r.store.Watch(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil
+}
+
+func internalOptions(options *metav1.ListOptions) (*metainternalversion.ListOptions, error) {
+	internal := &metainternalversion.ListOptions{}
+	return internal, metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(options, internal, nil)
+}
+
+// unwrapped decodes a watch of a store. The watch cache wraps objects in CacheableObjects, which
+// informers cannot handle.
+type unwrapped struct{ watch.Interface }
+
+func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
+	event, ok := <-u.ResultChan()
+	if !ok {
+		return "", nil, io.EOF
+	}
+	if cached, ok := event.Object.(runtime.CacheableObject); ok {
+		return event.Type, cached.GetObject(), nil
+	}
+	return event.Type, event.Object, nil
+}
+
+func (u unwrapped) Close() { u.Stop() }
