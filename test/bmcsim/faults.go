@@ -27,11 +27,14 @@ const (
 	DeployStepFails Fault = "deploy-step-fails"
 	// CleanStepFails makes every in-band step of cleaning fail.
 	CleanStepFails Fault = "clean-step-fails"
+	// RefuseMedia makes the BMC refuse to insert images into its virtual drives.
+	RefuseMedia Fault = "refuse-media"
 )
 
 var allFaults = []Fault{
 	WrongPassword, RefuseConnections, HangConnections, IgnorePower, IgnoreSoftPower,
 	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails,
+	RefuseMedia,
 }
 
 // SetFault adds a fault to a machine. If the ramdisk reports the fault to Ironic, it uses message; an

@@ -34,6 +34,8 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
+	kindcontroller "github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/dataimage"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
@@ -229,10 +231,18 @@ func Run(ctx context.Context, o *Options) (err error) {
 			if settings.Cluster, err = clusterUID(ctx, clientset); err != nil {
 				return err
 			}
+			images := dataimage.New(dataimage.Parts{
+				Images: stores.Kinds.DataImages(), Hosts: hosts, Ironic: client, Events: recorder,
+				CheckURL: settings.Images.CheckURL, Namespaces: settings.Namespaces,
+			})
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta, o.Settings.Namespaces),
-				Hardware: stores.Kinds.HardwareData(), Events: recorder,
+				Hardware: stores.Kinds.HardwareData(), Events: recorder, DataImages: images,
 			}, settings)
+			images.PlanHost = controller.PlanHost
+			if err := controller.OnHostChange(images.HostChanged); err != nil {
+				return err
+			}
 			if o.LeaderElection.LeaderElect {
 				namespace := o.LeaderElection.ResourceNamespace
 				guard := &restoreGuard{
@@ -247,7 +257,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 				defer guarding.Wait()
 				guarding.Go(func() { guard.run(ctx, held) })
 			}
-			return controller.Run(ctx)
+			return kindcontroller.RunAll(ctx, controller.Run, images.Run)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
 		defer leading.Wait()

@@ -92,6 +92,7 @@ type Controller struct {
 	secrets   *secrets.Secrets
 	hardware  HardwareStore
 	events    EventSink
+	images    DataImages
 	settings  Settings
 	// settingsDigest tells the settings apart that nodes are registered with.
 	settingsDigest string
@@ -126,6 +127,8 @@ type Parts struct {
 	Secrets   *secrets.Secrets
 	Hardware  HardwareStore
 	Events    EventSink
+	// DataImages can be nil.
+	DataImages DataImages
 }
 
 // NewController returns a Controller.
@@ -134,7 +137,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 	hosts := parts.Hosts
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, settings: settings, settingsDigest: settings.digest(),
+		hardware: parts.Hardware, events: parts.Events, images: parts.DataImages, settings: settings, settingsDigest: settings.digest(),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
 		backoffs: map[types.NamespacedName]*backoff{},
 	}
@@ -310,7 +313,7 @@ func (c *Controller) work(ctx context.Context) bool {
 	case errors.Is(err, errLookedTooLongAgo):
 		log.Info("The step is planned anew", "err", err)
 		after = jittered(time.Second)
-	case ironic.IsLocked(err):
+	case ironic.IsLocked(err), errors.Is(err, errDriveNotReady):
 		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
 		after = jittered(2 * time.Second)
 	default:

@@ -13,6 +13,7 @@ import (
 
 // Resources that are used in other places of this package.
 const (
+	dataImages             = "dataimages"
 	hardwareData           = "hardwaredata"
 	hostNetworkAttachments = "hostnetworkattachments"
 )
@@ -45,7 +46,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateBMCEventSubscription),
 	},
 	{
-		Resource: "dataimages", Singular: "dataimage",
+		Resource: dataImages, Singular: "dataimage",
 		New:       func() runtime.Object { return &metal3.DataImage{} },
 		NewList:   func() runtime.Object { return &metal3.DataImageList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -162,3 +163,8 @@ func NewKinds(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (Kin
 
 // HardwareData gives the controller access to the recorded HardwareData.
 func (k Kinds) HardwareData() *hardwaredata.Records { return hardwaredata.New(k[hardwareData].Store) }
+
+// DataImages gives the controller access to the recorded DataImages.
+func (k Kinds) DataImages() *kind.Records[*metal3.DataImage] {
+	return kind.NewRecords[*metal3.DataImage](k[dataImages])
+}
