@@ -32,7 +32,11 @@ type Machine struct {
 	stop    context.CancelFunc
 	agent   *agent
 
-	media      map[string]*media
+	media map[string]*media
+	// subscriptions to the BMC's events, and the ID of the last one.
+	subscriptions    []Subscription
+	lastSubscription int
+
 	bios       map[string]any
 	biosNext   map[string]any // takes effect with the next boot
 	secureBoot bool           // takes effect with the next boot

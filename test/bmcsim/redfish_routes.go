@@ -72,6 +72,11 @@ func (b *bmc) routes() http.Handler {
 		post(drives[i]+"/Actions/VirtualMedia.InsertMedia", func(w http.ResponseWriter, r *http.Request) { m.insertMedia(w, r, name) })
 		post(drives[i]+"/Actions/VirtualMedia.EjectMedia", func(w http.ResponseWriter, r *http.Request) { m.ejectMedia(w, name) })
 	}
+	get(eventServicePath, m.eventService)
+	get(subscriptionsPath, m.subscriptionCollection)
+	post(subscriptionsPath, m.postSubscription)
+	handle(http.MethodGet, subscriptionsPath+"/{id}", m.getSubscription)
+	handle(http.MethodDelete, subscriptionsPath+"/{id}", m.deleteSubscription)
 	collection("/redfish/v1/Registries", registryFilePath)
 	get(registryFilePath, biosRegistryFile)
 	get(registryFilePath+".json", biosRegistry)
@@ -87,7 +92,8 @@ func (m *Machine) serviceRoot() object {
 		"RedfishVersion": "1.15.0", "Product": "bmcsim",
 		"Systems": link("/redfish/v1/Systems"), "Managers": link("/redfish/v1/Managers"), "Chassis": link("/redfish/v1/Chassis"),
 		"Registries": link("/redfish/v1/Registries"), "SessionService": link("/redfish/v1/SessionService"),
-		"Links": object{"Sessions": link(sessionsPath)},
+		"EventService": link(eventServicePath),
+		"Links":        object{"Sessions": link(sessionsPath)},
 	})
 }
 

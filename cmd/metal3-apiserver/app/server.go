@@ -32,6 +32,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	kindcontroller "github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
@@ -40,6 +41,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/subscription"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
@@ -231,17 +233,27 @@ func Run(ctx context.Context, o *Options) (err error) {
 			if settings.Cluster, err = clusterUID(ctx, clientset); err != nil {
 				return err
 			}
+			hostSecrets := secrets.New(clientset, meta, settings.Namespaces)
 			images := dataimage.New(dataimage.Parts{
 				Images: stores.Kinds.DataImages(), Hosts: hosts, Ironic: client, Events: recorder,
 				CheckURL: settings.Images.CheckURL, Namespaces: settings.Namespaces,
 			})
 			controller := drive.NewController(drive.Parts{
-				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta, o.Settings.Namespaces),
+				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
 				Hardware: stores.Kinds.HardwareData(), Events: recorder, DataImages: images,
 			}, settings)
 			images.PlanHost = controller.PlanHost
-			if err := controller.OnHostChange(images.HostChanged); err != nil {
+			subscriptions := subscription.New(subscription.Parts{
+				Subscriptions: stores.Kinds.BMCEventSubscriptions(), Hosts: hosts, Ironic: client, Events: recorder,
+				Secret: hostSecrets.Read, Namespaces: settings.Namespaces,
+			})
+			if err := hostSecrets.Notify(subscriptions.SecretChanged); err != nil {
 				return err
+			}
+			for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged} {
+				if err := controller.OnHostChange(changed); err != nil {
+					return err
+				}
 			}
 			if o.LeaderElection.LeaderElect {
 				namespace := o.LeaderElection.ResourceNamespace
@@ -257,7 +269,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 				defer guarding.Wait()
 				guarding.Go(func() { guard.run(ctx, held) })
 			}
-			return kindcontroller.RunAll(ctx, controller.Run, images.Run)
+			return kindcontroller.RunAll(ctx, controller.Run, images.Run, subscriptions.Run)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
 		defer leading.Wait()

@@ -13,6 +13,7 @@ import (
 
 // Resources that are used in other places of this package.
 const (
+	bmcEventSubscriptions  = "bmceventsubscriptions"
 	dataImages             = "dataimages"
 	hardwareData           = "hardwaredata"
 	hostNetworkAttachments = "hostnetworkattachments"
@@ -35,7 +36,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateBareMetalSwitch),
 	},
 	{
-		Resource: "bmceventsubscriptions", Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
+		Resource: bmcEventSubscriptions, Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
 		New:     func() runtime.Object { return &metal3.BMCEventSubscription{} },
 		NewList: func() runtime.Object { return &metal3.BMCEventSubscriptionList{} },
 		Columns: []kind.Column{
@@ -167,4 +168,9 @@ func (k Kinds) HardwareData() *hardwaredata.Records { return hardwaredata.New(k[
 // DataImages gives the controller access to the recorded DataImages.
 func (k Kinds) DataImages() *kind.Records[*metal3.DataImage] {
 	return kind.NewRecords[*metal3.DataImage](k[dataImages])
+}
+
+// BMCEventSubscriptions gives the controller access to the recorded BMCEventSubscriptions.
+func (k Kinds) BMCEventSubscriptions() *kind.Records[*metal3.BMCEventSubscription] {
+	return kind.NewRecords[*metal3.BMCEventSubscription](k[bmcEventSubscriptions])
 }
