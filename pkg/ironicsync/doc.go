@@ -12,5 +12,5 @@
 //     thing to do now, does it, and has it observed.
 //   - controller: what the small controllers of the kinds other than BareMetalHost share.
 //     Each of them has a package of its own: dataimage,
-//     subscription.
+//     networkswitch, subscription.
 package ironicsync

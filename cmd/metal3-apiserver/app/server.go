@@ -40,6 +40,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/subscription"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
@@ -250,6 +251,16 @@ func Run(ctx context.Context, o *Options) (err error) {
 			if err := hostSecrets.Notify(subscriptions.SecretChanged); err != nil {
 				return err
 			}
+			run := []func(context.Context) error{images.Run, subscriptions.Run}
+			if o.Switches.Enabled {
+				switches := networkswitch.New(networkswitch.Parts{
+					Switches: stores.Kinds.BareMetalSwitches(), Secrets: hostSecrets, Settings: o.Switches, Namespaces: settings.Namespaces,
+				})
+				if err := hostSecrets.Notify(switches.SecretChanged); err != nil {
+					return err
+				}
+				run = append(run, switches.Run)
+			}
 			for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged} {
 				if err := controller.OnHostChange(changed); err != nil {
 					return err
@@ -269,7 +280,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 				defer guarding.Wait()
 				guarding.Go(func() { guard.run(ctx, held) })
 			}
-			return kindcontroller.RunAll(ctx, controller.Run, images.Run, subscriptions.Run)
+			return kindcontroller.RunAll(ctx, append(run, controller.Run)...)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
 		defer leading.Wait()

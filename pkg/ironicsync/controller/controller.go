@@ -53,6 +53,8 @@ type Controller struct {
 	reconcile Reconcile
 	informer  cache.SharedIndexInformer
 	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// byNamespace is set if the objects of a namespace are reconciled together.
+	byNamespace bool
 }
 
 // New returns a Controller of objects like example. The name is the plural of the kind in lower
@@ -70,14 +72,16 @@ func New(name string, objects Objects, example runtime.Object, indexers cache.In
 	}
 }
 
+// ByNamespace has all objects of a namespace reconciled together: the name of each key is empty. It
+// must be called before Run.
+func (c *Controller) ByNamespace() { c.byNamespace = true }
+
 // Enqueue has an object reconciled. It need not exist.
 func (c *Controller) Enqueue(namespace, name string) {
+	if c.byNamespace {
+		name = ""
+	}
 	c.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
-}
-
-// EnqueueAfter has an object reconciled after a time.
-func (c *Controller) EnqueueAfter(namespace, name string, after time.Duration) {
-	c.queue.AddAfter(types.NamespacedName{Namespace: namespace, Name: name}, after)
 }
 
 // Cached returns the object as the informer has it, which must not be changed; nil if it does not

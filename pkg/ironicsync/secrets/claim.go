@@ -83,15 +83,6 @@ func (s *Secrets) Data(ctx context.Context, namespace, name string) (Data, error
 	return Data{Type: secret.Type, Data: secret.Data, Since: s.note(secret, read, false)}, nil
 }
 
-// Read reads a Secret as it is, which need not have the label of the Secrets of hosts.
-func (s *Secrets) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	secret, err := s.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return secret.Data, nil
-}
-
 // Release ends the claim of host on a Secret. It is not an error if the Secret does not exist.
 func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name string) error {
 	_, err := s.modify(ctx, host.Namespace, name, func(sec *corev1.Secret) bool {

@@ -13,6 +13,7 @@ import (
 
 // Resources that are used in other places of this package.
 const (
+	bareMetalSwitches      = "baremetalswitches"
 	bmcEventSubscriptions  = "bmceventsubscriptions"
 	dataImages             = "dataimages"
 	hardwareData           = "hardwaredata"
@@ -23,7 +24,7 @@ const (
 // those of the CRDs. A CRD without columns prints the age.
 var kinds = []kind.Kind{
 	{
-		Resource: "baremetalswitches", Singular: "baremetalswitch", ShortNames: []string{"bms"},
+		Resource: bareMetalSwitches, Singular: "baremetalswitch", ShortNames: []string{"bms"},
 		New:     func() runtime.Object { return &metal3.BareMetalSwitch{} },
 		NewList: func() runtime.Object { return &metal3.BareMetalSwitchList{} },
 		Columns: []kind.Column{
@@ -173,4 +174,9 @@ func (k Kinds) DataImages() *kind.Records[*metal3.DataImage] {
 // BMCEventSubscriptions gives the controller access to the recorded BMCEventSubscriptions.
 func (k Kinds) BMCEventSubscriptions() *kind.Records[*metal3.BMCEventSubscription] {
 	return kind.NewRecords[*metal3.BMCEventSubscription](k[bmcEventSubscriptions])
+}
+
+// BareMetalSwitches gives the controller access to the recorded BareMetalSwitches.
+func (k Kinds) BareMetalSwitches() *kind.Records[*metal3.BareMetalSwitch] {
+	return kind.NewRecords[*metal3.BareMetalSwitch](k[bareMetalSwitches])
 }
