@@ -76,11 +76,18 @@ type Controller struct {
 	// attempts has the images, by UID, for which Ironic was asked to change the drive and whose outcome
 	// was not read yet. After a restart, the request is simply repeated.
 	attempts map[types.UID]bool
+	// asked has the hosts that wait for their drive before they are switched on, and verdicts what has
+	// become of that.
+	asked    map[types.NamespacedName]bool
+	verdicts map[types.NamespacedName]verdict
 }
 
 // New returns a Controller.
 func New(parts Parts) *Controller {
-	c := &Controller{Parts: parts, drives: keymutex.NewHashed(0), attempts: map[types.UID]bool{}}
+	c := &Controller{
+		Parts: parts, drives: keymutex.NewHashed(0), attempts: map[types.UID]bool{},
+		asked: map[types.NamespacedName]bool{}, verdicts: map[types.NamespacedName]verdict{},
+	}
 	c.Controller = controller.New("dataimages", parts.Images, &metal3.DataImage{}, cache.Indexers{}, c.reconcile)
 	c.OnChange(c.imageChanged)
 	return c
@@ -95,12 +102,13 @@ func (c *Controller) imageChanged(old, obj any) {
 		return
 	}
 	if !exists || image.Generation != before.Generation || image.DeletionTimestamp.IsZero() != before.DeletionTimestamp.IsZero() {
+		c.forget(types.NamespacedName{Namespace: before.Namespace, Name: before.Name})
 		c.PlanHost(before.Namespace, before.Name)
 	}
 }
 
-// detachRetry is when a drive is looked at again after Ironic was asked to eject the image.
-const detachRetry = 2 * time.Second
+// driveRetry is when a drive is looked at again that Ironic was asked to change.
+const driveRetry = time.Second
 
 // HostChanged has the DataImage of a host reconciled. old or host is nil if the host was created or
 // deleted.
@@ -130,6 +138,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, nil
 	}
 	image, err := c.Images.Get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		c.forget(key)
+	}
 	if err != nil {
 		return 0, ignoreNotFound(err)
 	}
@@ -142,7 +153,14 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, err
 	case isPaused(host):
 		return 0, nil
-	case !image.DeletionTimestamp.IsZero():
+	}
+	if unfinished, err := c.prepare(ctx, host); unfinished || err != nil {
+		return driveRetry, err
+	}
+	if image, err = c.Images.Get(ctx, key.Namespace, key.Name); err != nil {
+		return 0, ignoreNotFound(err) // prepare may have written it
+	}
+	if !image.DeletionTimestamp.IsZero() {
 		return c.delete(ctx, image, host)
 	}
 	return 0, c.adopt(ctx, image, host)
@@ -190,7 +208,7 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	case outcome.problem != "":
 		return retryAfter(image.Status.Error.Count), nil
 	case !outcome.done:
-		return detachRetry, nil
+		return driveRetry, nil
 	}
 	c.Enqueue(image.Namespace, image.Name) // with the status that was recorded
 	return 0, nil
@@ -211,6 +229,14 @@ func (c *Controller) release(ctx context.Context, image *metal3.DataImage) error
 	updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == metal3.DataImageFinalizer })
 	_, err := c.Images.Update(ctx, updated)
 	return ignoreNotFound(err)
+}
+
+// forget drops what is remembered of the drive of a host that waits for it. The host asks again.
+func (c *Controller) forget(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, key)
+	delete(c.verdicts, key)
 }
 
 func isPaused(host *metal3.BareMetalHost) bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -25,13 +26,79 @@ type outcome struct {
 	problem string
 }
 
-// BeforePowerOn brings the virtual drive of a host that is off in line with the host's DataImage, if
-// there is one. It returns true if the host can be switched on now. Otherwise it is to be called again
-// a moment later, or, if problem is not empty, after a back-off; the problem is told in the DataImage,
-// too.
-func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (ready bool, problem string, err error) {
-	result, err := c.change(ctx, host, node)
-	return result.done, result.problem, err
+// BeforePowerOn returns true if the virtual drive of a host that is off is in line with the host's
+// DataImage, if there is one, so that the host can be switched on now. Otherwise it has the drive changed, and
+// is to be called again a moment later, or, if problem is not empty, after a back-off; the problem is told in
+// the DataImage, too.
+//
+// It does not wait for the BMC: the workers of this package do, of which hosts whose BMCs do not answer
+// may use up all, but not those of the caller.
+func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHost) (ready bool, problem string, err error) {
+	image, err := c.Images.Get(ctx, host.Namespace, host.Name)
+	if apierrors.IsNotFound(err) {
+		return true, "", nil
+	}
+	if err != nil {
+		return false, "", err
+	}
+	if isUntouched(image) {
+		return true, "", nil
+	}
+	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, has := c.verdicts[key]
+	if v.problem == "" {
+		delete(c.verdicts, key)
+	} // else the caller may have to be told again, if it could not record the problem
+	if has && time.Since(v.at) < verdictLife {
+		return v.done, v.problem, v.err
+	}
+	c.asked[key] = true
+	c.Enqueue(key.Namespace, key.Name)
+	return false, "", nil
+}
+
+// verdict is the answer to BeforePowerOn, for its next call.
+type verdict struct {
+	outcome
+	err error
+	at  time.Time
+}
+
+// verdictLife is how long a verdict is valid. Later, somebody may have changed the drive. It is shorter
+// than the back-off of a host whose drive could not be changed.
+const verdictLife = 15 * time.Second
+
+// prepare brings the drive of a host in line with its DataImage if BeforePowerOn has asked for that. It
+// returns true if it has not come to an end yet.
+func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost) (unfinished bool, err error) {
+	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+	c.mu.Lock()
+	asked := c.asked[key]
+	c.mu.Unlock()
+	if !asked {
+		return false, nil
+	}
+	node, err := c.Ironic.GetNode(ctx, host.Status.Provisioning.ID)
+	result := outcome{}
+	if err == nil && node.PowerState == ironic.PowerOff && node.TargetPowerState == "" {
+		result, err = c.change(ctx, host, node)
+		if err == nil && !result.done && result.problem == "" {
+			return true, nil
+		}
+	}
+	c.mu.Lock()
+	delete(c.asked, key)
+	c.verdicts[key] = verdict{result, err, time.Now()}
+	c.mu.Unlock()
+	c.PlanHost(key.Namespace, key.Name)
+	return false, err
+}
+
+// isUntouched tells whether nothing of the image was ever in the drive, nor is to be.
+func isUntouched(image *metal3.DataImage) bool {
+	return wantedURL(image) == "" && image.Status.AttachedImage.URL == ""
 }
 
 // change takes one step towards what the DataImage of a host asks for. The host must be off.
@@ -48,8 +115,8 @@ func (c *Controller) change(ctx context.Context, host *metal3.BareMetalHost, nod
 	}
 	wanted := wantedURL(image)
 	switch {
-	case wanted == "" && image.Status.AttachedImage.URL == "":
-		return outcome{done: true}, nil // nothing of ours was ever in the drive
+	case isUntouched(image):
+		return outcome{done: true}, nil
 	case isLiveISO(host):
 		// Ironic has the live ISO in a drive, and can only eject all of them.
 		return outcome{done: true}, c.reportWithoutDrive(ctx, image, "the host boots from a live ISO, which is in its virtual drive: a DataImage cannot be attached besides")

@@ -107,13 +107,20 @@ func TestAttachIsRepeated(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.node.Reservation = "conductor"
-	if ready, problem, err := c.BeforePowerOn(t.Context(), w.host, w.node); ready || problem != "" || err != nil || len(w.requests) > 0 {
-		t.Errorf("with a locked node: %t, %q, %v, requests %q", ready, problem, err, w.requests)
+	for range 2 {
+		if ready, problem, err := c.BeforePowerOn(t.Context(), w.host); ready || problem != "" || err != nil || len(w.requests) > 0 {
+			t.Errorf("with a locked node: %t, %q, %v, requests %q", ready, problem, err, w.requests)
+		}
+		w.reconcile(c)
 	}
 	w.node.Reservation, w.attachError = "", "Could not attach device cdrom to node: no route"
 	if _, problem := w.powerOn(c); problem == "" {
 		t.Error("a failed attachment is no problem")
 	}
+	if _, problem := w.powerOn(c); problem == "" || len(w.requests) != 3 {
+		t.Errorf("the problem is not told again, to a caller that could not record it: %q, requests %q", problem, w.requests)
+	}
+	c.forget(types.NamespacedName{Namespace: "metal3", Name: "worker-0"}) // as a change of the spec does
 	w.attachError = ""
 	if ready, problem := w.powerOn(c); !ready || w.drive == "" || w.image.Status.Error.Message != "" {
 		t.Errorf("when the BMC is back: %t, %q, status %+v", ready, problem, w.image.Status)
@@ -154,9 +161,7 @@ func TestDeletion(t *testing.T) {
 			test.given(w)
 			c := w.controller()
 			for range 5 {
-				if _, err := c.reconcile(t.Context(), types.NamespacedName{Namespace: "metal3", Name: "worker-0"}); err != nil {
-					t.Fatal(err)
-				}
+				w.reconcile(c)
 			}
 			if stays := w.image != nil; stays != test.stays {
 				t.Errorf("the DataImage is still there: %t, want %t", stays, test.stays)
@@ -175,9 +180,7 @@ func TestOwner(t *testing.T) {
 	}
 	c := w.controller()
 	for range 2 {
-		if _, err := c.reconcile(t.Context(), types.NamespacedName{Namespace: "metal3", Name: "worker-0"}); err != nil {
-			t.Fatal(err)
-		}
+		w.reconcile(c)
 	}
 	want := []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"},

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -156,18 +157,27 @@ func (w *world) RecordObject(_ *corev1.ObjectReference, event events.Event) {
 	w.events = append(w.events, event.Type+" "+event.Reason)
 }
 
-// powerOn calls BeforePowerOn until it has an outcome, as the host's controller does.
+// powerOn calls BeforePowerOn until it has an outcome, as the host's controller does, and has the
+// DataImage reconciled in between.
 func (w *world) powerOn(c *Controller) (ready bool, problem string) {
 	w.t.Helper()
-	for range 5 {
-		ready, problem, err := c.BeforePowerOn(w.t.Context(), w.host, w.node)
+	for range 10 {
+		ready, problem, err := c.BeforePowerOn(w.t.Context(), w.host)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		if ready || problem != "" {
 			return ready, problem
 		}
+		w.reconcile(c)
 	}
 	w.t.Fatalf("no outcome after requests %q", w.requests)
 	return false, ""
+}
+
+func (w *world) reconcile(c *Controller) {
+	w.t.Helper()
+	if _, err := c.reconcile(w.t.Context(), types.NamespacedName{Namespace: "metal3", Name: "worker-0"}); err != nil {
+		w.t.Fatal(err)
+	}
 }

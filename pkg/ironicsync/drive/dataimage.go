@@ -8,15 +8,14 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // DataImages brings the virtual drives of hosts in line with their DataImages.
 type DataImages interface {
 	// BeforePowerOn returns true if the host, which is off, can be switched on now. Otherwise it is to be
 	// called again a moment later, or, if problem says why the drive could not be changed, after a
-	// back-off.
-	BeforePowerOn(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (ready bool, problem string, err error)
+	// back-off. It does not wait for the BMC.
+	BeforePowerOn(ctx context.Context, host *metal3.BareMetalHost) (ready bool, problem string, err error)
 }
 
 // errDriveNotReady has a host planned again a moment later.
@@ -24,12 +23,12 @@ var errDriveNotReady = errors.New("the virtual drive is being changed")
 
 // prepareDrive brings the virtual drive of a provisioned host in line with its DataImage before the
 // host is switched on. A host whose drive could not be changed stays off and shows why.
-func (c *Controller) prepareDrive(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+func (c *Controller) prepareDrive(ctx context.Context, host *metal3.BareMetalHost) error {
 	state := host.Status.Provisioning.State
 	if c.images == nil || state != metal3.StateProvisioned && state != metal3.StateExternallyProvisioned {
 		return nil
 	}
-	ready, problem, err := c.images.BeforePowerOn(ctx, host, node)
+	ready, problem, err := c.images.BeforePowerOn(ctx, host)
 	switch {
 	case err != nil:
 		return err

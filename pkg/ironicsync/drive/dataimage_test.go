@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
@@ -21,7 +20,7 @@ type drives struct {
 	calls   int
 }
 
-func (d *drives) BeforePowerOn(context.Context, *metal3.BareMetalHost, *ironic.Node) (bool, string, error) {
+func (d *drives) BeforePowerOn(context.Context, *metal3.BareMetalHost) (bool, string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls++

@@ -234,7 +234,7 @@ func (c *Controller) askFor(ctx context.Context, node *ironic.Node, target ironi
 func (c *Controller) switchPower(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) error {
 	target := step.Power
 	if target == ironic.TargetPowerOn {
-		if err := c.prepareDrive(ctx, host, node); err != nil {
+		if err := c.prepareDrive(ctx, host); err != nil {
 			return err
 		}
 	}
