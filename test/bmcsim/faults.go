@@ -45,12 +45,14 @@ const (
 	// BMCRestarts makes the BMC restart itself after an update of its own firmware. Meanwhile it refuses
 	// connections, and afterwards the task no longer exists.
 	BMCRestarts Fault = "bmc-restarts"
+	// RefuseMedia makes the BMC refuse to insert images into its virtual drives.
+	RefuseMedia Fault = "refuse-media"
 )
 
 var allFaults = []Fault{
 	WrongPassword, RefuseConnections, HangConnections, IgnorePower, IgnoreSoftPower,
 	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails, CleanStepHangs, ServiceStepFails,
-	LoseBIOSChanges, RefuseVolumes, VolumesNeedReset, VolumeTaskFails, UpdateTaskFails, BMCRestarts,
+	LoseBIOSChanges, RefuseVolumes, VolumesNeedReset, VolumeTaskFails, UpdateTaskFails, BMCRestarts, RefuseMedia,
 }
 
 // SetFault adds a fault to a machine. If the ramdisk reports the fault to Ironic, it uses message; an

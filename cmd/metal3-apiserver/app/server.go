@@ -32,14 +32,18 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
+	kindcontroller "github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/dataimage"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/subscription"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
@@ -237,10 +241,38 @@ func Run(ctx context.Context, o *Options) (err error) {
 			if settings.Cluster, err = clusterUID(ctx, clientset); err != nil {
 				return err
 			}
+			hostSecrets := secrets.New(clientset, meta, settings.Namespaces)
+			images := dataimage.New(dataimage.Parts{
+				Images: stores.Kinds.DataImages(), Hosts: hosts, Ironic: client, Events: recorder,
+				CheckURL: settings.Images.CheckURL, Namespaces: settings.Namespaces,
+			})
 			controller := drive.NewController(drive.Parts{
-				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta, o.Settings.Namespaces),
-				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder, Leading: leading,
+				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder, DataImages: images, Leading: leading,
 			}, settings)
+			images.PlanHost = controller.PlanHost
+			subscriptions := subscription.New(subscription.Parts{
+				Subscriptions: stores.Kinds.BMCEventSubscriptions(), Hosts: hosts, Ironic: client, Events: recorder,
+				Secret: hostSecrets.Read, Namespaces: settings.Namespaces,
+			})
+			if err := hostSecrets.Notify(subscriptions.SecretChanged); err != nil {
+				return err
+			}
+			run := []func(context.Context) error{images.Run, subscriptions.Run}
+			if o.Switches.Enabled {
+				switches := networkswitch.New(networkswitch.Parts{
+					Switches: stores.Kinds.BareMetalSwitches(), Secrets: hostSecrets, Settings: o.Switches, Namespaces: settings.Namespaces,
+				})
+				if err := hostSecrets.Notify(switches.SecretChanged); err != nil {
+					return err
+				}
+				run = append(run, switches.Run)
+			}
+			for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged} {
+				if err := controller.OnHostChange(changed); err != nil {
+					return err
+				}
+			}
 			if o.LeaderElection.LeaderElect {
 				namespace := o.LeaderElection.ResourceNamespace
 				guard := &restoreGuard{
@@ -255,7 +287,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 				defer guarding.Wait()
 				guarding.Go(func() { guard.run(ctx, held) })
 			}
-			return controller.Run(ctx)
+			return kindcontroller.RunAll(ctx, append(run, controller.Run)...)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
 		defer leading.Wait()
@@ -277,7 +309,7 @@ type liveReads struct {
 // watchedFirmware keeps the HostFirmwareSettings of hosts, and can be watched.
 type watchedFirmware struct {
 	*firmware.Keeper
-	*kind.Records[*v1alpha1.HostFirmwareSettings]
+	*kind.Records[*metal3api.HostFirmwareSettings]
 }
 
 // secretsForReads returns a client for the Secrets of the cluster, for reads of hosts. It has no

@@ -95,6 +95,7 @@ type Controller struct {
 	firmware  *firmwareWatch
 	events    EventSink
 	leading   func() bool
+	images    DataImages
 	settings  Settings
 	// settingsDigest tells the settings apart that nodes are registered with.
 	settingsDigest string
@@ -133,6 +134,8 @@ type Parts struct {
 	// Leading tells whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
 	Leading func() bool
+	// DataImages can be nil.
+	DataImages DataImages
 }
 
 // NewController returns a Controller.
@@ -141,7 +144,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 	hosts := parts.Hosts
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, settings: settings, settingsDigest: settings.digest(),
+		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, images: parts.DataImages, settings: settings, settingsDigest: settings.digest(),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
 		backoffs: map[types.NamespacedName]*backoff{},
 	}
@@ -319,7 +322,7 @@ func (c *Controller) work(ctx context.Context) bool {
 	case errors.Is(err, errLookedTooLongAgo), errors.Is(err, errNotLeading):
 		log.Info("The step is planned anew", "err", err)
 		after = jittered(time.Second)
-	case ironic.IsLocked(err):
+	case ironic.IsLocked(err), errors.Is(err, errDriveNotReady):
 		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
 		after = jittered(2 * time.Second)
 	default:

@@ -233,6 +233,11 @@ func (c *Controller) askFor(ctx context.Context, node *ironic.Node, target ironi
 // switchPower asks for a power state.
 func (c *Controller) switchPower(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) error {
 	target := step.Power
+	if target == ironic.TargetPowerOn {
+		if err := c.prepareDrive(ctx, host); err != nil {
+			return err
+		}
+	}
 	used, softRefusal, err := c.ironic.SwitchPower(ctx, node.UUID, target)
 	if err != nil {
 		return err
