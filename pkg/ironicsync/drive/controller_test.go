@@ -30,6 +30,7 @@ type world struct {
 	// hardware are the HardwareData objects, events what was told.
 	hardware *memoryHardware
 	events   *memoryEvents
+	active   drive.Active
 	rewrites int // of Secrets
 	fuse     *fuse
 	stop     func() // ends the process and waits for its end
@@ -70,7 +71,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = controller.Run(ctx) // an error is that of a killed process
+		_ = w.active.Run(ctx, controller) // an error is that of a killed process
 		refresher.Wait()
 	}()
 	w.stop = func() { cancel(); <-ended }
