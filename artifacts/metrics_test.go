@@ -132,3 +132,13 @@ func labelNames(expr ast.Expr) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// documentedOtherMetrics returns the metrics of libraries that docs/monitoring.md lists.
+func documentedOtherMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	documented := map[string]bool{}
+	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| [^|]+ \\|$").FindAllStringSubmatch(readDoc(t, "../docs/monitoring.md"), -1) {
+		documented[match[1]] = true
+	}
+	return documented
+}
