@@ -215,6 +215,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err := apiserver.InstallIronicGroup(server, ironic.Storage(client, hosts)); err != nil {
 		return err
 	}
+	active := &drive.Active{}
+	registerLeading(active)
+	if err := server.AddLivezChecks(0, active); err != nil {
+		return err
+	}
 	if kube := recommended.ClientConfig; kube != nil {
 		kube = rest.CopyConfig(kube)
 		kube.QPS, kube.Burst = clusterQPS, clusterBurst
@@ -287,7 +292,8 @@ func Run(ctx context.Context, o *Options) (err error) {
 				defer guarding.Wait()
 				guarding.Go(func() { guard.run(ctx, held) })
 			}
-			return kindcontroller.RunAll(ctx, append(run, controller.Run)...)
+			drives := func(ctx context.Context) error { return active.Run(ctx, controller) }
+			return kindcontroller.RunAll(ctx, append(run, drives)...)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
 		defer leading.Wait()

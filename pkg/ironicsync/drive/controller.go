@@ -104,6 +104,7 @@ type Controller struct {
 
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	waiting  *hostQueue // the storage of queue
 	// retries bounds the tries of BMCs that were silent before; those that have waited
 	// longest begin first.
 	retries *capacity.Gate
@@ -142,10 +143,19 @@ type Parts struct {
 func NewController(parts Parts, settings Settings) *Controller {
 	registerMetrics()
 	hosts := parts.Hosts
+	waiting := &hostQueue{}
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
 		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, images: parts.DataImages, settings: settings, settingsDigest: settings.digest(),
-		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{
+				DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{
+					Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: "baremetalhosts", Queue: waiting}),
+					Name:  "baremetalhosts",
+				}),
+			}),
+		waiting:  waiting,
 		backoffs: map[types.NamespacedName]*backoff{},
 	}
 	c.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
@@ -236,7 +246,11 @@ func (c *Controller) changed(previous, current any) {
 	}
 	for _, event := range events.Changes(before, host) {
 		c.events.Record(host, event)
+		if event.Failure {
+			hostErrors.WithLabelValues(event.Reason).Inc()
+		}
 	}
+	measure(before, host, time.Now())
 	c.enqueue(host)
 	if before.Spec.BMC.Address != host.Spec.BMC.Address {
 		c.planSharers(before)
@@ -409,6 +423,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		c.backoffOf(key, (*backoff).begin)
 		c.refresher.DiscardObservations(host.UID)
 		next, err := c.execute(ironic.WithPrecondition(ctx, stillDecided), host, node, step)
+		steps.WithLabelValues(string(step.Do), stepResult(err)).Inc()
 		if err != nil {
 			c.refresher.DiscardObservations(host.UID) // a poll may have seen the node before the request
 			return 0, live.IgnoreNotFound(stepErrorOf(step, err))

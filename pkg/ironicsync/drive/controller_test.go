@@ -32,6 +32,7 @@ type world struct {
 	hardware *memoryHardware
 	events   *memoryEvents
 	firmware *memoryFirmware
+	active   drive.Active
 	rewrites int // of Secrets
 	// superseded has another replica lead.
 	superseded atomic.Bool
@@ -79,7 +80,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = controller.Run(ctx) // an error is that of a killed process
+		_ = w.active.Run(ctx, controller) // an error is that of a killed process
 		refresher.Wait()
 	}()
 	w.stop = func() { cancel(); <-ended }
