@@ -10,7 +10,7 @@ export function h(tag, properties, ...children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  element.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== ""));
+  element.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== ""));
   return element;
 }
 

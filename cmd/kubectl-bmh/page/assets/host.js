@@ -19,20 +19,20 @@ export function showHost({ main, fleet, title }, namespace, name) {
   state.append(stateText, sinceText);
   const steps = h("ol", { class: "life", "aria-label": "Where the host is" }, life.map((s) => h("li", null, s)));
   const bar = h("progress", { max: 1, hidden: true, "aria-label": "Steps that Ironic has done" }), step = h("span");
-  const error = h("p", { class: "mistake", role: "alert" });
+  const error = h("p", { class: "mistake", role: "alert" }), readError = h("p", { class: "mistake" });
   const buttons = h("div", { class: "actions", role: "group", "aria-label": `What to do with ${name}` });
   const section = (id, text) => { const body = h("div"); return { body, element: h("section", { "aria-labelledby": id }, h("h3", { id }, text), body) }; };
   const explanation = section("explanation", "Now"), facts = section("facts", "Facts"), conditions = section("conditions", "Conditions");
   const hardware = section("hardware", "Hardware"), timeline = section("timeline", "What has happened");
   main.append(
     h("p", { class: "back" }, h("a", { href: "#/" }, "All hosts")),
-    h("div", { class: "title" }, heading, state), steps, h("p", { class: "progress" }, bar, " ", step), error, buttons,
+    h("div", { class: "title" }, heading, state), steps, h("p", { class: "progress" }, bar, " ", step), readError, error, buttons,
     h("div", { class: "columns" }, explanation.element, facts.element, conditions.element, timeline.element, hardware.element));
 
-  let detail = null, row = null, rights = {}, timer = 0, last = 0, isGone = false, isLeft = false;
+  let detail = null, row = null, rights = {}, timer = 0, last = 0, isGone = false, isLeft = false, wasInFleet = false;
   const cache = new Map();
   // fill replaces what is in a section if its data have changed: nobody who reads it loses the place.
-  const fill = (body, data, ...nodes) => {
+  const fill = (body, data, nodes) => {
     const text = JSON.stringify(data);
     if (cache.get(body) === text) return;
     cache.set(body, text);
@@ -40,11 +40,12 @@ export function showHost({ main, fleet, title }, namespace, name) {
   };
 
   function drawRow() {
-    row = fleet.find(namespace, name) ?? (fleet.isLoaded && detail ? null : row);
-    if (!row) {
-      if (detail || fleet.isLoaded) gone();
-      return;
-    }
+    const found = fleet.find(namespace, name);
+    if (!found && wasInFleet) return gone();
+    // A host that was just created, or that was not selected, is not in the list.
+    row = found ?? detail;
+    if (!row) return;
+    wasInFleet = Boolean(found);
     isGone = false;
     showState(stateText, row);
     setText(sinceText, row.since ? ` for ${duration(row.since)}` : "");
@@ -57,14 +58,15 @@ export function showHost({ main, fleet, title }, namespace, name) {
     setText(step, row.step ?? "");
     bar.hidden = !row.fraction;
     if (row.fraction) bar.value = row.fraction;
-    if (!detail || detail.version !== row.version) readSoon(shortest);
+    if (detail?.version !== row.version) readSoon(shortest);
   }
 
   function gone() {
     if (isGone) return;
     isGone = true;
+    wasInFleet = false;
     row = null;
-    setText(stateText, detail ? "This host was deleted." : "There is no such host, or it was not selected.");
+    stateText.replaceChildren(detail ? "This host was deleted." : "There is no such host.");
     stateText.className = "";
     setText(sinceText, "");
     steps.hidden = bar.hidden = true;
@@ -84,11 +86,12 @@ export function showHost({ main, fleet, title }, namespace, name) {
         const answer = await send("GET", detailPath(namespace, name));
         if (isLeft) return;
         detail = answer;
-        error.textContent = "";
+        readError.textContent = "";
+        drawRow();
         drawDetail();
       } catch (e) {
         if (isLeft) return;
-        if (e.code === 404) gone(); else error.textContent = e.message;
+        if (e.code === 404) gone(); else readError.textContent = e.message;
       }
     }
     if (!isLeft && !isGone) readSoon(row && detail && row.version !== detail.version ? shortest : longest);

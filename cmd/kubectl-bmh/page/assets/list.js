@@ -36,8 +36,8 @@ export function powerText(power) {
 
 // showState puts a state into an element: a shape, a colour and a word, and that it is the last known one.
 export function showState(element, row) {
-  const [mark, word] = element.childNodes.length ? element.childNodes : [h("span", { "aria-hidden": "true", class: "mark" }), document.createTextNode("")];
-  if (!mark.parentNode) element.append(mark, word);
+  if (!element.firstElementChild) element.replaceChildren(h("span", { "aria-hidden": "true", class: "mark" }), document.createTextNode(""));
+  const [mark, word] = element.childNodes;
   setText(mark, row.isLast ? "◌" : marks[row.tone]);
   const text = ` ${row.state}${row.isLast ? " (last known)" : ""}`;
   if (word.data !== text) word.data = text;
