@@ -48,6 +48,7 @@ func TestStory(t *testing.T) {
 	}
 	b.refill("Address of the BMC", address)
 	b.refill("MAC address that the machine boots from", testbed.NewMAC())
+	b.accessible()
 	b.keepPicture("ui-add.png")
 	b.press("main", "Add the host")
 
@@ -72,6 +73,9 @@ func TestStory(t *testing.T) {
 	b.wait(".big", "provisioned")
 	b.wait(".life .now", "provisioned")
 	b.wait("#facts + div", "http://192.0.2.1/debian.qcow2")
+	b.wait("#timeline + div", "ProvisioningComplete")
+	b.keepPicture("ui-host.png")
+	b.accessible()
 
 	// Bulk power from the list. The one that is on is named in the question.
 	b.press("main", "All hosts")

@@ -73,7 +73,7 @@ func (s *suite) startBrowser(chromium string) error {
 		return err
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(),
-		chromedp.ExecPath(chromium), chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.WindowSize(1200, 720),
+		chromedp.ExecPath(chromium), chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.WindowSize(1100, 620),
 		chromedp.Flag("lang", "en-GB"), chromedp.Flag("force-color-profile", "srgb"))
 	browser, closeBrowser := chromedp.NewContext(allocator)
 	s.OnStop(func() error { closeBrowser(); stop(); return nil })

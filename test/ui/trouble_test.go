@@ -55,7 +55,7 @@ func TestBrokenWatch(t *testing.T) {
 	b.wait("#stale", "confirmed at")
 	b.wait(`tr[data-name="worker-0"]`, "unmanaged")
 	createHost(t, ctx, ns, "worker-1")
-	b.keepPicture("ui-not-live.png")
+	b.accessible()
 	line.Mend(t, ctx)
 	b.wait(`tr[data-name="worker-1"]`, "unmanaged")
 	b.wait("#freshness", "● Live")

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -14,7 +13,9 @@ import (
 const (
 	// probeInterval is how often the server is asked whether it could ask Ironic. It tells
 	// that with lists, and at the start of watches, but not during them.
-	probeInterval = 10 * time.Second
+	probeInterval = 5 * time.Second
+	// probeRetry is how often that is while what is shown is not live.
+	probeRetry = 2 * time.Second
 	// probeTimeout is how long the answer may take until what is shown no longer counts as live.
 	probeTimeout = 20 * time.Second
 )
@@ -59,13 +60,17 @@ func (p *probe) HandleWarningHeader(_ int, _ string, text string) {
 
 // run asks until ctx ends.
 func (p *probe) run(ctx context.Context) {
-	tick := time.NewTicker(probeInterval)
-	defer tick.Stop()
 	for {
 		p.ask(ctx)
+		pause := probeInterval
+		if !p.freshness("").Live {
+			pause = probeRetry
+		}
+		rest := time.NewTimer(pause)
 		select {
-		case <-tick.C:
+		case <-rest.C:
 		case <-ctx.Done():
+			rest.Stop()
 			return
 		}
 	}
@@ -83,7 +88,7 @@ func (p *probe) ask(ctx context.Context) {
 	defer p.mu.Unlock()
 	switch {
 	case err != nil:
-		p.reason = fmt.Sprintf("the cluster does not answer: %s", describe(err))
+		p.reason = "the cluster does not answer: " + err.Error()
 	case p.warning != "":
 		p.reason = p.warning
 	default:

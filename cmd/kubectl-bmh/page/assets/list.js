@@ -26,7 +26,7 @@ const columns = [
   { name: "since", title: "For", sort: "since", text: (r) => (r.since ? duration(r.since) : "") },
   { name: "power", title: "Power", sort: "power", text: (r) => powerText(r.power) },
   { name: "consumer", title: "Consumer", sort: "consumer", text: (r) => [r.consumer, r.machine, r.node].filter((n, i, all) => n && all.indexOf(n) === i).join(" · ") },
-  { name: "problem", title: "Problem", sort: "problem", text: (r) => r.problem ?? "" },
+  { name: "problem", title: "Problem", sort: "problem" },
 ];
 
 // powerText says what the mark ! of kubectl bmh means.
@@ -78,9 +78,9 @@ export function showList({ main, fleet, title }, query) {
     h("button", { type: "button", onclick: () => { for (const id of [...selected]) select(id, false); showSelection(); filter.focus(); } }, "Clear the selection"));
   main.append(
     h("div", { class: "tools" },
-      h("div", { class: "search" }, h("label", { for: "filter" }, "Filter"), filter), counts,
+      h("div", { class: "search" }, h("label", { for: "filter" }, "Filter"), filter),
       fleet.scope.readOnly ? null : h("a", { class: "button", href: "#/add", id: "add" }, "Add a host")),
-    bulk,
+    counts, bulk,
     h("div", { class: "scroll" }, h("table", { class: "hosts" }, h("caption", { class: "unseen" }, "Hosts"), h("thead", null, head), body)), empty, more);
 
   // newLine makes a row of the table. Its cells are changed in place later.
@@ -91,8 +91,10 @@ export function showList({ main, fleet, title }, query) {
     const state = h("span"), step = h("span", { class: "step-text" }), bar = h("progress", { max: 1, hidden: true, "aria-hidden": "true" });
     cells.state = h("td", { class: "state-cell" }, state);
     cells.step = h("td", { class: "step" }, bar, step);
+    const problem = h("div"); // two lines of it are shown, and all of it in the view of the host
+    cells.problem = h("td", { class: "problem" }, problem);
     for (const c of used) cells[c.name] ??= h("td", { class: c.name });
-    return { box, link, cells, state, step, bar, row: null, element: h("tr", null, h("td", { class: "select" }, box), used.map((c) => cells[c.name])) };
+    return { box, problem, link, cells, state, step, bar, row: null, element: h("tr", null, h("td", { class: "select" }, box), used.map((c) => cells[c.name])) };
   }
 
   function update(line, row) {
@@ -107,7 +109,8 @@ export function showList({ main, fleet, title }, query) {
     line.bar.hidden = !row.fraction;
     if (row.fraction) line.bar.value = row.fraction;
     for (const c of used) if (c.text) setText(line.cells[c.name], c.text(row));
-    line.cells.problem.title = row.problem ?? "";
+    setText(line.problem, row.problem ?? "");
+    line.problem.title = row.problem ?? "";
   }
 
   function select(id, isSelected) {
