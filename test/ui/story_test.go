@@ -15,6 +15,7 @@ import (
 // TestStory is the first hour of a new user: from an empty list to a host that runs an image, and back,
 // without a terminal.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	b := openTab(t)
 	address := s.ironic.NewBMC("admin", "password")

@@ -36,9 +36,10 @@ func describe(t *testing.T, ctx context.Context, ns, name, description string) {
 	}
 }
 
-// TestBrokenWatch: what is shown while the cluster cannot be reached, or Ironic cannot, is marked as not
-// live, stays readable, and goes on by itself.
+// TestBrokenWatch: what is shown while the cluster cannot be reached is marked as not live, stays readable, and
+// goes on by itself.
 func TestBrokenWatch(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createHost(t, ctx, ns, "worker-0")
 	line, config := testbed.NewFlakyLine(t, s.Config)
@@ -60,6 +61,17 @@ func TestBrokenWatch(t *testing.T) {
 	b.wait(`tr[data-name="worker-1"]`, "unmanaged")
 	b.wait("#freshness", "● Live")
 
+	b.noComplaints()
+}
+
+// TestIronicAway: while Ironic does not answer, the hosts are shown as they were known last. It is not
+// parallel, because the Ironic is that of all tests.
+func TestIronicAway(t *testing.T) {
+	ctx, ns := s.Begin(t)
+	createHost(t, ctx, ns, "worker-0")
+	b := openTab(t)
+	b.open(startPage(t, ctx, ns, "--no-browser"))
+	b.wait("#freshness", "● Live")
 	s.ironic.RefuseConnections()
 	t.Cleanup(func() {
 		if err := s.ironic.AcceptConnections(); err != nil {
@@ -68,12 +80,15 @@ func TestBrokenWatch(t *testing.T) {
 	})
 	b.wait("#freshness", "Not live")
 	b.wait("#stale", "Ironic")
+	b.wait(`tr[data-name="worker-0"]`, "unmanaged")
+	b.accessible()
 	b.noComplaints()
 }
 
 // TestMissingRights: who may only see is shown what they may not do, and why, and the cluster refuses it
 // whatever the page shows.
 func TestMissingRights(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createHost(t, ctx, ns, "worker-0")
 	binding := &rbacv1.RoleBinding{
@@ -120,6 +135,7 @@ func TestMissingRights(t *testing.T) {
 
 // TestHostileText: whatever texts come from hosts, BMCs, events and other users, they are only read.
 func TestHostileText(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	const hostile = `</script><img src=x onerror="document.title='hacked'"><a href="javascript:document.title='hacked'">x</a>` + "\u202egnitirw\x07"
 	host := createHost(t, ctx, ns, "worker-0", func(h *metal3.BareMetalHost) {

@@ -136,11 +136,14 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("Content-Security-Policy: %q", csp)
 	}
 
-	f.respond = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html"); _, _ = w.Write([]byte("<script>")) }
+	f.respond = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<script>"))
+	}
 	if got := f.request(t, "POST", powerPath, `{}`).Header.Get("Content-Type"); !strings.HasPrefix(got, "text/plain") {
 		t.Errorf("HTML of the cluster arrives as %s", got)
 	}
-	f.respond = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://evil.example", 302) }
+	f.respond = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://evil.example", http.StatusFound) }
 	if got := f.request(t, "POST", powerPath, `{}`).StatusCode; got != 502 {
 		t.Errorf("a redirect: %d", got)
 	}
