@@ -68,9 +68,18 @@ func TestBrokenWatch(t *testing.T) {
 // parallel, because the Ironic is that of all tests.
 func TestIronicAway(t *testing.T) {
 	ctx, ns := s.Begin(t)
-	createHost(t, ctx, ns, "worker-0")
+	// Nobody needs Ironic to know the state of a host without a BMC.
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bmc"}, StringData: map[string]string{"username": "admin", "password": "password"}}
+	if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	createHost(t, ctx, ns, "worker-0", func(h *metal3.BareMetalHost) {
+		h.Spec.BMC = metal3.BMCDetails{Address: s.ironic.NewBMC("admin", "password"), CredentialsName: "bmc"}
+		h.Spec.BootMACAddress = testbed.NewMAC()
+	})
 	b := openTab(t)
 	b.open(startPage(t, ctx, ns, "--no-browser"))
+	b.wait(`tr[data-name="worker-0"]`, "available")
 	b.wait("#freshness", "● Live")
 	s.ironic.RefuseConnections()
 	t.Cleanup(func() {
@@ -80,7 +89,7 @@ func TestIronicAway(t *testing.T) {
 	})
 	b.wait("#freshness", "Not live")
 	b.wait("#stale", "Ironic")
-	b.wait(`tr[data-name="worker-0"]`, "unmanaged")
+	b.wait(`tr[data-name="worker-0"]`, "available")
 	b.accessible()
 	b.noComplaints()
 }
