@@ -21,13 +21,12 @@ import (
 )
 
 // newPage serves a page of hosts that do not exist, before a cluster that counts requests.
-func newPage(t *testing.T) (server *page.Server, requests *atomic.Int32) {
+func newPage(t *testing.T, respond http.HandlerFunc) (server *page.Server, requests *atomic.Int32) {
 	t.Helper()
 	requests = &atomic.Int32{}
-	cluster := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	cluster := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte("{}"))
+		respond(w, r)
 	}))
 	t.Cleanup(cluster.Close)
 	server, err := page.Listen(t.Context(), 0, page.Options{
@@ -35,7 +34,9 @@ func newPage(t *testing.T) (server *page.Server, requests *atomic.Int32) {
 		Detail: func(context.Context, string, string) (*page.Detail, error) {
 			return nil, fmt.Errorf("not part of this test")
 		},
-		Rights: func(context.Context, string) map[page.Right]bool { return map[page.Right]bool{page.RightPower: true} },
+		Rights: func(context.Context, string) map[page.Right]bool {
+			return map[page.Right]bool{page.RightPower: true, page.RightConsole: true}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func show(t *testing.T, server *page.Server, hosts []*metal3.BareMetalHost) {
 // keyboard work.
 func TestThousandHosts(t *testing.T) {
 	t.Parallel()
-	server, _ := newPage(t)
+	server, _ := newPage(t, http.NotFound)
 	hosts := fleetOf(1000)
 	show(t, server, hosts)
 	b := openTab(t)
@@ -145,7 +146,7 @@ func TestThousandHosts(t *testing.T) {
 	b.do(chromedp.NavigateBack())
 	b.waitFor("the filter to be back", actionTimeout, func() string {
 		if got := eval[string](b, `document.querySelector("#filter")?.value ?? "(none)"`); got != "rack3-u07" {
-			return got
+			return quote(got)
 		}
 		return ""
 	})
@@ -200,7 +201,7 @@ const lowContrast = `(() => {
 // browser.
 func TestOtherSite(t *testing.T) {
 	t.Parallel()
-	server, requests := newPage(t)
+	server, requests := newPage(t, http.NotFound)
 	show(t, server, fleetOf(2))
 	b := openTab(t)
 	b.open(server.Link())

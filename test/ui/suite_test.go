@@ -47,6 +47,7 @@ func TestMain(m *testing.M) {
 		fmt.Printf("ui: skipped: %s\n", reason)
 		return
 	}
+	s.ControllersLater = true // nothing here needs them
 	s.Main(m, "ui", func(ctx context.Context) error { return s.start(ctx, strings.TrimSpace(string(chromium))) })
 }
 

@@ -158,7 +158,7 @@ func (b *tab) wait(selector, text string) {
 	b.t.Helper()
 	b.waitFor(selector+" to show "+text, 30*time.Second, func() string {
 		if got := b.text(selector); !strings.Contains(got, text) {
-			return got
+			return quote(got)
 		}
 		return ""
 	})

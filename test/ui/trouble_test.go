@@ -3,7 +3,10 @@ package ui
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -78,7 +81,7 @@ func TestIronicAway(t *testing.T) {
 		h.Spec.BootMACAddress = testbed.NewMAC()
 	})
 	b := openTab(t)
-	b.open(startPage(t, ctx, ns, "--no-browser"))
+	b.open(openedFile(t, ctx, ns))
 	b.wait(`tr[data-name="worker-0"]`, "available")
 	b.wait("#freshness", "● Live")
 	s.ironic.RefuseConnections()
@@ -94,6 +97,30 @@ func TestIronicAway(t *testing.T) {
 	b.noComplaints()
 }
 
+// openedFile runs kubectl bmh ui, and returns the address that it has the user's browser open: a file, which
+// nobody else can read, and which leads to the page.
+func openedFile(t *testing.T, ctx context.Context, ns string) string {
+	t.Helper()
+	bin := t.TempDir()
+	record := filepath.Join(bin, "opened")
+	script := fmt.Sprintf("#!/bin/sh\nprintf %%s \"$1\" >%s.new && mv %s.new %s\n", record, record, record)
+	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":0")
+	startPage(t, ctx, ns)
+	var opened []byte
+	testbed.Eventually(t, ctx, actionTimeout, 20*time.Millisecond, func() string {
+		var err error
+		if opened, err = os.ReadFile(record); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return "file://" + string(opened)
+}
+
 // TestMissingRights: who may only see is shown what they may not do, and why, and the cluster refuses it
 // whatever the page shows.
 func TestMissingRights(t *testing.T) {
@@ -102,7 +129,7 @@ func TestMissingRights(t *testing.T) {
 	createHost(t, ctx, ns, "worker-0")
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "viewer"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "metal3-baremetalhosts-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "viewer-" + ns}},
 	}
 	if _, err := s.Core.RbacV1().RoleBindings(ns).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
@@ -116,7 +143,7 @@ func TestMissingRights(t *testing.T) {
 	for _, action := range []string{"on", "delete", "console", "nmi"} {
 		b.waitFor("the button "+action, actionTimeout, func() string {
 			if got := eval[string](b, fmt.Sprintf(`document.querySelector('[data-action="%s"]')?.title ?? "(none)"`, action)); got != "Not now: you may not do that" {
-				return got
+				return quote(got)
 			}
 			return ""
 		})
