@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"errors"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -126,7 +127,7 @@ func stepResult(err error) string {
 	switch {
 	case live.IgnoreNotFound(err) == nil:
 		return stepDone
-	case apierrors.IsConflict(err), ironic.IsLocked(err):
+	case apierrors.IsConflict(err), ironic.IsLocked(err), errors.Is(err, errLookedTooLongAgo), errors.Is(err, errNotLeading):
 		return stepPostponed
 	}
 	return stepFailed
