@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Prometheus is a Prometheus that scrapes a Server once a second.
+// Prometheus is a Prometheus that scrapes a Server every two seconds.
 type Prometheus struct {
 	endpoint string
 	run      *process
 }
 
-// StartPrometheus starts bin/prometheus. It connects to the server as a ServiceMonitor says it, and
+// StartPrometheus starts bin/prometheus. It connects to the server as the ServiceMonitor says, and
 // adds the labels that the Prometheus Operator would. The token is that of its service account, and
 // rules is the path of a file with alerts. If bin/prometheus does not exist, the error is an
 // os.ErrNotExist.
@@ -38,7 +38,7 @@ func StartPrometheus(ctx context.Context, dir string, server *Server, token, rul
 	address := "127.0.0.1:" + strconv.Itoa(port)
 	tokenFile, config := filepath.Join(dir, "token"), filepath.Join(dir, "prometheus.yaml")
 	content, err := yaml.Marshal(object{
-		"global":     object{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+		"global":     object{"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"},
 		"rule_files": []string{rules},
 		"scrape_configs": []object{{
 			"job_name": ServiceName, "scheme": "https",
