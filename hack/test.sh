@@ -43,6 +43,7 @@ prepare() {
 	fi
 	hack/build-linters.sh # also builds gotestsum
 	hack/tools/build.sh
+	hack/tools/prometheus.sh
 	go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
 	export METAL3_APISERVER=$PWD/bin/race/metal3-apiserver
 }

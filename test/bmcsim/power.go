@@ -2,6 +2,7 @@ package bmcsim
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
@@ -41,6 +42,9 @@ type Boot struct {
 	// Media is the image in the virtual drive from which it booted, if any.
 	Media   string
 	Running Running
+	// Drive is the image in the virtual CD drive at that moment, whether or not the machine booted
+	// from it.
+	Drive string
 }
 
 // bootOverride is the Boot property of a ComputerSystem. target is None if there is no override.
@@ -156,13 +160,17 @@ func (m *Machine) halt() {
 
 // start boots the machine. m.mu must be held.
 func (m *Machine) start() {
-	for name, value := range m.biosNext {
-		m.bios[name] = value
+	if !m.faulty(LoseBIOSChanges) {
+		maps.Copy(m.bios, m.biosNext)
 	}
 	m.biosNext = nil
+	for _, change := range m.pending {
+		change()
+	}
+	m.pending = nil
 	m.secureNow = m.secureBoot
 
-	boot := Boot{Device: "Hdd", Running: RunningDisk}
+	boot := Boot{Device: "Hdd", Running: RunningDisk, Drive: m.media["Cd"].image}
 	once := m.boot.enabled == overrideOnce
 	if m.boot.enabled != overrideDisabled && m.boot.target != "None" {
 		boot.Device = m.boot.target
