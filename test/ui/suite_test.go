@@ -4,6 +4,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -33,11 +34,16 @@ var s suite
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	s.ControllersLater = true // nothing here needs them
+	if testing.Short() {
+		s.Main(m, "ui", nil) // starts nothing
+		return
+	}
 	// Nothing is started where there can be no browser.
 	chromium, err := exec.Command("./chromium.sh").Output()
-	if err != nil && !testing.Short() {
+	if err != nil {
 		reason := err.Error()
-		if exit := (*exec.ExitError)(nil); asExit(err, &exit) {
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			reason = strings.TrimSpace(string(exit.Stderr))
 		}
 		if required := os.Getenv("REQUIRE_CHROMIUM"); required != "" && required != "0" {
@@ -47,13 +53,7 @@ func TestMain(m *testing.M) {
 		fmt.Printf("ui: skipped: %s\n", reason)
 		return
 	}
-	s.ControllersLater = true // nothing here needs them
 	s.Main(m, "ui", func(ctx context.Context) error { return s.start(ctx, strings.TrimSpace(string(chromium))) })
-}
-
-func asExit(err error, exit **exec.ExitError) (ok bool) {
-	*exit, ok = err.(*exec.ExitError)
-	return ok
 }
 
 func (s *suite) start(ctx context.Context, chromium string) (err error) {

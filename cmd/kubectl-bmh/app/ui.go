@@ -104,6 +104,13 @@ func (c *uiCommand) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	show := func() error {
+		return server.Show(fleet.hosts(), known.all(), probe.freshness(fleet.notice()))
+	}
+	// Nobody must see an empty list because the first one has not been shown yet.
+	if err := show(); err != nil {
+		return err
+	}
 	served := make(chan error, 1)
 	background.Go(func() { served <- server.Serve(ctx) })
 
@@ -120,7 +127,7 @@ func (c *uiCommand) run(ctx context.Context) error {
 		if err := fleet.lost(); err != nil {
 			return err
 		}
-		if err := server.Show(fleet.hosts(), known.all(), probe.freshness(fleet.notice())); err != nil {
+		if err := show(); err != nil {
 			return err
 		}
 		select {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,8 +62,10 @@ func TestRights(t *testing.T) {
 func TestProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &probe{now: time.Now, changed: make(chan struct{}, 1), reason: "not asked yet"}
-		answer := func() error { return nil }
-		p.list = func(context.Context) error { return answer() }
+		var answer atomic.Pointer[func() error]
+		answers := func(f func() error) { answer.Store(&f) }
+		answers(func() error { return nil })
+		p.list = func(context.Context) error { return (*answer.Load())() }
 		if got := p.freshness(""); got.Live || got.Confirmed != nil {
 			t.Errorf("before the first answer: %+v", got)
 		}
@@ -75,19 +78,19 @@ func TestProbe(t *testing.T) {
 		if got := p.freshness("the connection was lost"); got.Live || got.Reason != "the connection was lost" || !got.Confirmed.Equal(began) {
 			t.Errorf("without the watch: %+v", got)
 		}
-		answer = func() error { p.HandleWarningHeader(299, "-", "Ironic does not answer"); return nil }
+		answers(func() error { p.HandleWarningHeader(299, "-", "Ironic does not answer"); return nil })
 		time.Sleep(probeInterval)
 		synctest.Wait()
 		if got := p.freshness(""); got.Live || got.Reason != "Ironic does not answer" || !got.Confirmed.Equal(began) {
 			t.Errorf("after a warning: %+v", got)
 		}
-		answer = func() error { return errors.New("refused") }
+		answers(func() error { return errors.New("refused") })
 		time.Sleep(probeInterval)
 		synctest.Wait()
 		if got := p.freshness(""); got.Live || !strings.Contains(got.Reason, "refused") {
 			t.Errorf("after an error: %+v", got)
 		}
-		answer = func() error { return nil }
+		answers(func() error { return nil })
 		time.Sleep(probeInterval)
 		synctest.Wait()
 		if got := p.freshness(""); !got.Live || !got.Confirmed.After(began) {
@@ -137,9 +140,11 @@ func TestRedirectFile(t *testing.T) {
 func TestWatchBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(host("worker-0", metal3.StateAvailable))
-		isCut, established := true, watch.NewFake()
+		var isCut atomic.Bool
+		isCut.Store(true)
+		established := watch.NewFake()
 		c.metal3.PrependWatchReactor("baremetalhosts", func(clienttesting.Action) (bool, watch.Interface, error) {
-			if isCut {
+			if isCut.Load() {
 				return true, nil, errors.New("connection refused")
 			}
 			return true, established, nil
@@ -153,7 +158,7 @@ func TestWatchBeginsAgain(t *testing.T) {
 		if got := fleet.notice(); !strings.Contains(got, "connection refused") {
 			t.Errorf("without a watch: %q", got)
 		}
-		isCut = false
+		isCut.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := fleet.notice(); got != "" {

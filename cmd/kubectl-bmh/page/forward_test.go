@@ -143,7 +143,9 @@ func TestAnswers(t *testing.T) {
 	if got := f.request(t, "POST", powerPath, `{}`).Header.Get("Content-Type"); !strings.HasPrefix(got, "text/plain") {
 		t.Errorf("HTML of the cluster arrives as %s", got)
 	}
-	f.respond = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://evil.example", http.StatusFound) }
+	f.respond = func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://evil.example", http.StatusFound)
+	}
 	if got := f.request(t, "POST", powerPath, `{}`).StatusCode; got != 502 {
 		t.Errorf("a redirect: %d", got)
 	}

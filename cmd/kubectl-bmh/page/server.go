@@ -88,7 +88,8 @@ func Listen(ctx context.Context, port int, options Options) (*Server, error) {
 // without running the page's script does not use it up.
 func (s *Server) Link() string { return "http://" + s.hosts[0] + "/#link=" + s.session.token }
 
-// Serve serves the page until ctx ends, and then closes all connections.
+// Serve serves the page until ctx ends, and then closes all connections. Call Show first: without a
+// picture, the page would say that there are no hosts.
 func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           s.handler,

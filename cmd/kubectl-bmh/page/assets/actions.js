@@ -98,7 +98,7 @@ function provision(detail) {
   const checksumType = field({ label: "Type of the checksum", name: "checksumType", value: "auto", options: [["auto", "by its length"], ["sha256", "SHA-256"], ["sha512", "SHA-512"], ["md5", "MD5"]] });
   const format = field({ label: "Format", name: "format", value: "", options: [["", "by Ironic"], ["raw", "raw"], ["qcow2", "qcow2"], ["vmdk", "vmdk"], ["live-iso", "live-iso"]] });
   return ask({
-    title: `Provision ${detail.name}`, content: [h("p", null, "The disks are cleaned, and the image is written to them.")], fields: [url, checksum, checksumType, format], button: "Provision", isDangerous: true,
+    title: `Provision ${detail.name}`, content: [h("p", null, "The disks are cleaned, the image is written to them, and the machine is switched on (spec.online).")], fields: [url, checksum, checksumType, format], button: "Provision", isDangerous: true,
     async act() {
       const image = { url: url.value };
       if (checksum.value) Object.assign(image, { checksum: checksum.value, checksumType: checksumType.value });
