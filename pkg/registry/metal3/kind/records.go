@@ -1,0 +1,137 @@
+package kind
+
+import (
+	"context"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// Object is an object of a kind.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Records gives a controller of this server access to the recorded objects of a kind. It bypasses
+// the API, whose admission and authorization are meant for clients; the strategies of the kind
+// apply.
+type Records[T Object] struct{ store, status *genericregistry.Store }
+
+// NewRecords returns the Records of the kind that r serves.
+func NewRecords[T Object](r *REST) *Records[T] {
+	return &Records[T]{store: r.Store, status: newStatusREST(r).store}
+}
+
+// Get returns the latest version of an object.
+func (r *Records[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+	return as[T](r.store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{}))
+}
+
+// List returns the objects of all namespaces.
+func (r *Records[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	internal, err := internalOptions(&options)
+	if err != nil {
+		return nil, err
+	}
+	return r.store.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
+}
+
+// Watch watches the objects of all namespaces.
+func (r *Records[T]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	internal, err := internalOptions(&options)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := r.store.Watch(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil // the reporter is only for errors other than io.EOF
+}
+
+// Create records a new object.
+func (r *Records[T]) Create(ctx context.Context, obj T) (T, error) {
+	return as[T](r.store.Create(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}))
+}
+
+// Update writes metadata and spec. It returns a Conflict if somebody else has written the object
+// since obj was read. Removing the last finalizer of an object that is being deleted completes the
+// deletion.
+func (r *Records[T]) Update(ctx context.Context, obj T) (T, error) { return update(ctx, r.store, obj) }
+
+// UpdateStatus writes the status, like Update.
+func (r *Records[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
+	return update(ctx, r.status, obj)
+}
+
+// Record writes an object with its status. It returns a Conflict if somebody else has written the
+// object since it was read.
+func (r *Records[T]) Record(ctx context.Context, obj T) (T, error) {
+	var none T
+	ctx = genericapirequest.WithNamespace(ctx, obj.GetNamespace())
+	key, err := r.store.KeyFunc(ctx, obj.GetName())
+	if err != nil {
+		return none, err
+	}
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	recorded := r.store.NewFunc()
+	err = r.store.Storage.GuaranteedUpdate(ctx, key, recorded, false, &storage.Preconditions{UID: &uid, ResourceVersion: &version},
+		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
+			return obj.DeepCopyObject(), nil, nil // the preconditions are met
+		}, false, nil)
+	switch {
+	case storage.IsNotFound(err):
+		err = apierrors.NewNotFound(r.store.DefaultQualifiedResource, obj.GetName())
+	case storage.IsInvalidObj(err), storage.IsConflict(err): // a failed precondition is an InvalidObj error
+		err = apierrors.NewConflict(r.store.DefaultQualifiedResource, obj.GetName(), err)
+	}
+	return as[T](recorded, err)
+}
+
+// Delete deletes an object, or marks it for deletion if it has finalizers.
+func (r *Records[T]) Delete(ctx context.Context, namespace, name string) error {
+	_, _, err := r.store.Delete(genericapirequest.WithNamespace(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+	return err
+}
+
+func update[T Object](ctx context.Context, store *genericregistry.Store, obj T) (T, error) {
+	updated, _, err := store.Update(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.GetName(),
+		rest.DefaultUpdatedObjectInfo(obj.DeepCopyObject()), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return as[T](updated, err)
+}
+
+func as[T Object](obj runtime.Object, err error) (T, error) {
+	typed, _ := obj.(T)
+	return typed, err
+}
+
+func internalOptions(options *metav1.ListOptions) (*metainternalversion.ListOptions, error) {
+	internal := &metainternalversion.ListOptions{}
+	return internal, metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(options, internal, nil)
+}
+
+// unwrapped decodes a watch of the store. The watch cache wraps objects in CacheableObjects, which
+// are encoded only once for all watchers of the API, but which informers cannot handle.
+type unwrapped struct{ watch.Interface }
+
+func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
+	event, ok := <-u.ResultChan()
+	if !ok {
+		return "", nil, io.EOF
+	}
+	if cached, ok := event.Object.(runtime.CacheableObject); ok {
+		return event.Type, cached.GetObject(), nil
+	}
+	return event.Type, event.Object, nil
+}
+
+func (u unwrapped) Close() { u.Stop() }
