@@ -48,11 +48,13 @@ type Machine struct {
 	subscriptions    []Subscription
 	lastSubscription int
 
-	bios       map[string]any
-	biosNext   map[string]any // takes effect with the next boot
-	secureBoot bool           // takes effect with the next boot
-	secureNow  bool           // is in effect since the last boot
-	nmis       int
+	bios     map[string]any
+	biosNext map[string]any // takes effect with the next boot
+	// biosChangesLost counts the boots that have lost changes.
+	biosChangesLost int
+	secureBoot      bool // takes effect with the next boot
+	secureNow       bool // is in effect since the last boot
+	nmis            int
 	// leds has the lights of the system and the chassis, by the path of the resource.
 	leds map[string]string
 
@@ -194,6 +196,20 @@ func (m *Machine) BIOS() map[string]any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.bios)
+}
+
+// SetBIOS changes a BIOS attribute at once, as somebody in front of the machine can.
+func (m *Machine) SetBIOS(name string, value any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bios[name] = value
+}
+
+// BIOSChangesLost returns at how many boots changes of BIOS attributes were lost.
+func (m *Machine) BIOSChangesLost() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.biosChangesLost
 }
 
 // SecureBoot reports whether the last boot verified signatures. A later change of the setting takes

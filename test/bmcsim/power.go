@@ -160,7 +160,9 @@ func (m *Machine) halt() {
 
 // start boots the machine. m.mu must be held.
 func (m *Machine) start() {
-	if !m.faulty(LoseBIOSChanges) {
+	if m.faulty(LoseBIOSChanges) && m.biosNext != nil {
+		m.biosChangesLost++
+	} else {
 		maps.Copy(m.bios, m.biosNext)
 	}
 	m.biosNext = nil

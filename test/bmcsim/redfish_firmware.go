@@ -105,7 +105,7 @@ func (m *Machine) simpleUpdate(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.updates = append(m.updates, request.ImageURI)
-	t := m.addTask("Firmware update", taskStarting)
+	t := m.addTask("Firmware update")
 	boots := len(m.boots)
 	m.sim.task(func() { m.update(t, request.ImageURI, boots) })
 	t.accepted(w)

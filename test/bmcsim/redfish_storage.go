@@ -267,7 +267,7 @@ func (m *Machine) deleteVolume(w http.ResponseWriter, r *http.Request) {
 
 // changeVolumesAtReset answers with a task that calls change with the next reset. m.mu must be held.
 func (m *Machine) changeVolumesAtReset(w http.ResponseWriter, name string, change func()) {
-	t := m.addTask(name, taskStarting)
+	t := m.addTask(name)
 	m.atReset(t, func() error {
 		if message, fails := m.faults[VolumeTaskFails]; fails {
 			return errors.New(message)

@@ -18,18 +18,19 @@ type bmcTask struct {
 	message string
 }
 
-// The TaskStates that tasks have. A task that is taskRunning waits for a reset of the machine.
+// The TaskStates that tasks have. A task that is taskStarting waits for a reset of the machine: one that is Running
+// does not, for Ironic 39, if it is about a network adapter.
 const (
+	taskNew       = "New"
 	taskStarting  = "Starting"
-	taskRunning   = "Running"
 	taskCompleted = "Completed"
 	taskException = "Exception"
 )
 
 // addTask adds a task. m.mu must be held.
-func (m *Machine) addTask(name, state string) *bmcTask {
+func (m *Machine) addTask(name string) *bmcTask {
 	m.tasksMade++
-	t := &bmcTask{id: strconv.Itoa(m.tasksMade), name: name, state: state, status: "OK"}
+	t := &bmcTask{id: strconv.Itoa(m.tasksMade), name: name, state: taskNew, status: "OK"}
 	m.tasks = append(m.tasks, t)
 	return t
 }
@@ -99,6 +100,6 @@ func taskService() object {
 // atReset calls change with the next reset of the machine and ends the task with its result. m.mu must be
 // held, and is held when change is called.
 func (m *Machine) atReset(t *bmcTask, change func() error) {
-	t.state = taskRunning
+	t.state = taskStarting
 	m.pending = append(m.pending, func() { t.end(change()) })
 }

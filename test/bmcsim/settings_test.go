@@ -175,7 +175,7 @@ func TestVolumeTasks(t *testing.T) {
 		if code != 202 {
 			t.Fatalf("%s: %d", test.fault, code)
 		}
-		if code, got := getTask(t, m, path); code != 202 || got.TaskState != "Running" || len(m.Volumes()) != 0 {
+		if code, got := getTask(t, m, path); code != 202 || got.TaskState != "Starting" || len(m.Volumes()) != 0 {
 			t.Errorf("%s: before the reset, %d %+v and %d volumes", test.fault, code, got, len(m.Volumes()))
 		}
 		reset(t, m, "ForceRestart")
@@ -192,8 +192,8 @@ func TestVolumeTasks(t *testing.T) {
 func ended(t *testing.T, m *bmcsim.Machine, path string) (got task) {
 	t.Helper()
 	testbed.Eventually(t, t.Context(), 10*time.Second, 5*time.Millisecond, func() string {
-		if _, got = getTask(t, m, path); got.TaskState == "Starting" {
-			return "the task is still starting"
+		if _, got = getTask(t, m, path); got.TaskState == "New" {
+			return "the task is still new"
 		}
 		return ""
 	})
@@ -220,7 +220,7 @@ func TestFirmwareUpdate(t *testing.T) {
 	}
 
 	path := update(sim.FirmwareURL("bios", "2.18.0"))
-	if got := ended(t, m, path); got.TaskState != "Running" {
+	if got := ended(t, m, path); got.TaskState != "Starting" {
 		t.Errorf("before the reset: %+v", got)
 	}
 	check("before the reset")

@@ -187,6 +187,9 @@ func TestBoot(t *testing.T) {
 			}
 			reset(t, m, "On")
 			reset(t, m, "ForceRestart")
+			for i := range test.want {
+				test.want[i].Drive = test.media
+			}
 			if diff := cmp.Diff(test.want, m.Boots()); diff != "" {
 				t.Errorf("boots (-want +got):\n%s", diff)
 			}
