@@ -189,6 +189,20 @@ func TestServicingOfMachine(t *testing.T) {
 	a.must(202, "DELETE", path+"/maintenance", nil)
 	a.must(202, "PUT", path+"/states/provision", service)
 	a.settled(path, stActive)
+
+	b.SetLosesBIOSChanges(true)
+	a.must(202, "PUT", path+"/states/provision", doc{"target": "service", "service_steps": []doc{biosStep(doc{"LogicalProc": "Enabled"})}})
+	n = a.settled(path, stServiceFail)
+	reason, _ := n["maintenance_reason"].(string)
+	if text, _ := n["last_error"].(string); !strings.HasPrefix(text, "Unexpected error when processing next service step.") || !strings.Contains(reason, "'LogicalProc': 'Enabled'") {
+		t.Errorf("a lost change: %v, maintenance_reason %s", brief(n), reason)
+	}
+	// A step that Ironic executes itself is a way out that changes nothing.
+	a.must(202, "DELETE", path+"/maintenance", nil)
+	a.must(202, "PUT", path+"/states/provision", doc{"target": "service", "service_steps": steps("power.power_on")})
+	if n = a.settled(path, stActive); n["power_state"] != powerOn || b.BIOS()["LogicalProc"] != "Disabled" {
+		t.Errorf("after a service that changes nothing: %v", brief(n))
+	}
 }
 
 // Ironic 32 and later can abort a service.

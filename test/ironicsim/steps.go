@@ -59,9 +59,15 @@ var supportedSteps = map[string]map[string][]string{
 	},
 }
 
+// reservedSteps are steps of any interface that Ironic executes itself: power actions.
+var reservedSteps = map[string]string{"power_on": powerOn, "power_off": powerOff, "reboot": reboot}
+
 // supports reports whether a node has a step.
 func (f *stepFlow) supports(n *node, step map[string]any) bool {
 	kind, name, _ := strings.Cut(stepID(step), ".")
+	if _, reserved := reservedSteps[name]; reserved {
+		return true
+	}
 	if !slices.Contains(interfaceKinds, kind) {
 		return false
 	}
@@ -156,10 +162,8 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 		}
 		if text != "" {
 			f.fail(t, text, true)
-			if verbatim && f == cleaning && !t.s.opts.WithoutDefects && t.s.minor < ironic32 {
-				// The step has moved the node to clean failed, and returns as if it had succeeded. What ends
-				// cleaning then moves the node on, with the event with which a user would.
-				t.event("manage", "", nil)
+			if verbatim && !t.s.opts.WithoutDefects && t.s.minor < ironic32 {
+				f.endTwice(t)
 			}
 			return
 		}
@@ -178,6 +182,18 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 	}
 	t.updateCache()
 	f.done(t)
+}
+
+// endTwice is a defect of Ironic 29.0: a step that notices itself that it has failed moves the node to the failed state
+// and returns as if it had succeeded, so that the flow ends once more. What ends cleaning is the event with which
+// a user leaves clean failed. Service cannot end a second time, and only maintenance_reason still says what went wrong.
+func (f *stepFlow) endTwice(t *task) {
+	if f == cleaning {
+		t.event("manage", "", nil)
+		return
+	}
+	const text = "Unexpected error when processing next service step. InvalidState: Can not transition from state 'service failed' on event 'done' (no defined transition)"
+	t.fail("servicing", "", text, nil)
 }
 
 // abortedAfter aborts if that was asked for while a step ran that cannot be aborted. After the last step it is too
@@ -203,6 +219,15 @@ func (f *stepFlow) abortedAfter(t *task, left []any) bool {
 func (t *task) applyStep(step map[string]any) (text string, verbatim bool) {
 	args, _ := step["args"].(map[string]any)
 	name, _ := step["step"].(string)
+	if target, reserved := reservedSteps[name]; reserved {
+		if target == powerOn && t.node().powerState == powerOn {
+			return "", false
+		}
+		if err := t.powerAction(target, 0); err != nil {
+			return err.Error(), false
+		}
+		return "", false
+	}
 	switch step["interface"] {
 	case "bios":
 		text = t.biosStep(name, args)
