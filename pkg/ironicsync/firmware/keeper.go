@@ -5,7 +5,9 @@ package firmware
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +40,8 @@ type Keeper struct {
 	Schemas  Objects[*metal3.FirmwareSchema]
 	Ironic   Ironic
 	Clock    clock.PassiveClock
+
+	lists singleflight.Group
 }
 
 // maxRaces bounds how often an object is written anew because somebody else has written it.
@@ -108,7 +112,7 @@ func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*meta
 		}
 	}
 	if source := settings.SourceOf(host); source != nil && (schema == nil || settings.IsOutdated(host, firmware)) {
-		list, err := k.Ironic.ListBIOSSettings(ctx, source.NodeUUID)
+		list, err := k.list(ctx, source)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -122,6 +126,26 @@ func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*meta
 	}
 	firmware, err = k.Settings.Record(ctx, firmware)
 	return firmware, schema, err
+}
+
+// listTimeout bounds a request for BIOS settings, for which several callers may wait.
+const listTimeout = 10 * time.Second
+
+// list reads the BIOS settings of a node. Callers share a request, also one that is under way: as
+// long as the node remains in its state, the answer is the same.
+func (k *Keeper) list(ctx context.Context, source *metal3.SettingsSource) ([]ironic.BIOSSetting, error) {
+	requested := k.lists.DoChan(source.NodeUUID+" "+source.StateChangedAt.String(), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+		defer cancel()
+		return k.Ironic.ListBIOSSettings(ctx, source.NodeUUID)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case answer := <-requested:
+		list, _ := answer.Val.([]ironic.BIOSSetting)
+		return list, answer.Err
+	}
 }
 
 // ensureSchema creates the schema if it does not exist, and makes firmware an owner of it.
