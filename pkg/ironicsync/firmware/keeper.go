@@ -148,6 +148,11 @@ func (k *Keeper) list(ctx context.Context, source *metal3.SettingsSource) ([]iro
 	}
 }
 
+// maxOwners bounds the owners of a schema, which thousands of hosts of a model may share: the
+// metadata of an object is limited. If the schema is deleted with the last of its owners while
+// others still use it, it is created again when their settings are next refreshed.
+const maxOwners = 500
+
 // ensureSchema creates the schema if it does not exist, and makes firmware an owner of it.
 func (k *Keeper) ensureSchema(ctx context.Context, wanted *metal3.FirmwareSchema, firmware *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
 	owner := ownerReference("HostFirmwareSettings", firmware)
@@ -158,12 +163,14 @@ func (k *Keeper) ensureSchema(ctx context.Context, wanted *metal3.FirmwareSchema
 		return k.Schemas.Create(ctx, wanted)
 	case err != nil:
 		return nil, err
-	case IsOwned(schema, firmware) && equality.Semantic.DeepEqual(schema.Spec.Schema, wanted.Spec.Schema):
+	}
+	owned := IsOwned(schema, firmware) || len(schema.OwnerReferences) >= maxOwners
+	if owned && equality.Semantic.DeepEqual(schema.Spec.Schema, wanted.Spec.Schema) {
 		return schema, nil
 	}
 	schema = schema.DeepCopy()
 	schema.Spec.Schema = wanted.Spec.Schema
-	if !IsOwned(schema, firmware) {
+	if !owned {
 		schema.OwnerReferences = append(schema.OwnerReferences, owner)
 	}
 	return k.Schemas.Update(ctx, schema)

@@ -3,6 +3,7 @@ package firmware
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -289,6 +290,31 @@ func TestEnsure(t *testing.T) {
 	version := a.ResourceVersion
 	if again := f.ensure(t, "a"); again.ResourceVersion != version {
 		t.Error("a host to which nothing has happened costs a write")
+	}
+}
+
+// TestManyHostsShareASchema: the owners of a schema are bounded, and a schema that was deleted while
+// it is used is created again.
+func TestManyHostsShareASchema(t *testing.T) {
+	var names []string
+	for i := range maxOwners + 10 {
+		names = append(names, fmt.Sprintf("host-%d", i))
+	}
+	f := newFleet(names...)
+	for _, name := range names {
+		f.ensure(t, name)
+	}
+	if len(f.schemas.stored) != 1 {
+		t.Fatalf("%d schemas", len(f.schemas.stored))
+	}
+	for _, schema := range f.schemas.stored {
+		if len(schema.OwnerReferences) != maxOwners {
+			t.Errorf("%d owners", len(schema.OwnerReferences))
+		}
+	}
+	clear(f.schemas.stored)
+	if err := f.RefreshSettings(t.Context(), "n", names[0]); err != nil || len(f.schemas.stored) != 1 {
+		t.Errorf("%d schemas, %v", len(f.schemas.stored), err)
 	}
 }
 
