@@ -13,4 +13,7 @@
 //   - live: what Ironic says now, recorded in etcd before anybody is shown it.
 //   - drive: the leader's work. It takes a host from its queue, asks Next for the one
 //     thing to do now, does it, and has it observed.
+//   - controller: what the small controllers of the kinds other than BareMetalHost share.
+//     Each of them has a package of its own: dataimage,
+//     networkswitch, subscription.
 package ironicsync

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // action executes a command. Ironic shows its error as the node's last_error.
@@ -114,6 +115,11 @@ func (a *agent) executeStep(kind string) action {
 		args, _ := request.Step["args"].(map[string]any)
 		if !sleep(ctx, a.machine.sim.options.StepDelay) {
 			return nil, ctx.Err()
+		}
+		for hangs := kind == "clean"; hangs; {
+			if _, hangs = a.machine.fault(CleanStepHangs); hangs && !sleep(ctx, 50*time.Millisecond) {
+				return nil, ctx.Err()
+			}
 		}
 		result, err := a.runStep(ctx, kind, name, args, request.Node.InstanceInfo, request.Node.TargetRAID)
 		if err != nil {

@@ -27,6 +27,8 @@ const (
 	DeployStepFails Fault = "deploy-step-fails"
 	// CleanStepFails makes every in-band step of cleaning fail.
 	CleanStepFails Fault = "clean-step-fails"
+	// CleanStepHangs makes every in-band step of cleaning wait.
+	CleanStepHangs Fault = "clean-step-hangs"
 	// ServiceStepFails makes every in-band step of servicing fail.
 	ServiceStepFails Fault = "service-step-fails"
 	// LoseBIOSChanges makes the BIOS accept changes of settings and forget them at the next boot.
@@ -43,12 +45,14 @@ const (
 	// BMCRestarts makes the BMC restart itself after an update of its own firmware. Meanwhile it refuses
 	// connections, and afterwards the task no longer exists.
 	BMCRestarts Fault = "bmc-restarts"
+	// RefuseMedia makes the BMC refuse to insert images into its virtual drives.
+	RefuseMedia Fault = "refuse-media"
 )
 
 var allFaults = []Fault{
 	WrongPassword, RefuseConnections, HangConnections, IgnorePower, IgnoreSoftPower,
-	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails, ServiceStepFails,
-	LoseBIOSChanges, RefuseVolumes, VolumesNeedReset, VolumeTaskFails, UpdateTaskFails, BMCRestarts,
+	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails, CleanStepHangs, ServiceStepFails,
+	LoseBIOSChanges, RefuseVolumes, VolumesNeedReset, VolumeTaskFails, UpdateTaskFails, BMCRestarts, RefuseMedia,
 }
 
 // SetFault adds a fault to a machine. If the ramdisk reports the fault to Ironic, it uses message; an

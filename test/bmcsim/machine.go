@@ -43,7 +43,11 @@ type Machine struct {
 	bmcAway     bool // while it restarts itself
 	bmcRestarts int
 
-	media      map[string]*media
+	media map[string]*media
+	// subscriptions to the BMC's events, and the ID of the last one.
+	subscriptions    []Subscription
+	lastSubscription int
+
 	bios       map[string]any
 	biosNext   map[string]any // takes effect with the next boot
 	secureBoot bool           // takes effect with the next boot

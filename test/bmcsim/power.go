@@ -42,6 +42,9 @@ type Boot struct {
 	// Media is the image in the virtual drive from which it booted, if any.
 	Media   string
 	Running Running
+	// Drive is the image in the virtual CD drive at that moment, whether or not the machine booted
+	// from it.
+	Drive string
 }
 
 // bootOverride is the Boot property of a ComputerSystem. target is None if there is no override.
@@ -167,7 +170,7 @@ func (m *Machine) start() {
 	m.pending = nil
 	m.secureNow = m.secureBoot
 
-	boot := Boot{Device: "Hdd", Running: RunningDisk}
+	boot := Boot{Device: "Hdd", Running: RunningDisk, Drive: m.media["Cd"].image}
 	once := m.boot.enabled == overrideOnce
 	if m.boot.enabled != overrideDisabled && m.boot.target != "None" {
 		boot.Device = m.boot.target

@@ -65,6 +65,10 @@ func (m *Machine) insertMedia(w http.ResponseWriter, r *http.Request, name strin
 		fail(w, http.StatusBadRequest, "Base.1.0.ActionParameterMissing", "InsertMedia needs Image.")
 		return
 	}
+	if message, refuses := m.fault(RefuseMedia); refuses {
+		fail(w, http.StatusBadRequest, "Base.1.0.ResourceInUse", message)
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.media[name].image = request.Image

@@ -92,6 +92,11 @@ func (b *bmc) routes() http.Handler {
 	get(tasksPath, m.taskCollection)
 	handle(http.MethodGet, tasksPath+"/{id}", m.getTask)
 
+	get(eventServicePath, m.eventService)
+	get(subscriptionsPath, m.subscriptionCollection)
+	post(subscriptionsPath, m.postSubscription)
+	handle(http.MethodGet, subscriptionsPath+"/{id}", m.getSubscription)
+	handle(http.MethodDelete, subscriptionsPath+"/{id}", m.deleteSubscription)
 	collection("/redfish/v1/Registries", registryFilePath)
 	get(registryFilePath, biosRegistryFile)
 	get(registryFilePath+".json", biosRegistry)
@@ -108,7 +113,8 @@ func (m *Machine) serviceRoot() object {
 		"Systems": link("/redfish/v1/Systems"), "Managers": link("/redfish/v1/Managers"), "Chassis": link("/redfish/v1/Chassis"),
 		"Registries": link("/redfish/v1/Registries"), "SessionService": link("/redfish/v1/SessionService"),
 		"UpdateService": link(updateServicePath), "Tasks": link("/redfish/v1/TaskService"),
-		"Links": object{"Sessions": link(sessionsPath)},
+		"EventService": link(eventServicePath),
+		"Links":        object{"Sessions": link(sessionsPath)},
 	})
 }
 

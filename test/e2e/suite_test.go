@@ -40,6 +40,7 @@ func (s *suite) start(ctx context.Context) error {
 func (s *suite) serverOptions() testbed.ServerOptions {
 	return testbed.ServerOptions{
 		IronicEndpoint: s.ironic.Operator().Endpoint,
-		Args:           append([]string{"--v=2"}, testbed.UnusedRamdiskArgs...),
+		Args: append([]string{"--v=2", "--configure-switches", "--switch-configs-secret=switch-configs",
+			"--switch-credentials-secret=switch-keys", "--switch-credentials-path=/etc/switch-keys"}, testbed.UnusedRamdiskArgs...),
 	}
 }

@@ -184,7 +184,7 @@ func (s *Sim) provision(e *entry, target string, a *provisionArgs) error {
 	case "active", "deploy":
 		return t.startDeploy(a)
 	case "rebuild":
-		if !s.opts.WithoutDefects {
+		if !s.opts.WithoutDefects && n.instanceInfo.string("image_source") == "" {
 			return t.reject(fault(http.StatusInternalServerError, "cannot access local variable 'auto_lessee' where it is not associated with a value"))
 		}
 		if n.protected {

@@ -78,7 +78,7 @@ func roleHolders() []person {
 		holder("metal3-baremetalhosts-console", "create baremetalhosts/console"),
 		holder("metal3-baremetalhosts-rebuild", "create baremetalhosts/rebuild"),
 		holder("metal3-policies-editor", "create hostdeploypolicies"),
-		holder("metal3-kinds-controller", "patch dataimages"),
+		holder("metal3-kinds-controller", "patch preprovisioningimages"),
 		{name: "named", what: "named: all on the host x and its power, by resourceNames", rule: named("x")},
 		{name: "misnamed", what: "misnamed: all on the host y and its power, by resourceNames", rule: named("y")},
 		{name: "robot", what: "robot: a service account of his namespace, with edit there", role: "edit", token: "to be made"},

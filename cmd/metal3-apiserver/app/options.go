@@ -21,6 +21,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
@@ -48,6 +49,8 @@ type Options struct {
 	Ironic client.Config
 	// Settings apply to all hosts.
 	Settings drive.Settings
+	// Switches says whether and how the switches of hosts are configured.
+	Switches networkswitch.Settings
 	// BMCHosts and ImageHosts are the allowed destinations of Settings, as given.
 	BMCHosts, ImageHosts []string
 	// ReadTimeout is how long a read of hosts waits for Ironic.
@@ -102,6 +105,7 @@ func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
 	o.addIronicFlags(fss.FlagSet("Ironic"))
 	addSettingsFlags(fss.FlagSet("Hosts"), &o.Settings)
 	o.addDestinationFlags(fss.FlagSet("Hosts"))
+	o.addSwitchFlags(fss.FlagSet("Hosts"))
 	o.environment.flags = pflag.NewFlagSet("environment", pflag.ContinueOnError)
 	o.environment.flags.AddFlagSet(fss.FlagSet("Ironic"))
 	o.environment.flags.AddFlagSet(fss.FlagSet("Hosts"))

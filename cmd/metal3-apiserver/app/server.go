@@ -32,14 +32,18 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
+	kindcontroller "github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/dataimage"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/subscription"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
@@ -211,6 +215,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err := apiserver.InstallIronicGroup(server, ironic.Storage(client, hosts)); err != nil {
 		return err
 	}
+	active := &drive.Active{}
+	registerLeading(active)
+	if err := server.AddLivezChecks(0, active); err != nil {
+		return err
+	}
 	if kube := recommended.ClientConfig; kube != nil {
 		kube = rest.CopyConfig(kube)
 		kube.QPS, kube.Burst = clusterQPS, clusterBurst
@@ -227,7 +236,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			return err
 		}
 		defer func() { _ = count.client.Close() }()
-		lead := func(ctx context.Context) error {
+		lead := func(ctx context.Context, leading func() bool) error {
 			recorder := events.NewRecorder(clientset)
 			recorded := make(chan struct{})
 			go func() { defer close(recorded); recorder.Run(ctx) }()
@@ -237,10 +246,38 @@ func Run(ctx context.Context, o *Options) (err error) {
 			if settings.Cluster, err = clusterUID(ctx, clientset); err != nil {
 				return err
 			}
+			hostSecrets := secrets.New(clientset, meta, settings.Namespaces)
+			images := dataimage.New(dataimage.Parts{
+				Images: stores.Kinds.DataImages(), Hosts: hosts, Ironic: client, Events: recorder,
+				CheckURL: settings.Images.CheckURL, Namespaces: settings.Namespaces,
+			})
 			controller := drive.NewController(drive.Parts{
-				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(clientset, meta, o.Settings.Namespaces),
-				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder,
+				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder, DataImages: images, Leading: leading,
 			}, settings)
+			images.PlanHost = controller.PlanHost
+			subscriptions := subscription.New(subscription.Parts{
+				Subscriptions: stores.Kinds.BMCEventSubscriptions(), Hosts: hosts, Ironic: client, Events: recorder,
+				Secret: hostSecrets.Read, Namespaces: settings.Namespaces,
+			})
+			if err := hostSecrets.Notify(subscriptions.SecretChanged); err != nil {
+				return err
+			}
+			run := []func(context.Context) error{images.Run, subscriptions.Run}
+			if o.Switches.Enabled {
+				switches := networkswitch.New(networkswitch.Parts{
+					Switches: stores.Kinds.BareMetalSwitches(), Secrets: hostSecrets, Settings: o.Switches, Namespaces: settings.Namespaces,
+				})
+				if err := hostSecrets.Notify(switches.SecretChanged); err != nil {
+					return err
+				}
+				run = append(run, switches.Run)
+			}
+			for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged} {
+				if err := controller.OnHostChange(changed); err != nil {
+					return err
+				}
+			}
 			if o.LeaderElection.LeaderElect {
 				namespace := o.LeaderElection.ResourceNamespace
 				guard := &restoreGuard{
@@ -255,7 +292,8 @@ func Run(ctx context.Context, o *Options) (err error) {
 				defer guarding.Wait()
 				guarding.Go(func() { guard.run(ctx, held) })
 			}
-			return controller.Run(ctx)
+			drives := func(ctx context.Context) error { return active.Run(ctx, controller) }
+			return kindcontroller.RunAll(ctx, append(run, drives)...)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
 		defer leading.Wait()
@@ -277,7 +315,7 @@ type liveReads struct {
 // watchedFirmware keeps the HostFirmwareSettings of hosts, and can be watched.
 type watchedFirmware struct {
 	*firmware.Keeper
-	*kind.Records[*v1alpha1.HostFirmwareSettings]
+	*kind.Records[*metal3api.HostFirmwareSettings]
 }
 
 // secretsForReads returns a client for the Secrets of the cluster, for reads of hosts. It has no

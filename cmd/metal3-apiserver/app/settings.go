@@ -124,6 +124,7 @@ func (o *Options) validateSettings(refuse func(format string, args ...any)) {
 		}
 	}
 	o.validateDestinations(refuse)
+	o.validateSwitches(refuse)
 	o.validateImages(s.Ramdisk.Images, func(flag string) string { return flag }, refuse)
 	for _, arch := range slices.Sorted(maps.Keys(s.Ramdisk.ByArch)) {
 		if arch == "" {

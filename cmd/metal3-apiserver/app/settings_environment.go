@@ -32,23 +32,23 @@ var flagVariables = map[string]string{
 	"provisioning-limit":                         "PROVISIONING_LIMIT",
 	"workers":                                    "BMO_CONCURRENCY",
 	"namespaces":                                 "WATCH_NAMESPACE",
+	"configure-switches":                         "IRONIC_NETWORKING_ENABLED",
+	"switch-configs-secret":                      "IRONIC_SWITCH_CONFIGS_SECRET",
+	"switch-credentials-secret":                  "IRONIC_SWITCH_CREDENTIALS_SECRET",
+	"switch-credentials-path":                    "IRONIC_SWITCH_CREDENTIALS_PATH",
 }
 
 // ignoredVariables are the environment variables of the Bare Metal Operator that have no effect
 // here, with the reason.
 var ignoredVariables = map[string]string{
-	"IRONIC_NAME":                      "the address of Ironic is not taken from an Ironic object: set IRONIC_ENDPOINT, and set IRONIC_CACERT_FILE and METAL3_AUTH_ROOT_DIR to the paths at which the object's Secrets are mounted",
-	"IRONIC_NAMESPACE":                 "as for IRONIC_NAME",
-	"IRONIC_SKIP_CLIENT_SAN_VERIFY":    "the names in a client certificate are verified by the server that it is presented to, which is Ironic",
-	"IRONIC_CLIENT_CACHE_TTL":          "one client is used for the lifetime of the process, and reads its credentials for each request",
-	"IRONIC_NETWORKING_ENABLED":        "switches are not configured",
-	"IRONIC_SWITCH_CONFIGS_SECRET":     "as for IRONIC_NETWORKING_ENABLED",
-	"IRONIC_SWITCH_CREDENTIALS_SECRET": "as for IRONIC_NETWORKING_ENABLED",
-	"IRONIC_SWITCH_CREDENTIALS_PATH":   "as for IRONIC_NETWORKING_ENABLED",
-	"LEASE_DURATION_SECONDS":           "set --leader-elect-lease-duration",
-	"RENEW_DEADLINE_SECONDS":           "set --leader-elect-renew-deadline",
-	"RETRY_PERIOD_SECONDS":             "set --leader-elect-retry-period",
-	"PROVISIONER_PLUGIN_DIR":           "there are no plug-ins",
+	"IRONIC_NAME":                   "the address of Ironic is not taken from an Ironic object: set IRONIC_ENDPOINT, and set IRONIC_CACERT_FILE and METAL3_AUTH_ROOT_DIR to the paths at which the object's Secrets are mounted",
+	"IRONIC_NAMESPACE":              "as for IRONIC_NAME",
+	"IRONIC_SKIP_CLIENT_SAN_VERIFY": "the names in a client certificate are verified by the server that it is presented to, which is Ironic",
+	"IRONIC_CLIENT_CACHE_TTL":       "one client is used for the lifetime of the process, and reads its credentials for each request",
+	"LEASE_DURATION_SECONDS":        "set --leader-elect-lease-duration",
+	"RENEW_DEADLINE_SECONDS":        "set --leader-elect-renew-deadline",
+	"RETRY_PERIOD_SECONDS":          "set --leader-elect-retry-period",
+	"PROVISIONER_PLUGIN_DIR":        "there are no plug-ins",
 }
 
 // operatorPrefixes are the prefixes of the names of the Bare Metal Operator's environment

@@ -323,6 +323,7 @@ func TestVariablesOfTheOperator(t *testing.T) {
 		"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Always", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
 		"WATCH_NAMESPACE":      "metal3,team-a",
 		"METAL3_AUTH_ROOT_DIR": authRoot(t, "username", "password"), "IRONIC_ENDPOINT": "http://192.0.2.1:6385",
+		"IRONIC_NETWORKING_ENABLED": "true",
 	}
 	for _, variable := range []string{
 		"IRONIC_ENDPOINT", "IRONIC_NAME", "IRONIC_NAMESPACE", "IRONIC_CACERT_FILE", "IRONIC_INSECURE", "IRONIC_CLIENT_CERT_FILE", "IRONIC_CLIENT_PRIVATE_KEY_FILE",
@@ -353,7 +354,7 @@ func TestVariablesOfTheOperator(t *testing.T) {
 				return o
 			}
 			without, with := completed(nil), completed(map[string]string{variable: value})
-			taken := !cmp.Equal(without.Ironic, with.Ironic) || !cmp.Equal(without.Settings, with.Settings)
+			taken := !cmp.Equal(without.Ironic, with.Ironic) || !cmp.Equal(without.Settings, with.Settings) || without.Switches != with.Switches
 			if _, ignored := ineffective(variable); ignored == taken {
 				t.Errorf("used: %t, listed as having no effect: %t", taken, ignored)
 			}

@@ -673,7 +673,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.",
+				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.\n\nWhat can be done with a host beyond its spec, and reports about it, are subresources: power, inspect, retry, rebuild, takeover, maintenance, history, validate, bootdevice, nmi, indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC while the caller waits, and for validate the image server, for at most 25 seconds. The others do not wait for the machine.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {

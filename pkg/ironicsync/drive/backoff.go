@@ -110,6 +110,13 @@ func (b *backoff) ironicIsBack() {
 	}
 }
 
+// end ends the wait: what the failure was about has changed.
+func (b *backoff) end() {
+	if b.current != nil {
+		b.current.until = time.Time{}
+	}
+}
+
 func rebootAnnotations(host *metal3.BareMetalHost) map[string]string {
 	reboots := map[string]string{}
 	for key, value := range host.Annotations {

@@ -94,6 +94,8 @@ type Controller struct {
 	hardware  HardwareStore
 	firmware  *firmwareWatch
 	events    EventSink
+	leading   func() bool
+	images    DataImages
 	settings  Settings
 	// settingsDigest tells the settings apart that nodes are registered with.
 	settingsDigest string
@@ -102,6 +104,7 @@ type Controller struct {
 
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	waiting  *hostQueue // the storage of queue
 	// retries bounds the tries of BMCs that were silent before; those that have waited
 	// longest begin first.
 	retries *capacity.Gate
@@ -129,16 +132,30 @@ type Parts struct {
 	Hardware  HardwareStore
 	Firmware  FirmwareKeeper
 	Events    EventSink
+	// Leading tells whether no other replica can lead at this moment. Nil means that there
+	// is no other one.
+	Leading func() bool
+	// DataImages can be nil.
+	DataImages DataImages
 }
 
 // NewController returns a Controller.
 func NewController(parts Parts, settings Settings) *Controller {
 	registerMetrics()
 	hosts := parts.Hosts
+	waiting := &hostQueue{}
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, settings: settings, settingsDigest: settings.digest(),
-		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
+		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, images: parts.DataImages, settings: settings, settingsDigest: settings.digest(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{
+				DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{
+					Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: "baremetalhosts", Queue: waiting}),
+					Name:  "baremetalhosts",
+				}),
+			}),
+		waiting:  waiting,
 		backoffs: map[types.NamespacedName]*backoff{},
 	}
 	c.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
@@ -229,7 +246,11 @@ func (c *Controller) changed(previous, current any) {
 	}
 	for _, event := range events.Changes(before, host) {
 		c.events.Record(host, event)
+		if event.Failure {
+			hostErrors.WithLabelValues(event.Reason).Inc()
+		}
 	}
+	measure(before, host, time.Now())
 	c.enqueue(host)
 	if before.Spec.BMC.Address != host.Spec.BMC.Address {
 		c.planSharers(before)
@@ -312,10 +333,10 @@ func (c *Controller) work(ctx context.Context) bool {
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody wrote meanwhile: plan again
 		return true
-	case errors.Is(err, errLookedTooLongAgo):
+	case errors.Is(err, errLookedTooLongAgo), errors.Is(err, errNotLeading):
 		log.Info("The step is planned anew", "err", err)
 		after = jittered(time.Second)
-	case ironic.IsLocked(err):
+	case ironic.IsLocked(err), errors.Is(err, errDriveNotReady):
 		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
 		after = jittered(2 * time.Second)
 	default:
@@ -394,13 +415,15 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		case step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name):
 			return 0, c.delay(ctx, host, node)
 		}
-		if age := wallClock().Sub(looked); step.Interrupts() && (age > maxLookAge || age < 0) {
-			return 0, fmt.Errorf("%w (%s)", errLookedTooLongAgo, age)
+		stillDecided := func() error { return c.stillDecided(step, looked) }
+		if err := stillDecided(); err != nil {
+			return 0, err
 		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 		c.backoffOf(key, (*backoff).begin)
 		c.refresher.DiscardObservations(host.UID)
-		next, err := c.execute(ctx, host, node, step)
+		next, err := c.execute(ironic.WithPrecondition(ctx, stillDecided), host, node, step)
+		steps.WithLabelValues(string(step.Do), stepResult(err)).Inc()
 		if err != nil {
 			c.refresher.DiscardObservations(host.UID) // a poll may have seen the node before the request
 			return 0, live.IgnoreNotFound(stepErrorOf(step, err))
@@ -418,7 +441,23 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 // goes on as if no time had passed, and somebody else leads by then.
 const maxLookAge = 20 * time.Second
 
-var errLookedTooLongAgo = errors.New("the node may have changed since it was looked at")
+var (
+	errLookedTooLongAgo = errors.New("the node may have changed since it was looked at")
+	errNotLeading       = errors.New("another replica may lead by now")
+)
+
+// stillDecided returns an error if a step must not be taken any more that was decided on
+// when the node was looked at. It is asked once more before each request that changes
+// something in Ironic: this process may have been suspended in between.
+func (c *Controller) stillDecided(step lifecycle.Step, looked time.Time) error {
+	if c.leading != nil && !c.leading() {
+		return errNotLeading
+	}
+	if age := wallClock().Sub(looked); step.Interrupts() && (age > maxLookAge || age < 0) {
+		return fmt.Errorf("%w (%s)", errLookedTooLongAgo, age)
+	}
+	return nil
+}
 
 // wallClock is the time without Go's monotonic reading, which stands still while the
 // machine is suspended.

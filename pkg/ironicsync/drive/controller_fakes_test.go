@@ -195,6 +195,9 @@ func (f *fakeIronic) do(ctx context.Context, name string, change func() error) e
 	if err := f.Wait(ctx, f.Single); err != nil {
 		return err
 	}
+	if err := ironic.CheckPrecondition(ctx); err != nil { // as the client does
+		return err
+	}
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	if err := f.called(name); err != nil {

@@ -233,9 +233,20 @@ func (c *Controller) askFor(ctx context.Context, node *ironic.Node, target ironi
 // switchPower asks for a power state.
 func (c *Controller) switchPower(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) error {
 	target := step.Power
+	if target == ironic.TargetPowerOn {
+		if err := c.prepareDrive(ctx, host); err != nil {
+			return err
+		}
+	}
 	used, softRefusal, err := c.ironic.SwitchPower(ctx, node.UUID, target)
 	if err != nil {
 		return err
+	}
+	switch target {
+	case ironic.TargetPowerOn:
+		powerChanges.WithLabelValues("on").Inc()
+	case ironic.TargetPowerOff, ironic.TargetSoftPowerOff:
+		powerChanges.WithLabelValues("off").Inc()
 	}
 	if used != target {
 		klog.FromContext(ctx).Info("The operating system cannot be asked to shut down, the power is cut", "target", target, "used", used, "refusal", softRefusal)

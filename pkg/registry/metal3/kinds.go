@@ -13,6 +13,9 @@ import (
 
 // Resources that are used in other places of this package.
 const (
+	bareMetalSwitches      = "baremetalswitches"
+	bmcEventSubscriptions  = "bmceventsubscriptions"
+	dataImages             = "dataimages"
 	hardwareData           = "hardwaredata"
 	firmwareSchemas        = "firmwareschemas"
 	hostFirmwareSettings   = "hostfirmwaresettings"
@@ -23,7 +26,7 @@ const (
 // those of the CRDs. A CRD without columns prints the age.
 var kinds = []kind.Kind{
 	{
-		Resource: "baremetalswitches", Singular: "baremetalswitch", ShortNames: []string{"bms"},
+		Resource: bareMetalSwitches, Singular: "baremetalswitch", ShortNames: []string{"bms"},
 		New:     func() runtime.Object { return &metal3.BareMetalSwitch{} },
 		NewList: func() runtime.Object { return &metal3.BareMetalSwitchList{} },
 		Columns: []kind.Column{
@@ -36,7 +39,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateBareMetalSwitch),
 	},
 	{
-		Resource: "bmceventsubscriptions", Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
+		Resource: bmcEventSubscriptions, Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
 		New:     func() runtime.Object { return &metal3.BMCEventSubscription{} },
 		NewList: func() runtime.Object { return &metal3.BMCEventSubscriptionList{} },
 		Columns: []kind.Column{
@@ -47,7 +50,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateBMCEventSubscription),
 	},
 	{
-		Resource: "dataimages", Singular: "dataimage",
+		Resource: dataImages, Singular: "dataimage",
 		New:       func() runtime.Object { return &metal3.DataImage{} },
 		NewList:   func() runtime.Object { return &metal3.DataImageList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -167,10 +170,25 @@ func (k Kinds) HardwareData() *hardwaredata.Records { return hardwaredata.New(k[
 
 // HostFirmwareSettings gives the engine access to the recorded HostFirmwareSettings.
 func (k Kinds) HostFirmwareSettings() *kind.Records[*metal3.HostFirmwareSettings] {
-	return kind.NewRecords[*metal3.HostFirmwareSettings](k[hostFirmwareSettings].Store)
+	return kind.NewRecords[*metal3.HostFirmwareSettings](k[hostFirmwareSettings])
 }
 
 // FirmwareSchemas gives the engine access to the recorded FirmwareSchemas.
 func (k Kinds) FirmwareSchemas() *kind.Records[*metal3.FirmwareSchema] {
-	return kind.NewRecords[*metal3.FirmwareSchema](k[firmwareSchemas].Store)
+	return kind.NewRecords[*metal3.FirmwareSchema](k[firmwareSchemas])
+}
+
+// DataImages gives the controller access to the recorded DataImages.
+func (k Kinds) DataImages() *kind.Records[*metal3.DataImage] {
+	return kind.NewRecords[*metal3.DataImage](k[dataImages])
+}
+
+// BMCEventSubscriptions gives the controller access to the recorded BMCEventSubscriptions.
+func (k Kinds) BMCEventSubscriptions() *kind.Records[*metal3.BMCEventSubscription] {
+	return kind.NewRecords[*metal3.BMCEventSubscription](k[bmcEventSubscriptions])
+}
+
+// BareMetalSwitches gives the controller access to the recorded BareMetalSwitches.
+func (k Kinds) BareMetalSwitches() *kind.Records[*metal3.BareMetalSwitch] {
+	return kind.NewRecords[*metal3.BareMetalSwitch](k[bareMetalSwitches])
 }

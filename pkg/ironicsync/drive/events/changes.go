@@ -30,6 +30,14 @@ type Event struct {
 	Reason string
 	// Message holds no credentials.
 	Message string
+	// Failure is set if the event tells of an error of the host. Its reason is then one of
+	// FailureReasons.
+	Failure bool
+}
+
+// FailureReasons returns the reasons of events that tell of errors.
+func FailureReasons() []string {
+	return append(slices.Sorted(maps.Values(errorReasons)), credentialErrorReason)
 }
 
 // Changes returns the events that follow from a change of a host, in the order in
@@ -300,6 +308,9 @@ var errorReasons = map[metal3.ErrorType]string{
 	metal3.DetachError:                  "DetachError",
 }
 
+// credentialErrorReason is the reason of events about Secrets with the credentials of BMCs.
+const credentialErrorReason = "BMCCredentialError"
+
 // failure tells of an error that is new, or that another try has met again.
 func (c *change) failure() {
 	old, status := &c.old.Status, &c.new.Status
@@ -308,13 +319,14 @@ func (c *change) failure() {
 		return
 	}
 	if isAboutSecret(status) {
-		reason = "BMCCredentialError"
+		reason = credentialErrorReason
 	}
 	again := ""
 	if status.ErrorCount > 1 {
 		again = fmt.Sprintf(" (error %d in a row)", status.ErrorCount)
 	}
 	c.warning(reason, "%s%s", status.ErrorMessage, again)
+	c.events[len(c.events)-1].Failure = true
 }
 
 // isAboutSecret tells whether the error is that the Secret with the BMC's

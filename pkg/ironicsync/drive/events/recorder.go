@@ -62,6 +62,16 @@ func (r *Recorder) Record(host *metal3.BareMetalHost, event Event) {
 	if host.Spec.ConsumerRef != nil {
 		related = host.Spec.ConsumerRef.DeepCopy()
 	}
+	r.record(regarding, related, event)
+}
+
+// RecordObject has an event written about an object other than a host, like Record.
+func (r *Recorder) RecordObject(regarding *corev1.ObjectReference, event Event) {
+	event.Message = withoutCredentials(event.Message)
+	r.record(regarding, nil, event)
+}
+
+func (r *Recorder) record(regarding *corev1.ObjectReference, related runtime.Object, event Event) {
 	// An event needs an action, and the reason says what was done.
 	r.recorder.Eventf(regarding, related, event.Type, event.Reason, event.Reason, "%s", shortened(event.Message))
 }

@@ -125,7 +125,7 @@ func TestActionsWithHungEtcd(t *testing.T) {
 				var action rest.Storage
 				switch request := test.request(); request.(type) {
 				case *metal3.HostPower:
-					action = baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o)
+					action = baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o, noDataImages{})
 				default:
 					action = baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o)
 				}
@@ -154,4 +154,11 @@ func TestActionsWithHungEtcd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// noDataImages has no DataImage for any host.
+type noDataImages struct{}
+
+func (noDataImages) Get(_ context.Context, _, name string) (*metal3.DataImage, error) {
+	return nil, apierrors.NewNotFound(metal3.Resource("dataimages"), name)
 }

@@ -22,17 +22,24 @@ type PowerSwitcher interface {
 	SwitchPower(ctx context.Context, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error)
 }
 
+// DataImageGetter reads DataImages.
+type DataImageGetter interface {
+	// Get returns the DataImage of the host with the same name, or a NotFound error.
+	Get(ctx context.Context, namespace, name string) (*metal3.DataImage, error)
+}
+
 // power is the action of baremetalhosts/power.
 type power struct {
 	hosts    HostChangers
 	nodes    NodeGetter
 	switcher PowerSwitcher
+	images   DataImageGetter
 }
 
 // NewPowerREST returns the storage of baremetalhosts/power: POST switches the power, and GET
 // returns the power state.
-func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher) rest.Storage {
-	p := &power{hosts, sources.Nodes, switcher}
+func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher, images DataImageGetter) rest.Storage {
+	p := &power{hosts, sources.Nodes, switcher, images}
 	kind := requestKind[*metal3.HostPower]{
 		kind:        "HostPower",
 		newRequest:  func() *metal3.HostPower { return &metal3.HostPower{} },
@@ -92,6 +99,9 @@ func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, no
 		reportUnderWay(request)
 		return nil
 	}
+	if left, err := p.leaveToController(ctx, host, node, request); left || err != nil {
+		return err
+	}
 	target := powerTarget(request.Spec)
 	used, softRefusal, err := p.switcher.SwitchPower(ctx, node.UUID, target)
 	refused := refusalOf(host, err)
@@ -111,6 +121,24 @@ func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, no
 	}
 	// Unlike a reboot, the actions on and off can safely be repeated, so this error has a Retry-After.
 	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), request.Spec.Action != metal3.PowerActionOff))
+}
+
+// leaveToController tells whether the controller is to switch the host on, as spec.online asks for now:
+// a host with a DataImage is switched on only when the image is in its virtual drive.
+func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) (bool, error) {
+	state := host.Status.Provisioning.State
+	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || state != metal3.StateProvisioned && state != metal3.StateExternallyProvisioned {
+		return false, nil
+	}
+	_, err := p.images.Get(ctx, host.Namespace, host.Name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err == nil {
+		request.Status.Mode = ""
+		request.Status.Message = "the host is switched on as soon as its DataImage is attached; if that fails, status.error of the DataImage and the host say why"
+	}
+	return true, err
 }
 
 // restoreOnline restores spec.online after Ironic has refused the action, unless somebody has

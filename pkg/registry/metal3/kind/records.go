@@ -21,31 +21,56 @@ type Object interface {
 	metav1.Object
 }
 
-// Records gives the engine access to the recorded objects of a kind. It bypasses the API, whose
-// admission is meant for clients.
-type Records[T Object] struct{ store *genericregistry.Store }
+// Records gives a controller of this server access to the recorded objects of a kind. It bypasses
+// the API, whose admission and authorization are meant for clients; the strategies of the kind
+// apply.
+type Records[T Object] struct{ store, status *genericregistry.Store }
 
-// NewRecords returns the Records of a store whose objects are of type T.
-func NewRecords[T Object](store *genericregistry.Store) *Records[T] { return &Records[T]{store} }
+// NewRecords returns the Records of the kind that r serves.
+func NewRecords[T Object](r *REST) *Records[T] {
+	return &Records[T]{store: r.Store, status: newStatusREST(r).store}
+}
 
-// Get returns an object.
+// Get returns the latest version of an object.
 func (r *Records[T]) Get(ctx context.Context, namespace, name string) (T, error) {
-	obj, err := r.store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{})
-	return as[T](obj, err)
+	return as[T](r.store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{}))
 }
 
-// Create records a new object, without status.
+// List returns the objects of all namespaces.
+func (r *Records[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	internal, err := internalOptions(&options)
+	if err != nil {
+		return nil, err
+	}
+	return r.store.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
+}
+
+// Watch watches the objects of all namespaces.
+func (r *Records[T]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	internal, err := internalOptions(&options)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := r.store.Watch(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
+	if err != nil {
+		return nil, err
+	}
+	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil // the reporter is only for errors other than io.EOF
+}
+
+// Create records a new object.
 func (r *Records[T]) Create(ctx context.Context, obj T) (T, error) {
-	created, err := r.store.Create(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
-	return as[T](created, err)
+	return as[T](r.store.Create(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}))
 }
 
-// Update writes metadata and spec like a PUT of a client. It returns a Conflict if somebody else
-// has written the object since it was read.
-func (r *Records[T]) Update(ctx context.Context, obj T) (T, error) {
-	updated, _, err := r.store.Update(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.GetName(), rest.DefaultUpdatedObjectInfo(obj.DeepCopyObject()),
-		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
-	return as[T](updated, err)
+// Update writes metadata and spec. It returns a Conflict if somebody else has written the object
+// since obj was read. Removing the last finalizer of an object that is being deleted completes the
+// deletion.
+func (r *Records[T]) Update(ctx context.Context, obj T) (T, error) { return update(ctx, r.store, obj) }
+
+// UpdateStatus writes the status, like Update.
+func (r *Records[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
+	return update(ctx, r.status, obj)
 }
 
 // Record writes an object with its status. It returns a Conflict if somebody else has written the
@@ -72,34 +97,21 @@ func (r *Records[T]) Record(ctx context.Context, obj T) (T, error) {
 	return as[T](recorded, err)
 }
 
+// Delete deletes an object, or marks it for deletion if it has finalizers.
+func (r *Records[T]) Delete(ctx context.Context, namespace, name string) error {
+	_, _, err := r.store.Delete(genericapirequest.WithNamespace(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+	return err
+}
+
+func update[T Object](ctx context.Context, store *genericregistry.Store, obj T) (T, error) {
+	updated, _, err := store.Update(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.GetName(),
+		rest.DefaultUpdatedObjectInfo(obj.DeepCopyObject()), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return as[T](updated, err)
+}
+
 func as[T Object](obj runtime.Object, err error) (T, error) {
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return obj.(T), nil
-}
-
-// List returns the objects of all namespaces. They must not be changed.
-func (r *Records[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	internal, err := internalOptions(&options)
-	if err != nil {
-		return nil, err
-	}
-	return r.store.List(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
-}
-
-// Watch watches the objects of all namespaces.
-func (r *Records[T]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	internal, err := internalOptions(&options)
-	if err != nil {
-		return nil, err
-	}
-	stored, err := r.store.Watch(genericapirequest.WithNamespace(ctx, metav1.NamespaceAll), internal)
-	if err != nil {
-		return nil, err
-	}
-	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil
+	typed, _ := obj.(T)
+	return typed, err
 }
 
 func internalOptions(options *metav1.ListOptions) (*metainternalversion.ListOptions, error) {
@@ -107,8 +119,8 @@ func internalOptions(options *metav1.ListOptions) (*metainternalversion.ListOpti
 	return internal, metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(options, internal, nil)
 }
 
-// unwrapped decodes a watch of a store. The watch cache wraps objects in CacheableObjects, which
-// informers cannot handle.
+// unwrapped decodes a watch of the store. The watch cache wraps objects in CacheableObjects, which
+// are encoded only once for all watchers of the API, but which informers cannot handle.
 type unwrapped struct{ watch.Interface }
 
 func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {

@@ -11,46 +11,66 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// TestRecords: the engine writes what clients cannot, sees what is written, and overwrites nothing.
+// Records write spec and metadata, or the status, and only if nobody has written in between. A watch
+// has objects of the kind, whether or not there is a watch cache.
 func TestRecords(t *testing.T) {
 	eachCache(t, hosts(), func(t *testing.T, r *REST) {
-		records := NewRecords[*metal3.BareMetalHost](r.Store)
-		if _, err := records.Get(t.Context(), namespace, "worker-0"); !apierrors.IsNotFound(err) {
-			t.Errorf("what does not exist: %v", err)
-		}
-		created, err := records.Create(t.Context(), newHost("worker-0"))
+		ctx := t.Context()
+		records := NewRecords[*metal3.BareMetalHost](r)
+		changes, err := records.Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := records.List(t.Context(), metav1.ListOptions{})
+		defer changes.Stop()
+		created, err := records.Create(ctx, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Finalizers = []string{"example.com/kept"} }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := created.DeepCopy()
+		change.Spec.Description, change.Status.ErrorMessage = "first", "not by Update"
+		updated, err := records.Update(ctx, change)
+		if err != nil || updated.Spec.Description != "first" || updated.Status.ErrorMessage != "" || updated.Generation != 2 {
+			t.Fatalf("updated %+v, %v", updated, err)
+		}
+		if _, err := records.Update(ctx, change); !apierrors.IsConflict(err) {
+			t.Errorf("an update of an earlier version: %v", err)
+		}
+		change = updated.DeepCopy()
+		change.Spec.Description, change.Status.ErrorMessage = "not by UpdateStatus", "away"
+		updated, err = records.UpdateStatus(ctx, change)
+		if err != nil || updated.Spec.Description != "first" || updated.Status.ErrorMessage != "away" || updated.Generation != 2 {
+			t.Fatalf("updated %+v, %v", updated, err)
+		}
+		list, err := records.List(ctx, metav1.ListOptions{})
 		if err != nil || len(list.(*metal3.BareMetalHostList).Items) != 1 {
-			t.Errorf("listed are %+v, %v", list, err)
+			t.Errorf("listed %+v, %v", list, err)
 		}
-		w, err := records.Watch(t.Context(), metav1.ListOptions{ResourceVersion: created.ResourceVersion})
-		if err != nil {
+		if err := records.Delete(ctx, namespace, "worker-0"); err != nil {
 			t.Fatal(err)
 		}
-		defer w.Stop()
-		changed := created.DeepCopy()
-		changed.Status.ErrorMessage = "so it is"
-		recorded, err := records.Record(t.Context(), changed)
-		if err != nil || recorded.Status.ErrorMessage != "so it is" || recorded.Generation != 1 {
-			t.Errorf("recorded is %+v, %v", recorded, err)
+		deleting, err := records.Get(ctx, namespace, "worker-0")
+		if err != nil || deleting.DeletionTimestamp == nil {
+			t.Fatalf("an object with a finalizer was deleted: %+v, %v", deleting, err)
 		}
-		select {
-		case event := <-w.ResultChan():
-			if host, ok := event.Object.(*metal3.BareMetalHost); !ok || event.Type != watch.Modified || host.Status.ErrorMessage != "so it is" {
-				t.Errorf("a watcher sees %+v", event)
+		deleting.Finalizers = nil
+		if _, err := records.Update(ctx, deleting); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := records.Get(ctx, namespace, "worker-0"); !apierrors.IsNotFound(err) {
+			t.Errorf("without its finalizer, it is still there: %v", err)
+		}
+		for {
+			select {
+			case event := <-changes.ResultChan():
+				if _, typed := event.Object.(*metal3.BareMetalHost); !typed {
+					t.Fatalf("the watch has %T", event.Object)
+				}
+				if event.Type == watch.Deleted {
+					return
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("the deletion was not seen")
 			}
-		case <-time.After(10 * time.Second):
-			t.Error("a watcher sees nothing")
-		}
-		if _, err := records.Record(t.Context(), changed); !apierrors.IsConflict(err) {
-			t.Errorf("recorded on an old version: %v", err)
-		}
-		recorded.Spec.Online = true
-		if updated, err := records.Update(t.Context(), recorded); err != nil || updated.Generation != 2 || updated.Status.ErrorMessage != "so it is" {
-			t.Errorf("updated is %+v, %v", updated, err)
 		}
 	})
 }

@@ -1,0 +1,216 @@
+// Package controller is what the small controllers of the kinds other than BareMetalHost share: an
+// informer, a queue with a back-off, workers, metrics. Each kind has a package of its own that
+// supplies the function to reconcile one object. They run on the leader only.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+const (
+	// reconcileTimeout bounds one reconciliation, with all its requests.
+	reconcileTimeout = time.Minute
+	// workers is how many objects of a kind are reconciled at a time. Most of that time is spent on
+	// waiting for a BMC, and Ironic has few connections for such requests.
+	workers = 2
+	// The back-off of an object whose reconciliation fails.
+	minBackoff = time.Second
+	maxBackoff = 5 * time.Minute
+	// lockedRetry is after how long, on average, a request is repeated that Ironic has refused because
+	// it is working on the node.
+	lockedRetry = 2 * time.Second
+)
+
+// Objects are the recorded objects of a kind.
+type Objects interface {
+	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// Reconcile does what an object asks for. It returns after which time the object is to be
+// reconciled again; 0 means when something changes. After an error, it is called again after a
+// back-off.
+type Reconcile func(ctx context.Context, key types.NamespacedName) (after time.Duration, err error)
+
+// Controller reconciles the objects of a kind.
+type Controller struct {
+	name      string
+	reconcile Reconcile
+	informer  cache.SharedIndexInformer
+	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// byNamespace is set if the objects of a namespace are reconciled together.
+	byNamespace bool
+}
+
+// New returns a Controller of objects like example. The name is the plural of the kind in lower
+// case, and the label name of the queue's metrics.
+func New(name string, objects Objects, example runtime.Object, indexers cache.Indexers, reconcile Reconcile) *Controller {
+	registerMetrics()
+	limiter := jitter{workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minBackoff, maxBackoff)}
+	return &Controller{
+		name: name, reconcile: reconcile,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name}),
+		informer: cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc:  objects.List,
+			WatchFuncWithContext: objects.Watch,
+		}, objects), example, 0, indexers),
+	}
+}
+
+// ByNamespace has all objects of a namespace reconciled together: the name of each key is empty. It
+// must be called before Run.
+func (c *Controller) ByNamespace() { c.byNamespace = true }
+
+// Enqueue has an object reconciled. It need not exist.
+func (c *Controller) Enqueue(namespace, name string) {
+	if c.byNamespace {
+		name = ""
+	}
+	c.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// Cached returns the object as the informer has it, which must not be changed; nil if it does not
+// exist.
+func (c *Controller) Cached(key types.NamespacedName) runtime.Object {
+	obj, exists, err := c.informer.GetStore().GetByKey(key.String())
+	if err != nil || !exists {
+		return nil
+	}
+	return obj.(runtime.Object)
+}
+
+// ByIndex returns the objects that an indexer has under a value. They must not be changed.
+func (c *Controller) ByIndex(index, value string) []any {
+	objects, err := c.informer.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		return nil // there is no such index, which tests would show
+	}
+	return objects
+}
+
+// OnChange has changed called with each object that was created, changed or deleted, besides
+// having it reconciled. old or obj is nil if the object did not exist. It must be called before Run, and
+// changed must not block.
+func (c *Controller) OnChange(changed func(old, obj any)) {
+	// The informer refuses handlers only after it has stopped.
+	_, _ = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { changed(nil, obj) },
+		UpdateFunc: changed,
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			changed(obj, nil)
+		},
+	})
+}
+
+// Run reconciles objects until ctx ends, and returns when everything that it has started has ended.
+func (c *Controller) Run(ctx context.Context) error {
+	log := klog.FromContext(ctx).WithName(c.name)
+	ctx = klog.NewContext(ctx, log)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer c.queue.ShutDown() // wakes the workers up
+	enqueue := func(obj any) {
+		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+			c.Enqueue(key.Namespace, key.Name)
+		}
+	}
+	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue,
+	})
+	if err != nil {
+		return err
+	}
+	running.Go(func() { c.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
+		return ctx.Err()
+	}
+	for range workers {
+		running.Go(func() {
+			for c.work(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// work reconciles one object. It returns false if there will be no other.
+func (c *Controller) work(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	log := klog.FromContext(ctx).WithValues("object", key)
+	limited, cancel := context.WithTimeout(klog.NewContext(ctx, log), reconcileTimeout)
+	defer cancel()
+	after, err := c.reconcile(limited, key)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err == nil:
+		reconciliations.WithLabelValues(c.name, "success").Inc()
+		c.queue.Forget(key)
+	case apierrors.IsConflict(err):
+		c.queue.Add(key) // somebody has written the object in the meantime
+	case ironic.IsLocked(err):
+		log.V(2).Info("Ironic has locked the node, trying again", "err", err)
+		after = lockedRetry/2 + rand.N(lockedRetry)
+	default:
+		reconciliations.WithLabelValues(c.name, "error").Inc()
+		log.Error(err, "Reconciliation failed, trying again")
+		c.queue.AddRateLimited(key)
+	}
+	if after > 0 {
+		c.queue.AddAfter(key, after)
+	}
+	return true
+}
+
+// jitter spreads the delays of a rate limiter from 75 % to 125 %: objects that fail together, as
+// when Ironic is away, must not be tried together again.
+type jitter struct {
+	workqueue.TypedRateLimiter[types.NamespacedName]
+}
+
+func (j jitter) When(key types.NamespacedName) time.Duration {
+	delay := j.TypedRateLimiter.When(key)
+	return delay*3/4 + rand.N(delay/2)
+}
+
+// RunAll runs controllers until ctx ends or one of them fails, and returns when all have ended.
+func RunAll(ctx context.Context, controllers ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	for _, run := range controllers {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				cancel(fmt.Errorf("controller: %w", err))
+			}
+		})
+	}
+	running.Wait()
+	if cause := context.Cause(ctx); ctx.Err() != nil && cause != ctx.Err() {
+		return cause
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package networkswitch
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// The keys of the Secret with the credentials of a switch.
+const (
+	usernameKey      = "username"
+	passwordKey      = "password"
+	privateKeyKey    = "ssh-privatekey"
+	adminPasswordKey = "admin-password"
+)
+
+// configKey is the key of the Secret with the configuration. Ironic's networking service reads it as a
+// file.
+const configKey = "switch-configs.conf"
+
+// header is what the Bare Metal Operator begins the file with.
+const header = "# This file is managed by the Baremetal Operator\n\n"
+
+// credentials are those in the Secret of a switch. There is a private key or a password.
+type credentials struct {
+	username, password, adminPassword string
+	privateKey                        []byte
+}
+
+// credentialsIn returns the credentials in the Secret with the given name, or what it lacks.
+func credentialsIn(name string, data map[string][]byte) (credentials, error) {
+	c := credentials{
+		username: string(data[usernameKey]), password: string(data[passwordKey]), adminPassword: string(data[adminPasswordKey]),
+		privateKey: data[privateKeyKey],
+	}
+	switch {
+	case c.username == "":
+		return c, fmt.Errorf("credentials secret %s missing '%s' key", name, usernameKey)
+	case c.password == "" && len(c.privateKey) == 0:
+		return c, fmt.Errorf("credentials secret %s missing '%s' or '%s' key", name, passwordKey, privateKeyKey)
+	}
+	for key, value := range map[string]string{usernameKey: c.username, passwordKey: c.password, adminPasswordKey: c.adminPassword} {
+		if strings.ContainsAny(value, "\r\n\x00") {
+			return c, fmt.Errorf("credentials secret %s: key '%s' has a line break, which cannot be written to the configuration", name, key)
+		}
+	}
+	return c, nil
+}
+
+// checkSpec returns why a switch cannot be written to the configuration, in which a line break would
+// begin another setting.
+func checkSpec(spec *metal3.BareMetalSwitchSpec) error {
+	for field, value := range map[string]string{"address": spec.Address, "macAddress": spec.MACAddress, "deviceType": spec.DeviceType, "driver": string(spec.Driver)} {
+		if strings.ContainsAny(value, "\r\n\x00") {
+			return fmt.Errorf("spec.%s has a line break, which cannot be written to the configuration", field)
+		}
+	}
+	return nil
+}
+
+// section returns the part of the configuration about one switch. A private key is in a file of the
+// other Secret, which Ironic's networking service finds in the directory keyDir.
+func section(device *metal3.BareMetalSwitch, c credentials, keyDir string) string {
+	spec := &device.Spec
+	var text strings.Builder
+	set := func(key, value string) { _, _ = fmt.Fprintf(&text, "%s=%s\n", key, value) }
+	_, _ = fmt.Fprintf(&text, "[switch:%s]\n", device.Name)
+	set("address", spec.Address)
+	set("mac_address", spec.MACAddress)
+	if spec.Port != nil {
+		set("port", fmt.Sprint(*spec.Port))
+	}
+	driver := spec.Driver
+	if driver == "" {
+		driver = metal3.GenericSwitch
+	}
+	set("driver_type", string(driver))
+	set("device_type", spec.DeviceType)
+	if spec.DisableCertificateVerification {
+		set("insecure", "true")
+	}
+	set("username", c.username)
+	if len(c.privateKey) > 0 {
+		set("key_file", path.Join(keyDir, keyFile(device)))
+	} else {
+		set("password", c.password)
+	}
+	if c.adminPassword != "" {
+		set("enable_secret", c.adminPassword)
+	}
+	text.WriteByte('\n')
+	return text.String()
+}
+
+// keyFile is the key of the Secret with the private keys that holds the key of a switch.
+func keyFile(device *metal3.BareMetalSwitch) string {
+	return strings.ReplaceAll(device.Spec.MACAddress, ":", "-") + ".key"
+}
+
+// credentialsSecret returns the name of the Secret with the credentials of a switch. It must be in the
+// namespace of the switch: otherwise, whoever may create switches in one namespace could have the
+// Secrets of others written to where they can read them.
+func credentialsSecret(device *metal3.BareMetalSwitch) (string, error) {
+	ref := device.Spec.Credentials
+	switch {
+	case ref == nil || ref.Name == "":
+		return "", fmt.Errorf("credentials secret reference is not set")
+	case ref.Namespace != "" && ref.Namespace != device.Namespace:
+		return "", fmt.Errorf("credentials secret %s/%s is in another namespace, it must be in that of the switch", ref.Namespace, ref.Name)
+	}
+	return ref.Name, nil
+}
+
+// namesCredentials tells whether a Secret has the keys of credentials for a switch.
+func namesCredentials(secret *corev1.Secret) bool {
+	_, err := credentialsIn(secret.Name, secret.Data)
+	return err == nil
+}

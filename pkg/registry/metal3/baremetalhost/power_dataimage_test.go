@@ -1,0 +1,55 @@
+package baremetalhost_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+)
+
+// everyDataImage has a DataImage for each host.
+type everyDataImage struct{}
+
+func (everyDataImage) Get(context.Context, string, string) (*metal3.DataImage, error) {
+	return &metal3.DataImage{}, nil
+}
+
+// neverSwitched fails the test if Ironic is asked for power.
+type neverSwitched struct{ t *testing.T }
+
+func (n neverSwitched) SwitchPower(context.Context, string, ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	n.t.Error("Ironic was asked to switch the host on before its DataImage is attached")
+	return "", "", nil
+}
+
+// A provisioned host with a DataImage is not switched on by the action itself, which would be too early
+// for the image: the action sets spec.online, and says what it waits for.
+func TestPowerOnWithDataImage(t *testing.T) {
+	o := &oneHost{
+		host: newHost("worker-0", func(h *metal3.BareMetalHost) {
+			h.Status.Provisioning.ID, h.Status.Provisioning.State = "n", metal3.StateProvisioned
+		}),
+		node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
+		reads: -1, writes: -1,
+	}
+	sources := baremetalhost.Sources{Hosts: o, Nodes: o, Refresher: o, Passwords: o}
+	action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, neverSwitched{t}, everyDataImage{})
+	request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
+	answer, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := answer.(*metal3.HostPower).Status; !strings.Contains(status.Message, "as soon as its DataImage is attached") {
+		t.Errorf("the answer is %+v", status)
+	}
+	if !o.host.Spec.Online {
+		t.Error("spec.online is false")
+	}
+}
