@@ -30,6 +30,7 @@ import (
 	metal3registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
 const (
@@ -92,7 +93,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 		t.Fatal(err)
 	}
 	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
-	s.live.hosts = s.hosts
+	s.live.hosts, s.live.settings = s.hosts, stores.Kinds.HostFirmwareSettings()
 	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, s.ironic.client, s.admit, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // fakeLive is a Refresher that records an error message for a host as if it came from Ironic, or
 // returns an error as if Ironic were away. The test sets either.
 type fakeLive struct {
-	hosts *baremetalhost.Hosts
+	hosts    *baremetalhost.Hosts
+	settings *kind.Records[*metal3.HostFirmwareSettings]
 
 	mu       sync.Mutex
 	messages map[string]string
@@ -293,9 +295,40 @@ func (l *fakeLive) ReadHost(ctx context.Context, namespace, name string) (*metal
 	return nil, l.RefreshHost(ctx, namespace, name)
 }
 
-func (l *fakeLive) RefreshSettings(context.Context, string, string) error { return nil }
+// RefreshSettings records the message for the host of the settings' name as the value of a setting.
+func (l *fakeLive) RefreshSettings(ctx context.Context, namespace, name string) error {
+	l.mu.Lock()
+	message, known := l.messages[name]
+	away := l.away
+	l.mu.Unlock()
+	if away != "" {
+		return errors.New(away)
+	}
+	if !known {
+		return nil
+	}
+	recorded, err := l.settings.Get(ctx, namespace, name)
+	if err != nil || recorded.Status.Settings["Said"] == message {
+		return err
+	}
+	recorded.Status.Settings = metal3.SettingsMap{"Said": message}
+	_, err = l.settings.Record(ctx, recorded)
+	return err
+}
 
-func (l *fakeLive) RefreshAllSettings(context.Context, string) error { return nil }
+// RefreshAllSettings does the same for all settings.
+func (l *fakeLive) RefreshAllSettings(ctx context.Context, namespace string) error {
+	list, err := l.settings.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, item := range list.(*metal3.HostFirmwareSettingsList).Items {
+		if namespace == "" || namespace == item.Namespace {
+			err = errors.Join(err, l.RefreshSettings(ctx, item.Namespace, item.Name))
+		}
+	}
+	return err
+}
 
 func (l *fakeLive) RefreshAll(ctx context.Context) error {
 	all, err := l.hosts.List(ctx, metav1.ListOptions{})

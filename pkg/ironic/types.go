@@ -137,6 +137,8 @@ type Node struct {
 	ServiceStep          Step       `json:"service_step"`
 	// Internals is the part of driver_internal_info that says how far an operation is.
 	Internals Internals `json:"driver_internal_info"`
+	// RAIDVolumes is how many RAID volumes Ironic has made on the machine; see raid_config.
+	RAIDVolumes VolumeCount `json:"raid_config"`
 	// Health is the BMC's own verdict (API 1.109 and later): OK, Warning,
 	// Critical, or empty when it is not known.
 	Health string `json:"health"`
@@ -250,6 +252,19 @@ type Registration struct {
 	InstanceInfo     map[string]any `json:"instance_info"`
 	InstanceUUID     string         `json:"instance_uuid"`
 	NetworkData      map[string]any `json:"network_data"`
+}
+
+// VolumeCount is the number of volumes in a RAID configuration.
+type VolumeCount int
+
+// UnmarshalJSON never fails: what is no RAID configuration has no volumes.
+func (c *VolumeCount) UnmarshalJSON(value []byte) error {
+	var config struct {
+		LogicalDisks []json.RawMessage `json:"logical_disks"`
+	}
+	_ = json.Unmarshal(value, &config)
+	*c = VolumeCount(len(config.LogicalDisks))
+	return nil
 }
 
 // Step is the clean, deploy or service step under way; empty when there is none.

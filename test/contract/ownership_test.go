@@ -63,6 +63,26 @@ func (d dependant) create(t *testing.T, ctx context.Context, ns, name string, ow
 	return created
 }
 
+// made waits until the server has made the object, which must be owned by the host, and has it owned
+// in the way that is given.
+func (d dependant) made(t *testing.T, ctx context.Context, ns, name string, owner metav1.OwnerReference) {
+	t.Helper()
+	comes(t, ctx, func() string {
+		obj := d.get(t, ctx, ns, name)
+		if obj == nil {
+			return fmt.Sprintf("there is no %s %s", d.kind, name)
+		}
+		if owners := obj.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != owner.UID || owners[0].Controller != nil {
+			t.Errorf("%s %s was made with the owners %v", d.kind, name, owners)
+		}
+		obj.SetOwnerReferences([]metav1.OwnerReference{owner})
+		if _, err := s.Dynamic.Resource(d.resource).Namespace(ns).Update(ctx, obj, metav1.UpdateOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
 func (d dependant) get(t *testing.T, ctx context.Context, ns, name string) *unstructured.Unstructured {
 	t.Helper()
 	obj, err := s.Dynamic.Resource(d.resource).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
@@ -133,11 +153,12 @@ func testOwnership(t *testing.T, policy metav1.DeletionPropagation) {
 	host := managedHost(t, ctx, ns, "h")
 	hostIs(t, ctx, ns, "h", "available", isAvailable)
 	owned := dependants()
-	for _, d := range owned {
+	settings := owned[0]
+	settings.made(t, ctx, ns, "h", ownerOfHost(host, settings.blocks))
+	for _, d := range owned[1:] {
 		d.create(t, ctx, ns, "h", ownerOfHost(host, d.blocks))
 	}
 	// The schema of two hosts is owned by the settings of both of them.
-	settings := owned[0]
 	other := settings.create(t, ctx, ns, "other")
 	byOther := ownerOf(other.GetAPIVersion(), other.GetKind(), "other", other.GetUID())
 	byOwn := ownerOf(other.GetAPIVersion(), other.GetKind(), "h", settings.get(t, ctx, ns, "h").GetUID())

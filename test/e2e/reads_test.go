@@ -18,6 +18,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/informers/externalversions"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -104,6 +105,10 @@ func shownOf(n testbed.Node) metal3.IronicStatus {
 	if n.InspectionFinishedAt != nil {
 		inspected = &metav1.MicroTime{Time: *n.InspectionFinishedAt}
 	}
+	var changed *metav1.MicroTime
+	if n.ProvisionUpdatedAt != nil && !ironic.ProvisionState(n.ProvisionState).IsInTransit() {
+		changed = &metav1.MicroTime{Time: *n.ProvisionUpdatedAt}
+	}
 	text := func(values map[string]any, key string) string { value, _ := values[key].(string); return value }
 	bmc := ""
 	if address := text(n.DriverInfo, "ipmi_address"); address != "" {
@@ -115,7 +120,7 @@ func shownOf(n testbed.Node) metal3.IronicStatus {
 		NodeUUID: n.UUID, ProvisionState: n.ProvisionState, TargetProvisionState: n.TargetProvisionState,
 		PowerState: n.PowerState, TargetPowerState: n.TargetPowerState,
 		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason, Fault: n.Fault, LastError: n.LastError,
-		InspectionFinishedAt: inspected,
+		InspectionFinishedAt: inspected, StateChangedAt: changed,
 	}
 }
 

@@ -2,12 +2,14 @@ package life
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
@@ -122,4 +124,29 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the root device hints are %+v", hints)
 	}
 	h.expectSettings(metav1.ConditionFalse, metav1.ConditionTrue, metal3.SettingsMap{"NumCores": "4"})
+}
+
+// TestRAIDNotMade: Ironic takes a clean for a success in which the BMC could not make a volume. The
+// host does not.
+func TestRAIDNotMade(t *testing.T) {
+	t.Parallel()
+	if s.release == "bookworm" {
+		t.Skip("nobody has tried this with Ironic 21.4")
+	}
+	h := newHost(t, virtualMedia, notInspected, notCleaned, faulty(bmcsim.VolumeTaskFails), func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
+		h.Spec.RAID = &metal3.RAIDConfig{HardwareRAIDVolumes: []metal3.HardwareRAIDVolume{{Level: "1", SizeGibibytes: ptr.To(100), Controller: "RAID", PhysicalDisks: []string{"Disk.Bay.4", "Disk.Bay.5"}}}}
+	})
+	bmh := h.wait(patience, "not prepared", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.PreparationError })
+	if !strings.Contains(bmh.Status.ErrorMessage, "has made 0 of 1 volumes") || bmh.Status.Provisioning.RAID != nil {
+		t.Errorf("the error is %q, and recorded is %+v", bmh.Status.ErrorMessage, bmh.Status.Provisioning.RAID)
+	}
+	// Corrected, it is tried again at once.
+	if err := h.machine.ClearFault(bmcsim.VolumeTaskFails); err != nil {
+		t.Fatal(err)
+	}
+	h.patch(`{"spec":{"raid":{"hardwareRAIDVolumes":[{"level":"1","sizeGibibytes":50,"controller":"RAID","physicalDisks":["Disk.Bay.4","Disk.Bay.5"]}]}}}`)
+	h.available()
+	if volumes := h.machine.Volumes(); len(volumes) != 1 || volumes[0].Bytes != 50<<30 {
+		t.Errorf("the machine has the volumes %+v", volumes)
+	}
 }

@@ -102,7 +102,7 @@ func TestThereAndBack(t *testing.T) {
 	expectText(t, server.run(t, "export", "--prune"), "BareMetalHost "+ns+"/"+deleted+" is deleted", "start it")
 
 	back := uidsIn(t, ns)
-	for _, name := range []string{"baremetalhosts/" + added, "hostfirmwaresettings/new", "firmwareschemas/schema-new"} {
+	for _, name := range []string{"baremetalhosts/" + added, "hostfirmwaresettings/" + newSettings, "firmwareschemas/schema-new"} {
 		if back[name] == "" || back[name] == after[name] {
 			t.Errorf("%s has UID %q; it was %q, which the CRDs cannot keep", name, back[name], after[name])
 		}
@@ -173,11 +173,14 @@ func expectLive(t *testing.T, m *member) {
 	}
 }
 
+// newSettings is the name of HostFirmwareSettings that a user makes.
+const newSettings = "new"
+
 // addOwned creates two objects of which the owner is of the kind that comes later.
 func addOwned(t *testing.T, ns string) {
 	t.Helper()
 	settings, err := s.Metal3.Metal3V1alpha1().HostFirmwareSettings(ns).Create(t.Context(), &metal3.HostFirmwareSettings{
-		ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: metal3.HostFirmwareSettingsSpec{Settings: metal3.DesiredSettingsMap{}},
+		ObjectMeta: metav1.ObjectMeta{Name: newSettings}, Spec: metal3.HostFirmwareSettingsSpec{Settings: metal3.DesiredSettingsMap{}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

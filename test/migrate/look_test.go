@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,22 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// uidsIn are the UIDs of all Secrets and of all objects of our kinds in a namespace.
+// isMadeByServer tells whether an object is one that the server makes along with a host: its
+// HostFirmwareSettings, or a FirmwareSchema of such settings.
+func isMadeByServer(resource string, owners []metav1.OwnerReference) bool {
+	return slices.ContainsFunc(owners, func(owner metav1.OwnerReference) bool {
+		switch resource {
+		case "hostfirmwaresettings":
+			return owner.Kind == "BareMetalHost"
+		case "firmwareschemas":
+			return owner.Kind == "HostFirmwareSettings" && owner.Name != newSettings
+		}
+		return false
+	})
+}
+
+// uidsIn are the UIDs of all Secrets and of all objects of our kinds in a namespace, but for those
+// that the server makes along with hosts.
 func uidsIn(t *testing.T, ns string) map[string]types.UID {
 	t.Helper()
 	found := map[string]types.UID{}
@@ -38,7 +54,9 @@ func uidsIn(t *testing.T, ns string) map[string]types.UID {
 				return err
 			}
 			for _, item := range list.Items {
-				found[kind.Resource+"/"+item.GetName()] = item.GetUID()
+				if !isMadeByServer(kind.Resource, item.GetOwnerReferences()) {
+					found[kind.Resource+"/"+item.GetName()] = item.GetUID()
+				}
 			}
 		}
 		return nil

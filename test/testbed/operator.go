@@ -45,6 +45,7 @@ type Node struct {
 	InstanceInfo         map[string]any `json:"instance_info"`
 	InstanceUUID         string         `json:"instance_uuid"`
 	InspectionFinishedAt *time.Time     `json:"inspection_finished_at"`
+	ProvisionUpdatedAt   *time.Time     `json:"provision_updated_at"`
 }
 
 // Patch is one operation of a JSON patch: op is add, replace or remove.

@@ -5045,6 +5045,13 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
 						},
 					},
+					"raidVolumes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many RAID volumes Ironic says that it has made on the machine, in hardware or in software.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"powerState": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The power state of the node: power on or power off. Empty if Ironic does not know it.",
@@ -5523,6 +5530,13 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 						SchemaProps: spec.SchemaProps{
 							Description: "When it ended, as far as this server has seen. Absent until then.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"problem": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it has failed, if Ironic takes it for a success.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"steps": {

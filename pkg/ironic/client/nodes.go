@@ -17,7 +17,7 @@ import (
 const statusFields = "uuid,name,driver,power_state,target_power_state," +
 	"provision_state,target_provision_state,provision_updated_at," +
 	"last_error,maintenance,maintenance_reason,fault,reservation,instance_uuid,extra,driver_info,automated_clean," +
-	"inspection_started_at,inspection_finished_at,clean_step,deploy_step,driver_internal_info"
+	"inspection_started_at,inspection_finished_at,clean_step,deploy_step,driver_internal_info,raid_config"
 
 // fieldsIn returns the fields to ask for; an unknown one is refused with 406.
 func fieldsIn(v Version) string {

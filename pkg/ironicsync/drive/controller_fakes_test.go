@@ -410,7 +410,7 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 		}
 		if target == ironic.TargetClean {
 			f.cleans = append(f.cleans, options.CleanSteps)
-			f.applyBIOS(options.CleanSteps)
+			f.edit(id, func(n *ironic.Node) { f.apply(n, options.CleanSteps) })
 		}
 		if target == ironic.TargetDeleted {
 			f.registrations[id].InstanceUUID = ""
@@ -452,8 +452,11 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 	})
 }
 
-func (f *fakeIronic) applyBIOS(steps []ironic.StepRequest) {
+func (f *fakeIronic) apply(node *ironic.Node, steps []ironic.StepRequest) {
 	for _, step := range steps {
+		if step.Step == "create_configuration" {
+			node.RAIDVolumes = ironic.VolumeCount(len(f.targetRAID))
+		}
 		if step.Interface == "bios" && !f.stubborn {
 			for _, setting := range step.Args["settings"].([]map[string]any) {
 				f.bios[setting["name"].(string)] = ironic.Text(setting["value"].(string))

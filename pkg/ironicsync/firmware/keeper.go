@@ -5,7 +5,9 @@ package firmware
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +40,8 @@ type Keeper struct {
 	Schemas  Objects[*metal3.FirmwareSchema]
 	Ironic   Ironic
 	Clock    clock.PassiveClock
+
+	lists singleflight.Group
 }
 
 // maxRaces bounds how often an object is written anew because somebody else has written it.
@@ -108,7 +112,7 @@ func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*meta
 		}
 	}
 	if source := settings.SourceOf(host); source != nil && (schema == nil || settings.IsOutdated(host, firmware)) {
-		list, err := k.Ironic.ListBIOSSettings(ctx, source.NodeUUID)
+		list, err := k.list(ctx, source)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -124,6 +128,31 @@ func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*meta
 	return firmware, schema, err
 }
 
+// listTimeout bounds a request for BIOS settings, for which several callers may wait.
+const listTimeout = 10 * time.Second
+
+// list reads the BIOS settings of a node. Callers share a request, also one that is under way: as
+// long as the node remains in its state, the answer is the same.
+func (k *Keeper) list(ctx context.Context, source *metal3.SettingsSource) ([]ironic.BIOSSetting, error) {
+	requested := k.lists.DoChan(source.NodeUUID+" "+source.StateChangedAt.String(), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+		defer cancel()
+		return k.Ironic.ListBIOSSettings(ctx, source.NodeUUID)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case answer := <-requested:
+		list, _ := answer.Val.([]ironic.BIOSSetting)
+		return list, answer.Err
+	}
+}
+
+// maxOwners bounds the owners of a schema, which thousands of hosts of a model may share: the
+// metadata of an object is limited. If the schema is deleted with the last of its owners while
+// others still use it, it is created again when their settings are next refreshed.
+const maxOwners = 500
+
 // ensureSchema creates the schema if it does not exist, and makes firmware an owner of it.
 func (k *Keeper) ensureSchema(ctx context.Context, wanted *metal3.FirmwareSchema, firmware *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
 	owner := ownerReference("HostFirmwareSettings", firmware)
@@ -134,12 +163,14 @@ func (k *Keeper) ensureSchema(ctx context.Context, wanted *metal3.FirmwareSchema
 		return k.Schemas.Create(ctx, wanted)
 	case err != nil:
 		return nil, err
-	case IsOwned(schema, firmware) && equality.Semantic.DeepEqual(schema.Spec.Schema, wanted.Spec.Schema):
+	}
+	owned := IsOwned(schema, firmware) || len(schema.OwnerReferences) >= maxOwners
+	if owned && equality.Semantic.DeepEqual(schema.Spec.Schema, wanted.Spec.Schema) {
 		return schema, nil
 	}
 	schema = schema.DeepCopy()
 	schema.Spec.Schema = wanted.Spec.Schema
-	if !IsOwned(schema, firmware) {
+	if !owned {
 		schema.OwnerReferences = append(schema.OwnerReferences, owner)
 	}
 	return k.Schemas.Update(ctx, schema)

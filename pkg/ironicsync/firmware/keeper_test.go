@@ -3,9 +3,11 @@ package firmware
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,15 +82,24 @@ type lists struct {
 	asked map[string]int
 	value ironic.Text
 	err   error
+	takes time.Duration
 }
 
-func (l *lists) ListBIOSSettings(_ context.Context, uuid string) ([]ironic.BIOSSetting, error) {
+func (l *lists) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asked == nil {
 		l.asked = map[string]int{}
 	}
 	l.asked[uuid]++
+	if l.takes > 0 {
+		l.mu.Unlock()
+		select {
+		case <-time.After(l.takes):
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+	}
 	return []ironic.BIOSSetting{{Name: "Turbo", Value: l.value, AttributeType: "String"}}, l.err
 }
 
@@ -202,6 +213,33 @@ func TestReadsAskForWhatChanged(t *testing.T) {
 	}
 }
 
+// TestSlowIronic: reads wait for a limited time, and share a request that is under way.
+func TestSlowIronic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet("a", "b", "c", "d", "e", "f", "g", "h")
+		for name := range f.hosts {
+			f.ensure(t, name)
+			f.moved(name)
+		}
+		f.ironic.asked, f.ironic.takes = nil, 4*time.Second
+		for range 3 {
+			began := time.Now()
+			if err := f.RefreshAllSettings(t.Context(), ""); err == nil || time.Since(began) > 1100*time.Millisecond {
+				t.Errorf("after %s: %v", time.Since(began), err)
+			}
+		}
+		time.Sleep(time.Minute)
+		for node, requests := range f.ironic.asked {
+			if requests > 1 {
+				t.Errorf("node %s was asked for %d times at once", node, requests)
+			}
+		}
+		if len(f.ironic.asked) == 0 {
+			t.Error("Ironic was not asked")
+		}
+	})
+}
+
 // TestReadsWhileIronicIsAway: what is recorded is served, and the error says so.
 func TestReadsWhileIronicIsAway(t *testing.T) {
 	f := newFleet("a")
@@ -252,6 +290,31 @@ func TestEnsure(t *testing.T) {
 	version := a.ResourceVersion
 	if again := f.ensure(t, "a"); again.ResourceVersion != version {
 		t.Error("a host to which nothing has happened costs a write")
+	}
+}
+
+// TestManyHostsShareASchema: the owners of a schema are bounded, and a schema that was deleted while
+// it is used is created again.
+func TestManyHostsShareASchema(t *testing.T) {
+	var names []string
+	for i := range maxOwners + 10 {
+		names = append(names, fmt.Sprintf("host-%d", i))
+	}
+	f := newFleet(names...)
+	for _, name := range names {
+		f.ensure(t, name)
+	}
+	if len(f.schemas.stored) != 1 {
+		t.Fatalf("%d schemas", len(f.schemas.stored))
+	}
+	for _, schema := range f.schemas.stored {
+		if len(schema.OwnerReferences) != maxOwners {
+			t.Errorf("%d owners", len(schema.OwnerReferences))
+		}
+	}
+	clear(f.schemas.stored)
+	if err := f.RefreshSettings(t.Context(), "n", names[0]); err != nil || len(f.schemas.stored) != 1 {
+		t.Errorf("%d schemas, %v", len(f.schemas.stored), err)
 	}
 }
 

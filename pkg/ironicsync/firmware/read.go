@@ -35,7 +35,7 @@ type Reader struct {
 	Refresher HostRefresher
 	// List returns the recorded HostFirmwareSettings of all namespaces.
 	List func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
-	// Timeout bounds the requests to Ironic for BIOS settings.
+	// Timeout bounds what a read waits for the BIOS settings, in addition to the hosts.
 	Timeout time.Duration
 }
 
@@ -81,13 +81,15 @@ func (r *Reader) RefreshAllSettings(ctx context.Context, namespace string) error
 		failed  int
 	)
 	slots := make(chan struct{}, readers)
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
 		known := recorded[types.NamespacedName{Namespace: host.Namespace, Name: host.Name}]
 		if known == nil || namespace != "" && host.Namespace != namespace || !IsDue(host, known) {
 			continue
 		}
-		slots <- struct{}{}
+		slots <- struct{}{} // after the timeout, each ends at once
 		running.Go(func() {
 			defer func() { <-slots }()
 			if err := r.refresh(ctx, host); err != nil {

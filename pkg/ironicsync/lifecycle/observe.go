@@ -161,6 +161,7 @@ func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
 		NodeUUID:             node.UUID,
 		ProvisionState:       string(node.ProvisionState),
 		TargetProvisionState: node.TargetProvisionState,
+		RAIDVolumes:          int(node.RAIDVolumes),
 		PowerState:           string(node.PowerState),
 		TargetPowerState:     string(node.TargetPowerState),
 		Operation:            operationOf(node),

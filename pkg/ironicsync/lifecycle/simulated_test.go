@@ -294,6 +294,10 @@ func (w *world) tick() bool {
 		if before == ironic.Cleaning && node.TargetProvisionState == string(ironic.Manageable) {
 			w.event(node, "manage")
 			w.bios = firstOf(w.biosNext, w.bios)
+			node.RAIDVolumes = 0
+			if w.volumes != nil {
+				node.RAIDVolumes = ironic.VolumeCount(len(w.volumes.HardwareRAIDVolumes) + len(w.volumes.SoftwareRAIDVolumes))
+			}
 			return true
 		}
 		w.event(node, "done")

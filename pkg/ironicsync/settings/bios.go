@@ -129,7 +129,10 @@ func valueFor(kind metal3.SettingType, value intstr.IntOrString) any {
 	return text(value)
 }
 
-func (bios) succeeded(*metal3.BareMetalHostStatus, *metal3.Preparation) {} // Ironic's list says what holds
+// succeeded has nothing to record: Ironic's list says what holds.
+func (bios) succeeded(*metal3.BareMetalHostStatus, *metal3.Preparation, *ironic.Node) string {
+	return ""
+}
 
 // arrived forgets what was applied: if the machine has other values later, somebody has changed them.
 func (bios) arrived(status *metal3.BareMetalHostStatus, _ Machine) {

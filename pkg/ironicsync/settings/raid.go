@@ -2,6 +2,8 @@ package settings
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -16,6 +18,9 @@ const (
 	agentRAIDInterface = "agent"
 	noRAIDInterface    = "no-raid"
 )
+
+// createStep is how a preparation names the step that creates volumes.
+const createStep = "raid.create_configuration"
 
 // raid is the RAID layout in spec.raid. What the machine has is status.provisioning.raid. A list
 // that is nil leaves the volumes as they are, and an empty one removes them.
@@ -128,10 +133,17 @@ func (c *Clean) changeRAID(raidInterface string, disks []ironic.LogicalDisk, aft
 	}
 }
 
-func (raid) succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation) {
-	if done.RAID != nil {
-		status.Provisioning.RAID = done.RAID.DeepCopy()
+// succeeded does not record volumes that Ironic has not made: it only logs it if the task of a BMC
+// that makes a volume fails.
+func (raid) succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) string {
+	if done.RAID == nil {
+		return ""
 	}
+	if wanted := len(done.RAID.HardwareRAIDVolumes) + len(done.RAID.SoftwareRAIDVolumes); slices.Contains(done.Steps, createStep) && int(node.RAIDVolumes) < wanted {
+		return fmt.Sprintf("Ironic has carried out the RAID steps without an error, and has made %d of %d volumes (raid_config): its log says why", node.RAIDVolumes, wanted)
+	}
+	status.Provisioning.RAID = done.RAID.DeepCopy()
+	return ""
 }
 
 func (raid) arrived(status *metal3.BareMetalHostStatus, m Machine) {

@@ -132,7 +132,9 @@ func TestRAID(t *testing.T) {
 				}
 				status.Preparation = Request(clean, manageable(), metav1.Time{})
 				Observe(status, cleaning(), metav1.Time{})
-				Observe(status, manageable(), metav1.Time{})
+				done := manageable()
+				done.RAIDVolumes = ironic.VolumeCount(len(clean.LogicalDisks))
+				Observe(status, done, metav1.Time{})
 			}
 			Arrived(status, m)
 			if diff := cmp.Diff(tt.cleans, cleans); diff != "" {
@@ -152,6 +154,34 @@ func manageable() *ironic.Node { return &ironic.Node{UUID: "u", ProvisionState: 
 
 func cleaning() *ironic.Node {
 	return &ironic.Node{UUID: "u", ProvisionState: ironic.Cleaning, TargetProvisionState: "manageable", Reservation: "conductor"}
+}
+
+// TestRAIDNotMade: Ironic takes it for a success if a task of the BMC fails. It is an error, and
+// tried again after the back-off.
+func TestRAIDNotMade(t *testing.T) {
+	m := Machine{Host: hostWith(redfish, layoutOf(mirror, nil), nil, nil)}
+	status := &m.Host.Status
+	clean, err := NextClean(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status.Preparation = Request(clean, manageable(), metav1.Time{})
+	Observe(status, cleaning(), metav1.Time{})
+	Observe(status, manageable(), metav1.Time{})
+	if p := status.Preparation; p.Phase != metal3.PreparationFailed || status.Provisioning.RAID != nil {
+		t.Errorf("recorded is %+v, %+v", p, status.Provisioning.RAID)
+	}
+	if _, err := NextClean(m); err == nil || !strings.Contains(err.Error(), "has made 0 of 1 volumes") {
+		t.Errorf("the error is %v", err)
+	}
+	m.Reported = true
+	if clean, err := NextClean(m); err != nil || stepsOf(clean) != "redfish delete create" {
+		t.Errorf("tried again: %s, %v", stepsOf(clean), err)
+	}
+	m.Reported, m.Host.Spec.RAID = false, nil
+	if clean, err := NextClean(m); err != nil || clean != nil {
+		t.Errorf("given up: %s, %v", stepsOf(clean), err)
+	}
 }
 
 // TestDeprovisioned: hardware volumes outlive a deployment, and software volumes are made anew.

@@ -5,6 +5,8 @@
 package settings
 
 import (
+	"errors"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -45,8 +47,9 @@ type setting interface {
 	// addTo adds to clean what Ironic has to do next for what is not applied. The error is for
 	// users: it says why what they want cannot be applied.
 	addTo(clean *Clean, m Machine) error
-	// succeeded records in status what a clean has applied.
-	succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation)
+	// succeeded records in status what a clean has applied. It returns a text for users if the
+	// node shows that the clean has not done that, although Ironic takes it for a success.
+	succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) (problem string)
 	// arrived records in status what is wanted, when Ironic has nothing more to do for it.
 	arrived(status *metal3.BareMetalHostStatus, m Machine)
 	// deprovisioned drops from status what does not outlive the end of a deployment.
@@ -79,6 +82,9 @@ func NextClean(m Machine) (*Clean, error) {
 	}
 	if len(clean.Steps) == 0 {
 		return nil, nil
+	}
+	if last := m.Host.Status.Preparation; last != nil && last.Problem != "" && !m.Reported {
+		return nil, errors.New(last.Problem) // it is tried again after the back-off
 	}
 	return clean, nil
 }
@@ -131,7 +137,9 @@ func Observe(status *metal3.BareMetalHostStatus, node *ironic.Node, now metav1.T
 	case state == ironic.Manageable && node.LastError == "" && node.Fault == "":
 		end(metal3.PreparationSucceeded)
 		for _, s := range settings {
-			s.succeeded(status, p)
+			if problem := s.succeeded(status, p, node); problem != "" {
+				p.Phase, p.Problem = metal3.PreparationFailed, problem
+			}
 		}
 	default:
 		// Somebody has had Ironic do something else, and nobody has seen how the clean ended.

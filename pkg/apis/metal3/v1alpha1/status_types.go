@@ -314,6 +314,10 @@ type Preparation struct {
 	// +optional
 	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 
+	// Why it has failed, if Ironic takes it for a success.
+	// +optional
+	Problem string `json:"problem,omitempty"`
+
 	// The clean steps, for example raid.create_configuration.
 	// +listType=atomic
 	Steps []string `json:"steps"`
@@ -427,6 +431,11 @@ type IronicStatus struct {
 	// When the node came into its provision state. Absent while Ironic is at work on it.
 	// +optional
 	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
+
+	// How many RAID volumes Ironic says that it has made on the machine, in hardware or in
+	// software.
+	// +optional
+	RAIDVolumes int `json:"raidVolumes,omitempty"`
 
 	// The power state of the node: power on or power off. Empty if Ironic does not know it.
 	// +optional

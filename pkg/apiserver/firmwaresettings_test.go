@@ -1,0 +1,69 @@
+package apiserver_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+const settingsPath = groupPath + "/namespaces/metal3/hostfirmwaresettings"
+
+// TestFirmwareSettingsAreLive: whoever reads HostFirmwareSettings is shown what Ironic says now, which
+// has been recorded, or is warned.
+func TestFirmwareSettingsAreLive(t *testing.T) {
+	for name, cache := range map[string]bool{"watch cache off": false, "watch cache on": true} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, cache)
+			body := `{"apiVersion":"metal3.io/v1alpha1","kind":"HostFirmwareSettings","metadata":{"name":"worker-0"},"spec":{"settings":{}}}`
+			s.do(t, "POST", settingsPath, body).into(t, 201, &metal3.HostFirmwareSettings{})
+			one := func(path string) func(t *testing.T) metal3.HostFirmwareSettings {
+				return func(t *testing.T) (read metal3.HostFirmwareSettings) {
+					s.do(t, "GET", path, "").into(t, http.StatusOK, &read)
+					return read
+				}
+			}
+			list := func(path string) func(t *testing.T) metal3.HostFirmwareSettings {
+				return func(t *testing.T) metal3.HostFirmwareSettings {
+					read := &metal3.HostFirmwareSettingsList{}
+					s.do(t, "GET", path, "").into(t, http.StatusOK, read)
+					if len(read.Items) != 1 {
+						t.Fatalf("%s lists %d objects", path, len(read.Items))
+					}
+					return read.Items[0]
+				}
+			}
+			said := 0
+			for name, read := range map[string]func(t *testing.T) metal3.HostFirmwareSettings{
+				"get":                         one(settingsPath + "/worker-0"),
+				"get at any resourceVersion":  one(settingsPath + "/worker-0?resourceVersion=0"),
+				"list":                        list(settingsPath),
+				"list at any resourceVersion": list(settingsPath + "?resourceVersion=0"),
+				"list by name":                list(settingsPath + "?fieldSelector=metadata.name%3Dworker-0"),
+				"list of all namespaces":      list(groupPath + "/hostfirmwaresettings"),
+			} {
+				t.Run(name, func(t *testing.T) {
+					said++
+					s.live.say("worker-0", fmt.Sprint(said))
+					got := read(t)
+					if got.Status.Settings["Said"] != fmt.Sprint(said) {
+						t.Errorf("shown is %v, and Ironic says %d", got.Status.Settings, said)
+					}
+					recorded, err := s.live.settings.Get(t.Context(), "metal3", "worker-0")
+					if err != nil || recorded.ResourceVersion != got.ResourceVersion {
+						t.Errorf("shown is resourceVersion %s, and recorded %s, %v", got.ResourceVersion, recorded.ResourceVersion, err)
+					}
+				})
+			}
+			s.live.leave("Ironic is away")
+			for _, path := range []string{settingsPath + "/worker-0", settingsPath} {
+				got := s.do(t, "GET", path, "")
+				if warning := got.header.Get("Warning"); got.code != http.StatusOK || !strings.Contains(warning, "Ironic is away") {
+					t.Errorf("%s: HTTP %d, warning %q", path, got.code, warning)
+				}
+			}
+		})
+	}
+}
