@@ -82,7 +82,13 @@ func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost) (u
 	}
 	node, err := c.Ironic.GetNode(ctx, host.Status.Provisioning.ID)
 	result := outcome{}
-	if err == nil && node.PowerState == ironic.PowerOff && node.TargetPowerState == "" {
+	switch {
+	case err != nil:
+	case node.PowerState == "":
+		// Ironic 29.0.5 learns the power state of some nodes only from a power action. The machine may be
+		// on, so its drive is not touched.
+		result.done = true
+	case node.PowerState == ironic.PowerOff && node.TargetPowerState == "":
 		result, err = c.change(ctx, host, node)
 		if err == nil && !result.done && result.problem == "" {
 			return true, nil
