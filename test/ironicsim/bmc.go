@@ -27,6 +27,7 @@ type BMC struct {
 	diskWrites     []DiskWrite
 	light          string
 	nmis           int
+	vmedia         string // the image in the virtual drive
 }
 
 // AddBMC adds a BMC, its machine switched off, or gives the one that is already
