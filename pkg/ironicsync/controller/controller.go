@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -159,6 +160,10 @@ func (c *Controller) work(ctx context.Context) bool {
 		return false
 	}
 	defer c.queue.Done(key)
+	if c.isPaused(key) {
+		c.queue.Forget(key)
+		return true // it is reconciled again when the annotation is removed
+	}
 	log := klog.FromContext(ctx).WithValues("object", key)
 	limited, cancel := context.WithTimeout(klog.NewContext(ctx, log), reconcileTimeout)
 	defer cancel()
@@ -183,6 +188,18 @@ func (c *Controller) work(ctx context.Context) bool {
 		c.queue.AddAfter(key, after)
 	}
 	return true
+}
+
+// isPaused tells whether the object itself has the annotation that pauses hosts.
+func (c *Controller) isPaused(key types.NamespacedName) bool {
+	obj, ok := c.Cached(key).(metav1.Object)
+	return ok && IsPaused(obj)
+}
+
+// IsPaused tells whether an object has the annotation because of which nothing is done for it.
+func IsPaused(obj metav1.Object) bool {
+	_, paused := obj.GetAnnotations()[metal3.PausedAnnotation]
+	return paused
 }
 
 // jitter spreads the delays of a rate limiter from 75 % to 125 %: objects that fail together, as

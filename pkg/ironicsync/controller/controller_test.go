@@ -83,8 +83,19 @@ func TestWhenObjectsAreReconciled(t *testing.T) {
 		if at = seen(); len(at) != 5 {
 			t.Fatalf("a change was not reconciled: %s", at)
 		}
-		time.Sleep(time.Hour)
+		paused := changed.DeepCopy()
+		paused.ResourceVersion, paused.Annotations = "3", map[string]string{metal3.PausedAnnotation: ""}
+		objects.watcher.Modify(paused)
+		if at = seen(); len(at) != 5 {
+			t.Fatalf("a paused object was reconciled: %s", at)
+		}
+		changed.ResourceVersion = "4"
+		objects.watcher.Modify(changed)
 		if at = seen(); len(at) != 6 {
+			t.Fatalf("an object that is no longer paused was not reconciled: %s", at)
+		}
+		time.Sleep(time.Hour)
+		if at = seen(); len(at) != 7 {
 			t.Errorf("reconciled at %s, want once more an hour after the change", at)
 		}
 		cancel()

@@ -13,6 +13,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
 )
 
 // driveTimeout bounds a request that Ironic answers when it has asked the BMC.
@@ -41,7 +42,7 @@ func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHo
 	if err != nil {
 		return false, "", err
 	}
-	if isUntouched(image) {
+	if isUntouched(image) || controller.IsPaused(image) {
 		return true, "", nil
 	}
 	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}

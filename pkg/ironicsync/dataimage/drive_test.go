@@ -67,6 +67,7 @@ func TestBeforePowerOn(t *testing.T) {
 			requests: []string{"get"}, message: "driver ipmi of the host's node has no virtual media", count: 1,
 		},
 		"an old Ironic":                {given: []func(*world){func(w *world) { w.tooOld = true }}, message: "need its API 1.93", count: 1},
+		"paused":                       {given: []func(*world){func(w *world) { w.image.Annotations = map[string]string{metal3.PausedAnnotation: ""} }}},
 		"the power state is not known": {given: []func(*world){func(w *world) { w.node.PowerState = "" }}},
 		"a live ISO": {
 			given: []func(*world){func(w *world) {

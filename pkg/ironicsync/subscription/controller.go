@@ -140,7 +140,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, ignoreNotFound(err) // which has it reconciled again
 	case host == nil:
 		return 0, c.report(ctx, subscription, fmt.Sprintf("there is no host %s in this namespace", subscription.Spec.HostName))
-	case isPaused(host):
+	case controller.IsPaused(host):
 		return 0, nil
 	case !isReady(host):
 		return 0, c.report(ctx, subscription, fmt.Sprintf("waiting for host %s to be registered in Ironic", host.Name))
