@@ -160,8 +160,11 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if image, err = c.Images.Get(ctx, key.Namespace, key.Name); err != nil {
 		return 0, ignoreNotFound(err) // prepare may have written it
 	}
-	if !image.DeletionTimestamp.IsZero() {
+	switch {
+	case !image.DeletionTimestamp.IsZero():
 		return c.delete(ctx, image, host)
+	case !host.DeletionTimestamp.IsZero():
+		return 0, nil // the garbage collector may have made it an orphan
 	}
 	return 0, c.adopt(ctx, image, host)
 }

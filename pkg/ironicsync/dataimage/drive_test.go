@@ -181,6 +181,12 @@ func TestOwner(t *testing.T) {
 		{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-0", UID: "an earlier host"},
 	}
 	c := w.controller()
+	w.host.DeletionTimestamp = new(metav1.Now())
+	w.reconcile(c)
+	if w.version != 0 {
+		t.Errorf("an image of a host that is being deleted was written: %+v", w.image.ObjectMeta)
+	}
+	w.host.DeletionTimestamp = nil
 	for range 2 {
 		w.reconcile(c)
 	}
