@@ -16,9 +16,14 @@ export PATH := $(PATH):/usr/local/go/bin
 ##@ Try it
 
 .PHONY: demo
-demo: tools build plugin ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; FLAGS are passed to metal3-apiserver
-	@go build -buildvcs=false -o bin/demo ./test/demo
+demo: demo-tools build plugin ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; FLAGS are passed to metal3-apiserver
+	@# With the flags of the other programs, what they have in common is compiled only once.
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/demo ./test/demo
 	@exec bin/demo $(FLAGS)
+
+.PHONY: demo-tools
+demo-tools: need-go
+	@hack/tools/build.sh etcd kube-apiserver kubectl
 
 ##@ Build
 

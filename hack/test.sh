@@ -6,7 +6,9 @@
 #   unit             the unit tests, with the race detector. Fuzz targets run only with the
 #                    inputs that are committed; hack/fuzz.sh searches for others
 #   e2e              the end-to-end tests on the simulated Ironic: test/e2e, test/contract,
-#                    test/migrate, test/safety and test/security
+#                    test/migrate, test/safety, test/security and test/ui, which needs
+#                    Chromium and installs Debian's if it may; where it cannot, it is left out,
+#                    and with REQUIRE_CHROMIUM=1, it fails
 #   ironic-RELEASE   the end-to-end tests on the real Ironic of Debian bookworm, trixie or
 #                    sid: test/e2e, test/life and test/safety, and of trixie some of
 #                    test/security
@@ -41,6 +43,7 @@ prepare() {
 	fi
 	hack/build-linters.sh # also builds gotestsum
 	hack/tools/build.sh
+	hack/tools/prometheus.sh
 	go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
 	export METAL3_APISERVER=$PWD/bin/race/metal3-apiserver
 }
@@ -57,7 +60,7 @@ ironic_missing() {
 unit() {
 	local packages
 	prepare
-	mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|safety|security)$')
+	mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|safety|security|ui)$')
 	go_test standard-quiet "${packages[@]}"
 }
 
@@ -65,7 +68,7 @@ e2e() {
 	local status=0
 	prepare
 	# These tests mostly wait, so two packages run at a time.
-	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 20m ./test/e2e ./test/contract ./test/migrate ./test/safety ./test/security || status=1
+	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 20m ./test/e2e ./test/contract ./test/migrate ./test/safety ./test/security ./test/ui || status=1
 	go_test standard-verbose -count=1 -timeout 20m ./test/contract -watch-cache=false || status=1
 	return $status
 }

@@ -132,11 +132,18 @@ func testUpdateAdmission(t *testing.T, s *server) {
 			s.admit.mu.Lock()
 			seen := s.admit.seen
 			s.admit.mu.Unlock()
-			if len(seen) != 2 || seen[1].GetOperation() != admission.Update || seen[1].GetKind().Kind != "BareMetalHost" || seen[1].IsDryRun() != (dry != "") {
+			// An update that is refused for the host as the watch cache has it is tried again with
+			// the host in etcd, if that is newer.
+			if len(seen) < 2 || len(seen) > 3 {
+				t.Errorf("%s%s: admission ran %d times: %+v", path, dry, len(seen), seen)
+				continue
+			}
+			update := seen[len(seen)-1]
+			if update.GetOperation() != admission.Update || update.GetKind().Kind != "BareMetalHost" || update.IsDryRun() != (dry != "") {
 				t.Errorf("%s%s: admission saw %+v", path, dry, seen)
 				continue
 			}
-			obj, old := seen[1].GetObject().(*metal3.BareMetalHost), seen[1].GetOldObject().(*metal3.BareMetalHost)
+			obj, old := update.GetObject().(*metal3.BareMetalHost), update.GetOldObject().(*metal3.BareMetalHost)
 			if !action.written(obj, old) {
 				t.Errorf("%s%s: admission saw %+v instead of %+v", path, dry, obj, old)
 			}

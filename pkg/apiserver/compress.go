@@ -3,6 +3,8 @@ package apiserver
 import (
 	"net/http"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/klauspost/compress/gzip"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -17,9 +19,7 @@ const minCompressedSize = 128 << 10
 // list of hosts costs the server. What is not a list is left to k8s.io/apiserver.
 func withFastCompression(api http.Handler) http.Handler {
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(minCompressedSize), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false))
-	if err != nil {
-		panic(err) // the options are constants
-	}
+	utilruntime.Must(err) // the options are constants
 	compressed := compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())
 		r.Header.Del("Accept-Encoding") // otherwise, k8s.io/apiserver compresses the list itself

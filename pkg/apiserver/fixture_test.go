@@ -293,6 +293,10 @@ func (l *fakeLive) ReadHost(ctx context.Context, namespace, name string) (*metal
 	return nil, l.RefreshHost(ctx, namespace, name)
 }
 
+func (l *fakeLive) RefreshSettings(context.Context, string, string) error { return nil }
+
+func (l *fakeLive) RefreshAllSettings(context.Context, string) error { return nil }
+
 func (l *fakeLive) RefreshAll(ctx context.Context) error {
 	all, err := l.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -69,6 +69,23 @@ type StepRequest struct {
 	Priority *int `json:"priority,omitempty"`
 }
 
+// LogicalDisk is a RAID volume to be made. What is empty is left to Ironic and the controller.
+type LogicalDisk struct {
+	// SizeGB is a number of GiB, or "MAX".
+	SizeGB     any    `json:"size_gb"`
+	RAIDLevel  string `json:"raid_level"`
+	VolumeName string `json:"volume_name,omitempty"`
+	// DiskType is hdd or ssd.
+	DiskType              string `json:"disk_type,omitempty"`
+	NumberOfPhysicalDisks int    `json:"number_of_physical_disks,omitempty"`
+	// Controller is "software" for a volume that the ramdisk makes.
+	Controller string `json:"controller,omitempty"`
+	// PhysicalDisks are the controller's names of disks, or for software RAID root device hints.
+	PhysicalDisks any `json:"physical_disks,omitempty"`
+	// IsRootVolume is nil where Ironic is not to be told.
+	IsRootVolume *bool `json:"is_root_volume,omitempty"`
+}
+
 // PortFilter selects ports; what is empty does not count.
 type PortFilter struct {
 	// Node is the UUID or name of a node.

@@ -72,6 +72,7 @@ const (
 	TargetActive  ProvisionTarget = "active"
 	TargetAdopt   ProvisionTarget = "adopt"
 	TargetRebuild ProvisionTarget = "rebuild"
+	TargetClean   ProvisionTarget = "clean"
 )
 
 // PowerState is what Ironic knows of a node's power. Empty means that Ironic
@@ -245,6 +246,7 @@ type Registration struct {
 	InspectInterface string         `json:"inspect_interface"`
 	DeployInterface  string         `json:"deploy_interface"`
 	BootInterface    string         `json:"boot_interface"`
+	RAIDInterface    string         `json:"raid_interface"`
 	InstanceInfo     map[string]any `json:"instance_info"`
 	InstanceUUID     string         `json:"instance_uuid"`
 	NetworkData      map[string]any `json:"network_data"`
@@ -343,6 +345,21 @@ type Port struct {
 	UUID     string `json:"uuid"`
 	NodeUUID string `json:"node_uuid"`
 	Address  string `json:"address"`
+}
+
+// BIOSSetting is a setting of a machine's BIOS, as Ironic has stored it, and the values that it
+// accepts. What the BMC does not tell is nil or empty.
+type BIOSSetting struct {
+	Name            string `json:"name"`
+	Value           Text   `json:"value"`
+	AttributeType   Text   `json:"attribute_type"`
+	AllowableValues []Text `json:"allowable_values"`
+	LowerBound      *int   `json:"lower_bound"`
+	UpperBound      *int   `json:"upper_bound"`
+	MinLength       *int   `json:"min_length"`
+	MaxLength       *int   `json:"max_length"`
+	ReadOnly        *bool  `json:"read_only"`
+	Unique          *bool  `json:"unique"`
 }
 
 // Inventory is the record of a node's last inspection: the ramdisk's inventory

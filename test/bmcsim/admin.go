@@ -13,6 +13,7 @@ func (s *Sim) routes() http.Handler {
 	mux := http.NewServeMux()
 	s.agentRoutes(mux)
 	mux.Handle("GET /files/{name}", s.files)
+	mux.HandleFunc("GET /firmware/{component}/{version}", firmwareImage)
 
 	mux.HandleFunc("GET /machines", func(w http.ResponseWriter, _ *http.Request) {
 		all := []object{}
@@ -88,5 +89,6 @@ func (m *Machine) view() object {
 		"name": m.name, "address": m.Address(), "virtualMediaAddress": m.VirtualMediaAddress(), "bootMACAddress": m.MAC(),
 		"power": m.Power(), "running": m.Running(), "boots": len(m.Boots()), "inspections": m.Inspections(),
 		"writes": m.Writes(), "diskWrites": m.DiskWrites(), "image": image.URL, "virtualMedia": m.VirtualMedia(), "steps": m.Steps(), "faults": m.Faults(),
+		"bios": m.BIOS(), "firmware": m.Firmware(), "volumes": m.Volumes(), "softwareRAID": m.SoftwareRAID(),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // action executes a command. Ironic shows its error as the node's last_error.
@@ -68,6 +69,9 @@ var usualSteps = map[string][]step{
 		{Interface: "raid", Step: "apply_configuration"},
 	},
 	"service": {
+		{Interface: "raid", Step: "create_configuration"},
+		{Interface: "raid", Step: "delete_configuration"},
+		{Interface: "raid", Step: "apply_configuration"},
 		{Interface: "deploy", Step: "burnin_cpu"},
 	},
 }
@@ -112,23 +116,25 @@ func (a *agent) executeStep(kind string) action {
 		if !sleep(ctx, a.machine.sim.options.StepDelay) {
 			return nil, ctx.Err()
 		}
-		result, err := a.runStep(ctx, kind, name, args, request.Node.InstanceInfo)
+		for hangs := kind == "clean"; hangs; {
+			if _, hangs = a.machine.fault(CleanStepHangs); hangs && !sleep(ctx, 50*time.Millisecond) {
+				return nil, ctx.Err()
+			}
+		}
+		result, err := a.runStep(ctx, kind, name, args, request.Node.InstanceInfo, request.Node.TargetRAID)
 		if err != nil {
 			return nil, fmt.Errorf("%s step %s: %w", kind, name, err)
-		}
-		if name == "create_configuration" {
-			result = request.Node.TargetRAID // as if the controller had created it
 		}
 		return object{kind + "_step": request.Step, kind + "_result": result}, nil
 	}
 }
 
-func (a *agent) runStep(ctx context.Context, kind, name string, args, instance map[string]any) (any, error) {
+func (a *agent) runStep(ctx context.Context, kind, name string, args, instance, targetRAID map[string]any) (any, error) {
 	m := a.machine
 	m.mu.Lock()
 	m.steps = append(m.steps, kind+" "+name)
 	m.mu.Unlock()
-	if message, fails := m.fault(map[string]Fault{"clean": CleanStepFails, "deploy": DeployStepFails}[kind]); fails {
+	if message, fails := m.fault(map[string]Fault{"clean": CleanStepFails, "deploy": DeployStepFails, "service": ServiceStepFails}[kind]); fails {
 		return nil, errors.New(message)
 	}
 	switch {
@@ -136,6 +142,17 @@ func (a *agent) runStep(ctx context.Context, kind, name string, args, instance m
 		return m.writeImage(ctx, args)
 	case kind == "deploy" && slices.Contains(m.sim.options.DeploySteps, name):
 		return m.writeCustom(ctx, name, instance)
+	case name == "create_configuration":
+		return m.createSoftwareRAID(kind+" "+name, targetRAID)
+	case name == "delete_configuration":
+		m.deleteSoftwareRAID(kind + " " + name)
+		return nil, nil
+	case name == "apply_configuration":
+		if existing, given := args["delete_existing"].(bool); existing || !given {
+			m.deleteSoftwareRAID(kind + " " + name)
+		}
+		config, _ := args["raid_config"].(map[string]any)
+		return m.createSoftwareRAID(kind+" "+name, config)
 	}
 	m.eraseDisks(kind, name)
 	return nil, nil

@@ -59,8 +59,46 @@ func disksInUse(h hardware) map[string][]byte {
 	return disks
 }
 
-// rootDisk returns the name of the disk to which images are written.
-func (m *Machine) rootDisk() string { return m.hardware.disks[len(m.hardware.disks)-1].name }
+// diskVendor is the vendor of all disks.
+const diskVendor = "Contoso"
+
+// physicalDisks returns the disks of the machine, including the volumes of its RAID controller. m.mu must be
+// held.
+func (m *Machine) physicalDisks() []disk {
+	all := slices.Clone(m.hardware.disks)
+	for _, v := range m.volumes {
+		all = append(all, disk{
+			name: v.Disk, byPath: "/dev/disk/by-path/pci-0000:65:00.0-scsi-0:2:" + v.ID + ":0", model: "Virtual disk", serial: m.hardware.serial + "-" + v.ID,
+			wwn: "0x6003048" + m.hardware.serial[3:] + v.ID, hctl: "1:2:" + v.ID + ":0", bytes: v.Bytes, rotational: m.isHDD(v),
+		})
+	}
+	return all
+}
+
+func (m *Machine) isHDD(v Volume) bool {
+	return slices.ContainsFunc(raidDrives, func(d drive) bool { return d.media == "HDD" && slices.Contains(v.Drives, d.id) })
+}
+
+// blockDevices returns the physical disks and the md devices. m.mu must be held.
+func (m *Machine) blockDevices() []disk {
+	all := m.physicalDisks()
+	for _, v := range m.softwareRAID {
+		all = append(all, disk{name: v.Disk, byPath: v.Disk, model: "", serial: "", bytes: v.Bytes})
+	}
+	return all
+}
+
+// rootDisk returns the name of the disk to which images are written: the first md device, otherwise the first
+// volume of the RAID controller, otherwise the last disk. Root device hints have no effect. m.mu must be held.
+func (m *Machine) rootDisk() string {
+	if len(m.softwareRAID) > 0 {
+		return m.softwareRAID[0].Disk
+	}
+	if len(m.volumes) > 0 {
+		return m.volumes[0].Disk
+	}
+	return m.hardware.disks[len(m.hardware.disks)-1].name
+}
 
 // changeDisk calls change, which modifies the content of a disk, and records the write. m.mu must be held.
 func (m *Machine) changeDisk(step, name string, change func([]byte)) {
@@ -77,8 +115,7 @@ func (m *Machine) eraseDisks(kind, step string) {
 		whole = func(string) bool { return true }
 	case "erase_devices_express": // erases whole disks if that takes no time
 		whole = func(disk string) bool { return strings.Contains(disk, "nvme") }
-	case "erase_devices_metadata", "create_configuration", "delete_configuration", "apply_configuration":
-		// The last three steps are those of RAID.
+	case "erase_devices_metadata":
 		whole = func(string) bool { return false }
 	default:
 		return
@@ -86,6 +123,9 @@ func (m *Machine) eraseDisks(kind, step string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(m.disks)) {
+		if isMember(m.disks[name]) { // erasing the md device is enough, and keeps the software RAID
+			continue
+		}
 		m.changeDisk(kind+" "+step, name, func(content []byte) {
 			if whole(name) {
 				clear(content)

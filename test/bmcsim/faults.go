@@ -27,14 +27,32 @@ const (
 	DeployStepFails Fault = "deploy-step-fails"
 	// CleanStepFails makes every in-band step of cleaning fail.
 	CleanStepFails Fault = "clean-step-fails"
+	// CleanStepHangs makes every in-band step of cleaning wait.
+	CleanStepHangs Fault = "clean-step-hangs"
+	// ServiceStepFails makes every in-band step of servicing fail.
+	ServiceStepFails Fault = "service-step-fails"
+	// LoseBIOSChanges makes the BIOS accept changes of settings and forget them at the next boot.
+	LoseBIOSChanges Fault = "lose-bios-changes"
+	// RefuseVolumes makes the RAID controller refuse to create volumes.
+	RefuseVolumes Fault = "refuse-volumes"
+	// VolumesNeedReset makes the RAID controller create and delete volumes with the next reset only, in a
+	// task.
+	VolumesNeedReset Fault = "volumes-need-reset"
+	// VolumeTaskFails is like VolumesNeedReset, but the task fails.
+	VolumeTaskFails Fault = "volume-task-fails"
+	// UpdateTaskFails makes the task of a firmware update fail when the firmware is to be installed.
+	UpdateTaskFails Fault = "update-task-fails"
+	// BMCRestarts makes the BMC restart itself after an update of its own firmware. Meanwhile it refuses
+	// connections, and afterwards the task no longer exists.
+	BMCRestarts Fault = "bmc-restarts"
 	// RefuseMedia makes the BMC refuse to insert images into its virtual drives.
 	RefuseMedia Fault = "refuse-media"
 )
 
 var allFaults = []Fault{
 	WrongPassword, RefuseConnections, HangConnections, IgnorePower, IgnoreSoftPower,
-	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails,
-	RefuseMedia,
+	SilentRamdisk, SilentInspection, InspectionFails, DeployStepFails, CleanStepFails, CleanStepHangs, ServiceStepFails,
+	LoseBIOSChanges, RefuseVolumes, VolumesNeedReset, VolumeTaskFails, UpdateTaskFails, BMCRestarts, RefuseMedia,
 }
 
 // SetFault adds a fault to a machine. If the ramdisk reports the fault to Ironic, it uses message; an

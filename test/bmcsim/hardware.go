@@ -7,11 +7,11 @@ import (
 
 // hardware describes the hardware of a machine. The BMC and the ramdisk report the same hardware.
 type hardware struct {
-	uuid, manufacturer, product, serial, biosVersion string
-	arch, cpuModel                                   string
-	cpus, cpuMHz, memoryMiB                          int
-	nics                                             []nic
-	disks                                            []disk
+	uuid, manufacturer, product, serial string
+	arch, cpuModel                      string
+	cpus, cpuMHz, memoryMiB             int
+	nics                                []nic
+	disks                               []disk
 }
 
 type nic struct {
@@ -44,7 +44,7 @@ func hardwareOf(index int) hardware {
 	switchMAC := fmt.Sprintf("02:00:5e:00:00:%02x", index/32)
 	return hardware{
 		uuid:         fmt.Sprintf("6d657461-6c33-4000-8000-%012x", index),
-		manufacturer: "Contoso", product: "Rackmaster 2U", serial: serial("CNT"), biosVersion: "2.17.1",
+		manufacturer: "Contoso", product: "Rackmaster 2U", serial: serial("CNT"),
 		arch: "x86_64", cpuModel: "Contoso(R) Cascade CPU @ 2.40GHz", cpus: 32, cpuMHz: 2400, memoryMiB: 131072,
 		nics: []nic{
 			{

@@ -76,34 +76,36 @@ func (m *Machine) writeImage(ctx context.Context, args map[string]any) (any, err
 	if drive == nil {
 		drive = info.ConfigDrive
 	}
-	if err := m.writeImageToDisk(ctx, image, beginning, drive); err != nil {
+	disk, err := m.writeImageToDisk(ctx, image, beginning, drive)
+	if err != nil {
 		return nil, err
 	}
-	return "image written to " + m.rootDisk(), nil
+	return "image written to " + disk, nil
 }
 
 // writeCustom executes a step of the deploy interface custom-agent, which takes the config drive from
 // the node.
 func (m *Machine) writeCustom(ctx context.Context, step string, instance map[string]any) (any, error) {
-	return nil, m.writeImageToDisk(ctx, Image{Step: step}, []byte("installed by "+step+"\n"), instance["configdrive"])
+	_, err := m.writeImageToDisk(ctx, Image{Step: step}, []byte("installed by "+step+"\n"), instance["configdrive"])
+	return nil, err
 }
 
 // writeImageToDisk writes an image and a config drive to the machine's disk. beginning is the part of the
-// image that fits on the simulated disk.
-func (m *Machine) writeImageToDisk(ctx context.Context, image Image, beginning []byte, configDrive any) error {
+// image that fits on the simulated disk. It returns the name of the disk.
+func (m *Machine) writeImageToDisk(ctx context.Context, image Image, beginning []byte, configDrive any) (string, error) {
 	drive, err := readConfigDrive(ctx, configDrive)
 	if err != nil {
-		return fmt.Errorf("config drive: %w", err)
+		return "", fmt.Errorf("config drive: %w", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ctx.Err() != nil { // the machine was switched off in the meantime
-		return ctx.Err()
+		return "", ctx.Err()
 	}
 	m.writeDisk(image.Step, beginning, drive)
 	m.writes = append(m.writes, image)
 	m.drive = drive
-	return nil
+	return m.rootDisk(), nil
 }
 
 // fetch downloads the image and verifies its checksum. It returns the part of the image that fits on the

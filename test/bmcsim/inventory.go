@@ -10,7 +10,11 @@ import (
 // report returns what the ramdisk posts to continue_inspection: an inventory, and the data that Ironic
 // stores as plugin data. A ramdisk knows from which interface it was booted only if it was booted from
 // the network.
-func (h hardware) report(fromNetwork bool) object {
+func (m *Machine) report(fromNetwork bool) object {
+	m.mu.Lock()
+	devices, root, biosVersion := m.blockDevices(), m.rootDisk(), m.firmware[firmwareBIOS]
+	m.mu.Unlock()
+	h := m.hardware
 	interfaces, lldp := []object{}, object{}
 	for _, n := range h.nics {
 		tlvs := n.lldp()
@@ -26,9 +30,9 @@ func (h hardware) report(fromNetwork bool) object {
 		})
 	}
 	disks := []object{}
-	for _, d := range h.disks {
+	for _, d := range devices {
 		disks = append(disks, object{
-			"name": d.name, "by_path": d.byPath, "model": d.model, "serial": d.serial, "vendor": "Contoso", "size": d.bytes, "rotational": d.rotational,
+			"name": d.name, "by_path": d.byPath, "model": d.model, "serial": d.serial, "vendor": diskVendor, "size": d.bytes, "rotational": d.rotational,
 			"wwn": d.wwn, "wwn_with_extension": d.wwn, "wwn_vendor_extension": nil, "hctl": orNull(d.hctl),
 			"logical_sectors": 512, "physical_sectors": 512,
 		})
@@ -49,12 +53,12 @@ func (h hardware) report(fromNetwork bool) object {
 			"bmc_address": nil, "bmc_v6address": nil, "bmc_mac": nil,
 			"system_vendor": object{
 				"product_name": h.product, "serial_number": h.serial, "manufacturer": h.manufacturer,
-				"firmware": object{"vendor": h.manufacturer, "version": h.biosVersion, "build_date": "03/14/2023"},
+				"firmware": object{"vendor": h.manufacturer, "version": biosVersion, "build_date": "03/14/2023"},
 			},
 			"boot":     object{"current_boot_mode": "uefi", "pxe_interface": boot},
 			"hostname": "host-" + h.serial,
 		},
-		"root_disk": disks[len(disks)-1], "boot_interface": boot, "lldp_raw": lldp, "error": nil,
+		"root_disk": disks[slices.IndexFunc(devices, func(d disk) bool { return d.name == root })], "boot_interface": boot, "lldp_raw": lldp, "error": nil,
 		"configuration": object{"collectors": []string{"default", "lldp"}, "managers": []object{{"name": "generic_hardware_manager", "version": "1.2"}}},
 	}
 }

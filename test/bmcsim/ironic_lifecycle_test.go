@@ -145,35 +145,6 @@ func adoption(b *bed, m *bmcsim.Machine) {
 	}
 }
 
-func biosSettings(b *bed, m *bmcsim.Machine) {
-	t := b.t
-	b.enrol(m, "redfish-virtual-media", nil)
-	b.provision(m, "manageable", verb("manage"))
-	b.provision(m, "manageable", map[string]any{"target": "clean", "clean_steps": []any{map[string]any{
-		"interface": "bios", "step": "apply_configuration", "args": map[string]any{"settings": []any{
-			map[string]any{"name": "ProcVirtualization", "value": "Enabled"},
-			map[string]any{"name": "NumCores", "value": 8},
-		}},
-	}}})
-	if got := m.BIOS(); got["ProcVirtualization"] != "Enabled" || got["NumCores"] != 8.0 {
-		t.Errorf("BIOS: %v", got)
-	}
-	var answer struct {
-		BIOS []struct {
-			Name, Value string
-			Type        string   `json:"attribute_type"`
-			Values      []string `json:"allowable_values"`
-		}
-	}
-	b.get("/v1/nodes/"+m.Name()+"/bios?detail=True", &answer)
-	for _, s := range answer.BIOS {
-		if s.Name == "ProcVirtualization" && s.Value == "Enabled" && s.Type == "Enumeration" && len(s.Values) == 2 {
-			return
-		}
-	}
-	t.Errorf("Ironic's BIOS settings: %+v", answer)
-}
-
 // secureBoot checks that secure boot is enabled for the deployed system and disabled again after it is
 // removed, because the ramdisk that cleans afterwards is not signed.
 func secureBoot(b *bed, m *bmcsim.Machine, boot string) {

@@ -185,8 +185,21 @@ func TestIronic(t *testing.T) {
 		{"inspection that fails", failingInspection},
 		{"steps that fail", failingSteps},
 		{"images that are not there or not the right ones", badImages},
+		{"BIOS settings that fail", failingBIOSSettings},
+		{"hardware RAID", hardwareRAID},
+		{"hardware RAID that needs resets", hardwareRAIDAtReset},
+		{"hardware RAID that fails", failingHardwareRAID},
+		{"software RAID", softwareRAID},
+		{"firmware updates", firmwareUpdates},
+		{"firmware updates that fail", failingFirmwareUpdates},
+		{"servicing", servicing},
+		{"servicing that fails", failingServicing},
 	}
-	b := newBed(t, bmcsim.Options{Machines: len(parts), DeploySteps: []string{"install_os"}})
+	b := newBed(t, bmcsim.Options{
+		Machines: len(parts), DeploySteps: []string{"install_os"},
+		// Longer than Ironic 29.0 takes to reset the machine, which it does right after it has requested an update.
+		BMCUpdate: 20 * time.Second,
+	})
 	t.Run("parts", func(t *testing.T) { // returns when all parallel subtests have ended
 		for i, part := range parts {
 			t.Run(part.name, func(t *testing.T) {

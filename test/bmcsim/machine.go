@@ -32,6 +32,17 @@ type Machine struct {
 	stop    context.CancelFunc
 	agent   *agent
 
+	// firmware has the versions that are in effect by component. updates are the URLs of the images that
+	// were requested.
+	firmware map[string]string
+	updates  []string
+	// tasks are the tasks of the BMC. pending are the changes that take effect with the next reset.
+	tasks       []*bmcTask
+	tasksMade   int
+	pending     []func()
+	bmcAway     bool // while it restarts itself
+	bmcRestarts int
+
 	media map[string]*media
 	// subscriptions to the BMC's events, and the ID of the last one.
 	subscriptions    []Subscription
@@ -51,6 +62,10 @@ type Machine struct {
 	drive       ConfigDrive
 	disks       map[string][]byte
 	diskWrites  []DiskWrite
+	// volumes are those of the RAID controller, softwareRAID those that the ramdisk made.
+	volumes      []Volume
+	volumesMade  int
+	softwareRAID []SoftwareVolume
 }
 
 func newMachine(s *Sim, index int) (*Machine, error) {
@@ -60,7 +75,7 @@ func newMachine(s *Sim, index int) (*Machine, error) {
 		faults:   map[Fault]string{}, power: Off, running: RunningNothing,
 		boot:  bootOverride{enabled: overrideDisabled, target: "None", mode: "UEFI"},
 		media: map[string]*media{"Cd": {}, "USBStick": {}},
-		bios:  defaultBIOS(),
+		bios:  defaultBIOS(), firmware: defaultFirmware(),
 	}
 	m.leds = map[string]string{m.SystemID(): "Off", chassisPath(m): "Off"}
 	m.disks = disksInUse(m.hardware)

@@ -2,6 +2,7 @@ package bmcsim
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
@@ -159,10 +160,14 @@ func (m *Machine) halt() {
 
 // start boots the machine. m.mu must be held.
 func (m *Machine) start() {
-	for name, value := range m.biosNext {
-		m.bios[name] = value
+	if !m.faulty(LoseBIOSChanges) {
+		maps.Copy(m.bios, m.biosNext)
 	}
 	m.biosNext = nil
+	for _, change := range m.pending {
+		change()
+	}
+	m.pending = nil
 	m.secureNow = m.secureBoot
 
 	boot := Boot{Device: "Hdd", Running: RunningDisk, Drive: m.media["Cd"].image}

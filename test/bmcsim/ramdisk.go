@@ -46,7 +46,7 @@ func (m *Machine) callHome(ctx context.Context, a *agent) {
 	}
 	// Ironic 21.4 has no in-band inspection of its own and refuses this, which does no harm.
 	if _, silent := m.fault(SilentInspection); !silent && a.mayInspect() {
-		report := m.hardware.report(m.lastBoot().Device != "Cd")
+		report := m.report(m.lastBoot().Device != "Cd")
 		if message, fails := m.fault(InspectionFails); fails {
 			report["error"] = message
 		}

@@ -11,18 +11,22 @@ import (
 type biosAttribute struct {
 	name     string
 	value    any
-	kind     string // Redfish: Enumeration, Integer, String, Boolean
+	kind     string // Redfish: Enumeration, Integer, String, Boolean, Password
 	values   []string
-	min, max int
+	min, max int // of an Integer, or of the length of a String
 	readOnly bool
+	unique   bool // of this machine
 }
 
 var biosAttributes = []biosAttribute{
+	{name: "AssetTag", value: "", kind: "String", max: 16, unique: true},
 	{name: "BootMode", value: "Uefi", kind: "Enumeration", values: []string{"Uefi", "Bios"}},
 	{name: "LogicalProc", value: "Enabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
 	{name: "NumCores", value: 16, kind: "Integer", min: 1, max: 64},
 	{name: "ProcVirtualization", value: "Disabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
-	{name: "SerialNumber", value: "QPX12345", kind: "String", max: 32, readOnly: true},
+	{name: "QuietBoot", value: true, kind: "Boolean"},
+	{name: "SerialNumber", value: "QPX12345", kind: "String", max: 32, readOnly: true, unique: true},
+	{name: "SetupPassword", value: nil, kind: "Password", max: 32},
 	{name: "SriovGlobalEnable", value: "Disabled", kind: "Enumeration", values: []string{"Enabled", "Disabled"}},
 }
 
@@ -64,7 +68,7 @@ func (m *Machine) patchBIOS(w http.ResponseWriter, r *http.Request) {
 	for name, value := range request.Attributes {
 		i := slices.IndexFunc(biosAttributes, func(a biosAttribute) bool { return a.name == name })
 		if i < 0 || !biosAttributes[i].accepts(value) {
-			fail(w, http.StatusBadRequest, "Base.1.0.PropertyValueNotInList", fmt.Sprintf("BIOS attribute %s cannot be %v.", name, value))
+			fail(w, http.StatusBadRequest, "Base.1.0.PropertyValueNotInList", fmt.Sprintf("BIOS attribute %s cannot be %#v.", name, value))
 			return
 		}
 	}
@@ -91,7 +95,9 @@ func (a biosAttribute) accepts(value any) bool {
 	}
 	switch v := value.(type) {
 	case string:
-		return a.kind == "String" || slices.Contains(a.values, v)
+		return a.kind == "String" && len(v) >= a.min && len(v) <= a.max || slices.Contains(a.values, v)
+	case bool:
+		return a.kind == "Boolean"
 	case float64: // any JSON number
 		return a.kind == "Integer" && v == float64(int(v)) && int(v) >= a.min && int(v) <= a.max
 	default:
@@ -118,7 +124,7 @@ func biosRegistryFile() object {
 func biosRegistry() object {
 	var entries []object
 	for _, a := range biosAttributes {
-		e := object{"AttributeName": a.name, "Type": a.kind, "ReadOnly": a.readOnly, "ResetRequired": true, "IsUnique": false}
+		e := object{"AttributeName": a.name, "Type": a.kind, "ReadOnly": a.readOnly, "ResetRequired": true, "IsSystemUniqueProperty": a.unique}
 		switch a.kind {
 		case "Enumeration":
 			var values []object
@@ -128,8 +134,8 @@ func biosRegistry() object {
 			e["Value"] = values
 		case "Integer":
 			e["LowerBound"], e["UpperBound"] = a.min, a.max
-		case "String":
-			e["MinLength"], e["MaxLength"] = 0, a.max
+		case "String", "Password":
+			e["MinLength"], e["MaxLength"] = a.min, a.max
 		}
 		entries = append(entries, e)
 	}

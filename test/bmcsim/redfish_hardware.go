@@ -40,26 +40,10 @@ func (h hardware) resources(system string) map[string]object {
 		}
 	})
 
-	storage := system + "/Storage/1"
-	var drives, devices []object
-	for i, d := range h.disks {
-		path, media := storage+"/Drives/"+strconv.Itoa(i), "SSD"
-		if d.rotational {
-			media = "HDD"
-		}
-		all[path] = resource(path, d.model, object{
-			"Model": d.model, "SerialNumber": d.serial, "CapacityBytes": d.bytes, "BlockSizeBytes": 512, "MediaType": media, "Status": enabled,
-		})
-		drives = append(drives, link(path))
+	var devices []object
+	for _, d := range h.disks {
 		devices = append(devices, object{"Name": d.model, "CapacityBytes": d.bytes, "Status": enabled})
 	}
-	list(system+"/Storage", 1, func(int) (string, object) {
-		return "1", object{
-			"Name": "Storage", "Drives": drives, "Volumes": link(storage + "/Volumes"), "Controllers": link(storage + "/Controllers"), "Status": enabled,
-		}
-	})
-	all[storage+"/Volumes"] = collectionOf(storage+"/Volumes", nil)
-	all[storage+"/Controllers"] = collectionOf(storage+"/Controllers", nil)
 	list(system+"/SimpleStorage", 1, func(int) (string, object) {
 		return "1", object{"Name": "Simple storage", "Devices": devices, "Status": enabled}
 	})

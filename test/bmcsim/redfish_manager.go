@@ -6,9 +6,11 @@ func managerPath(m *Machine) string { return "/redfish/v1/Managers/" + m.name }
 func chassisPath(m *Machine) string { return "/redfish/v1/Chassis/" + m.name }
 
 func (m *Machine) manager() object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	path := managerPath(m)
 	return resource(path, "Manager", object{
-		"ManagerType": "BMC", "Model": "bmcsim", "FirmwareVersion": "1.45.0", "UUID": m.hardware.uuid, "Status": enabled,
+		"ManagerType": "BMC", "Model": "bmcsim", "FirmwareVersion": m.firmware[firmwareBMC], "UUID": m.hardware.uuid, "Status": enabled,
 		"VirtualMedia": link(path + "/VirtualMedia"),
 		"Links":        object{"ManagerForServers": links(m.SystemID()), "ManagerForChassis": links(chassisPath(m))},
 	})
@@ -20,8 +22,8 @@ func (m *Machine) chassis() object {
 	return resource(chassisPath(m), "Chassis", object{
 		"ChassisType": "RackMount", "UUID": m.hardware.uuid, // without it, Ironic 29.0 cannot list the lights
 		"Manufacturer": m.hardware.manufacturer, "SerialNumber": m.hardware.serial, "Status": enabled,
-		"IndicatorLED": m.leds[chassisPath(m)],
-		"Links":        object{"ComputerSystems": links(m.SystemID()), "ManagedBy": links(managerPath(m))},
+		"IndicatorLED": m.leds[chassisPath(m)], "NetworkAdapters": link(chassisPath(m) + "/NetworkAdapters"),
+		"Links": object{"ComputerSystems": links(m.SystemID()), "ManagedBy": links(managerPath(m))},
 	})
 }
 

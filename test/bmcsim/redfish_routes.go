@@ -2,7 +2,9 @@ package bmcsim
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -57,6 +59,8 @@ func (b *bmc) routes() http.Handler {
 		get(path, func() object { return r })
 	}
 
+	m.storageRoutes(get, handle)
+
 	manager := managerPath(m)
 	collection("/redfish/v1/Managers", manager)
 	get(manager, m.manager)
@@ -72,6 +76,22 @@ func (b *bmc) routes() http.Handler {
 		post(drives[i]+"/Actions/VirtualMedia.InsertMedia", func(w http.ResponseWriter, r *http.Request) { m.insertMedia(w, r, name) })
 		post(drives[i]+"/Actions/VirtualMedia.EjectMedia", func(w http.ResponseWriter, r *http.Request) { m.ejectMedia(w, name) })
 	}
+	collection(chassisPath(m)+"/NetworkAdapters", chassisPath(m)+"/NetworkAdapters/"+nicID)
+	get(chassisPath(m)+"/NetworkAdapters/"+nicID, m.networkAdapter)
+
+	get(updateServicePath, updateService)
+	post(updateServicePath+"/Actions/UpdateService.SimpleUpdate", m.simpleUpdate)
+	inventory := []string{}
+	for _, id := range slices.Sorted(maps.Keys(inventoryIDs)) {
+		path := updateServicePath + "/FirmwareInventory/" + id
+		inventory = append(inventory, path)
+		get(path, func() object { return m.firmwareInventory(id) })
+	}
+	collection(updateServicePath+"/FirmwareInventory", inventory...)
+	get("/redfish/v1/TaskService", taskService)
+	get(tasksPath, m.taskCollection)
+	handle(http.MethodGet, tasksPath+"/{id}", m.getTask)
+
 	get(eventServicePath, m.eventService)
 	get(subscriptionsPath, m.subscriptionCollection)
 	post(subscriptionsPath, m.postSubscription)
@@ -92,6 +112,7 @@ func (m *Machine) serviceRoot() object {
 		"RedfishVersion": "1.15.0", "Product": "bmcsim",
 		"Systems": link("/redfish/v1/Systems"), "Managers": link("/redfish/v1/Managers"), "Chassis": link("/redfish/v1/Chassis"),
 		"Registries": link("/redfish/v1/Registries"), "SessionService": link("/redfish/v1/SessionService"),
+		"UpdateService": link(updateServicePath), "Tasks": link("/redfish/v1/TaskService"),
 		"EventService": link(eventServicePath),
 		"Links":        object{"Sessions": link(sessionsPath)},
 	})

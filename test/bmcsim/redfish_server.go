@@ -60,13 +60,15 @@ func (b *bmc) endSessions() {
 
 func (b *bmc) close() error { return b.server.Close() }
 
-// apply updates the BMC according to the machine's faults.
+// apply updates the BMC according to the machine's faults, and to whether it restarts itself. m.mu must not
+// be held.
 func (b *bmc) apply() error {
-	_, refuse := b.machine.fault(RefuseConnections)
-	_, hang := b.machine.fault(HangConnections)
-	_, locked := b.machine.fault(WrongPassword)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.machine.mu.Lock()
+	refuse := b.machine.faulty(RefuseConnections) || b.machine.bmcAway
+	hang, locked := b.machine.faulty(HangConnections), b.machine.faulty(WrongPassword)
+	b.machine.mu.Unlock()
 	if locked {
 		clear(b.sessions)
 	}

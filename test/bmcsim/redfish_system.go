@@ -20,7 +20,7 @@ func (m *Machine) system() object {
 	progress := map[Running]string{RunningNothing: "None", RunningRamdisk: "OSRunning", RunningDisk: "OSRunning", RunningLiveISO: "OSRunning"}
 	return resource(path, h.product, object{
 		"UUID": h.uuid, "SystemType": "Physical", "Manufacturer": h.manufacturer, "Model": h.product, "SKU": "",
-		"SerialNumber": h.serial, "PartNumber": "", "BiosVersion": h.biosVersion, "HostName": m.name,
+		"SerialNumber": h.serial, "PartNumber": "", "BiosVersion": m.firmware[firmwareBIOS], "HostName": m.name,
 		"PowerState": m.power, "IndicatorLED": m.leds[path],
 		"Status": enabled, "BootProgress": object{"LastState": progress[m.running]},
 		"MemorySummary": object{"TotalSystemMemoryGiB": h.memoryMiB / 1024, "Status": object{"HealthRollup": "OK"}},

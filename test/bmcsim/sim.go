@@ -28,6 +28,10 @@ type Options struct {
 	Heartbeat time.Duration
 	// StepDelay is the time that each step of cleaning and deployment takes.
 	StepDelay time.Duration
+	// BMCUpdate is the time that an update of the BMC's own firmware takes.
+	BMCUpdate time.Duration
+	// BMCRestart is how long a BMC with the fault BMCRestarts is away. The default is three seconds.
+	BMCRestart time.Duration
 	// DeploySteps are additional in-band steps that the ramdisk offers for the deploy interface
 	// custom-agent. Each execution counts as writing an image.
 	DeploySteps []string

@@ -30,8 +30,8 @@ func start(t *testing.T, options bmcsim.Options) *bmcsim.Sim {
 	return sim
 }
 
-// call sends a request to a machine's BMC, and decodes the answer if into is not nil.
-func call(t *testing.T, m *bmcsim.Machine, method, path, body string, into any) int {
+// send sends a request to a machine's BMC. The caller must close the body of the response.
+func send(t *testing.T, m *bmcsim.Machine, method, path, body string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, m.URL()+path, strings.NewReader(body))
 	if err != nil {
@@ -43,6 +43,13 @@ func call(t *testing.T, m *bmcsim.Machine, method, path, body string, into any) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return response
+}
+
+// call sends a request to a machine's BMC, and decodes the answer if into is not nil.
+func call(t *testing.T, m *bmcsim.Machine, method, path, body string, into any) int {
+	t.Helper()
+	response := send(t, m, method, path, body)
 	defer response.Body.Close()
 	if into != nil {
 		if err := json.NewDecoder(response.Body).Decode(into); err != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestClientGoHistoryIsGone: what is older than the history that is kept is 410
@@ -24,7 +25,7 @@ import (
 func TestClientGoHistoryIsGone(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	old := idleHost(t, ctx, ns, "worker-0")
-	line, config := newFlakyLine(t, s.Config)
+	line, config := testbed.NewFlakyLine(t, s.Config)
 	informers := newInformers(t, config, ns)
 	for _, i := range informers {
 		i.start(t, ctx)
@@ -36,7 +37,7 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line.cut()
+	line.Cut()
 	for round := range 3 {
 		mergePatch(t, ctx, ns, "worker-0", fmt.Sprintf(`{"spec":{"description":"unseen %d"}}`, round))
 	}
@@ -92,7 +93,7 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 			t.Errorf("hosts (-want +got):\n%s", diff)
 		}
 	})
-	line.mend(t)
+	line.Mend(t, t.Context())
 	for name, i := range informers {
 		t.Run(name, func(t *testing.T) {
 			want := versionsIn(t, ctx, ns)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestClientGoDroppedConnection: a connection breaks, hosts change meanwhile, and
@@ -21,7 +23,7 @@ func TestClientGoDroppedConnection(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	first := idleHost(t, ctx, ns, "first")
-	line, config := newFlakyLine(t, s.Config)
+	line, config := testbed.NewFlakyLine(t, s.Config)
 	informers := newInformers(t, config, ns)
 	for _, i := range informers {
 		i.start(t, ctx)
@@ -34,11 +36,11 @@ func TestClientGoDroppedConnection(t *testing.T) {
 	var want []change
 	for round := range 4 {
 		if round > 0 {
-			line.cut()
+			line.Cut()
 		}
 		want = append(want, writeHistory(t, ctx, ns, fmt.Sprintf("round-%d", round))...)
 		if round > 0 {
-			line.mend(t)
+			line.Mend(t, t.Context())
 		}
 		last := want[len(want)-1]
 		for name, i := range informers {

@@ -84,9 +84,9 @@ type demo struct {
 }
 
 func (d *demo) start(ctx context.Context) error {
-	err := d.step("starting etcd, kube-apiserver and kube-controller-manager", func() error {
+	err := d.step("starting etcd and kube-apiserver", func() error {
 		var err error
-		d.kube, err = testbed.StartKube(ctx, testbed.KubeOptions{Dir: d.sub("kube"), ControllerManager: true})
+		d.kube, err = testbed.StartKube(ctx, testbed.KubeOptions{Dir: d.sub("kube")})
 		return err
 	}, func() error { return d.kube.Stop() })
 	if err != nil {

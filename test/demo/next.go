@@ -51,10 +51,12 @@ within half a minute. Press Enter again to silence the BMC. To retry at once:
 Every action is a request that other clients can make, too:
   kubectl create --raw $HOSTS/{{.Other}}/power -f - <<< '{"spec":{"action":"on"}}'
 
-Delete a host, see that its node is removed from Ironic, and create the host again:
+Delete a host, see that its node is removed from Ironic, and create the host again. (In a real
+cluster, the garbage collector of kube-controller-manager, which does not run here, removes the
+HardwareData and the Secret.)
   kubectl delete bmh {{.Host}} -n {{.Namespace}}
   curl -H "$VERSION" "$IRONIC_URL/v1/nodes?fields=name,power_state,provision_state"
-  kubectl delete secret {{.Host}}-bmc-secret -n {{.Namespace}} --ignore-not-found
+  kubectl delete hardwaredata/{{.Host}} secret/{{.Host}}-bmc-secret -n {{.Namespace}}
   kubectl create -n {{.Namespace}} -f {{.HostFile}}
 {{else}}
 No host was enrolled in your Ironic. To enrol one (its node stays in Ironic unless you

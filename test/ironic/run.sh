@@ -47,6 +47,11 @@ else
 	inspect=inspector firmware=
 fi
 
+# Ironic 29 lets a ramdisk look its node up in "service wait" only with fast track, which Metal3's Ironic has
+# and which would skip boots here, or in all states.
+restrict_lookup=true
+[ "$major" -ge 23 ] && [ "$major" -lt 32 ] && restrict_lookup=false
+
 cat >"$dir/ironic.conf" <<C
 [DEFAULT]
 auth_strategy = $auth
@@ -79,6 +84,7 @@ require_tls = false
 [api]
 host_ip = 127.0.0.1
 port = $port
+restrict_lookup = $restrict_lookup
 [database]
 connection = sqlite:///$in/ironic.sqlite
 sqlite_synchronous = false
@@ -133,6 +139,17 @@ connection_attempts = 1
 connection_retry_interval = 1
 # For a BMC that takes a request and says nothing. Ironic 39 asks such a one several times, a minute each by default; older ones do not know the option.
 read_timeout = 10
+# Tasks of BMCs are polled every second; by default Ironic takes a minute for each look, and Ironic 39 minutes
+# more until it trusts a BMC after an update. 0 would switch the first four off. Older ones know only those.
+firmware_update_status_interval = 1
+firmware_update_fail_interval = 1
+raid_config_status_interval = 1
+raid_config_fail_interval = 1
+firmware_update_reboot_delay = 20
+firmware_update_bmc_version_check_interval = 1
+firmware_update_nic_starting_wait = 1
+firmware_update_required_successes = 1
+firmware_update_validation_interval = 1
 # Ironic 21.4 looks for an object store when it ejects a virtual CD; newer ones do not.
 use_swift = false
 [oslo_messaging_notifications]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // CreateNode makes a node as POST /v1/nodes does with the same body at the
@@ -179,12 +180,14 @@ func (s *Sim) LoseAllNodes() {
 
 // FailNext makes the next operation of a kind fail on a node, with text in its
 // last_error. The phases are verify, inspect, clean, deploy, delete, adopt,
-// service and power.
+// service and power, and steps of cleaning and service such as bios.apply_configuration.
 func (s *Sim) FailNext(ident, phase, text string) error {
 	switch phase {
 	case "verify", "inspect", "clean", "deploy", "delete", "adopt", "service", "power":
 	default:
-		return fault(http.StatusBadRequest, "ironicsim: there is no phase %q", phase)
+		if !strings.Contains(phase, ".") {
+			return fault(http.StatusBadRequest, "ironicsim: there is no phase %q", phase)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,6 +222,22 @@ func (s *Sim) HoldRamdisk(ident string) error {
 	return nil
 }
 
+// CallBack lets the ramdisk of a node that HoldRamdisk holds call back once, for cleaning, deployment or service.
+func (s *Sim) CallBack(ident string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(ident)
+	if e == nil {
+		return errNodeNotFound(ident)
+	}
+	if e.goOn == nil || !waiting(e.n.provisionState) {
+		return conflict("node %s, which is %q, waits for no ramdisk that is held", e.n.uuid, e.n.provisionState)
+	}
+	s.spawn(e.goOn)
+	e.goOn = nil
+	return nil
+}
+
 // Ramdisk reports an inventory for a node in "inspect wait", as its ramdisk
 // would, in the background. nil stands for a plausible one.
 func (s *Sim) Ramdisk(ident string, inventory map[string]any) error {
@@ -238,7 +257,7 @@ func (s *Sim) Ramdisk(ident string, inventory map[string]any) error {
 	}
 	t := &task{s: s, e: e}
 	s.spawn(func() {
-		t.resume(func(t *task) { t.finishInspection(made, data, true) }, "")
+		t.resume(func(t *task) { t.finishInspection(made, data, true) })
 	})
 	return nil
 }

@@ -28,6 +28,7 @@ type BMC struct {
 	light          string
 	nmis           int
 	vmedia         string // the image in the virtual drive
+	settings       machineSettings
 }
 
 // AddBMC adds a BMC, its machine switched off, or gives the one that is already

@@ -1,9 +1,6 @@
 package ironicsim
 
-import (
-	"fmt"
-	"maps"
-)
+import "fmt"
 
 // bootsRamdisk reports whether the node's deploy interface works through an
 // agent in a ramdisk; the fake one does not.
@@ -24,7 +21,7 @@ func (t *task) clean() {
 	if bootsRamdisk(n) { // with erase_devices_priority 0, as Metal3's Ironic
 		step = map[string]any{"interface": "deploy", "step": "erase_devices_metadata"}
 	}
-	t.cleanSteps([]any{step})
+	cleaning.start(t, []any{step})
 }
 
 // startManualClean is the clean verb.
@@ -36,28 +33,7 @@ func (t *task) startManualClean(steps []any) error {
 	if err := validatePower(n); err != nil {
 		return t.reject(badRequest("Validation of node %s for cleaning failed: %v", n.uuid, err))
 	}
-	return t.begin("clean", stManageable, func() { t.cleanSteps(steps) })
-}
-
-// cleanSteps boots the ramdisk where there is one, and runs the steps.
-func (t *task) cleanSteps(steps []any) {
-	n := t.node()
-	if !bootsRamdisk(n) {
-		t.runCleanSteps(steps)
-		return
-	}
-	if err := t.bootRamdisk(); err != nil {
-		t.cleanFailed(fmt.Sprintf("Failed to prepare node %s for cleaning: %v", n.uuid, err), false)
-		return
-	}
-	t.wait(t.s.opts.AutoDeploy, func() {
-		t.resume(func(t *task) {
-			t.runCleanSteps(steps)
-			// Tearing down cleaning switches the node off.
-		}, powerOff)
-	}, func(late *task) {
-		late.cleanFailed("Timeout reached while cleaning the node. Please check if the ramdisk responsible for the cleaning is running on the node. Failed on step {}.", false)
-	})
+	return t.begin("clean", stManageable, func() { cleaning.start(t, steps) })
 }
 
 // bootRamdisk starts the machine into the ramdisk.
@@ -70,7 +46,7 @@ func (t *task) bootRamdisk() error {
 
 // resume goes on in a node that waits, when its ramdisk has called back. Like a
 // ramdisk, it tries again while the node is locked.
-func (t *task) resume(work func(*task), finally string) {
+func (t *task) resume(work func(*task)) {
 	s := t.s
 	for {
 		late, err := s.acquire(t.e, true)
@@ -78,12 +54,6 @@ func (t *task) resume(work func(*task), finally string) {
 			if !late.event("resume", late.manualTarget(), nil) {
 				late.release()
 				return
-			}
-			if finally != "" {
-				if err := late.powerAction(finally, 0); err != nil {
-					late.release()
-					return
-				}
 			}
 			work(late)
 			late.release()
@@ -101,41 +71,11 @@ func (t *task) resume(work func(*task), finally string) {
 	}
 }
 
-// knownSteps are the clean and service steps of the fake interfaces.
-var knownSteps = map[string]bool{
-	"vendor.log_passthrough": true, "vendor.trigger_servicewait": true, "bios.apply_configuration": true,
-	"bios.factory_reset": true, "bios.cache_bios_settings": true, "firmware.update": true,
-	"raid.create_configuration": true, "raid.delete_configuration": true, "deploy.erase_devices": true,
-	"deploy.erase_devices_metadata": true,
-}
-
-func stepID(step map[string]any) string { return fmt.Sprintf("%v.%v", step["interface"], step["step"]) }
-
-func (t *task) runCleanSteps(steps []any) {
-	n := t.node()
-	for _, s := range steps {
-		step := s.(map[string]any) // checkSteps has seen to it
-		if !knownSteps[stepID(step)] || stepID(step) == "vendor.trigger_servicewait" {
-			t.cleanFailed(fmt.Sprintf("Cannot clean node %s: node does not support this clean step: %s", n.uuid, pyRepr(step, true)), false)
-			return
-		}
-	}
-	for i, s := range steps {
-		step := maps.Clone(s.(map[string]any))
-		step["abortable"], step["priority"] = false, 0
-		t.save(func(n *node) { n.cleanStep = newObject(step); n.atStep("clean", steps, i) })
-		if !t.sleep(t.s.opts.Delays.Clean) {
-			return
-		}
-		if id := stepID(step); touchesDisks(id) {
-			t.touchDisks(id)
-		}
-		text := t.planned("clean")
-		if text == "" {
-			text = t.applyStep(step)
-		}
-		if text != "" {
-			t.cleanFailed(fmt.Sprintf("Node %s failed step %s: %s", n.uuid, pyRepr(step, true), text), true)
+// cleanDone ends cleaning, which switches a machine off that has booted the ramdisk.
+func (t *task) cleanDone() {
+	if bootsRamdisk(t.node()) {
+		if err := t.powerAction(powerOff, 0); err != nil {
+			t.cleanFailed(fmt.Sprintf("Failed to tear down from cleaning for node %s, reason: %v", t.node().uuid, err), false)
 			return
 		}
 	}
@@ -144,32 +84,6 @@ func (t *task) runCleanSteps(steps []any) {
 		event = "manage"
 	}
 	t.event(event, "", func(n *node) { n.cleanStep = emptyObject; n.noSteps("clean") })
-}
-
-// applyStep has an effect for BIOS settings only. It returns what went wrong.
-func (t *task) applyStep(step map[string]any) string {
-	switch stepID(step) {
-	case "bios.factory_reset":
-		t.s.mu.Lock()
-		t.e.bios = nil
-		t.s.mu.Unlock()
-	case "bios.apply_configuration":
-		args, _ := step["args"].(map[string]any)
-		settings, _ := args["settings"].([]any)
-		var applied []map[string]any
-		for _, s := range settings {
-			m, _ := s.(map[string]any)
-			name, ok := m["name"].(string)
-			if !ok {
-				return "'name'" // Python's KeyError
-			}
-			applied = append(applied, map[string]any{"name": name, "value": textOf(m["value"])})
-		}
-		t.s.mu.Lock()
-		t.e.bios = applied
-		t.s.mu.Unlock()
-	}
-	return ""
 }
 
 // tearDownCleaning switches a node off that has booted the ramdisk. If the BMC

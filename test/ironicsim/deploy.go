@@ -2,7 +2,6 @@ package ironicsim
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -112,7 +111,7 @@ func (t *task) deploy(configdrive any) {
 				return
 			}
 			t.event("done", "", func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
-		}, "")
+		})
 	}, func(late *task) {
 		late.deployFailed(fmt.Sprintf("Timeout reached while waiting for callback for node %s", n.uuid))
 	})
@@ -188,55 +187,42 @@ func (t *task) startService(steps []any) error {
 	if err := validatePower(n); err != nil {
 		return t.reject(badRequest("Validation of node %s for servicing failed: %v", n.uuid, err))
 	}
-	return t.begin("service", stActive, func() { t.service(steps) })
+	return t.begin("service", stActive, func() { servicing.start(t, steps) })
 }
 
-func (t *task) service(steps []any) {
-	n := t.node()
-	if bootsRamdisk(n) {
-		if err := t.bootRamdisk(); err != nil {
-			t.fail("servicing", "fail", fmt.Sprintf("Failed to prepare node %s for service: %v", n.uuid, err), nil)
-			return
+// serviceFailed leaves the machine in the ramdisk. When it was in a step, it puts the node into maintenance.
+func (t *task) serviceFailed(text string, inStep bool) {
+	t.fail("servicing", "fail", text, func(n *node) {
+		n.serviceStep = emptyObject
+		n.driverInternalInfo = newSecretObject(n.driverInternalInfo.without("service_step_index")) // the list stays
+		if inStep {
+			n.maintenance, n.fault = true, "service failure"
+			if n.maintenanceReason == "" {
+				n.maintenanceReason = text
+			}
 		}
-		t.wait(t.s.opts.AutoDeploy, func() {
-			t.resume(func(t *task) { t.runServiceSteps(steps) }, "")
-		}, t.serviceTimeout)
-		return
-	}
-	t.runServiceSteps(steps)
+	})
 }
 
-func (t *task) serviceTimeout(late *task) {
-	late.fail("servicing", "fail", "Timeout reached while servicing the node. Please check if the ramdisk responsible for the servicing is running on the node. Failed on step {}.", nil)
-}
-
-func (t *task) runServiceSteps(steps []any) {
-	n := t.node()
-	for _, s := range steps {
-		if step := s.(map[string]any); !knownSteps[stepID(step)] {
-			t.fail("servicing", "fail", fmt.Sprintf("Cannot service node %s: node does not support this service step: %s", n.uuid, pyRepr(step, true)), nil)
-			return
-		}
-	}
-	for i, s := range steps {
-		step := maps.Clone(s.(map[string]any))
-		step["abortable"], step["priority"] = false, 0
-		t.save(func(n *node) { n.serviceStep = newObject(step); n.atStep("service", steps, i) })
-		if !t.sleep(t.s.opts.Delays.Service) {
-			return
-		}
-		if stepID(step) == "vendor.trigger_servicewait" {
-			t.wait(false, nil, t.serviceTimeout)
-			return
-		}
-		if id := stepID(step); touchesDisks(id) {
-			t.touchDisks(id)
-		}
-		if text := t.planned("service"); text != "" {
-			t.fail("servicing", "fail", fmt.Sprintf("Node %s failed step %s: %s", n.uuid, pyRepr(step, true), text),
-				func(n *node) { n.maintenance, n.fault, n.maintenanceReason = true, "service failure", text })
+// serviceDone boots what is deployed again.
+func (t *task) serviceDone() {
+	if bootsRamdisk(t.node()) {
+		if err := t.powerAction(reboot, 0); err != nil {
+			t.serviceFailed(fmt.Sprintf("Failed to tear down from service for node %s, reason: %v", t.node().uuid, err), false)
 			return
 		}
 	}
 	t.event("done", "", func(n *node) { n.serviceStep = emptyObject; n.noSteps("service") })
+}
+
+// leaveService is what an abort does in Ironic 32 and later: the node, which is in service failed, becomes active,
+// and boots what is deployed again.
+func (t *task) leaveService(text string) {
+	if t.s.minor < ironic32 {
+		return
+	}
+	if bootsRamdisk(t.node()) {
+		_ = t.powerAction(reboot, 0) // the error is in last_error
+	}
+	t.event("abort", "", func(n *node) { n.serviceStep = emptyObject; n.lastError = text; n.noSteps("service") })
 }

@@ -13,7 +13,9 @@ func TestDiskWrites(t *testing.T) {
 	o.AutoInspect, o.AutoDeploy, o.DefaultRamdisk, o.WithoutDefects = true, true, true, true
 	a := start(t, o)
 	a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
-	path := a.node(ipmi(6230, "password"))
+	fields := ipmi(6230, "password")
+	fields["raid_interface"] = "agent"
+	path := a.node(fields)
 	id := strings.TrimPrefix(path, "/v1/nodes/")
 	began := time.Now()
 	expect := func(want ...string) {

@@ -103,7 +103,19 @@ var transitions = map[string]map[string]string{
 	stServicing:   {"done": stActive, "fail": stServiceFail, "wait": stServiceWait, "hold": stServiceHold},
 	stServiceWait: {"resume": stServicing, "fail": stServiceFail, "abort": stServiceFail, "hold": stServiceHold, "delete": stDeleting},
 	stServiceHold: {"unhold": stServiceWait, "abort": stServiceFail, "service": stServicing},
-	stServiceFail: {"service": stServicing, "rescue": stRescuing, "delete": stDeleting},
+	stServiceFail: {"service": stServicing, "rescue": stRescuing, "delete": stDeleting, "abort": stActive},
+}
+
+// ironic32 is the highest API version of Ironic 32.0, which can abort a service that has failed.
+const ironic32 = 101
+
+// allows reports whether the machine of the release has an event in a state.
+func (s *Sim) allows(state, event string) bool {
+	if state == stServiceFail && event == "abort" {
+		return s.minor >= ironic32
+	}
+	_, ok := transitions[state][event]
+	return ok
 }
 
 // next gives the state after an event and its target_provision_state. override,

@@ -297,19 +297,6 @@ func (s *Sim) editTraits(c *call, edit func([]string) ([]string, error)) error {
 	return c.noContent()
 }
 
-func (s *Sim) getBIOS(c *call) error {
-	e, _, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	s.mu.RLock()
-	settings := append([]map[string]any{}, e.bios...)
-	s.mu.RUnlock()
-	return c.json(http.StatusOK, map[string]any{"bios": settings})
-}
-
-func (s *Sim) getFirmware(c *call) error { return s.emptyList(c, "firmware") }
-
 func (s *Sim) getVIFs(c *call) error { return s.emptyList(c, "vifs") }
 
 func (s *Sim) emptyList(c *call, name string) error {

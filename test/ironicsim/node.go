@@ -57,11 +57,15 @@ type entry struct {
 	// inventoryToStore replaces what the next inspections find; see SetRawInventory.
 	inventoryToStore []byte
 	history          []historyEvent
-	bios             []map[string]any
+	// bios and firmware are what Ironic last read from the BMC. They are replaced, never changed.
+	bios     []biosSetting
+	firmware []firmwareComponent
 	// failNext are the failures that were asked for, by phase.
 	failNext map[string]string
 	// ramdiskHeld keeps AutoInspect and AutoDeploy from this node.
 	ramdiskHeld bool
+	// goOn is what follows when the ramdisk that is held calls back; see CallBack.
+	goOn func()
 	// clockOffset is how far its conductor's clock is ahead of the Sim's.
 	clockOffset time.Duration
 	// syncFailures counts failed power syncs in a row.

@@ -84,7 +84,7 @@ type Options struct {
 	// repeats: each PATCH of a node makes the node its own parent_node (it then
 	// vanishes from lists that do not ask for include_children, and cannot be
 	// switched on or off because it waits for its own lock), and the rebuild
-	// verb always answers 500.
+	// verb answers 500 if the node has no image_source.
 	WithoutDefects bool
 }
 

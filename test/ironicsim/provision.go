@@ -41,7 +41,7 @@ func (s *Sim) putProvision(c *call) error {
 	if (target == "active" || target == "rebuild") && n.maintenance {
 		return errInMaintenance("provisioning", n.uuid)
 	}
-	if _, ok := transitions[n.provisionState][verb(target)]; !ok {
+	if !s.allows(n.provisionState, verb(target)) {
 		// A busy node says 409 where an idle one would say 400.
 		if n.reservation != "" {
 			return errLocked(n.uuid, n.reservation)
@@ -184,7 +184,7 @@ func (s *Sim) provision(e *entry, target string, a *provisionArgs) error {
 	case "active", "deploy":
 		return t.startDeploy(a)
 	case "rebuild":
-		if !s.opts.WithoutDefects {
+		if !s.opts.WithoutDefects && n.instanceInfo.string("image_source") == "" {
 			return t.reject(fault(http.StatusInternalServerError, "cannot access local variable 'auto_lessee' where it is not associated with a value"))
 		}
 		if n.protected {

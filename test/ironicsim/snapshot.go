@@ -19,7 +19,7 @@ func (s *Sim) Snapshot() *Snapshot {
 	copied := &Snapshot{ports: slices.Clone(s.portIDs)}
 	for _, e := range s.nodes {
 		copied.nodes = append(copied.nodes, entry{
-			n: e.n, inventory: e.inventory, history: slices.Clone(e.history), bios: e.bios,
+			n: e.n, inventory: e.inventory, history: slices.Clone(e.history), bios: e.bios, firmware: e.firmware,
 			failNext: maps.Clone(e.failNext), clockOffset: e.clockOffset,
 		})
 	}

@@ -25,6 +25,7 @@ func (t *task) verify() {
 		t.fail("verify", "fail", fmt.Sprintf("Failed to get power state for node %s. Error: %v", n.uuid, err), nil)
 		return
 	}
+	t.updateCache()
 	t.event("done", "", func(n *node) { n.powerState = state })
 }
 
@@ -57,6 +58,9 @@ func (t *task) abort() error {
 		t.release()
 		return nil
 	case stCleanWait, stCleanHold:
+		if t.abortAfter(cleaning) {
+			return nil
+		}
 		const text = "By request, the clean operation was aborted"
 		manual := t.manualTarget()
 		if !t.event("abort", manual, func(n *node) { n.lastError = text }) {
@@ -70,7 +74,22 @@ func (t *task) abort() error {
 		}, func(to *node) {
 			to.provisionState, to.targetProvisionState = n.provisionState, n.targetProvisionState
 		})
-	default:
+	case stServiceWait, stServiceFail:
+		if t.s.minor < ironic32 {
+			break
+		}
+		if n.provisionState == stServiceFail && n.maintenance {
+			return t.reject(conflict("Can not abort service on node \"%s\" while it is in maintenance mode. Please remove the node from maintenance prior to issuing the request to abort the service operation.", n.uuid))
+		}
+		if n.provisionState == stServiceWait {
+			if t.abortAfter(servicing) {
+				return nil
+			}
+			t.event("fail", "", nil)
+		}
+		return t.run(func() { t.leaveService("By request, the service operation was aborted") }, func(to *node) { to.provisionState = n.provisionState })
+	}
+	if n.provisionState != stServiceFail {
 		// Of the others, service wait goes to service failed without an error text.
 		if t.event("abort", "", nil) {
 			t.release()
@@ -78,6 +97,17 @@ func (t *task) abort() error {
 		}
 	}
 	return t.reject(errInvalidState("abort", n.uuid, n.provisionState))
+}
+
+// abortAfter notes an abort of a step that cannot be aborted, and reports whether there is one.
+func (t *task) abortAfter(f *stepFlow) bool {
+	step := *f.current(t.node())
+	if len(step.fields) == 0 {
+		return false
+	}
+	t.save(func(n *node) { *f.current(n) = newObject(step.with("abort_after", true)) })
+	t.release()
+	return true
 }
 
 // startRescue is do_node_rescue. Only the fake rescue interface does anything.
@@ -113,7 +143,10 @@ func (t *task) wait(simulated bool, resume func(), timeout func(*task)) {
 	if e.gone || !waiting(e.n.provisionState) {
 		return
 	}
-	simulated = simulated && !e.ramdiskHeld
+	e.goOn = nil
+	if simulated && e.ramdiskHeld {
+		simulated, e.goOn = false, resume
+	}
 	state := e.n.provisionState
 	ctx, cancel := context.WithCancel(s.ctx)
 	e.waitCancel = cancel

@@ -23,7 +23,7 @@ import (
 var lease = []string{"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=300ms"}
 
 // TestKilled kills the server, embedded etcd and all, at random moments of the whole lives of
-// twenty hosts: create, provision, reboot, another image, deprovision, delete, and from the
+// twenty hosts: create, provision, reboot, rebuild, another image, deprovision, delete, and from the
 // beginning. Each has one node, each image that was asked for is written once, each cleaning
 // is done once, and the power is cut once for each reboot.
 //
@@ -41,23 +41,12 @@ func TestKilled(t *testing.T) {
 	b := newBed(t, ctx, args...)
 	b.start()
 
-	over := make(chan struct{}) // closed after the last kill: no further life begins
-	lives := make([]*life, 20)
-	var running sync.WaitGroup
-	for i := range lives {
-		lives[i] = &life{bed: b, name: fmt.Sprintf("worker-%02d", i), machine: b.NewMachine(t), deletedProvisioned: i%2 == 0}
-		running.Go(func() { lives[i].repeat(over) })
-	}
+	lives := b.beginLives()
 	for kill := range kills {
 		if kill > 0 && kill%100 == 0 {
 			t.Logf("%d kills so far", kill)
 		}
-		moment := time.NewTimer(time.Duration(random.IntN(2500)) * time.Millisecond)
-		select {
-		case <-moment.C:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
+		if !waitFor(ctx, time.Duration(random.IntN(2500))*time.Millisecond) {
 			break
 		}
 		if err := b.server.Kill(); err != nil {
@@ -65,13 +54,47 @@ func TestKilled(t *testing.T) {
 		}
 		b.start()
 	}
-	close(over)
-	running.Wait()
-	ended, steps := 0, 0
-	for _, l := range lives {
-		ended, steps = ended+l.ended, steps+l.steps
-	}
+	ended, steps := lives.end()
 	t.Logf("%d lives with %d steps were interrupted by %d kills", ended, steps, kills)
+}
+
+// waitFor waits for a random moment, and tells whether ctx has lasted so long.
+func waitFor(ctx context.Context, moment time.Duration) bool {
+	timer := time.NewTimer(moment)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lives are those of twenty hosts, which live at the same time.
+type lives struct {
+	over    chan struct{} // closed when no further life is to begin
+	lives   []*life
+	running sync.WaitGroup
+}
+
+func (b *bed) beginLives() *lives {
+	l := &lives{over: make(chan struct{}), lives: make([]*life, 20)}
+	for i := range l.lives {
+		l.lives[i] = &life{bed: b, name: fmt.Sprintf("worker-%02d", i), machine: b.NewMachine(b.t), deletedProvisioned: i%2 == 0}
+		l.running.Go(func() { l.lives[i].repeat(l.over) })
+	}
+	return l
+}
+
+// end waits until the lives that have begun have ended, and returns how many there were, and how
+// many steps they had.
+func (l *lives) end() (ended, steps int) {
+	close(l.over)
+	l.running.Wait()
+	for _, life := range l.lives {
+		ended, steps = ended+life.ended, steps+life.steps
+	}
+	return ended, steps
 }
 
 // life is a host that lives again and again on one machine.
@@ -146,6 +169,17 @@ func (l *life) live() error {
 			return err
 		})
 	}
+	rebuild := func() error {
+		before := len(l.machine.Images())
+		return l.persist(func() error {
+			host, err := l.hosts.Get(l.ctx, l.name, metav1.GetOptions{})
+			if err != nil || host.Status.Provisioning.State == metal3.StateProvisioning || len(l.machine.Images()) > before {
+				return err // an earlier request had got through, and the next would be another rebuild
+			}
+			_, err = l.hosts.Rebuild(l.ctx, l.name, &metal3.HostRebuild{}, metav1.CreateOptions{})
+			return err
+		})
+	}
 	const powerNotCounted = -1
 	type step struct {
 		what     string
@@ -159,6 +193,7 @@ func (l *life) live() error {
 		{what: "created", do: l.create, arrived: isAtRest(metal3.StateAvailable, ""), cuts: powerNotCounted},
 		{what: "provisioned", do: patch(image(first, checksum)), arrived: isAtRest(metal3.StateProvisioned, first), images: []string{first}, erasures: 1, cuts: powerNotCounted},
 		{what: "rebooted", do: reboot, arrived: isRebooted, cuts: 1},
+		{what: "rebuilt", do: rebuild, arrived: isAtRest(metal3.StateProvisioned, first), images: []string{first}, cuts: powerNotCounted},
 		{what: "provisioned with another image", do: patch(image(second, other)), arrived: isAtRest(metal3.StateProvisioned, second), images: []string{second}, erasures: 1, cuts: powerNotCounted},
 	}
 	if l.deletedProvisioned {

@@ -7,7 +7,8 @@
 // tests longer than they are in `make test`:
 //
 //	KILLS          how often TestKilled kills the server: 20 otherwise; 1000 take about an hour
-//	SEED           the moments at which it does
+//	SUSPENSIONS    how often TestSuspended suspends the server that leads: 5 times otherwise
+//	SEED           the moments at which they do
 //	RESTORE_HOSTS  how many hosts TestRestored has: 25 on the simulator and 10 on a real Ironic otherwise; 100 take minutes
 package safety
 
@@ -47,30 +48,42 @@ type bed struct {
 // newBed starts an Ironic, and prepares a server with the additional flags.
 func newBed(t *testing.T, ctx context.Context, args ...string) *bed {
 	t.Helper()
-	ironic := startIronic(t, ctx)
-	b := &bed{ironicUnderTest: ironic, t: t, ctx: ctx, ns: s.NewNamespace(t, ctx)}
-	b.server, b.client = s.NewServer(t, ctx, b.ns, testbed.ServerOptions{
-		IronicEndpoint: ironic.Operator().Endpoint,
-		Args:           append(append([]string{"--v=2"}, ironic.RamdiskArgs()...), args...),
-	})
-	if err := b.server.ApplyRBAC(ctx); err != nil {
-		t.Fatal(err)
-	}
+	b := newIronicBed(t, ctx)
+	b.server, b.client = b.newServer(testbed.ServerOptions{Args: args})
 	b.hosts = b.client.Metal3V1alpha1().BareMetalHosts(b.ns)
+	return b
+}
+
+// newIronicBed starts an Ironic. There is no server yet.
+func newIronicBed(t *testing.T, ctx context.Context) *bed {
+	t.Helper()
+	b := &bed{ironicUnderTest: startIronic(t, ctx), t: t, ctx: ctx, ns: s.NewNamespace(t, ctx)}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bmc"}, StringData: map[string]string{"username": "admin", "password": "password"}}
 	if _, err := s.Core.CoreV1().Secrets(b.ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if _, err := b.server.Stop(); err != nil {
-			t.Error(err)
+	return b
+}
+
+// newServer prepares a server, and returns it with a client.
+func (b *bed) newServer(options testbed.ServerOptions) (*testbed.Server, versioned.Interface) {
+	b.t.Helper()
+	options.IronicEndpoint = b.Operator().Endpoint
+	options.Args = append(append([]string{"--v=2"}, b.RamdiskArgs()...), options.Args...)
+	server, client := s.NewServer(b.t, b.ctx, b.ns, options)
+	if err := server.ApplyRBAC(b.ctx); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		if _, err := server.Stop(); err != nil {
+			b.t.Error(err)
 		}
-		if log, err := b.server.Logs(); err == nil && t.Failed() {
+		if log, err := server.Logs(); err == nil && b.t.Failed() {
 			const most = 200_000
-			t.Logf("log of the server:\n%s", log[max(0, len(log)-most):])
+			b.t.Logf("log of the server:\n%s", log[max(0, len(log)-most):])
 		}
 	})
-	return b
+	return server, client
 }
 
 func (b *bed) start() {

@@ -47,6 +47,7 @@ func newCommand(s *session) *cobra.Command {
 	)
 	root.AddCommand(
 		newWatchCommand(s),
+		newUICommand(s),
 		newWaitCommand(s),
 		newWhyCommand(s),
 		newHistoryCommand(s),

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,9 +21,7 @@ const completionTimeout = 3 * time.Second
 
 // completeFlag sets what a flag is completed with.
 func completeFlag(cmd *cobra.Command, name string, complete cobra.CompletionFunc) {
-	if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
-		panic(err) // the flag does not exist
-	}
+	utilruntime.Must(cmd.RegisterFlagCompletionFunc(name, complete))
 }
 
 // completeWords completes with a fixed list.

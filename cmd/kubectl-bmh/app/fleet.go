@@ -9,10 +9,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/generated/informers/externalversions"
 	listers "github.com/metal3-io/metal3-apiserver/pkg/generated/listers/metal3/v1alpha1"
 )
 
@@ -39,28 +40,39 @@ func watchFleet(ctx context.Context, c *clients, namespace string, options metav
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	factory := externalversions.NewSharedInformerFactoryWithOptions(c.metal3, 0, externalversions.WithNamespace(namespace),
-		externalversions.WithTweakListOptions(func(o *metav1.ListOptions) {
+	f := &fleet{changed: make(chan struct{}, 1)}
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector, o.FieldSelector = options.LabelSelector, options.FieldSelector
-		}))
-	informer := factory.Metal3().V1alpha1().BareMetalHosts()
-	f := &fleet{changed: make(chan struct{}, 1), lister: informer.Lister()}
-	f.stop = func() { cancel(); factory.Shutdown() }
-	if err := informer.Informer().SetWatchErrorHandlerWithContext(f.watchFailed); err != nil {
+			return c.hosts(namespace).List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector, o.FieldSelector = options.LabelSelector, options.FieldSelector
+			w, err := c.hosts(namespace).Watch(ctx, o)
+			if err == nil {
+				f.works() // nothing may happen to the hosts for long
+			}
+			return w, err
+		},
+	}, c.metal3), &metal3.BareMetalHost{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	f.lister = listers.NewBareMetalHostLister(informer.GetIndexer())
+	var running sync.WaitGroup
+	f.stop = func() { cancel(); running.Wait() }
+	if err := informer.SetWatchErrorHandlerWithContext(f.watchFailed); err != nil {
 		f.stop()
 		return nil, err
 	}
-	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { f.works() },
-		UpdateFunc: func(any, any) { f.works() },
-		DeleteFunc: func(any) { f.works() },
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { f.notify() },
+		UpdateFunc: func(any, any) { f.notify() },
+		DeleteFunc: func(any) { f.notify() },
 	})
 	if err != nil {
 		f.stop()
 		return nil, err
 	}
-	factory.StartWithContext(ctx)
-	ready := func() bool { return informer.Informer().HasSynced() || f.lost() != nil }
+	running.Go(func() { informer.RunWithContext(ctx) })
+	ready := func() bool { return informer.HasSynced() || f.lost() != nil }
 	if !cache.WaitForCacheSync(ctx.Done(), ready) {
 		f.stop()
 		return nil, context.Cause(ctx)
@@ -99,7 +111,7 @@ func (f *fleet) notify() {
 	}
 }
 
-// works is called for each event: the connection is there.
+// works is called when a watch has begun: the connection is there.
 func (f *fleet) works() {
 	f.mu.Lock()
 	f.problem = ""

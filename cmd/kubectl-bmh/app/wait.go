@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -80,9 +82,7 @@ Exit codes: 0 if all hosts have arrived, 1 for errors of the command itself, 2 i
 	c.chosen.addFlags(cmd)
 	c.waitFlags.addFlags(cmd)
 	cmd.Flags().StringVar(&c.target, "for", "", "What to wait for: "+strings.Join(targetNames(), ", "))
-	if err := cmd.MarkFlagRequired("for"); err != nil {
-		panic(err) // the flag does not exist
-	}
+	utilruntime.Must(cmd.MarkFlagRequired("for"))
 	completeFlag(cmd, "for", completeWords(targetNames()...))
 	return cmd
 }

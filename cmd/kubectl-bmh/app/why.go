@@ -42,23 +42,7 @@ func (s *session) why(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	facts := why.Facts{Host: host}
-	var missing []string
-	note := func(what string, err error) {
-		// A host that is not in Ironic yet has none, and older servers have no such subresource.
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			missing = append(missing, what+": "+describe(err))
-		}
-	}
-	facts.Events, err = clients.eventsOf(ctx, host)
-	note("events", err)
-	facts.History, err = clients.historyOf(ctx, host, whyHistory)
-	note("Ironic's history", err)
-	// Ironic asks the image server for the image, which is worth the wait only if something is wrong.
-	if hosts.Problem(host) != "" {
-		facts.Interfaces, err = clients.validationOf(ctx, host)
-		note("Ironic's validation", err)
-	}
+	facts, missing := clients.factsOf(ctx, host)
 	width := 0
 	if terminal.IsTerminal(s.Out) {
 		width, _ = terminal.Size(s.Out)
@@ -72,6 +56,28 @@ func (s *session) why(ctx context.Context, name string) error {
 		fmt.Fprintln(s.ErrOut, "note: without "+view.Clean(m))
 	}
 	return nil
+}
+
+// factsOf returns what is known of a host, and what could not be read.
+func (c *clients) factsOf(ctx context.Context, host *metal3.BareMetalHost) (facts why.Facts, missing []string) {
+	facts.Host = host
+	note := func(what string, err error) {
+		// A host that is not in Ironic yet has none, and older servers have no such subresource.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			missing = append(missing, what+": "+describe(err))
+		}
+	}
+	var err error
+	facts.Events, err = c.eventsOf(ctx, host)
+	note("events", err)
+	facts.History, err = c.historyOf(ctx, host, whyHistory)
+	note("Ironic's history", err)
+	// Ironic asks the image server for the image, which is worth the wait only if something is wrong.
+	if hosts.Problem(host) != "" {
+		facts.Interfaces, err = c.validationOf(ctx, host)
+		note("Ironic's validation", err)
+	}
+	return facts, missing
 }
 
 // whyHistory is how much of Ironic's history is looked at.

@@ -301,14 +301,15 @@ func latest(events []corev1.Event) (*corev1.Event, time.Time) {
 	var last *corev1.Event
 	var lastTime time.Time
 	for i := range events {
-		if at := eventTime(&events[i]); last == nil || at.After(lastTime) {
+		if at := EventTime(&events[i]); last == nil || at.After(lastTime) {
 			last, lastTime = &events[i], at
 		}
 	}
 	return last, lastTime
 }
 
-func eventTime(event *corev1.Event) time.Time {
+// EventTime returns when an event happened the last time.
+func EventTime(event *corev1.Event) time.Time {
 	switch {
 	case event.Series != nil && !event.Series.LastObservedTime.IsZero():
 		return event.Series.LastObservedTime.Time

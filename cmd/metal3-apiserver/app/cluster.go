@@ -95,14 +95,14 @@ func clusterUID(ctx context.Context, client kubernetes.Interface) (string, error
 // replica at a time; without, it always runs on this one. After ctx has ended, the caller must
 // wait for the returned WaitGroup: by then, the Lease is released, so that another replica can
 // take over at once.
-func startLeading(ctx context.Context, config componentconfig.LeaderElectionConfiguration, client kubernetes.Interface, lead func(context.Context) error) *sync.WaitGroup {
+func startLeading(ctx context.Context, config componentconfig.LeaderElectionConfiguration, client kubernetes.Interface, lead func(ctx context.Context, leading func() bool) error) *sync.WaitGroup {
 	leading := &sync.WaitGroup{}
 	leading.Go(func() {
 		// The leadership can be lost and gained again, for example if the cluster was not
 		// reachable for a while.
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if !config.LeaderElect {
-				logFailure(lead(ctx))
+				logFailure(lead(ctx, nil))
 				return
 			}
 			leadOnce(ctx, config, client, lead)
@@ -113,20 +113,21 @@ func startLeading(ctx context.Context, config componentconfig.LeaderElectionConf
 
 // leadOnce waits until this replica becomes the leader, and returns when it has stopped being
 // the leader.
-func leadOnce(ctx context.Context, config componentconfig.LeaderElectionConfiguration, client kubernetes.Interface, lead func(context.Context) error) {
+func leadOnce(ctx context.Context, config componentconfig.LeaderElectionConfiguration, client kubernetes.Interface, lead func(ctx context.Context, leading func() bool) error) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		hostname = "unknown"
 	}
 	identity := hostname + "_" + uuid.NewString()
 	var tenure tenure
+	lease := &heldLease{duration: config.LeaseDuration.Duration, Interface: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: config.ResourceNamespace, Name: config.ResourceName},
+		Client:     client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name: config.ResourceName,
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: config.ResourceNamespace, Name: config.ResourceName},
-			Client:     client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		},
+		Name:            config.ResourceName,
+		Lock:            lease,
 		LeaseDuration:   config.LeaseDuration.Duration,
 		RenewDeadline:   config.RenewDeadline.Duration,
 		RetryPeriod:     config.RetryPeriod.Duration,
@@ -135,7 +136,7 @@ func leadOnce(ctx context.Context, config componentconfig.LeaderElectionConfigur
 			OnStartedLeading: func(ctx context.Context) {
 				tenure.serve(func() {
 					klog.InfoS("This replica leads", "identity", identity)
-					logFailure(lead(ctx))
+					logFailure(lead(ctx, lease.isHeld))
 				})
 			},
 			OnStoppedLeading: func() { klog.InfoS("This replica no longer leads", "identity", identity) },

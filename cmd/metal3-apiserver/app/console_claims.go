@@ -43,10 +43,15 @@ type claimant struct {
 
 // Claim implements console.Claims.
 func (c *etcdClaims) Claim(ctx context.Context, node, user string, force bool) (console.Claim, error) {
-	// The session outlives the request.
-	session, err := concurrency.NewSession(c.client, concurrency.WithTTL(claimTTL), concurrency.WithContext(context.WithoutCancel(ctx)))
+	// The request bounds how long etcd may take for the lease; the session, which keeps it alive,
+	// outlives the request.
+	lease, err := c.client.Grant(ctx, claimTTL)
 	if err != nil {
-		return nil, fmt.Errorf("claiming the console: %w", err)
+		return nil, cannotClaim(err)
+	}
+	session, err := concurrency.NewSession(c.client, concurrency.WithTTL(claimTTL), concurrency.WithLease(lease.ID), concurrency.WithContext(context.WithoutCancel(ctx)))
+	if err != nil {
+		return nil, cannotClaim(err)
 	}
 	key := c.claims + node
 	value, err := json.Marshal(claimant{User: user, Since: time.Now()})
@@ -64,7 +69,7 @@ func (c *etcdClaims) Claim(ctx context.Context, node, user string, force bool) (
 	}
 	_ = session.Close() // the lease ends by itself otherwise
 	if err != nil {
-		return nil, fmt.Errorf("claiming the console: %w", err)
+		return nil, cannotClaim(err)
 	}
 	inUse := &console.InUseError{User: "somebody"}
 	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
@@ -74,6 +79,10 @@ func (c *etcdClaims) Claim(ctx context.Context, node, user string, force bool) (
 		}
 	}
 	return nil, inUse
+}
+
+func cannotClaim(err error) error {
+	return &console.BrokenError{Reason: fmt.Sprintf("etcd, which notes who uses a console, does not answer: %v; try again", err)}
 }
 
 // Abandoned implements console.Claims.

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,4 +84,21 @@ func TestConsoleClaims(t *testing.T) {
 	abandoned("node")
 	release(claim(other, "erin", false), true)
 	abandoned()
+}
+
+// TestConsoleClaimsWithoutEtcd checks that a user is told why there is no console, in time.
+func TestConsoleClaimsWithoutEtcd(t *testing.T) {
+	etcd := startEtcd(t, t.TempDir())
+	claims, err := newEtcdClaims(storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcd.Endpoint}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = claims.client.Close() })
+	etcd.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err = claims.Claim(ctx, "node", "alice", false)
+	if broken := new(console.BrokenError); !errors.As(err, &broken) || !strings.Contains(err.Error(), "etcd") {
+		t.Errorf("alice is told %v", err)
+	}
 }

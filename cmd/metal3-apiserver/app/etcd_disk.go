@@ -61,18 +61,24 @@ func (d *diskReserve) keep() bool {
 		return true
 	}
 	info, err := os.Lstat(d.path())
-	switch {
-	case err == nil && info.Size() == diskReserveSize && free >= minFreeDisk:
-		return true
-	case err == nil:
-		if err := os.Remove(d.path()); err != nil {
-			klog.ErrorS(err, "The reserve of disk space cannot be given up")
-		}
-		return info.Size() != diskReserveSize && d.keep() // it had not been finished
-	case !errors.Is(err, fs.ErrNotExist):
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		klog.ErrorS(err, "The reserve of disk space cannot be found")
 		return true
-	case free < minFreeForReserve:
+	}
+	if err == nil {
+		finished := info.Size() == diskReserveSize
+		if finished && free >= minFreeDisk {
+			return true
+		}
+		if err := os.Remove(d.path()); err != nil {
+			klog.ErrorS(err, "The reserve of disk space cannot be given up")
+			return false
+		}
+		if finished {
+			return false
+		}
+	}
+	if free < minFreeForReserve {
 		return false
 	}
 	if err := d.make(); err != nil {

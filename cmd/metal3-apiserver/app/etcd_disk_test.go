@@ -29,6 +29,17 @@ func TestDiskReserve(t *testing.T) {
 	}
 }
 
+// TestReserveThatCannotBeGivenUp checks that there is no reserve where something else is in its place.
+func TestReserveThatCannotBeGivenUp(t *testing.T) {
+	disk := &diskReserve{t.TempDir()}
+	if err := os.MkdirAll(disk.path()+"/not-empty", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if disk.keep() {
+		t.Error("there is a reserve")
+	}
+}
+
 // TestFullDiskHasNoReserve checks that the reserve is given up on a disk that is full, and that it
 // is not made again before there is space for more than the reserve.
 func TestFullDiskHasNoReserve(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_master_status
 
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
 
@@ -25,6 +27,11 @@ func registerObservationAge(refresher *live.Refresher) {
 		}
 		return time.Since(last).Seconds()
 	}))
+}
+
+// registerLeading registers the metrics about all hosts, which the leader exposes.
+func registerLeading(active *drive.Active) {
+	legacyregistry.CustomMustRegister(active)
 }
 
 // registerEtcdSpace registers metrics about the space of etcd.

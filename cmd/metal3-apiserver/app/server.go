@@ -39,6 +39,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/dataimage"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
@@ -47,6 +48,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
 // The rate limit of requests to the cluster, most of which are for Secrets when hundreds of hosts
@@ -188,6 +190,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 		refresher.Wait()
 	}()
 	registerObservationAge(refresher)
+	firmwareSettings := stores.Kinds.HostFirmwareSettings()
+	keeper := &firmware.Keeper{Settings: firmwareSettings, Schemas: stores.Kinds.FirmwareSchemas(), Ironic: client, Clock: clock.RealClock{}}
+	reads := liveReads{refresher, &firmware.Reader{
+		Keeper: keeper, Hosts: hosts, Refresher: refresher, List: firmwareSettings.List, Timeout: o.ReadTimeout,
+	}}
 	claims, err := newEtcdClaims(o.Recommended.Etcd.StorageConfig)
 	if err != nil {
 		return err
@@ -201,11 +208,16 @@ func Run(ctx context.Context, o *Options) (err error) {
 		stopConsoles()
 		<-consolesClosed
 	}()
-	storage := stores.Storage(apiserver.Scheme, refresher, client, config.AdmissionControl, consoles, config.Authorization.Authorizer)
+	storage := stores.Storage(apiserver.Scheme, reads, client, config.AdmissionControl, consoles, config.Authorization.Authorizer)
 	if err := apiserver.InstallAPIGroup(server, storage); err != nil {
 		return err
 	}
 	if err := apiserver.InstallIronicGroup(server, ironic.Storage(client, hosts)); err != nil {
+		return err
+	}
+	active := &drive.Active{}
+	registerLeading(active)
+	if err := server.AddLivezChecks(0, active); err != nil {
 		return err
 	}
 	if kube := recommended.ClientConfig; kube != nil {
@@ -224,7 +236,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			return err
 		}
 		defer func() { _ = count.client.Close() }()
-		lead := func(ctx context.Context) error {
+		lead := func(ctx context.Context, leading func() bool) error {
 			recorder := events.NewRecorder(clientset)
 			recorded := make(chan struct{})
 			go func() { defer close(recorded); recorder.Run(ctx) }()
@@ -241,7 +253,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			})
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
-				Hardware: stores.Kinds.HardwareData(), Events: recorder, DataImages: images,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder, DataImages: images, Leading: leading,
 			}, settings)
 			images.PlanHost = controller.PlanHost
 			subscriptions := subscription.New(subscription.Parts{
@@ -251,7 +263,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			if err := hostSecrets.Notify(subscriptions.SecretChanged); err != nil {
 				return err
 			}
-			run := []func(context.Context) error{images.Run, subscriptions.Run}
+			run := []func(context.Context) error{kindcontroller.WhileLeading(leading, images.Run), kindcontroller.WhileLeading(leading, subscriptions.Run)}
 			if o.Switches.Enabled {
 				switches := networkswitch.New(networkswitch.Parts{
 					Switches: stores.Kinds.BareMetalSwitches(), Secrets: hostSecrets, Settings: o.Switches, Namespaces: settings.Namespaces,
@@ -280,7 +292,8 @@ func Run(ctx context.Context, o *Options) (err error) {
 				defer guarding.Wait()
 				guarding.Go(func() { guard.run(ctx, held) })
 			}
-			return kindcontroller.RunAll(ctx, append(run, controller.Run)...)
+			drives := func(ctx context.Context) error { return active.Run(ctx, controller) }
+			return kindcontroller.RunAll(ctx, append(run, drives)...)
 		}
 		leading := startLeading(ctx, o.LeaderElection, clientset, lead)
 		defer leading.Wait()
@@ -291,6 +304,18 @@ func Run(ctx context.Context, o *Options) (err error) {
 		return cause
 	}
 	return err
+}
+
+// liveReads brings up to date what is read, hosts and their settings.
+type liveReads struct {
+	*live.Refresher
+	*firmware.Reader
+}
+
+// watchedFirmware keeps the HostFirmwareSettings of hosts, and can be watched.
+type watchedFirmware struct {
+	*firmware.Keeper
+	*kind.Records[*metal3api.HostFirmwareSettings]
 }
 
 // secretsForReads returns a client for the Secrets of the cluster, for reads of hosts. It has no

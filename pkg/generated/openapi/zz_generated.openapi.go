@@ -133,6 +133,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.ObjectReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref),
 		metal3v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
 		metal3v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
+		metal3v1alpha1.Preparation{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_Preparation(ref),
 		metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref),
 		metal3v1alpha1.PreprovisioningImageList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref),
 		metal3v1alpha1.PreprovisioningImageSpec{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageSpec(ref),
@@ -146,6 +147,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
 		metal3v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
 		metal3v1alpha1.SettingSchema{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref),
+		metal3v1alpha1.SettingsSource{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_SettingsSource(ref),
 		metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
 		metal3v1alpha1.Storage{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Storage(ref),
 		metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
@@ -671,7 +673,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.",
+				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.\n\nWhat can be done with a host beyond its spec, and reports about it, are subresources: power, inspect, retry, rebuild, takeover, maintenance, history, validate, bootdevice, nmi, indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC while the caller waits, and for validate the image server, for at most 25 seconds. The others do not wait for the machine.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1039,6 +1041,12 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							Ref:         ref(metal3v1alpha1.Deployment{}.OpenAPIModelName()),
 						},
 					},
+					"preparation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The last manual clean in which Ironic applied settings to the host's machine. Absent if there was none.",
+							Ref:         ref(metal3v1alpha1.Preparation{}.OpenAPIModelName()),
+						},
+					},
 					"takeover": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was last confirmed through the subresource takeover. It counts as long as the node is as it was then.",
@@ -1125,7 +1133,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -3312,6 +3320,12 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 							},
 						},
 					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The state of the host's node in Ironic in which the settings were read. They are read again when the node has come into another one.",
+							Ref:         ref(metal3v1alpha1.SettingsSource{}.OpenAPIModelName()),
+						},
+					},
 					"lastUpdated": {
 						SchemaProps: spec.SchemaProps{
 							Description: "When the status was last written.",
@@ -3346,7 +3360,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareSettingsStatus(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.SchemaReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.SchemaReference{}.OpenAPIModelName(), metal3v1alpha1.SettingsSource{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -5025,6 +5039,12 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"stateChangedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the node came into its provision state. Absent while Ironic is at work on it.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
 					"powerState": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The power state of the node: power on or power off. Empty if Ironic does not know it.",
@@ -5466,6 +5486,91 @@ func schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Preparation is a manual clean in which Ironic applies settings, such as a RAID layout, to the machine of a host that runs nothing.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How far it is: Requested, Running, Succeeded or Failed.\n\nPossible enum values:\n - `\"Failed\"` means that a step has failed or was aborted.\n - `\"Requested\"` means that Ironic has been asked for the steps, or is about to be, and has not been seen to carry them out.\n - `\"Running\"` means that Ironic carries out the steps.\n - `\"Succeeded\"` means that Ironic has carried out all steps.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Failed", "Requested", "Running", "Succeeded"},
+						},
+					},
+					"startedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was requested.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"endedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it ended, as far as this server has seen. Absent until then.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The clean steps, for example raid.create_configuration.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"raid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The RAID layout that the machine has if the steps succeed. Absent if they do not change it.",
+							Ref:         ref(metal3v1alpha1.RAIDConfig{}.OpenAPIModelName()),
+						},
+					},
+					"firmwareSettings": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The BIOS settings that the steps change, with the values that they set. Absent if they change none, and when the machine has these values.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"nodeUUID", "phase", "startedAt", "steps"},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -6144,6 +6249,36 @@ func schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref common.ReferenceCallback)
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_SettingsSource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SettingsSource is a state of a node in Ironic.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stateChangedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the node came into its provision state.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"nodeUUID", "stateChangedAt"},
+			},
+		},
+		Dependencies: []string{
+			v1.MicroTime{}.OpenAPIModelName()},
 	}
 }
 

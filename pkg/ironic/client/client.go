@@ -187,6 +187,11 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 		*r.versionOnly, code = version, "200"
 		return sc, nil
 	}
+	if r.method != http.MethodGet {
+		if err = ironic.CheckPrecondition(ctx); err != nil {
+			return sc, fmt.Errorf("%s: not requested: %w", r.text, err)
+		}
+	}
 	versioned := *sc
 	versioned.Microversion = version.String()
 	if r.call != nil {

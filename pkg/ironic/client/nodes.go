@@ -83,7 +83,7 @@ func (c *Client) GetRegistration(ctx context.Context, uuid string) (*ironic.Regi
 	err := c.do(ctx, request{
 		op: "GetRegistration", text: "get registration of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
 		build: func(v Version) (url.Values, any, error) {
-			fields := "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,instance_info,instance_uuid,network_data"
+			fields := "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,raid_interface,instance_info,instance_uuid,network_data"
 			if v.atLeast(minorDisablePowerOff) {
 				fields += ",disable_power_off"
 			}
@@ -248,6 +248,32 @@ func (c *Client) GetInventory(ctx context.Context, uuid string) (*ironic.Invento
 	}
 	return inventory, nil
 }
+
+// ListBIOSSettings returns the settings of a node's BIOS, as Ironic has stored them: it reads them
+// from the BMC when it verifies, cleans or services the node. The list is empty if the driver
+// cannot read them.
+func (c *Client) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	var answer struct {
+		Settings []ironic.BIOSSetting `json:"bios"`
+	}
+	err := c.do(ctx, request{
+		op: "ListBIOSSettings", text: "list BIOS settings of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "bios"),
+		build: func(v Version) (url.Values, any, error) {
+			if !v.atLeast(minorBIOSRegistry) {
+				return nil, nil, nil
+			}
+			return url.Values{"detail": {"True"}}, nil, nil
+		},
+		into: &answer,
+	})
+	return answer.Settings, err
+}
+
+// minorBIOSRegistry is the first microversion that tells what values BIOS settings accept.
+const minorBIOSRegistry = 74
 
 func (p *nodePage) MaskPasswords() {
 	for i := range p.Nodes {

@@ -19,6 +19,12 @@ func (c *Client) SetProvisionState(ctx context.Context, idOrName string, target 
 	return c.put(ctx, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, redact.TextsOf(options.ConfigDrive)...)
 }
 
+// SetTargetRAID sets the volumes that the clean step raid.create_configuration makes. The BMC is
+// not contacted.
+func (c *Client) SetTargetRAID(ctx context.Context, idOrName string, disks []ironic.LogicalDisk) error {
+	return c.put(ctx, "SetTargetRAID", "set target RAID configuration", idOrName, "states/raid", map[string]any{"logical_disks": disks})
+}
+
 func (c *Client) put(ctx context.Context, op, text, idOrName, path string, body any, secrets ...string) error {
 	if idOrName == "" {
 		return errEmptyID

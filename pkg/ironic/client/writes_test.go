@@ -3,6 +3,9 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -203,4 +206,24 @@ func decoded(t *testing.T, body string) any {
 		t.Fatalf("%s: %v", body, err)
 	}
 	return v
+}
+
+// TestPrecondition checks that what changes something is not sent if its precondition does not hold
+// any more, and that reads are.
+func TestPrecondition(t *testing.T) {
+	f := newFake(t, 94, answer(202, ""))
+	c := f.client()
+	var holds error
+	ctx := ironic.WithPrecondition(t.Context(), func() error { return holds })
+	if err := c.SetMaintenance(ctx, "metal3~a", "because"); err != nil {
+		t.Fatal(err)
+	}
+	holds = errors.New("another replica leads")
+	if err := c.SetMaintenance(ctx, "metal3~a", "because"); !errors.Is(err, holds) || ironic.IsUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	writes := slices.DeleteFunc(f.requests(), func(r seenRequest) bool { return r.Method == http.MethodGet })
+	if len(writes) != 1 {
+		t.Errorf("sent: %+v", writes)
+	}
 }

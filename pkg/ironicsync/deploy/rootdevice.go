@@ -92,7 +92,8 @@ func DefaultRootDeviceHints(profile string) (*metal3.RootDeviceHints, error) {
 }
 
 // RootDeviceHints returns the hints by which the host's root device is chosen: its
-// own, or those of its hardware profile; nil if that does not exist.
+// own, or those of its hardware profile. It returns nil if there is no such profile, and for a
+// host with a root volume of software RAID, which Ironic knows by itself.
 func RootDeviceHints(host *metal3.BareMetalHost) *metal3.RootDeviceHints {
 	hints, err := rootDeviceHints(host)
 	if err != nil {
@@ -102,8 +103,16 @@ func RootDeviceHints(host *metal3.BareMetalHost) *metal3.RootDeviceHints {
 }
 
 func rootDeviceHints(host *metal3.BareMetalHost) (*metal3.RootDeviceHints, error) {
+	if hasSoftwareRootVolume(host) {
+		return nil, nil
+	}
 	if host.Spec.RootDeviceHints != nil {
 		return host.Spec.RootDeviceHints.DeepCopy(), nil
 	}
 	return DefaultRootDeviceHints(HardwareProfile(host))
+}
+
+func hasSoftwareRootVolume(host *metal3.BareMetalHost) bool {
+	raid := host.Spec.RAID
+	return raid != nil && slices.ContainsFunc(raid.SoftwareRAIDVolumes, func(v metal3.SoftwareRAIDVolume) bool { return v.RootVolume })
 }

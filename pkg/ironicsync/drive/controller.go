@@ -42,6 +42,7 @@ type Ironic interface {
 	ClearMaintenance(ctx context.Context, idOrName string) error
 	SwitchPower(ctx context.Context, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error)
 	SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
+	SetTargetRAID(ctx context.Context, idOrName string, disks []ironic.LogicalDisk) error
 	ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error)
 	CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error)
 }
@@ -91,7 +92,9 @@ type Controller struct {
 	refresher *live.Refresher
 	secrets   *secrets.Secrets
 	hardware  HardwareStore
+	firmware  *firmwareWatch
 	events    EventSink
+	leading   func() bool
 	images    DataImages
 	settings  Settings
 	// settingsDigest tells the settings apart that nodes are registered with.
@@ -101,6 +104,7 @@ type Controller struct {
 
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	waiting  *hostQueue // the storage of queue
 	// retries bounds the tries of BMCs that were silent before; those that have waited
 	// longest begin first.
 	retries *capacity.Gate
@@ -126,7 +130,11 @@ type Parts struct {
 	Refresher *live.Refresher
 	Secrets   *secrets.Secrets
 	Hardware  HardwareStore
+	Firmware  FirmwareKeeper
 	Events    EventSink
+	// Leading tells whether no other replica can lead at this moment. Nil means that there
+	// is no other one.
+	Leading func() bool
 	// DataImages can be nil.
 	DataImages DataImages
 }
@@ -135,10 +143,19 @@ type Parts struct {
 func NewController(parts Parts, settings Settings) *Controller {
 	registerMetrics()
 	hosts := parts.Hosts
+	waiting := &hostQueue{}
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, images: parts.DataImages, settings: settings, settingsDigest: settings.digest(),
-		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second)),
+		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, images: parts.DataImages, settings: settings, settingsDigest: settings.digest(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{
+				DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{
+					Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: "baremetalhosts", Queue: waiting}),
+					Name:  "baremetalhosts",
+				}),
+			}),
+		waiting:  waiting,
 		backoffs: map[types.NamespacedName]*backoff{},
 	}
 	c.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
@@ -165,6 +182,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 		byBusy:   namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isBusy(host) }),
 		byWorker: namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) }),
 	})
+	c.firmware = newFirmwareWatch(parts.Firmware, func(key types.NamespacedName) { c.queue.Add(key) })
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
 	c.poller = newPoller(c, settings.PollInterval)
@@ -195,7 +213,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	start(func() { c.informer.RunWithContext(ctx) })
 	start(func() { c.secrets.Run(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
+	start(func() { c.firmware.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
 		return ctx.Err()
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))
@@ -227,7 +246,11 @@ func (c *Controller) changed(previous, current any) {
 	}
 	for _, event := range events.Changes(before, host) {
 		c.events.Record(host, event)
+		if event.Failure {
+			hostErrors.WithLabelValues(event.Reason).Inc()
+		}
 	}
+	measure(before, host, time.Now())
 	c.enqueue(host)
 	if before.Spec.BMC.Address != host.Spec.BMC.Address {
 		c.planSharers(before)
@@ -310,7 +333,7 @@ func (c *Controller) work(ctx context.Context) bool {
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody wrote meanwhile: plan again
 		return true
-	case errors.Is(err, errLookedTooLongAgo):
+	case errors.Is(err, errLookedTooLongAgo), errors.Is(err, errNotLeading):
 		log.Info("The step is planned anew", "err", err)
 		after = jittered(time.Second)
 	case ironic.IsLocked(err), errors.Is(err, errDriveNotReady):
@@ -349,7 +372,11 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	if err != nil {
 		return 0, &stepError{err: err}
 	}
-	situation, retryNow := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware)
+	bios, err := c.firmware.of(ctx, recorded)
+	if err != nil {
+		return 0, &stepError{err: err}
+	}
+	situation, retryNow := c.situation(recorded, lifecycle.RecordedNode(recorded), hasHardware, bios)
 	step := lifecycle.Next(situation)
 	if !c.mayTry(recorded, step, retryNow) {
 		return 0, nil
@@ -373,7 +400,10 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		return 0, live.IgnoreNotFound(err)
 	}
 	for range maxSteps {
-		situation, retryNow = c.situation(host, node, hasHardware)
+		if bios, err = c.firmware.of(ctx, host); err != nil {
+			return 0, &stepError{err: err}
+		}
+		situation, retryNow = c.situation(host, node, hasHardware, bios)
 		step = lifecycle.Next(situation)
 		switch {
 		case !c.mayTry(host, step, retryNow):
@@ -385,13 +415,15 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		case step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name):
 			return 0, c.delay(ctx, host, node)
 		}
-		if age := wallClock().Sub(looked); step.Interrupts() && (age > maxLookAge || age < 0) {
-			return 0, fmt.Errorf("%w (%s)", errLookedTooLongAgo, age)
+		stillDecided := func() error { return c.stillDecided(step, looked) }
+		if err := stillDecided(); err != nil {
+			return 0, err
 		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 		c.backoffOf(key, (*backoff).begin)
 		c.refresher.DiscardObservations(host.UID)
-		next, err := c.execute(ctx, host, node, step)
+		next, err := c.execute(ironic.WithPrecondition(ctx, stillDecided), host, node, step)
+		steps.WithLabelValues(string(step.Do), stepResult(err)).Inc()
 		if err != nil {
 			c.refresher.DiscardObservations(host.UID) // a poll may have seen the node before the request
 			return 0, live.IgnoreNotFound(stepErrorOf(step, err))
@@ -409,7 +441,23 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 // goes on as if no time had passed, and somebody else leads by then.
 const maxLookAge = 20 * time.Second
 
-var errLookedTooLongAgo = errors.New("the node may have changed since it was looked at")
+var (
+	errLookedTooLongAgo = errors.New("the node may have changed since it was looked at")
+	errNotLeading       = errors.New("another replica may lead by now")
+)
+
+// stillDecided returns an error if a step must not be taken any more that was decided on
+// when the node was looked at. It is asked once more before each request that changes
+// something in Ironic: this process may have been suspended in between.
+func (c *Controller) stillDecided(step lifecycle.Step, looked time.Time) error {
+	if c.leading != nil && !c.leading() {
+		return errNotLeading
+	}
+	if age := wallClock().Sub(looked); step.Interrupts() && (age > maxLookAge || age < 0) {
+		return fmt.Errorf("%w (%s)", errLookedTooLongAgo, age)
+	}
+	return nil
+}
 
 // wallClock is the time without Go's monotonic reading, which stands still while the
 // machine is suspended.

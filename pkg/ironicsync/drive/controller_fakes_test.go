@@ -15,14 +15,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 )
 
 // fuse kills a process at its n-th step: before the step has an effect where n is
@@ -109,6 +113,13 @@ type fakeIronic struct {
 	failure string
 	// takes is how long a state lasts, where that is not a second.
 	takes map[ironic.ProvisionState]time.Duration
+	// targetRAID are the volumes that were last asked for, cleans the steps of each manual clean.
+	targetRAID []ironic.LogicalDisk
+	cleans     [][]ironic.StepRequest
+	// bios are the settings of each machine that has any, as Ironic has read them. A manual clean
+	// applies them, unless the machine is stubborn.
+	bios     map[string]ironic.Text
+	stubborn bool
 }
 
 func newFakeIronic() *fakeIronic {
@@ -124,7 +135,7 @@ func newFakeIronic() *fakeIronic {
 func (f *fakeIronic) called(name string) error {
 	f.calls[name]++
 	switch name {
-	case "ChangedSince", "GetRegistration", "GetInventory", "ListPorts", "Validate":
+	case "ChangedSince", "ListBIOSSettings", "GetRegistration", "GetInventory", "ListPorts", "Validate":
 	default:
 		if f.refuseWrites != nil {
 			f.writesRefused++
@@ -150,9 +161,13 @@ func (f *fakeIronic) edit(id string, change func(*ironic.Node)) {
 	if !ok {
 		return
 	}
+	before := node.ProvisionState
 	change(&node)
 	now := time.Now()
 	node.UpdatedAt = &now
+	if node.ProvisionState != before {
+		node.ProvisionUpdatedAt = &now
+	}
 	if r := f.registrations[id]; r != nil {
 		describe(&node, r)
 	}
@@ -178,6 +193,9 @@ func describe(node *ironic.Node, r *ironic.Registration) {
 // do is the way of all requests that change something.
 func (f *fakeIronic) do(ctx context.Context, name string, change func() error) error {
 	if err := f.Wait(ctx, f.Single); err != nil {
+		return err
+	}
+	if err := ironic.CheckPrecondition(ctx); err != nil { // as the client does
 		return err
 	}
 	f.Mu.Lock()
@@ -238,7 +256,7 @@ func (f *fakeIronic) CreateNode(ctx context.Context, create ironic.NodeCreate) (
 		f.ByID[create.UUID] = ironic.Node{UUID: create.UUID, Name: create.Name, Driver: create.Driver, ProvisionState: ironic.Enroll, UpdatedAt: &now}
 		f.registrations[create.UUID] = &ironic.Registration{
 			DriverInfo: create.DriverInfo, Extra: create.Extra, Properties: create.Properties, AutomatedClean: create.AutomatedClean,
-			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, NetworkData: create.NetworkData, InstanceInfo: map[string]any{}, InstanceUUID: create.InstanceUUID,
+			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, RAIDInterface: create.RAIDInterface, NetworkData: create.NetworkData, InstanceInfo: map[string]any{}, InstanceUUID: create.InstanceUUID,
 		}
 		f.edit(create.UUID, func(*ironic.Node) {})
 		node := f.ByID[create.UUID]
@@ -282,6 +300,8 @@ func (f *fakeIronic) UpdateNode(ctx context.Context, id string, patches []ironic
 				f.edit(id, func(n *ironic.Node) { n.Name = name })
 			case "/network_data":
 				r.NetworkData = p.Value.(map[string]any)
+			case "/raid_interface":
+				r.RAIDInterface = p.Value.(string)
 			case "/inspect_interface":
 				r.InspectInterface = p.Value.(string)
 			case "/automated_clean":
@@ -363,6 +383,7 @@ var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic
 	},
 	ironic.TargetInspect: {ironic.Manageable: {ironic.Inspecting, ironic.Manageable}, ironic.InspectFail: {ironic.Inspecting, ironic.Manageable}},
 	ironic.TargetProvide: {ironic.Manageable: {ironic.Cleaning, ironic.Available}},
+	ironic.TargetClean:   {ironic.Manageable: {ironic.Cleaning, ironic.Manageable}},
 	ironic.TargetActive:  {ironic.Available: {ironic.Deploying, ironic.Active}},
 	ironic.TargetAdopt:   {ironic.Manageable: {ironic.Adopting, ironic.Active}},
 	ironic.TargetDeleted: {
@@ -372,7 +393,7 @@ var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic
 }
 
 // SetProvisionState takes a second for what is not done at once.
-func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
+func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
 	return f.do(ctx, string(target), func() error {
 		node, ok := f.ByID[id]
 		way, allowed := transitions[target][node.ProvisionState]
@@ -386,6 +407,10 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 		case way[0] == "":
 			f.edit(id, func(n *ironic.Node) { n.ProvisionState = way[1] })
 			return nil
+		}
+		if target == ironic.TargetClean {
+			f.cleans = append(f.cleans, options.CleanSteps)
+			f.applyBIOS(options.CleanSteps)
 		}
 		if target == ironic.TargetDeleted {
 			f.registrations[id].InstanceUUID = ""
@@ -427,8 +452,35 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 	})
 }
 
+func (f *fakeIronic) applyBIOS(steps []ironic.StepRequest) {
+	for _, step := range steps {
+		if step.Interface == "bios" && !f.stubborn {
+			for _, setting := range step.Args["settings"].([]map[string]any) {
+				f.bios[setting["name"].(string)] = ironic.Text(setting["value"].(string))
+			}
+		}
+	}
+}
+
 func (f *fakeIronic) takesPassword(info map[string]any) bool {
 	return info["ipmi_password"] == f.password || info["redfish_password"] == f.password
+}
+
+func (f *fakeIronic) SetTargetRAID(ctx context.Context, id string, disks []ironic.LogicalDisk) error {
+	return f.do(ctx, "SetTargetRAID", func() error {
+		f.targetRAID = disks
+		return nil
+	})
+}
+
+func (f *fakeIronic) ListBIOSSettings(ctx context.Context, _ string) (settings []ironic.BIOSSetting, err error) {
+	err = f.do(ctx, "ListBIOSSettings", func() error {
+		for name, value := range f.bios {
+			settings = append(settings, ironic.BIOSSetting{Name: name, Value: value, AttributeType: "String"})
+		}
+		return nil
+	})
+	return settings, err
 }
 
 // GetInventory is that of a small machine.
@@ -491,6 +543,10 @@ func (m mortalIronic) SetProvisionState(ctx context.Context, id string, target i
 func (m mortalIronic) CreatePort(ctx context.Context, node, mac string, pxe bool) (port *ironic.Port, err error) {
 	err = m.fuse.step(func() (err error) { port, err = m.fakeIronic.CreatePort(ctx, node, mac, pxe); return err })
 	return port, err
+}
+
+func (m mortalIronic) SetTargetRAID(ctx context.Context, id string, disks []ironic.LogicalDisk) error {
+	return m.fuse.step(func() error { return m.fakeIronic.SetTargetRAID(ctx, id, disks) })
 }
 
 // secretStore has the Secrets of a cluster, for the client that reads them and
@@ -568,6 +624,103 @@ func (m *memoryHardware) RemoveFinalizer(_ context.Context, namespace, name, _ s
 	defer m.mu.Unlock()
 	delete(m.data, namespace+"/"+name)
 	return nil
+}
+
+// memoryObjects keeps objects of a kind.
+type memoryObjects[T interface {
+	runtime.Object
+	metav1.Object
+}] struct {
+	mu       sync.Mutex
+	resource string
+	version  int
+	objects  map[string]T
+	watchers []*watch.RaceFreeFakeWatcher
+}
+
+func newMemoryObjects[T interface {
+	runtime.Object
+	metav1.Object
+}](resource string) *memoryObjects[T] {
+	return &memoryObjects[T]{resource: resource, objects: map[string]T{}}
+}
+
+func (m *memoryObjects[T]) Get(_ context.Context, namespace, name string) (obj T, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if stored, ok := m.objects[namespace+"/"+name]; ok {
+		return stored.DeepCopyObject().(T), nil
+	}
+	return obj, apierrors.NewNotFound(metal3.Resource(m.resource), name)
+}
+
+func (m *memoryObjects[T]) Create(_ context.Context, obj T) (T, error) {
+	obj = obj.DeepCopyObject().(T)
+	obj.SetUID(types.UID("uid-of-" + obj.GetName()))
+	obj.SetGeneration(1)
+	return m.put(obj, watch.Added), nil
+}
+
+func (m *memoryObjects[T]) Update(ctx context.Context, obj T) (T, error) { return m.Record(ctx, obj) }
+
+func (m *memoryObjects[T]) Record(ctx context.Context, obj T) (T, error) {
+	stored, err := m.Get(ctx, obj.GetNamespace(), obj.GetName())
+	if err == nil && stored.GetResourceVersion() != obj.GetResourceVersion() {
+		err = apierrors.NewConflict(metal3.Resource(m.resource), obj.GetName(), errors.New("it was written"))
+	}
+	if err != nil {
+		return stored, err
+	}
+	return m.put(obj.DeepCopyObject().(T), watch.Modified), nil
+}
+
+func (m *memoryObjects[T]) put(obj T, event watch.EventType) T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.version++
+	obj.SetResourceVersion(strconv.Itoa(m.version))
+	m.objects[obj.GetNamespace()+"/"+obj.GetName()] = obj
+	for _, w := range m.watchers {
+		w.Action(event, obj.DeepCopyObject())
+	}
+	return obj.DeepCopyObject().(T)
+}
+
+// List is not used by an informer that can watch a list.
+func (m *memoryObjects[T]) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return nil, apierrors.NewBadRequest("this fake only knows WatchList")
+}
+
+// Watch sends what there is and then a bookmark, as for a WatchList client.
+func (m *memoryObjects[T]) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.SendInitialEvents == nil || !*options.SendInitialEvents {
+		return nil, apierrors.NewBadRequest("this fake only knows WatchList")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := watch.NewRaceFreeFake()
+	for _, obj := range m.objects {
+		w.Add(obj.DeepCopyObject())
+	}
+	w.Action(watch.Bookmark, &metal3.HostFirmwareSettings{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: strconv.Itoa(m.version + 1), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	}})
+	m.watchers = append(m.watchers, w)
+	return w, nil
+}
+
+// memoryFirmware keeps the BIOS settings of hosts in memory.
+type memoryFirmware struct {
+	*firmware.Keeper
+	*memoryObjects[*metal3.HostFirmwareSettings]
+}
+
+// newMemoryFirmware returns a keeper that asks client for BIOS settings.
+func newMemoryFirmware(client firmware.Ironic) *memoryFirmware {
+	settings := newMemoryObjects[*metal3.HostFirmwareSettings]("hostfirmwaresettings")
+	return &memoryFirmware{&firmware.Keeper{
+		Settings: settings, Schemas: newMemoryObjects[*metal3.FirmwareSchema]("firmwareschemas"), Ironic: client, Clock: clock.RealClock{},
+	}, settings}
 }
 
 // memoryEvents keeps the reasons of events.

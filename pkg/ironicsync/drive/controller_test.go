@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,9 +31,13 @@ type world struct {
 	// hardware are the HardwareData objects, events what was told.
 	hardware *memoryHardware
 	events   *memoryEvents
+	firmware *memoryFirmware
+	active   drive.Active
 	rewrites int // of Secrets
-	fuse     *fuse
-	stop     func() // ends the process and waits for its end
+	// superseded has another replica lead.
+	superseded atomic.Bool
+	fuse       *fuse
+	stop       func() // ends the process and waits for its end
 	// images can be set before the process begins. planHost is that of its controller.
 	images   drive.DataImages
 	planHost func(namespace, name string)
@@ -50,7 +55,8 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, hosts: enginetest.NewHosts(), ironic: newFakeIronic(), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
+	client := newFakeIronic()
+	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
 }
 
 // start begins a process, which is killed at the given step; at 0, never.
@@ -68,13 +74,13 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Events: w.events, DataImages: w.images,
+		Hardware: w.hardware, Firmware: w.firmware, Events: w.events, DataImages: w.images, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	w.planHost = controller.PlanHost
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = controller.Run(ctx) // an error is that of a killed process
+		_ = w.active.Run(ctx, controller) // an error is that of a killed process
 		refresher.Wait()
 	}()
 	w.stop = func() { cancel(); <-ended }

@@ -256,3 +256,21 @@ func TestOldLookInterruptsNothing(t *testing.T) {
 		w.after(time.Minute, "deleted", w.gone)
 	})
 }
+
+// TestSupersededLeaderChangesNothing: a request that had been decided on is not made if another
+// replica can lead by then, as when this process was suspended.
+func TestSupersededLeaderChangesNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.provisionedHost()
+		w.ironic.Change(func() { w.ironic.Single = func() time.Duration { return 2 * time.Second } })
+		w.hosts.Remove(t, enginetest.HostName(0))
+		time.Sleep(time.Second) // the leader is looking at the node
+		w.superseded.Store(true)
+		time.Sleep(5 * time.Minute)
+		if n := w.ironic.count("deleted"); n != 0 || w.host().Status.Provisioning.State != metal3.StateProvisioned {
+			t.Errorf("undeployed %d times, state %s", n, w.host().Status.Provisioning.State)
+		}
+		w.superseded.Store(false)
+		w.after(time.Minute, "deleted", w.gone)
+	})
+}

@@ -43,6 +43,7 @@ var executors = map[lifecycle.Action]executor{
 	lifecycle.Register:            (*Controller).registerOrReport,
 	lifecycle.Provision:           requesting((*Controller).provision),
 	lifecycle.ClearMaintenance:    requesting((*Controller).clearMaintenance),
+	lifecycle.Prepare:             (*Controller).prepare,
 	lifecycle.Deploy:              requesting((*Controller).deploy),
 	lifecycle.Rebuild:             requesting((*Controller).rebuild),
 	lifecycle.SwitchPower:         requesting((*Controller).switchPower),

@@ -242,6 +242,12 @@ func (c *Controller) switchPower(ctx context.Context, host *metal3.BareMetalHost
 	if err != nil {
 		return err
 	}
+	switch target {
+	case ironic.TargetPowerOn:
+		powerChanges.WithLabelValues("on").Inc()
+	case ironic.TargetPowerOff, ironic.TargetSoftPowerOff:
+		powerChanges.WithLabelValues("off").Inc()
+	}
 	if used != target {
 		klog.FromContext(ctx).Info("The operating system cannot be asked to shut down, the power is cut", "target", target, "used", used, "refusal", softRefusal)
 	}

@@ -24,6 +24,7 @@ const (
 type poller struct {
 	c        *Controller
 	interval time.Duration
+	progress heartbeat
 
 	downSince time.Time // zero: Ironic answers
 	reported  bool      // the hosts say that Ironic is unreachable
@@ -36,7 +37,9 @@ func newPoller(c *Controller, interval time.Duration) *poller {
 func (p *poller) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer p.progress.stop()
 	for {
+		p.progress.beat()
 		select {
 		case <-ctx.Done():
 			return

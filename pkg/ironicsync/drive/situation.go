@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +23,9 @@ func (c *Controller) refreshSecrets(ctx context.Context, host *metal3.BareMetalH
 }
 
 // situation gathers what lifecycle.Next decides by. For retryNow see backoff.hold.
-func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool) (s lifecycle.Situation, retryNow bool) {
+func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool, bios firmwareOf) (s lifecycle.Situation, retryNow bool) {
 	s = lifecycle.Situation{
-		Host: host, Node: node,
+		Host: host, Node: node, Firmware: bios.settings, Schema: bios.schema,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
 		HasHardwareData:             hasHardware,
@@ -38,6 +39,9 @@ func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, ha
 		SameBMC:                     c.sameBMC(host),
 	}
 	versions := c.secrets.Versions(host)
+	if bios.generation > 0 {
+		versions["HostFirmwareSettings"] = strconv.FormatInt(bios.generation, 10) // another spec ends a wait, too
+	}
 	c.backoffOf(types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, func(b *backoff) {
 		s.Hold, retryNow = b.hold(host, versions, time.Now())
 	})

@@ -10,6 +10,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
 // Observation is what Ironic said about one host.
@@ -101,7 +102,12 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
 	}
 	observeProgress(status.Ironic, before, node, now)
+	if node.ProvisionUpdatedAt != nil && !node.ProvisionState.IsInTransit() { // in transit, each heartbeat of a ramdisk renews it
+		changed := metav1.NewMicroTime(node.ProvisionUpdatedAt.Truncate(time.Microsecond))
+		status.Ironic.StateChangedAt = &changed
+	}
 	status.Ironic.AbortRequested = isAbortRequested(host, node)
+	settings.Observe(status, node, WholeSeconds(now))
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, node)
 	observeDeployment(status, host, node)

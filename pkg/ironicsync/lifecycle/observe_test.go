@@ -158,6 +158,10 @@ func TestObserveStatusIronic(t *testing.T) {
 			began := WholeSeconds(now)
 			want.StepStartedAt = &began
 		}
+		if changed := recorded(t, name).ProvisionUpdatedAt; changed != nil && !recorded(t, name).ProvisionState.IsInTransit() {
+			moment := metav1.NewMicroTime(*changed)
+			want.StateChangedAt = &moment
+		}
 		if want.Operation = operationOf(recorded(t, name)); want.Operation != "" {
 			began := WholeSeconds(now)
 			want.OperationStartedAt = &began
@@ -225,7 +229,10 @@ func TestObserveIsIdempotent(t *testing.T) {
 			quietly(t, name+", "+variant, host, Observation{Node: node}, now.Add(time.Hour))
 
 			later := now.Add(time.Minute)
-			node.UpdatedAt, node.ProvisionUpdatedAt = &later, &later
+			node.UpdatedAt = &later
+			if node.ProvisionState.IsInTransit() {
+				node.ProvisionUpdatedAt = &later // each heartbeat of a ramdisk renews it, and otherwise only another state does
+			}
 			quietly(t, name+", "+variant+", later", stored(t, host), Observation{Node: node}, now.Add(time.Hour))
 
 			lost := observe(host, nil)

@@ -9,6 +9,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
 // Action is something that the controller can do for a host. Each action is idempotent: after a
@@ -42,6 +43,9 @@ const (
 	// ClearMaintenance takes the node out of the maintenance that a failed cleaning or a
 	// cancelled detachment has left.
 	ClearMaintenance Action = "ClearMaintenance"
+	// Prepare has Ironic apply settings to the machine, with the manual clean Step.Clean, or
+	// records with Step.Message why that is not possible.
+	Prepare Action = "Prepare"
 	// Deploy tells Ironic what to deploy, has that validated, and starts the deployment.
 	Deploy Action = "Deploy"
 	// Rebuild does what Deploy does on a node that is deployed already, which is not cleaned.
@@ -82,6 +86,8 @@ type Step struct {
 	Limited bool
 	// Target is the transition of Provision.
 	Target ironic.ProvisionTarget
+	// Clean is the clean of Prepare.
+	Clean *settings.Clean
 	// Power is the target of SwitchPower.
 	Power ironic.PowerTarget
 	// Error is the status.errorType if this step fails.
@@ -89,7 +95,7 @@ type Step struct {
 	// Retry is set if the step has failed before. The controller spreads such steps over time,
 	// in case a thousand hosts retry at once.
 	Retry bool
-	// Reason and Message are those of Report and Hold. Secret is the name of a Secret that
+	// Reason and Message are those of Report and Hold; Prepare has a Message only. Secret is the name of a Secret that
 	// seems to be missing.
 	Reason, Message, Secret string
 }
@@ -107,6 +113,10 @@ type Situation struct {
 	NetworkVersion string
 	// SettingsDigest identifies the settings of the server with which nodes are registered.
 	SettingsDigest string
+	// Firmware has the BIOS settings of the host, and Schema the values that they accept; nil if
+	// nothing is known of them. They matter only if the host runs nothing.
+	Firmware *metal3.HostFirmwareSettings
+	Schema   *metal3.FirmwareSchema
 	// HasHardwareData is set if there is a HardwareData with the host's name. It matters only
 	// if the host has no hardware details yet.
 	HasHardwareData bool
@@ -139,6 +149,7 @@ type Situation struct {
 //	proof.go          what must be true before a step that may harm a machine
 //	plan_register.go  registration in Ironic
 //	plan_life.go      one function for each provisioning state
+//	plan_settings.go  RAID and other settings of a machine that runs nothing
 //	plan_power.go     power and reboots
 //	plan_leave.go     detachment and deletion
 func Next(s Situation) Step { return guarded(s, plan(s)) }

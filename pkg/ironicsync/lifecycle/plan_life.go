@@ -9,6 +9,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
 // This file has one function for each provisioning state of a registered host. All of them
@@ -115,10 +116,9 @@ func toManageable(s Situation) Step {
 	return Step{Do: Wait}
 }
 
-// nextOfPreparing leads to the state available. (RAID, BIOS settings and firmware belong here.)
+// nextOfPreparing has Ironic apply settings to the machine, and then leads to the state available.
 // The node remains manageable: the verb provide, which makes a node available, would have Ironic
-// clean its disks, and the spec has not asked for an image yet. If the node is being cleaned,
-// somebody else has requested that.
+// clean its disks, and the spec has not asked for an image yet.
 func nextOfPreparing(s Situation) Step {
 	host, node := s.Host, s.Node
 	switch {
@@ -136,13 +136,13 @@ func nextOfPreparing(s Situation) Step {
 		if wantsInspection(host) {
 			return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 		}
-		return setState(metal3.StateAvailable)
+		return nextOfSettings(s)
 	case ironic.CleanFail:
 		if isForcedOnce(host) {
 			return Step{Do: ClearRebootRequest}
 		}
 	case ironic.Available:
-		return setState(metal3.StateAvailable)
+		return nextOfSettings(s)
 	}
 	return toManageable(s)
 }
@@ -166,7 +166,7 @@ func nextOfAvailable(s Situation) Step {
 		return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 	case (host.Status.ProvisioningFailCount > 0 || host.Status.ErrorType == metal3.ProvisioningError) && deploy.AttemptChanged(host):
 		return Step{Do: ForgetFailures} // the second condition holds after /retry, which resets the count only
-	case settingsDiffer(host):
+	case settingsDiffer(host), settings.Differ(s.machine()):
 		return setState(metal3.StatePreparing)
 	case deploy.WantsImage(&host.Spec) && host.Spec.Online && host.Status.ProvisioningFailCount < s.MaxRetries:
 		if s.Hold > 0 && host.Status.ErrorType == metal3.ProvisioningError {
@@ -181,13 +181,14 @@ func nextOfAvailable(s Situation) Step {
 	return step
 }
 
-// settingsDiffer tells whether settings have changed that require the host to be prepared again.
+// settingsDiffer tells whether settings in the spec have changed that require the host to be
+// prepared again.
 func settingsDiffer(host *metal3.BareMetalHost) bool {
 	saved := &host.Status.Provisioning
 	// An empty boot mode means UEFI, and the Bare Metal Operator saved UEFI for it.
 	return cmp.Or(saved.BootMode, metal3.UEFI) != host.BootMode() ||
 		!equality.Semantic.DeepEqual(saved.RootDeviceHints, deploy.RootDeviceHints(host)) ||
-		!equality.Semantic.DeepEqual(saved.RAID, host.Spec.RAID)
+		settings.Differ(settings.Machine{Host: host})
 }
 
 // nextOfProvisioning has Ironic clean the node, unless it did so when the node was

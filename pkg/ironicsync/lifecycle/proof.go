@@ -333,7 +333,7 @@ func (s Step) asksIronic() bool {
 // Interrupts tells whether the step ends what a machine runs, or writes to its disks.
 func (s Step) Interrupts() bool {
 	switch s.Do {
-	case Deploy, Rebuild:
+	case Deploy, Rebuild, Prepare:
 		return true
 	case SwitchPower:
 		return s.Power != ironic.TargetPowerOn

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -59,6 +61,15 @@ type world struct {
 	// deployments counts how often something was written to it, and rebuilds how often that was
 	// asked for with a rebuild.
 	deployments, rebuilds int
+	// volumes are the RAID volumes of the machine; nil if it has none, or if nobody knows them.
+	volumes *metal3.RAIDConfig
+	// raidCleans counts the cleans that changed them.
+	raidCleans int
+	// bios is the setting of the machine's BIOS, wantsBIOS what its user wants; empty is nothing.
+	// biosNext is what a clean in progress sets.
+	bios, wantsBIOS, biosNext string
+	// biosCleans counts the cleans that changed it.
+	biosCleans int
 	// harm is what must never be done and was.
 	harm string
 }
@@ -140,7 +151,13 @@ func (w *world) plan() Step {
 	if w.host.Status.Provisioning.ID != "" {
 		if node := w.nodes[w.host.Status.Provisioning.ID]; node != nil {
 			node.Marks.Cluster = map[bool]ironic.Text{false: "this", true: "another"}[w.markedByOthers]
-			node.Address.IPMIAddress = map[bool]ironic.Text{false: "192.0.2.1", true: "192.0.2.2"}[w.pointedElsewhere]
+			node.Address = ironic.Address{IPMIAddress: "192.0.2.1"}
+			if strings.HasPrefix(w.host.Spec.BMC.Address, "redfish") {
+				onRedfish(node)
+			}
+			if w.pointedElsewhere {
+				node.Address = ironic.Address{IPMIAddress: "192.0.2.2"}
+			}
 		}
 		seen := Observation{Node: w.nodes[w.host.Status.Provisioning.ID]}
 		if seen.Node != nil && NeedsInventory(w.host, seen.Node) {
@@ -152,6 +169,7 @@ func (w *world) plan() Step {
 	}
 	s := planned(w.host, nil)
 	s.Node = w.nodes[w.host.Status.Provisioning.ID]
+	s.Firmware, s.Schema = w.firmware()
 	s.Cluster, s.NodesWithSameBMC, s.NodeOfAnother = "this", w.bmcShared && s.Node != nil, w.isAnothers && s.Node != nil
 	if w.noSecret {
 		s.SecretVersion = ""
@@ -166,8 +184,10 @@ func (w *world) event(node *ironic.Node, event string) {
 		w.illegal = fmt.Sprintf("%s in %s", event, node.ProvisionState)
 		return
 	}
-	if next := ironic.ProvisionState(next); next == ironic.Cleaning || next == ironic.Deploying {
+	if next := ironic.ProvisionState(next); (next == ironic.Cleaning || next == ironic.Deploying) && node.TargetProvisionState == "" {
 		w.wiped()
+	} else if next != ironic.Cleaning && next != ironic.CleanWait {
+		node.TargetProvisionState = "" // that of a manual clean
 	}
 	w.changes++
 	changed := now.Add(time.Duration(w.changes) * time.Second)
@@ -197,6 +217,32 @@ func (w *world) wiped() {
 		w.harm = fmt.Sprintf("%q is wiped, deployed as %s, and the host's status is about %s", w.disk, w.instance, recordedInstance(w.host))
 	}
 	w.disk, w.instance = "", ""
+}
+
+// firmware are the settings of the machine's BIOS, of which there is one, as the server has them
+// while the host runs nothing.
+func (w *world) firmware() (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema) {
+	if w.wantsBIOS == "" {
+		return nil, nil
+	}
+	firmware := &metal3.HostFirmwareSettings{}
+	firmware.Spec.Settings = metal3.DesiredSettingsMap{"Turbo": intstr.FromString(w.wantsBIOS)}
+	firmware.Status.Settings = metal3.SettingsMap{"Turbo": w.bios}
+	schema := &metal3.FirmwareSchema{}
+	schema.Spec.Schema = map[string]metal3.SettingSchema{"Turbo": {AttributeType: metal3.SettingString}}
+	return firmware, schema
+}
+
+// raidChanged is called when Ironic begins to change the RAID volumes of the machine.
+func (w *world) raidChanged(after *metal3.RAIDConfig) {
+	if w.host.Spec.RAID == nil && w.volumes == nil {
+		w.harm = "the RAID volumes are changed, and no spec has asked for that"
+	}
+	asked := w.asked
+	w.asked = true
+	w.wiped()
+	w.asked = asked
+	w.volumes, w.raidCleans = after, w.raidCleans+1
 }
 
 // forgetInstance is for when Ironic has forgotten what was deployed past the server, so that
@@ -236,12 +282,18 @@ func (w *world) tick() bool {
 			w.event(node, "fail")
 			node.LastError = "IPMI call failed: power status."
 			if node.ProvisionState == ironic.CleanFail {
+				w.volumes = nil
 				node.Maintenance, node.Fault = true, ironic.FaultCleanFailure
 			}
 			return true
 		case before == ironic.Deleting:
 			node.InstanceUUID = ""
 			w.event(node, "clean")
+			return true
+		}
+		if before == ironic.Cleaning && node.TargetProvisionState == string(ironic.Manageable) {
+			w.event(node, "manage")
+			w.bios = firstOf(w.biosNext, w.bios)
 			return true
 		}
 		w.event(node, "done")
@@ -304,6 +356,27 @@ func (w *world) do(step Step, recorded bool) {
 		node.Maintenance, node.Fault = false, ""
 	case SwitchPower:
 		node.TargetPowerState, node.Reservation = step.Power, "conductor-0"
+	case Prepare:
+		if step.Clean == nil {
+			record(func(h *metal3.BareMetalHost) { SetStepError(h, step.Error, step.Message, now) })
+			break
+		}
+		// It is requested before Ironic is asked, also by a process that ends then.
+		h := host.DeepCopy()
+		RequestPreparation(h, node, step.Clean, now)
+		w.host, host = h, h
+		if step.Clean.RAID != nil {
+			w.raidChanged(step.Clean.RAID)
+		}
+		if w.biosNext = step.Clean.FirmwareSettings["Turbo"]; w.biosNext != "" {
+			w.biosCleans++
+			if w.disk != "" && !w.mayWipe {
+				w.harm = fmt.Sprintf("%q is rebooted for a BIOS setting", w.disk)
+			}
+		}
+		node.TargetProvisionState = string(ironic.Manageable)
+		w.event(node, string(ironic.TargetClean))
+		record(func(h *metal3.BareMetalHost) { AcceptPreparation(h, now) })
 	case Deploy:
 		w.event(node, "deploy")
 		w.deploying = w.wants().String()
@@ -377,7 +450,7 @@ func (w *world) foreign() string {
 // Step.Interrupts it counts the requests to Ironic, and not what is recorded before.
 func needsProof(step Step) bool {
 	switch step.Do {
-	case Deploy, Rebuild:
+	case Deploy, Rebuild, Prepare:
 		return true
 	case SwitchPower:
 		return step.Power != ironic.TargetPowerOn
@@ -483,13 +556,32 @@ func (w *world) wanted() string {
 		return "Registered is " + verdictsOf(host, metal3.RegisteredCondition)
 	case findCondition(s, metal3.StepFailedCondition) != nil:
 		return "a failed step is still shown"
+	case want == metal3.StateAvailable && settingsDiffer(host):
+		return "settings are not applied"
+	case want == metal3.StateAvailable && w.wantsBIOS != "" && w.bios != w.wantsBIOS:
+		return fmt.Sprintf("the BIOS setting is %q, and not %q", w.bios, w.wantsBIOS)
+	case want == metal3.StateAvailable && !w.restored && !hasVolumes(w.volumes, s.Provisioning.RAID):
+		return fmt.Sprintf("the machine has the RAID volumes %+v, and recorded are %+v", w.volumes, s.Provisioning.RAID)
 	}
 	return ""
+}
+
+// hasVolumes tells whether a machine has the volumes that are recorded.
+func hasVolumes(has, recorded *metal3.RAIDConfig) bool {
+	if recorded == nil {
+		return true
+	}
+	if has == nil {
+		has = &metal3.RAIDConfig{}
+	}
+	return (len(recorded.HardwareRAIDVolumes) == 0 || cmp.Equal(has.HardwareRAIDVolumes, recorded.HardwareRAIDVolumes)) &&
+		(len(recorded.SoftwareRAIDVolumes) == 0 || cmp.Equal(has.SoftwareRAIDVolumes, recorded.SoftwareRAIDVolumes))
 }
 
 func newWorld(t *testing.T, release string, options ...hostOption) *world {
 	w := &world{machine: stateMachine(t, release), host: newHost(), nodes: map[string]*ironic.Node{}, mayWipe: true}
 	w.host.Finalizers, w.host.Status = nil, metal3.BareMetalHostStatus{}
+	wantsRAID(nil)(w.host)
 	for _, o := range options {
 		o(w.host)
 	}
@@ -505,6 +597,8 @@ func TestLifeComesToItsEnd(t *testing.T) {
 			"not inspected":          {inspectionDisabled},
 			"provisioned":            {wantsImage("http://images/a")},
 			"externally provisioned": {externallyProvisioned},
+			"with RAID":              {wantsRAID(hardwareRAID)},
+			"with RAID, provisioned": {wantsRAID(softwareRAID), wantsImage("http://images/a")},
 		} {
 			for failures := range 2 {
 				w := newWorld(t, release, options...)

@@ -9,6 +9,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
 // Enter moves host to step.State. It ends the operation that belongs to the previous state in the
@@ -53,7 +54,9 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		status.Deployment = nil
 		saved.BootMode = host.Spec.BootMode
 		saved.RootDeviceHints = deploy.RootDeviceHints(host)
-		saved.RAID = host.Spec.RAID.DeepCopy()
+		if left == metal3.StatePreparing {
+			settings.Arrived(status, settings.Machine{Host: host})
+		}
 		if left == metal3.StateProvisioning && status.ProvisioningFailCount == 0 {
 			saved.CustomDeploy = nil // cancelled before anything was deployed
 		}
@@ -134,6 +137,7 @@ func endState(host *metal3.BareMetalHost, left metal3.ProvisioningState, now tim
 			history.Deprovision.End = WholeSeconds(now)
 		}
 		status.Provisioning.Image = metal3.Image{}
+		settings.Deprovisioned(status)
 		if status.ProvisioningFailCount == 0 { // otherwise it shows what the failed attempt was to deploy
 			status.Provisioning.CustomDeploy = nil
 		}
@@ -175,7 +179,7 @@ func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 				host.Status.Ironic, host.Status.Conditions = nil, nil
 				host.Status.TriedCredentials, host.Status.GoodCredentials, host.Status.RegisteredWith = metal3.CredentialsStatus{}, metal3.CredentialsStatus{}, nil
 				// These fields permit destructive steps, so whoever creates the host must not set them.
-				host.Status.Deployment, host.Status.Takeover = nil, nil
+				host.Status.Deployment, host.Status.Takeover, host.Status.Preparation = nil, nil, nil
 			}
 		}
 		delete(host.Annotations, metal3.StatusAnnotation)

@@ -48,6 +48,13 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 			h.Spec.BootMode = []metal3.BootMode{metal3.UEFI, metal3.Legacy}[r.IntN(2)]
 		})
 	},
+	"RAID": func(w *world, r *rand.Rand) {
+		w.edit(func(h *metal3.BareMetalHost) {
+			h.Spec.RAID = []*metal3.RAIDConfig{nil, {}, hardwareRAID, softwareRAID, {HardwareRAIDVolumes: []metal3.HardwareRAIDVolume{}, SoftwareRAIDVolumes: []metal3.SoftwareRAIDVolume{}}}[r.IntN(5)]
+		})
+	},
+	"BIOS":          func(w *world, r *rand.Rand) { w.wantsBIOS = []string{"", "on", "off"}[r.IntN(3)] },
+	"BIOS, by hand": func(w *world, r *rand.Rand) { w.bios = []string{"on", "off"}[r.IntN(2)] },
 	"external": func(w *world, _ *rand.Rand) {
 		if h := w.host; h.Spec.ExternallyProvisioned || h.Status.Provisioning.State == metal3.StateAvailable { // as validation has it
 			w.edit(func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = !h.Spec.ExternallyProvisioned })
@@ -257,7 +264,7 @@ func TestRandomWalk(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	deployments, rebuilds := 0, 0
+	deployments, rebuilds, raidCleans, biosCleans := 0, 0, 0, 0
 	for walk := range *walks {
 		r := rand.New(rand.NewPCG(seed, uint64(walk)))
 		w := newWorld(t, releases[r.IntN(len(releases))])
@@ -303,10 +310,10 @@ func TestRandomWalk(t *testing.T) {
 		if wrong := w.wanted(); wrong != "" {
 			t.Fatalf("walk %d: %s; state %q, node %+v; after %v", walk, wrong, w.host.Status.Provisioning.State, w.nodes[w.host.Status.Provisioning.ID], w.log)
 		}
-		deployments, rebuilds = deployments+w.deployments, rebuilds+w.rebuilds
+		deployments, rebuilds, raidCleans, biosCleans = deployments+w.deployments, rebuilds+w.rebuilds, raidCleans+w.raidCleans, biosCleans+w.biosCleans
 	}
-	t.Logf("%d deployments, %d rebuilds", deployments, rebuilds)
-	if deployments < *walks/10 || rebuilds < *walks/100 {
-		t.Errorf("only %d deployments and %d rebuilds: the walk does not go far", deployments, rebuilds)
+	t.Logf("%d deployments, %d rebuilds, %d changes of RAID volumes, %d of the BIOS", deployments, rebuilds, raidCleans, biosCleans)
+	if deployments < *walks/10 || rebuilds < *walks/100 || raidCleans < *walks/10 || biosCleans < *walks/10 {
+		t.Errorf("only %d deployments, %d rebuilds, %d changes of RAID volumes and %d of the BIOS: the walk does not go far", deployments, rebuilds, raidCleans, biosCleans)
 	}
 }

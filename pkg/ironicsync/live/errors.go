@@ -61,6 +61,9 @@ func (e *PartialError) Error() string {
 	return text
 }
 
+// LiveForOthers tells that the status of the other hosts is live.
+func (e *PartialError) LiveForOthers() bool { return true }
+
 // errorFor returns the error for the reader of one host after an observation of all hosts
 // has ended with err.
 func errorFor(key types.NamespacedName, err error) error {

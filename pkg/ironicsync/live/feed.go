@@ -60,13 +60,13 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 	if err != nil {
 		return err
 	}
-	delivered := r.view.applyChanges(read, changes, r.clock.Now())
+	answered := r.clock.Now()
+	delivered := r.view.applyChanges(read, changes, answered)
 	if changes.Truncated {
 		return errSweepNeeded
 	}
 	var dues []dueHost
 	readsNeeded := 0
-	now := r.clock.Now()
 	for i := range hosts {
 		host := &hosts[i]
 		if host.Status.Provisioning.ID == "" {
@@ -78,8 +78,8 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 		}
 		switch {
 		case node != nil && delivered[node.UUID]:
-			dues = append(dues, dueHost{host: host, node: node, generation: generation})
-		case node != nil && isAsRecorded(host, node, r.CallbackTimeout, now):
+			dues = append(dues, dueHost{host: host, node: node, generation: generation, changed: changedAt(node, changes, answered)})
+		case node != nil && isAsRecorded(host, node, r.CallbackTimeout, answered):
 			r.view.setObserved(host, generation)
 		case node != nil && r.view.isPending(host, generation):
 			dues = append(dues, dueHost{host: host, node: node, earlier: true, generation: generation})
@@ -92,6 +92,17 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 		return errSweepNeeded
 	}
 	return r.observeMany(ctx, dues, began)
+}
+
+// changedAt returns when a node in the feed was changed, by our clock, or the zero time if that is
+// not known. What is subtracted is how long ago that was by Ironic's clock when it answered, so
+// that the difference between both clocks does not matter.
+func changedAt(node *ironic.Node, changes *ironic.Changes, answered time.Time) time.Time {
+	if node.UpdatedAt == nil || changes.AnsweredAt.IsZero() {
+		return time.Time{}
+	}
+	// The Date header counts whole seconds.
+	return answered.Add(-max(changes.AnsweredAt.Sub(*node.UpdatedAt), 0))
 }
 
 // sweep reads all nodes and records what they say about each host.

@@ -159,6 +159,8 @@ type dueHost struct {
 	earlier bool
 	// generation is that of the view's entry for the node.
 	generation uint64
+	// changed is when the node was changed, by our clock; zero if that is not known.
+	changed time.Time
 }
 
 // observeMany records observations of several hosts. A failure for one host does not affect
@@ -196,6 +198,9 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 			recorded, seen, err = r.observe(ctx, d.host, node, mayReadInventory(d))
 			if err == nil && !d.earlier {
 				r.keepRecent(recorded, seen.Node, began)
+			}
+			if err == nil && !d.changed.IsZero() && recorded.ResourceVersion != d.host.ResourceVersion {
+				changeDelay.Observe(r.clock.Since(d.changed).Seconds())
 			}
 			if apierrors.IsConflict(err) {
 				recorded, err = r.observeAfterConflict(ctx, d)

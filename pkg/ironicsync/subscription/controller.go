@@ -282,7 +282,7 @@ func (c *Controller) headers(ctx context.Context, subscription *metal3.BMCEventS
 
 // failed records why something failed, and returns err, so that it is tried again.
 func (c *Controller) failed(ctx context.Context, subscription *metal3.BMCEventSubscription, what string, err error) error {
-	if ironic.IsLocked(err) {
+	if ironic.IsLocked(err) || controller.IsNotLeading(err) {
 		return err
 	}
 	if reportErr := c.report(ctx, subscription, what+": "+messageOf(err)); reportErr != nil {

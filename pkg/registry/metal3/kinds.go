@@ -17,6 +17,8 @@ const (
 	bmcEventSubscriptions  = "bmceventsubscriptions"
 	dataImages             = "dataimages"
 	hardwareData           = "hardwaredata"
+	firmwareSchemas        = "firmwareschemas"
+	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
 )
 
@@ -56,7 +58,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateDataImage),
 	},
 	{
-		Resource: "firmwareschemas", Singular: "firmwareschema",
+		Resource: firmwareSchemas, Singular: "firmwareschema",
 		New:     func() runtime.Object { return &metal3.FirmwareSchema{} },
 		NewList: func() runtime.Object { return &metal3.FirmwareSchemaList{} },
 		Columns: []kind.Column{kind.Age},
@@ -98,7 +100,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostFirmwareComponents),
 	},
 	{
-		Resource: "hostfirmwaresettings", Singular: "hostfirmwaresettings", ShortNames: []string{"hfs"},
+		Resource: hostFirmwareSettings, Singular: hostFirmwareSettings, ShortNames: []string{"hfs"},
 		New:       func() runtime.Object { return &metal3.HostFirmwareSettings{} },
 		NewList:   func() runtime.Object { return &metal3.HostFirmwareSettingsList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -165,6 +167,16 @@ func NewKinds(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (Kin
 
 // HardwareData gives the controller access to the recorded HardwareData.
 func (k Kinds) HardwareData() *hardwaredata.Records { return hardwaredata.New(k[hardwareData].Store) }
+
+// HostFirmwareSettings gives the engine access to the recorded HostFirmwareSettings.
+func (k Kinds) HostFirmwareSettings() *kind.Records[*metal3.HostFirmwareSettings] {
+	return kind.NewRecords[*metal3.HostFirmwareSettings](k[hostFirmwareSettings])
+}
+
+// FirmwareSchemas gives the engine access to the recorded FirmwareSchemas.
+func (k Kinds) FirmwareSchemas() *kind.Records[*metal3.FirmwareSchema] {
+	return kind.NewRecords[*metal3.FirmwareSchema](k[firmwareSchemas])
+}
 
 // DataImages gives the controller access to the recorded DataImages.
 func (k Kinds) DataImages() *kind.Records[*metal3.DataImage] {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hostfirmwaresettings"
 )
 
 // Stores has the stores that read and write objects in etcd, independently of Ironic. They are created
@@ -41,6 +42,7 @@ type Live interface {
 	baremetalhost.PasswordRedacter
 	baremetalhost.NodeTaker
 	baremetalhost.Rebuilder
+	hostfirmwaresettings.Refresher
 }
 
 // Nodes has the requests to Ironic that the actions make.
@@ -55,7 +57,7 @@ type Nodes interface {
 }
 
 // Storage returns the storage of each resource and subresource of v1alpha1. Reads
-// of hosts are brought up to date by live, and actions use nodes. What actions write into hosts
+// of hosts and of their settings are brought up to date by live, and actions use nodes. What actions write into hosts
 // goes through admit, which can be nil. consoles opens consoles, for users that authorizer permits.
 func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
@@ -85,5 +87,6 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 	for _, k := range s.Kinds {
 		k.AddTo(storage)
 	}
+	storage[hostFirmwareSettings] = hostfirmwaresettings.NewREST(s.Kinds[hostFirmwareSettings], live)
 	return storage
 }

@@ -28,6 +28,12 @@ import (
 // BareMetalHost is a physical server that OpenStack Ironic manages through the server's
 // baseboard management controller (BMC). The spec is the desired state of the host; the
 // status is what Ironic reports about it at the moment of reading.
+//
+// What can be done with a host beyond its spec, and reports about it, are subresources:
+// power, inspect, retry, rebuild, takeover, maintenance, history, validate, bootdevice, nmi,
+// indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC
+// while the caller waits, and for validate the image server, for at most 25 seconds. The
+// others do not wait for the machine.
 type BareMetalHost struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata. The name may contain only letters, digits, '.', '_' and '-',

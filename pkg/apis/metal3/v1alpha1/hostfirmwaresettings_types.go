@@ -62,6 +62,11 @@ type HostFirmwareSettingsStatus struct {
 	// The current settings, by name, without passwords.
 	Settings SettingsMap `json:"settings"`
 
+	// The state of the host's node in Ironic in which the settings were read. They are read
+	// again when the node has come into another one.
+	// +optional
+	Source *SettingsSource `json:"source,omitempty"`
+
 	// When the status was last written.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
@@ -74,6 +79,15 @@ type HostFirmwareSettingsStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// SettingsSource is a state of a node in Ironic.
+type SettingsSource struct {
+	// The UUID of the node.
+	NodeUUID string `json:"nodeUUID"`
+
+	// When the node came into its provision state.
+	StateChangedAt metav1.MicroTime `json:"stateChangedAt"`
 }
 
 // SchemaReference refers to a FirmwareSchema.

@@ -50,6 +50,11 @@ type BareMetalHostStatus struct {
 	// +optional
 	Deployment *Deployment `json:"deployment,omitempty"`
 
+	// The last manual clean in which Ironic applied settings to the host's machine. Absent if
+	// there was none.
+	// +optional
+	Preparation *Preparation `json:"preparation,omitempty"`
+
 	// What was last confirmed through the subresource takeover. It counts as long as the
 	// node is as it was then.
 	// +optional
@@ -293,6 +298,54 @@ type Rebuild struct {
 	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
 }
 
+// Preparation is a manual clean in which Ironic applies settings, such as a RAID layout, to
+// the machine of a host that runs nothing.
+type Preparation struct {
+	// The UUID of the node.
+	NodeUUID string `json:"nodeUUID"`
+
+	// How far it is: Requested, Running, Succeeded or Failed.
+	Phase PreparationPhase `json:"phase"`
+
+	// When it was requested.
+	StartedAt metav1.Time `json:"startedAt"`
+
+	// When it ended, as far as this server has seen. Absent until then.
+	// +optional
+	EndedAt *metav1.Time `json:"endedAt,omitempty"`
+
+	// The clean steps, for example raid.create_configuration.
+	// +listType=atomic
+	Steps []string `json:"steps"`
+
+	// The RAID layout that the machine has if the steps succeed. Absent if they do not
+	// change it.
+	// +optional
+	RAID *RAIDConfig `json:"raid,omitempty"`
+
+	// The BIOS settings that the steps change, with the values that they set. Absent if they
+	// change none, and when the machine has these values.
+	// +optional
+	FirmwareSettings SettingsMap `json:"firmwareSettings,omitempty"`
+}
+
+// PreparationPhase is how far a preparation is.
+// +enum
+type PreparationPhase string
+
+// The phases of a preparation.
+const (
+	// PreparationRequested means that Ironic has been asked for the steps, or is about to be,
+	// and has not been seen to carry them out.
+	PreparationRequested PreparationPhase = "Requested"
+	// PreparationRunning means that Ironic carries out the steps.
+	PreparationRunning PreparationPhase = "Running"
+	// PreparationSucceeded means that Ironic has carried out all steps.
+	PreparationSucceeded PreparationPhase = "Succeeded"
+	// PreparationFailed means that a step has failed or was aborted.
+	PreparationFailed PreparationPhase = "Failed"
+)
+
 // Takeover is what a person has confirmed through the subresource takeover: that the node,
 // as it was described then, is the host's.
 type Takeover struct {
@@ -370,6 +423,10 @@ type IronicStatus struct {
 	// progress.
 	// +optional
 	TargetProvisionState string `json:"targetProvisionState,omitempty"`
+
+	// When the node came into its provision state. Absent while Ironic is at work on it.
+	// +optional
+	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
 
 	// The power state of the node: power on or power off. Empty if Ironic does not know it.
 	// +optional

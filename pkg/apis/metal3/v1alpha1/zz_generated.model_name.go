@@ -556,6 +556,11 @@ func (in OperationMetric) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Preparation) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Preparation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PreprovisioningImage) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.PreprovisioningImage"
 }
@@ -618,6 +623,11 @@ func (in SecretStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SettingSchema) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.SettingSchema"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SettingsSource) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.SettingsSource"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -64,10 +64,11 @@ func ValidateHostBootDevice(boot *v1alpha1.HostBootDevice) field.ErrorList {
 func ValidateHostIndicator(indicator *v1alpha1.HostIndicator) field.ErrorList {
 	path, spec := field.NewPath("spec"), &indicator.Spec
 	all := requiredEnum(path.Child("state"), spec.State, v1alpha1.IndicatorOn, v1alpha1.IndicatorOff, v1alpha1.IndicatorBlinking)
-	for name, value := range map[string]string{"component": spec.Component, "name": spec.Name} {
-		if len(value) > maxIronicName {
-			all = append(all, field.TooLong(path.Child(name), "", maxIronicName))
-		}
+	if len(spec.Component) > maxIronicName {
+		all = append(all, field.TooLong(path.Child("component"), "", maxIronicName))
+	}
+	if len(spec.Name) > maxIronicName {
+		all = append(all, field.TooLong(path.Child("name"), "", maxIronicName))
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,11 +25,19 @@ import (
 type Event struct {
 	// Type is Normal, or Warning when something is wrong.
 	Type string
-	// Reason is one of those of the Bare Metal Operator, or Attached, Detached or
-	// DeprovisioningAbandoned.
+	// Reason is one of those of the Bare Metal Operator, or Attached, Detached,
+	// DeprovisioningAbandoned, PreparationStarted or PreparationComplete.
 	Reason string
 	// Message holds no credentials.
 	Message string
+	// Failure is set if the event tells of an error of the host. Its reason is then one of
+	// FailureReasons.
+	Failure bool
+}
+
+// FailureReasons returns the reasons of events that tell of errors.
+func FailureReasons() []string {
+	return append(slices.Sorted(maps.Values(errorReasons)), credentialErrorReason)
 }
 
 // Changes returns the events that follow from a change of a host, in the order in
@@ -52,6 +61,7 @@ func Changes(old, new *metal3.BareMetalHost) []Event {
 	c.annotations()
 	c.registration()
 	c.inspection()
+	c.preparation()
 	c.provisioning()
 	c.deprovisioning()
 	c.power()
@@ -171,6 +181,22 @@ func (c *change) inspection() {
 	}
 }
 
+// preparation tells when Ironic begins and ends to apply settings. A failure is told as an error.
+func (c *change) preparation() {
+	was, is := c.old.Status.Preparation, c.new.Status.Preparation
+	if is == nil || is.Phase == metal3.PreparationRequested {
+		return
+	}
+	if was == nil || !was.StartedAt.Equal(&is.StartedAt) || was.Phase == metal3.PreparationRequested {
+		c.normal("PreparationStarted", "Preparation started: %s", strings.Join(is.Steps, ", "))
+		was = is.DeepCopy()
+		was.Phase = metal3.PreparationRunning
+	}
+	if is.Phase == metal3.PreparationSucceeded && was.Phase != is.Phase && is.EndedAt != nil {
+		c.normal("PreparationComplete", "Preparation complete%s: %s", after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}), strings.Join(is.Steps, ", "))
+	}
+}
+
 func (c *change) provisioning() {
 	was, is := c.old.Status.OperationHistory.Provision, c.new.Status.OperationHistory.Provision
 	if c.entered(metal3.StateProvisioning) {
@@ -282,6 +308,9 @@ var errorReasons = map[metal3.ErrorType]string{
 	metal3.DetachError:                  "DetachError",
 }
 
+// credentialErrorReason is the reason of events about Secrets with the credentials of BMCs.
+const credentialErrorReason = "BMCCredentialError"
+
 // failure tells of an error that is new, or that another try has met again.
 func (c *change) failure() {
 	old, status := &c.old.Status, &c.new.Status
@@ -290,13 +319,14 @@ func (c *change) failure() {
 		return
 	}
 	if isAboutSecret(status) {
-		reason = "BMCCredentialError"
+		reason = credentialErrorReason
 	}
 	again := ""
 	if status.ErrorCount > 1 {
 		again = fmt.Sprintf(" (error %d in a row)", status.ErrorCount)
 	}
 	c.warning(reason, "%s%s", status.ErrorMessage, again)
+	c.events[len(c.events)-1].Failure = true
 }
 
 // isAboutSecret tells whether the error is that the Secret with the BMC's

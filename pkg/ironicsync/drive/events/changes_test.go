@@ -107,6 +107,16 @@ func annotated(key, value string) func(*host) {
 	return func(h *host) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, key, value) }
 }
 
+func preparation(phase metal3.PreparationPhase, start, end int) func(*host) {
+	return func(h *host) {
+		h.Status.Preparation = &metal3.Preparation{Phase: phase, StartedAt: minutes(start), Steps: []string{"raid.delete_configuration", "raid.create_configuration"}}
+		if end > 0 {
+			ended := minutes(end)
+			h.Status.Preparation.EndedAt = &ended
+		}
+	}
+}
+
 func made(changes ...func(*host)) *host {
 	h := &host{ObjectMeta: metav1.ObjectMeta{Name: "h", Namespace: "n", UID: "u"}}
 	for _, change := range changes {
@@ -133,13 +143,34 @@ func TestChanges(t *testing.T) {
 		old, new changes
 		want     []string
 	}{
-		"nothing":      {changes{in(available), powered}, changes{in(available), powered}, nil},
-		"conditions":   {changes{in(available)}, changes{in(available), nodeIn("available")}, nil},
-		"begun":        {nil, changes{in(registering)}, nil},
-		"paused":       {changes{in(available)}, changes{in(available), annotated(metal3.PausedAnnotation, "x")}, nil},
-		"delayed":      {changes{in(available)}, changes{in(available), func(h *host) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed }}, nil},
-		"without BMC":  {nil, changes{in(metal3.StateUnmanaged)}, []string{"Normal Discovered: The host has no BMC details and is not managed: set spec.bmc"}},
-		"still no BMC": {changes{in(metal3.StateUnmanaged)}, changes{in(metal3.StateUnmanaged), online}, nil},
+		"nothing":            {changes{in(available), powered}, changes{in(available), powered}, nil},
+		"conditions":         {changes{in(available)}, changes{in(available), nodeIn("available")}, nil},
+		"begun":              {nil, changes{in(registering)}, nil},
+		"paused":             {changes{in(available)}, changes{in(available), annotated(metal3.PausedAnnotation, "x")}, nil},
+		"delayed":            {changes{in(available)}, changes{in(available), func(h *host) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed }}, nil},
+		"without BMC":        {nil, changes{in(metal3.StateUnmanaged)}, []string{"Normal Discovered: The host has no BMC details and is not managed: set spec.bmc"}},
+		"still no BMC":       {changes{in(metal3.StateUnmanaged)}, changes{in(metal3.StateUnmanaged), online}, nil},
+		"settings requested": {changes{in(preparing)}, changes{in(preparing), preparation(metal3.PreparationRequested, 1, 0)}, nil},
+		"settings being applied": {
+			changes{in(preparing), preparation(metal3.PreparationRequested, 1, 0)}, changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0)},
+			[]string{"Normal PreparationStarted: Preparation started: raid.delete_configuration, raid.create_configuration"},
+		},
+		"settings applied": {
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0)}, changes{in(available), preparation(metal3.PreparationSucceeded, 1, 5)},
+			[]string{"Normal PreparationComplete: Preparation complete after 4m0s: raid.delete_configuration, raid.create_configuration"},
+		},
+		"settings applied again, seen late": {
+			changes{in(preparing), preparation(metal3.PreparationSucceeded, 1, 5)}, changes{in(available), preparation(metal3.PreparationSucceeded, 6, 7)},
+			[]string{
+				"Normal PreparationStarted: Preparation started: raid.delete_configuration, raid.create_configuration",
+				"Normal PreparationComplete: Preparation complete after 1m0s: raid.delete_configuration, raid.create_configuration",
+			},
+		},
+		"settings applied long ago": {changes{in(available), preparation(metal3.PreparationSucceeded, 1, 5)}, changes{in(provisioned), preparation(metal3.PreparationSucceeded, 1, 5)}, nil},
+		"settings not applied": {
+			changes{in(preparing), preparation(metal3.PreparationRunning, 1, 0)}, changes{in(preparing), preparation(metal3.PreparationFailed, 1, 5), failing(metal3.PreparationError, "step failed", 1)},
+			[]string{"Warning PreparationError: step failed"},
+		},
 		"registered": {
 			changes{in(registering), func(h *host) { h.Status.OperationHistory.Register = since(0) }},
 			changes{in(registering), good("bmc", "5"), powered, func(h *host) {

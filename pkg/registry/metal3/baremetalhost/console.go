@@ -194,16 +194,10 @@ func relay(w http.ResponseWriter, req *http.Request, connection *console.Connect
 				return // the client is gone
 			}
 		case <-connection.Ended():
-			for { // what came before the end
-				select {
-				case output := <-connection.Output():
-					if show(output) != nil {
-						return
-					}
-					continue
-				default:
+			for len(connection.Output()) > 0 { // what came before the end; nothing is added after it
+				if show(<-connection.Output()) != nil {
+					return
 				}
-				break
 			}
 			socket.SetWriteDeadline(sendTimeout)
 			_ = json.NewEncoder(channels[errorChannel]).Encode(endOf(connection.Err()))

@@ -82,6 +82,7 @@ type REST struct {
 
 // NewREST returns the storage of baremetalhosts. The store is one from NewStore.
 func NewREST(store *genericregistry.Store, live Refresher) *REST {
+	registerMetrics()
 	return &REST{Store: store, live: live}
 }
 
@@ -99,6 +100,7 @@ func (*REST) ShortNames() []string { return []string{"bmh", "bmhost"} }
 func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	host, err := r.live.ReadHost(ctx, genericapirequest.NamespaceValue(ctx), name)
 	warn(ctx, err)
+	countRead(ctx, "get", err)
 	if host != nil {
 		return host, nil
 	}
@@ -111,7 +113,7 @@ func (r *REST) List(ctx context.Context, options *metainternalversion.ListOption
 	if isHistory(options) {
 		return r.Store.List(ctx, options)
 	}
-	r.refresh(ctx, options)
+	countRead(ctx, "list", r.refresh(ctx, options))
 	options, err := r.atLatest(ctx, options)
 	if err != nil {
 		return nil, err
@@ -148,20 +150,22 @@ func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptio
 	if err := kind.RefuseFuture(ctx, r.Store, options); err != nil {
 		return nil, err
 	}
-	r.refresh(ctx, options)
+	countRead(ctx, "watch", r.refresh(ctx, options))
 	return r.Store.Watch(ctx, options)
 }
 
-func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOptions) {
-	if name, ok := onlyName(options); ok {
-		r.refreshHost(ctx, name)
-		return
+// refresh refreshes the hosts that a request is about. An error is the reason why they are not
+// live, of which the client has been warned.
+func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOptions) error {
+	name, single := onlyName(options)
+	var err error
+	if single {
+		err = r.live.RefreshHost(ctx, genericapirequest.NamespaceValue(ctx), name)
+	} else {
+		err = r.live.RefreshAll(ctx)
 	}
-	warn(ctx, r.live.RefreshAll(ctx))
-}
-
-func (r *REST) refreshHost(ctx context.Context, name string) {
-	warn(ctx, r.live.RefreshHost(ctx, genericapirequest.NamespaceValue(ctx), name))
+	warn(ctx, err)
+	return err
 }
 
 func warn(ctx context.Context, err error) {

@@ -5,6 +5,9 @@
 //	curl -X PUT http://127.0.0.1:8000/machines/machine-0/power -d Off
 //	curl -X PUT http://127.0.0.1:8000/machines/machine-0/faults/wrong-password
 //	curl -X DELETE http://127.0.0.1:8000/machines/machine-0/faults/wrong-password
+//
+// http://127.0.0.1:8000/firmware/bios/2.18.0 is an image with version 2.18.0 of the BIOS firmware; there is one
+// for any version of bios, bmc and nic:NIC1.
 package main
 
 import (
@@ -38,6 +41,7 @@ func run() (err error) {
 	flag.DurationVar(&o.PowerDelay, "power-delay", 0, "time until a power command takes effect")
 	flag.DurationVar(&o.BootDelay, "boot-delay", 500*time.Millisecond, "time that a ramdisk takes to boot")
 	flag.DurationVar(&o.Heartbeat, "heartbeat", time.Second, "interval between two calls of a ramdisk")
+	flag.DurationVar(&o.BMCUpdate, "bmc-update", 0, "time that an update of a BMC's own firmware takes")
 	flag.DurationVar(&o.StepDelay, "step-delay", 0, "time that each step of cleaning and deployment takes")
 	steps := flag.String("deploy-steps", "", "comma-separated list of additional steps that the ramdisk offers for the deploy interface custom-agent")
 	flag.Parse()

@@ -127,11 +127,11 @@ type Options struct {
 func (c *Consoles) Open(ctx context.Context, node string, options Options) (*Connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	joined, ended, err := c.joinOrReserve(ctx, node, options)
+	joined, err := c.joinOrReserve(ctx, node, options)
 	if joined != nil || err != nil {
 		return joined, err
 	}
-	claim, conn, err := c.start(ctx, node, options, ended)
+	claim, conn, err := c.start(ctx, node, options)
 	if err != nil {
 		go func() { // the user need not wait for it
 			defer c.running.Done()
@@ -161,51 +161,49 @@ func (c *Consoles) Open(ctx context.Context, node string, options Options) (*Con
 	return connection, nil
 }
 
-// joinOrReserve joins a session of this process if that is permitted. Otherwise, it makes sure that
-// nobody else in this process opens the console meanwhile. ended tells whether the session of
-// another user was ended for that.
-func (c *Consoles) joinOrReserve(ctx context.Context, node string, options Options) (joined *Connection, ended bool, err error) {
+// joinOrReserve joins a session of this process if that is permitted. Otherwise, it returns nil, and
+// makes sure that nobody else in this process opens the console meanwhile.
+func (c *Consoles) joinOrReserve(ctx context.Context, node string, options Options) (*Connection, error) {
 	for {
 		c.mu.Lock()
 		s, isOpen := c.open[node]
 		switch {
 		case c.closed:
 			c.mu.Unlock()
-			return nil, false, &BrokenError{"the server is being stopped; try again"}
+			return nil, &BrokenError{"the server is being stopped; try again"}
 		case !isOpen && len(c.open) >= maxSessions:
 			c.mu.Unlock()
-			return nil, false, &BrokenError{fmt.Sprintf("%d consoles are open, which is the limit of one server", maxSessions)}
+			return nil, &BrokenError{fmt.Sprintf("%d consoles are open, which is the limit of one server", maxSessions)}
 		case !isOpen:
 			c.open[node] = nil
 			c.running.Add(1)
 			c.mu.Unlock()
-			return nil, ended, nil
+			return nil, nil
 		case s == nil:
 			c.mu.Unlock()
-			return nil, false, &BrokenError{"its console is just being opened; try again"}
+			return nil, &BrokenError{"its console is just being opened; try again"}
 		}
 		c.mu.Unlock()
 		if options.Share && s.shared && !options.Force {
 			if joined := s.join(); joined != nil {
-				return joined, false, nil
+				return joined, nil
 			}
 		} else if !options.Force {
-			return nil, false, &InUseError{User: s.user, Since: s.since}
+			return nil, &InUseError{User: s.user, Since: s.since}
 		} else {
 			s.end(fmt.Sprintf("%s has taken over the console", options.User))
-			ended = true
 		}
 		select {
 		case <-s.closed:
 		case <-ctx.Done():
-			return nil, ended, &BrokenError{"the earlier session has not ended in time; try again"}
+			return nil, &BrokenError{"the earlier session has not ended in time; try again"}
 		}
 	}
 }
 
 // start claims the console, enables it and connects to it. A claim that is returned with an error
 // has to be released.
-func (c *Consoles) start(ctx context.Context, node string, options Options, ended bool) (Claim, net.Conn, error) {
+func (c *Consoles) start(ctx context.Context, node string, options Options) (Claim, net.Conn, error) {
 	console, err := c.ironic.GetConsole(ctx, node)
 	if err != nil {
 		return nil, nil, err
@@ -217,7 +215,7 @@ func (c *Consoles) start(ctx context.Context, node string, options Options, ende
 	if err != nil {
 		return nil, nil, err
 	}
-	if console.Enabled && options.Force && !ended {
+	if console.Enabled && options.Force {
 		// Another replica, or somebody past us, may be connected. Ironic serves one connection.
 		if err := c.set(ctx, node, false); err != nil {
 			return claim, nil, err

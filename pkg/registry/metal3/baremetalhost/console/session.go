@@ -161,7 +161,7 @@ func (s *session) run(ctx context.Context) {
 func (s *session) explain(err error, received int) string {
 	switch {
 	case received == 0 && time.Since(s.since) < tooSoon:
-		return "Ironic's console program (ipmitool) ended before it had reached the machine. Ironic's conductor logs why; Ironic 29.0.5 is known to call it wrongly"
+		return "Ironic's console program (ipmitool) ended before it had reached the machine. Ironic's conductor logs why; Ironic 29.0.5 calls it wrongly, and socat 1.8.1.3 crashes (docs/console.md)"
 	case errors.Is(err, io.EOF):
 		return "Ironic has ended the console: nothing was typed or shown for some time (by default ten minutes), or the BMC has ended it"
 	}

@@ -1,18 +1,20 @@
-package contract
+package testbed
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
 
-// flakyLine is the way of TCP connections to kube-apiserver, and can be cut. TLS
-// goes through it untouched.
-type flakyLine struct {
+// FlakyLine is the way of TCP connections to kube-apiserver, and can be cut. TLS goes through it
+// untouched.
+type FlakyLine struct {
 	address, to string
 
 	mu       sync.Mutex
@@ -20,24 +22,24 @@ type flakyLine struct {
 	open     map[net.Conn]bool
 }
 
-// newFlakyLine returns a config whose clients go through the line.
-func newFlakyLine(t *testing.T, config *rest.Config) (*flakyLine, *rest.Config) {
+// NewFlakyLine returns a line, and a config whose clients go through it. It is cut when the test ends.
+func NewFlakyLine(t *testing.T, config *rest.Config) (*FlakyLine, *rest.Config) {
 	t.Helper()
 	host, err := url.Parse(config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &flakyLine{address: "127.0.0.1:0", to: host.Host, open: map[net.Conn]bool{}}
+	l := &FlakyLine{address: "127.0.0.1:0", to: host.Host, open: map[net.Conn]bool{}}
 	if err := l.listen(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.cut)
+	t.Cleanup(l.Cut)
 	config = rest.CopyConfig(config)
 	config.Host = "https://" + l.address
 	return l, config
 }
 
-func (l *flakyLine) listen() error {
+func (l *FlakyLine) listen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	listener, err := net.Listen("tcp", l.address)
@@ -57,7 +59,7 @@ func (l *flakyLine) listen() error {
 	return nil
 }
 
-func (l *flakyLine) connect(through net.Listener, client net.Conn) {
+func (l *FlakyLine) connect(through net.Listener, client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", l.to)
 	if err != nil {
@@ -85,8 +87,8 @@ func (l *flakyLine) connect(through net.Listener, client net.Conn) {
 	delete(l.open, server)
 }
 
-// cut breaks all connections and has new ones refused.
-func (l *flakyLine) cut() {
+// Cut breaks all connections and has new ones refused.
+func (l *FlakyLine) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.listener != nil {
@@ -98,10 +100,10 @@ func (l *flakyLine) cut() {
 	}
 }
 
-// mend lets connections through again.
-func (l *flakyLine) mend(t *testing.T) {
+// Mend lets connections through again.
+func (l *FlakyLine) Mend(t *testing.T, ctx context.Context) {
 	t.Helper()
-	comes(t, t.Context(), func() string { // another program may have had the port for a moment
+	Eventually(t, ctx, 30*time.Second, 100*time.Millisecond, func() string { // another program may have had the port for a moment
 		if err := l.listen(); err != nil {
 			return err.Error()
 		}

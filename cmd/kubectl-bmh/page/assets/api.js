@@ -1,0 +1,76 @@
+// Requests to kubectl bmh, which forwards some of them to the cluster.
+
+const keyName = "bmh-key";
+
+// RequestError is a refusal, in the words of the cluster or of kubectl bmh.
+export class RequestError extends Error {
+  constructor(code, message, causes) {
+    super(message);
+    this.code = code;
+    // causes are [{field, message}] for the fields that are invalid.
+    this.causes = causes ?? [];
+  }
+}
+
+// openSession exchanges the link in the address, if there is one, for a session, and removes it from the
+// address and the history.
+export async function openSession() {
+  const link = /^#link=(.+)$/.exec(location.hash)?.[1];
+  if (!link) return;
+  history.replaceState(null, "", location.pathname + "#/");
+  const answer = await send("POST", "/session", { link });
+  localStorage.setItem(keyName, answer.key);
+}
+
+export const key = () => localStorage.getItem(keyName) ?? "";
+
+export function headers() {
+  return { "X-Bmh-Key": key() };
+}
+
+// send makes a request and returns the answer. It throws a RequestError.
+export async function send(method, path, body) {
+  const request = { method, headers: headers(), redirect: "error" };
+  if (body !== undefined) {
+    request.headers["Content-Type"] = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+    request.body = JSON.stringify(body);
+  }
+  let response, text;
+  try {
+    response = await fetch(path, request);
+    text = await response.text();
+  } catch {
+    throw new RequestError(0, "kubectl bmh ui does not answer: has it ended?");
+  }
+  let answer = {};
+  try { answer = JSON.parse(text); } catch { answer = { message: text.slice(0, 1000) }; }
+  if (!response.ok) throw new RequestError(response.status, answer.message || `the answer is ${response.status}`, answer.details?.causes);
+  return answer;
+}
+
+// The paths of kubectl bmh. Names are checked by the server, and are escaped all the same.
+const part = encodeURIComponent;
+export const hostsPath = (namespace) => `/api/namespaces/${part(namespace)}/baremetalhosts`;
+export const hostPath = (host) => `${hostsPath(host.namespace)}/${part(host.name)}`;
+export const secretsPath = (namespace) => `/api/namespaces/${part(namespace)}/secrets`;
+export const detailPath = (namespace, name) => `/hosts/${part(namespace)}/${part(name)}`;
+
+const known = new Map();
+
+// rightsIn returns what the user may do in a namespace. It is asked for once a minute at most.
+export function rightsIn(namespace) {
+  const old = known.get(namespace);
+  if (old && Date.now() - old.at < 60_000) return old.rights;
+  const rights = send("GET", `/rights/${part(namespace)}`);
+  known.set(namespace, { at: Date.now(), rights });
+  rights.catch(() => known.delete(namespace));
+  return rights;
+}
+
+// inParallel calls a function for each of some items, at most eight at a time.
+export async function inParallel(items, call) {
+  const queue = [...items];
+  await Promise.all(Array.from({ length: 8 }, async () => {
+    for (let item = queue.shift(); item !== undefined; item = queue.shift()) await call(item);
+  }));
+}

@@ -1,0 +1,176 @@
+import { actions, run } from "./actions.js";
+import { detailPath, rightsIn, send } from "./api.js";
+import { announce, duration, h, plural, setText, size, time } from "./dom.js";
+import { powerText, showState } from "./list.js";
+
+// life is the way of a host, for the line of steps at the top.
+const life = ["registering", "inspecting", "preparing", "available", "provisioning", "provisioned"];
+
+// The pauses between two reads of a host: the shortest, and the longest, after which there may be
+// other events even though the host itself has not changed.
+const shortest = 1000, longest = 15_000;
+
+const binary = ["B", "KiB", "MiB", "GiB", "TiB"], decimal = ["B", "kB", "MB", "GB", "TB", "PB"];
+
+export function showHost({ main, fleet, title }, namespace, name) {
+  title(name);
+  const heading = h("h2", null, name);
+  const state = h("p", { class: "big" }), stateText = h("span"), sinceText = h("span", { class: "since" });
+  state.append(stateText, sinceText);
+  const steps = h("ol", { class: "life", "aria-label": "Where the host is" }, life.map((s) => h("li", null, s)));
+  const bar = h("progress", { max: 1, hidden: true, "aria-label": "Steps that Ironic has done" }), step = h("span");
+  const error = h("p", { class: "mistake", role: "alert" }), readError = h("p", { class: "mistake" });
+  const buttons = h("div", { class: "actions", role: "group", "aria-label": `What to do with ${name}` });
+  const section = (id, text) => { const body = h("div"); return { body, element: h("section", { "aria-labelledby": id }, h("h3", { id }, text), body) }; };
+  const explanation = section("explanation", "Now"), facts = section("facts", "Facts"), conditions = section("conditions", "Conditions");
+  const hardware = section("hardware", "Hardware"), timeline = section("timeline", "What has happened");
+  main.append(
+    h("p", { class: "back" }, h("a", { href: "#/" }, "All hosts")),
+    h("div", { class: "title" }, heading, state), steps, h("p", { class: "progress" }, bar, " ", step), readError, error, buttons,
+    h("div", { class: "columns" }, explanation.element, facts.element, conditions.element, timeline.element, hardware.element));
+
+  let detail = null, row = null, rights = {}, timer = 0, last = 0, isGone = false, isLeft = false, wasInFleet = false;
+  const cache = new Map();
+  // fill replaces what is in a section if its data have changed: nobody who reads it loses the place.
+  const fill = (body, data, nodes) => {
+    const text = JSON.stringify(data);
+    if (cache.get(body) === text) return;
+    cache.set(body, text);
+    body.replaceChildren(...nodes().filter(Boolean));
+  };
+
+  function drawRow() {
+    const found = fleet.find(namespace, name);
+    if (!found && wasInFleet) return gone();
+    // A host that was just created, or that was not selected, is not in the list.
+    row = found ?? detail;
+    if (!row) return;
+    wasInFleet = Boolean(found);
+    isGone = false;
+    showState(stateText, row);
+    setText(sinceText, row.since ? ` for ${duration(row.since)}` : "");
+    const at = life.indexOf(row.state);
+    steps.hidden = at < 0;
+    [...steps.children].forEach((item, i) => {
+      item.className = i < at ? "done" : i === at ? "now" : "";
+      if (i === at) item.setAttribute("aria-current", "step"); else item.removeAttribute("aria-current");
+    });
+    setText(step, row.step ?? "");
+    bar.hidden = !row.fraction;
+    if (row.fraction) bar.value = row.fraction;
+    if (detail?.version !== row.version) readSoon(shortest);
+  }
+
+  function gone() {
+    if (isGone) return;
+    isGone = true;
+    wasInFleet = false;
+    row = null;
+    stateText.replaceChildren(detail ? "This host was deleted." : "There is no such host.");
+    stateText.className = "";
+    setText(sinceText, "");
+    steps.hidden = bar.hidden = true;
+    setText(step, "");
+    buttons.replaceChildren();
+  }
+
+  function readSoon(pause) {
+    clearTimeout(timer);
+    timer = setTimeout(read, Math.max(0, last + pause - Date.now()));
+  }
+
+  async function read() {
+    last = Date.now();
+    if (!document.hidden) {
+      try {
+        const answer = await send("GET", detailPath(namespace, name));
+        if (isLeft) return;
+        detail = answer;
+        readError.textContent = "";
+        drawRow();
+        drawDetail();
+      } catch (e) {
+        if (isLeft) return;
+        if (e.code === 404) gone(); else readError.textContent = e.message;
+      }
+    }
+    if (!isLeft && !isGone) readSoon(row && detail && row.version !== detail.version ? shortest : longest);
+  }
+
+  function drawDetail() {
+    const d = detail;
+    drawActions();
+    fill(explanation.body, [d.explanation, d.missing], () => [...d.explanation.map((text) => h("p", null, text)), ...(d.missing ?? []).map((text) => h("p", { class: "hint" }, `Without ${text}`))]);
+    const lines = [
+      ["Power", powerText(d.power)], ["Asked to be", d.online ? "on" : "off"], ["BMC", d.bmc], ["Boot MAC address", d.bootMAC], ["Boot mode", d.bootMode],
+      ["Image", d.image], ["Consumer", d.consumer], ["Machine", d.machine], ["Node", d.node], ["Description", d.description],
+      ["Ironic’s state", d.ironicState], ["Node in Ironic", d.nodeUUID], ["Created", d.created && time(d.created)],
+      ["Labels", Object.entries(d.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(" ")],
+    ].filter(([, value]) => value);
+    fill(facts.body, lines, () => [h("dl", null, lines.map(([k, v]) => [h("dt", null, k), h("dd", null, v)]))]);
+    fill(conditions.body, d.conditions, () => [h("ul", { class: "conditions" }, d.conditions.map((c) => h("li", { class: c.isBad ? "bad" : null },
+      h("span", { "aria-hidden": "true", class: "mark" }, c.isBad ? "▲" : "·"), " ", c.text, " ", h("small", null, `${c.type}, since ${time(c.since)}`), c.isBad && c.message ? h("p", null, c.message) : null)))]);
+    fill(timeline.body, d.timeline, () => [d.timeline.length ? h("ol", { class: "timeline" }, d.timeline.map((e) => h("li", { class: e.isWarning ? "bad" : null },
+      h("time", { datetime: e.time }, time(e.time)), " ", h("span", { "aria-hidden": "true", class: "mark" }, e.isWarning ? "▲" : "·"), " ", h("b", null, e.title), e.isWarning ? h("span", { class: "unseen" }, " (warning)") : null,
+      " ", h("small", null, `${e.source}${e.count > 1 ? `, ${e.count} times` : ""}`), h("p", null, e.message)))) : h("p", { class: "hint" }, "Nothing was recorded, or it was too long ago: events last for an hour.")]);
+    fill(hardware.body, d.hardware ?? null, () => hardwareOf(d.hardware));
+  }
+
+  function drawActions() {
+    const d = detail;
+    const wanted = actions.map((a) => {
+      const reason = fleet.scope.readOnly ? "this page is read-only" : rights[a.right] === false ? "you may not do that" : a.when?.(d) || "";
+      return [a, typeof a.text === "function" ? a.text(d) : a.text, reason];
+    });
+    const canType = !fleet.scope.readOnly && rights.console !== false;
+    fill(buttons, [wanted.map(([a, text, reason]) => [a.name, text, reason]), canType], () => {
+      const focused = document.activeElement?.dataset?.action;
+      const made = wanted.map(([a, text, reason]) => button(a.name, text, reason, async () => {
+        error.textContent = "";
+        try { await run(a, detail); } catch (e) { error.textContent = e.message; }
+        readSoon(200);
+      }));
+      made.push(canType
+        ? h("a", { class: "button", "data-action": "console", href: `#/console/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}` }, "Console")
+        : button("console", "Console", fleet.scope.readOnly ? "this page is read-only" : "you may not do that"));
+      if (focused) requestAnimationFrame(() => buttons.querySelector(`[data-action="${CSS.escape(focused)}"]`)?.focus());
+      return made;
+    });
+  }
+
+  // button makes a button. One that cannot be used stays reachable by keyboard and says why.
+  function button(id, text, reason, act) {
+    return h("button", {
+      type: "button", "data-action": id, title: reason ? `Not now: ${reason}` : null, "aria-disabled": reason ? "true" : null, "aria-label": reason ? `${text} (not now: ${reason})` : null,
+      onclick: () => { if (reason) announce(`${text}: not now, ${reason}`); else act(); },
+    }, text);
+  }
+
+  const tick = setInterval(() => { if (row?.since) setText(sinceText, ` for ${duration(row.since)}`); }, 1000);
+  fleet.addEventListener("change", drawRow);
+  drawRow();
+  rightsIn(namespace).then((r) => { rights = r; if (detail && !isLeft && !isGone) drawActions(); }, () => {});
+  read();
+  return () => { isLeft = true; clearInterval(tick); clearTimeout(timer); fleet.removeEventListener("change", drawRow); };
+}
+
+function hardwareOf(hardware) {
+  if (!hardware) return [h("p", { class: "hint" }, "Not known: the host was not inspected.")];
+  const { systemVendor: vendor = {}, firmware = {}, cpu = {}, nics = [], storage = [] } = hardware;
+  const lines = [
+    ["Machine", [vendor.manufacturer, vendor.productName].filter(Boolean).join(" ")], ["Serial number", vendor.serialNumber],
+    ["Processors", [plural(cpu.count ?? 0, "core"), cpu.model, cpu.arch, cpu.clockMegahertz ? `${Math.round(cpu.clockMegahertz)} MHz` : ""].filter(Boolean).join(", ")],
+    ["Memory", hardware.ramMebibytes ? size(hardware.ramMebibytes * 2 ** 20, 1024, binary) : ""],
+    ["Firmware", [firmware.bios?.vendor, firmware.bios?.version, firmware.bios?.date].filter(Boolean).join(" ")], ["Host name", hardware.hostname],
+  ].filter(([, value]) => value);
+  return [
+    h("dl", null, lines.map(([k, v]) => [h("dt", null, k), h("dd", null, v)])),
+    table(plural(storage.length, "disk"), ["Name", "Size", "Type", "Model", "Serial number"], storage.map((d) => [d.name, d.sizeBytes ? size(d.sizeBytes, 1000, decimal) : "", d.type, [d.vendor, d.model].filter(Boolean).join(" "), d.serialNumber])),
+    table(plural(nics.length, "network interface"), ["Name", "MAC address", "IP address", "Speed", "PXE"], nics.map((n) => [n.name, n.mac, n.ip, n.speedGbps ? `${n.speedGbps} Gbit/s` : "", n.pxe ? "yes" : ""])),
+  ];
+}
+
+function table(caption, heads, rows) {
+  return h("div", { class: "scroll" }, h("table", null, h("caption", null, caption), h("thead", null, h("tr", null, heads.map((t) => h("th", { scope: "col" }, t)))),
+    h("tbody", null, rows.map((cells) => h("tr", null, cells.map((c) => h("td", null, c ?? "")))))));
+}

@@ -1,0 +1,74 @@
+import { openSession } from "./api.js";
+import { h, setText, time } from "./dom.js";
+import { Fleet } from "./live.js";
+import { showList } from "./list.js";
+import { showHost } from "./host.js";
+import { showForm } from "./add.js";
+import { showConsole } from "./console.js";
+
+const main = document.getElementById("main");
+const fleet = new Fleet();
+// leave ends what the view that is shown does in the background.
+let leave = () => {};
+let shown = null;
+
+// route shows the view that the address names: #/, #/add, #/host/NAMESPACE/NAME or
+// #/console/NAMESPACE/NAME.
+function route() {
+  const [path, query] = location.hash.replace(/^#/, "").split("?");
+  const [view, namespace, name] = path.split("/").slice(1).map(decodeURIComponent);
+  // The list changes its own query as the user filters.
+  if (path === shown) return;
+  const isFirst = shown === null;
+  shown = path;
+  leave();
+  main.replaceChildren();
+  const context = { main, fleet, title: (text) => { document.title = `${text} · Bare metal hosts`; } };
+  if (view === "host") leave = showHost(context, namespace, name);
+  else if (view === "console") leave = showConsole(context, namespace, name);
+  else if (view === "add") leave = showForm(context);
+  else leave = showList(context, new URLSearchParams(query));
+  if (!isFirst) main.focus();
+}
+
+function showScope() {
+  const scope = fleet.scope;
+  const where = scope.allNamespaces ? "all namespaces" : `namespace ${scope.namespace}`;
+  const selected = scope.selector ? `, only ${scope.selector}` : "";
+  const element = document.getElementById("scope");
+  setText(element, `${scope.context || scope.server} · ${where}${selected}${scope.readOnly ? " · read-only" : ""}`);
+  element.title = scope.server;
+}
+
+// showFreshness says whether what is shown is what Ironic says now. It is said twice if not: in the
+// header, and in a line that does not scroll away.
+function showFreshness() {
+  const { live, confirmed, reason } = fleet.freshness;
+  const element = document.getElementById("freshness"), stale = document.getElementById("stale");
+  setText(element, live ? `● Live · Ironic asked at ${time(confirmed)}` : "◌ Not live");
+  element.className = live ? "live" : "not-live";
+  document.body.classList.toggle("is-stale", !live);
+  if (live || !fleet.isLoaded && !reason) { stale.hidden = true; return; }
+  const last = confirmed ? `What is shown was confirmed at ${time(confirmed)} for the last time.` : "What is shown was not confirmed since this page was opened.";
+  setText(stale, `Not live: ${reason}. ${last}`);
+  stale.hidden = false;
+}
+
+async function start() {
+  document.getElementById("skip").addEventListener("click", () => main.focus());
+  fleet.addEventListener("freshness", showFreshness);
+  try {
+    await openSession();
+    let isRouted = false;
+    fleet.addEventListener("change", () => {
+      showScope();
+      if (!isRouted) { isRouted = true; route(); addEventListener("hashchange", route); }
+    });
+    await fleet.run();
+  } catch (error) {
+    leave();
+    main.replaceChildren(h("h2", null, "This page has no access"), h("p", null, error.message), h("p", null, "Start ", h("code", null, "kubectl bmh ui"), " again for another link."));
+  }
+}
+
+start();

@@ -1,0 +1,280 @@
+package firmware
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// objects keeps objects of a kind in memory.
+type objects[T interface {
+	runtime.Object
+	metav1.Object
+}] struct {
+	mu      sync.Mutex
+	version int
+	stored  map[string]T
+	// race is called once before a write.
+	race func()
+}
+
+func (o *objects[T]) Get(_ context.Context, namespace, name string) (obj T, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if stored, ok := o.stored[namespace+"/"+name]; ok {
+		return stored.DeepCopyObject().(T), nil
+	}
+	return obj, apierrors.NewNotFound(metal3.Resource("tests"), name)
+}
+
+func (o *objects[T]) Create(_ context.Context, obj T) (T, error) {
+	obj = obj.DeepCopyObject().(T)
+	obj.SetUID(types.UID("uid-" + obj.GetName()))
+	obj.SetGeneration(1)
+	return o.put(obj), nil
+}
+
+func (o *objects[T]) Update(ctx context.Context, obj T) (T, error) { return o.Record(ctx, obj) }
+
+func (o *objects[T]) Record(ctx context.Context, obj T) (T, error) {
+	if race := o.race; race != nil {
+		o.race = nil
+		race()
+	}
+	stored, err := o.Get(ctx, obj.GetNamespace(), obj.GetName())
+	if err != nil || stored.GetResourceVersion() != obj.GetResourceVersion() {
+		return stored, apierrors.NewConflict(metal3.Resource("tests"), obj.GetName(), errors.New("it was written"))
+	}
+	return o.put(obj.DeepCopyObject().(T)), nil
+}
+
+func (o *objects[T]) put(obj T) T {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stored == nil {
+		o.stored = map[string]T{}
+	}
+	o.version++
+	obj.SetResourceVersion(strconv.Itoa(o.version))
+	o.stored[obj.GetNamespace()+"/"+obj.GetName()] = obj
+	return obj.DeepCopyObject().(T)
+}
+
+// lists is an Ironic that counts the requests for each node.
+type lists struct {
+	mu    sync.Mutex
+	asked map[string]int
+	value ironic.Text
+	err   error
+}
+
+func (l *lists) ListBIOSSettings(_ context.Context, uuid string) ([]ironic.BIOSSetting, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked == nil {
+		l.asked = map[string]int{}
+	}
+	l.asked[uuid]++
+	return []ironic.BIOSSetting{{Name: "Turbo", Value: l.value, AttributeType: "String"}}, l.err
+}
+
+// fleet is a Reader with some hosts.
+type fleet struct {
+	*Reader
+	settings *objects[*metal3.HostFirmwareSettings]
+	schemas  *objects[*metal3.FirmwareSchema]
+	ironic   *lists
+	hosts    map[string]*metal3.BareMetalHost
+	away     error
+}
+
+func newFleet(names ...string) *fleet {
+	f := &fleet{settings: &objects[*metal3.HostFirmwareSettings]{}, schemas: &objects[*metal3.FirmwareSchema]{}, ironic: &lists{value: "on"}, hosts: map[string]*metal3.BareMetalHost{}}
+	for _, name := range names {
+		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID("host-" + name)}}
+		host.Status.Ironic = &metal3.IronicStatus{NodeUUID: "node-" + name, ProvisionState: "manageable"}
+		f.hosts[name] = host
+		f.moved(name)
+	}
+	f.Reader = &Reader{
+		Keeper: &Keeper{Settings: f.settings, Schemas: f.schemas, Ironic: f.ironic, Clock: clock.RealClock{}},
+		Hosts:  f, Refresher: f, Timeout: time.Second,
+		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			list := &metal3.HostFirmwareSettingsList{}
+			for _, stored := range f.settings.stored {
+				list.Items = append(list.Items, *stored.DeepCopy())
+			}
+			return list, nil
+		},
+	}
+	return f
+}
+
+// moved has the node of a host come into another state.
+func (f *fleet) moved(name string) {
+	status := f.hosts[name].Status.Ironic
+	changed := metav1.NewMicroTime(time.Unix(1000, 0))
+	if status.StateChangedAt != nil {
+		changed = metav1.NewMicroTime(status.StateChangedAt.Add(time.Minute))
+	}
+	status.StateChangedAt = &changed
+}
+
+func (f *fleet) Get(_ context.Context, _, name string) (*metal3.BareMetalHost, error) {
+	if host, ok := f.hosts[name]; ok {
+		return host.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(metal3.Resource("baremetalhosts"), name)
+}
+
+func (f *fleet) List(context.Context, metav1.ListOptions) (*metal3.BareMetalHostList, error) {
+	list := &metal3.BareMetalHostList{}
+	for _, host := range f.hosts {
+		list.Items = append(list.Items, *host.DeepCopy())
+	}
+	return list, nil
+}
+
+func (f *fleet) RefreshHost(context.Context, string, string) error { return f.away }
+func (f *fleet) RefreshAll(context.Context) error                  { return f.away }
+
+func (f *fleet) ensure(t *testing.T, name string) *metal3.HostFirmwareSettings {
+	t.Helper()
+	settings, schema, err := f.Keeper.Ensure(t.Context(), f.hosts[name])
+	if err != nil || schema == nil {
+		t.Fatal(schema, err)
+	}
+	return settings
+}
+
+func (f *fleet) value(t *testing.T, name string) string {
+	t.Helper()
+	settings, err := f.settings.Get(t.Context(), "n", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return settings.Status.Settings["Turbo"]
+}
+
+// TestReadsAskForWhatChanged: a read asks Ironic for the list of those hosts only whose nodes have
+// come into another state.
+func TestReadsAskForWhatChanged(t *testing.T) {
+	f := newFleet("a", "b", "c")
+	for name := range f.hosts {
+		f.ensure(t, name)
+	}
+	f.ironic.asked, f.ironic.value = nil, "off"
+	f.moved("b")
+	if err := f.RefreshAllSettings(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.ironic.asked) != 1 || f.ironic.asked["node-b"] != 1 || f.value(t, "b") != "off" || f.value(t, "a") != "on" {
+		t.Errorf("asked for %v; b is %s, a is %s", f.ironic.asked, f.value(t, "b"), f.value(t, "a"))
+	}
+	f.moved("a")
+	if err := f.RefreshAllSettings(t.Context(), "another"); err != nil || f.value(t, "a") != "on" {
+		t.Errorf("a list of another namespace: %v, a is %s", err, f.value(t, "a"))
+	}
+	for range 2 {
+		if err := f.RefreshSettings(t.Context(), "n", "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f.ironic.asked["node-a"] != 1 || f.value(t, "a") != "off" {
+		t.Errorf("asked for %v; a is %s", f.ironic.asked, f.value(t, "a"))
+	}
+	if err := f.RefreshSettings(t.Context(), "n", "no-such"); err != nil {
+		t.Errorf("settings without a host: %v", err)
+	}
+}
+
+// TestReadsWhileIronicIsAway: what is recorded is served, and the error says so.
+func TestReadsWhileIronicIsAway(t *testing.T) {
+	f := newFleet("a")
+	f.ensure(t, "a")
+	f.away = errors.New("away")
+	if err := f.RefreshSettings(t.Context(), "n", "a"); !errors.Is(err, f.away) {
+		t.Errorf("the error is %v", err)
+	}
+	f.away, f.ironic.err = nil, errors.New("no list")
+	f.moved("a")
+	for _, read := range []func() error{
+		func() error { return f.RefreshSettings(t.Context(), "n", "a") },
+		func() error { return f.RefreshAllSettings(t.Context(), "n") },
+	} {
+		if err := read(); !errors.Is(err, f.ironic.err) || f.value(t, "a") != "on" {
+			t.Errorf("the error is %v, and the value %s", err, f.value(t, "a"))
+		}
+	}
+}
+
+// TestEnsure: settings get their host as an owner, share a schema, and are judged at once.
+func TestEnsure(t *testing.T) {
+	f := newFleet("a", "b")
+	made := &metal3.HostFirmwareSettings{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b"}}
+	made.Spec.Settings = metal3.DesiredSettingsMap{"Turbo": intstr.FromString("off")}
+	if _, err := f.settings.Create(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	a, b := f.ensure(t, "a"), f.ensure(t, "b")
+	for name, settings := range map[string]*metal3.HostFirmwareSettings{"a": a, "b": b} {
+		if owners := settings.OwnerReferences; len(owners) != 1 || owners[0].UID != types.UID("host-"+name) || owners[0].Controller != nil {
+			t.Errorf("the owners of %s are %+v", name, owners)
+		}
+	}
+	if *a.Status.FirmwareSchema != *b.Status.FirmwareSchema {
+		t.Errorf("schemas %v and %v", a.Status.FirmwareSchema, b.Status.FirmwareSchema)
+	}
+	schema, err := f.schemas.Get(t.Context(), "n", a.Status.FirmwareSchema.Name)
+	if err != nil || len(schema.OwnerReferences) != 2 {
+		t.Errorf("the schema is %+v, %v", schema, err)
+	}
+	if !meta.IsStatusConditionTrue(b.Status.Conditions, "ChangeDetected") || !meta.IsStatusConditionFalse(a.Status.Conditions, "ChangeDetected") {
+		t.Errorf("conditions: %+v", b.Status.Conditions)
+	}
+	if IsDue(f.hosts["a"], a) || !IsDue(f.hosts["a"], nil) {
+		t.Error("settings are due again, or missing ones are not")
+	}
+	version := a.ResourceVersion
+	if again := f.ensure(t, "a"); again.ResourceVersion != version {
+		t.Error("a host to which nothing has happened costs a write")
+	}
+}
+
+// TestRace: what a user writes meanwhile is not lost, and is what is judged.
+func TestRace(t *testing.T) {
+	f := newFleet("a")
+	f.ensure(t, "a")
+	f.moved("a")
+	f.ironic.value = "off"
+	f.settings.race = func() {
+		settings, err := f.settings.Get(t.Context(), "n", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings.Spec.Settings, settings.Generation = metal3.DesiredSettingsMap{"Turbo": intstr.FromString("on")}, 2
+		f.settings.put(settings)
+	}
+	settings, _, err := f.Keeper.Refresh(t.Context(), f.hosts["a"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := meta.FindStatusCondition(settings.Status.Conditions, "ChangeDetected")
+	if changed.Status != metav1.ConditionTrue || changed.ObservedGeneration != 2 || settings.Status.Settings["Turbo"] != "off" {
+		t.Errorf("the settings are %+v", settings)
+	}
+}

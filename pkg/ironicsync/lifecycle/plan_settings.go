@@ -1,0 +1,50 @@
+package lifecycle
+
+import (
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
+)
+
+// Settings are applied by manual cleans of a manageable node, after which the node is manageable
+// again. Ironic tells neither who has asked for a clean nor what an earlier one has done, so
+// the request is recorded first (status.preparation), and an observation records its outcome.
+
+// nextOfSettings has Ironic apply what is wanted, one clean after the other, on a node that is
+// manageable or available.
+func nextOfSettings(s Situation) Step {
+	clean, err := settings.NextClean(s.machine())
+	switch {
+	case err != nil:
+		return s.retry(Step{Do: Prepare, Error: metal3.PreparationError, Message: err.Error()}, true)
+	case clean == nil:
+		return setState(metal3.StateAvailable)
+	case s.Node.ProvisionState == ironic.Available:
+		return toManageable(s)
+	}
+	failed := s.Host.Status.Preparation != nil && s.Host.Status.Preparation.Phase == metal3.PreparationFailed
+	return s.retry(Step{Do: Prepare, Error: metal3.PreparationError, Clean: clean}, failed || hasFailed(s.Host))
+}
+
+func (s Situation) machine() settings.Machine {
+	return settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
+}
+
+// RequestPreparation records that Ironic is about to be asked for a clean.
+func RequestPreparation(host *metal3.BareMetalHost, node *ironic.Node, clean *settings.Clean, now time.Time) {
+	host.Status.Preparation = settings.Request(clean, node, WholeSeconds(now))
+}
+
+// AcceptPreparation records that Ironic has begun the clean that was requested.
+func AcceptPreparation(host *metal3.BareMetalHost, _ time.Time) {
+	host.Status.Preparation.Phase = metal3.PreparationRunning
+}
+
+// IsPreparationRequested tells whether the preparation of host is the one that was requested at
+// a time, and has neither begun nor ended.
+func IsPreparationRequested(host *metal3.BareMetalHost, requested *metal3.Preparation) bool {
+	p := host.Status.Preparation
+	return p != nil && p.Phase == metal3.PreparationRequested && p.StartedAt.Equal(&requested.StartedAt)
+}

@@ -1,0 +1,50 @@
+package live_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// changeDelays returns the number and the sum, in seconds, of the delays that were measured so far.
+func changeDelays(t *testing.T) (count uint64, sum float64) {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "metal3_ironic_change_delay_seconds" {
+			h := family.GetMetric()[0].GetHistogram()
+			return h.GetSampleCount(), h.GetSampleSum()
+		}
+	}
+	t.Fatal("there is no metal3_ironic_change_delay_seconds")
+	return 0, 0
+}
+
+// TestChangeDelay: the delay of a change is measured whatever Ironic's clock says.
+func TestChangeDelay(t *testing.T) {
+	for name, clock := range map[string]time.Duration{"one clock": 0, "Ironic ahead": 10 * time.Minute, "Ironic behind": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 2, func(t *testing.T, b *bench) {
+				b.nodes.Change(func() { b.nodes.Clock = clock })
+				b.nodes.Say(enginetest.NodeID(0), "begin")
+				b.nodes.Say(enginetest.NodeID(1), "begin")
+				b.list(t)
+				count, sum := changeDelays(t)
+				b.nodes.Say(enginetest.NodeID(0), "changed")
+				time.Sleep(4 * time.Second)
+				b.list(t)
+				b.list(t) // shows nothing new
+				newCount, newSum := changeDelays(t)
+				if n, delay := newCount-count, newSum-sum; n != 1 || delay < 3 || delay > 5 {
+					t.Errorf("%d changes were measured, with delays of %v s together; want 1 with 4 s", n, delay)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,156 @@
+// Package settings computes what Ironic has to do so that a machine has the settings that users
+// ask for: its RAID layout and its BIOS settings. It depends on nothing but its arguments. Each
+// kind of setting implements one small interface; the planner and the executor know none of them
+// by name.
+package settings
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// Machine is a host, and the objects with settings of its machine.
+type Machine struct {
+	Host *metal3.BareMetalHost
+	// Firmware has the host's BIOS settings, and Schema the values that they accept; nil if there
+	// are none.
+	Firmware *metal3.HostFirmwareSettings
+	Schema   *metal3.FirmwareSchema
+	// Reported is set if the host shows that its preparation has failed.
+	Reported bool
+}
+
+// Clean is a manual clean that applies settings.
+type Clean struct {
+	// RAIDInterface is the raid_interface that the node must have; empty if the clean does
+	// not need any.
+	RAIDInterface string
+	// LogicalDisks are the volumes that the clean creates; nil if it creates none.
+	LogicalDisks []ironic.LogicalDisk
+	// Steps are the clean steps, in their order.
+	Steps []ironic.StepRequest
+	// RAID is the layout that the machine has afterwards; nil if it does not change.
+	RAID *metal3.RAIDConfig
+	// FirmwareSettings are the BIOS settings that the clean changes, with their values.
+	FirmwareSettings metal3.SettingsMap
+}
+
+// setting is one kind of setting.
+type setting interface {
+	// differs tells whether what is wanted is not what is recorded as applied. That may be so
+	// although Ironic has nothing to do.
+	differs(m Machine) bool
+	// addTo adds to clean what Ironic has to do next for what is not applied. The error is for
+	// users: it says why what they want cannot be applied.
+	addTo(clean *Clean, m Machine) error
+	// succeeded records in status what a clean has applied.
+	succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation)
+	// arrived records in status what is wanted, when Ironic has nothing more to do for it.
+	arrived(status *metal3.BareMetalHostStatus, m Machine)
+	// deprovisioned drops from status what does not outlive the end of a deployment.
+	deprovisioned(status *metal3.BareMetalHostStatus)
+}
+
+// settings are all kinds, in the order in which their steps are carried out.
+var settings = []setting{raid{}, bios{}}
+
+// Differ tells whether the host has to be prepared, because a setting is wanted otherwise than
+// it is recorded.
+func Differ(m Machine) bool {
+	for _, s := range settings {
+		if s.differs(m) {
+			return true
+		}
+	}
+	return false
+}
+
+// NextClean returns the next manual clean that is needed to apply what is wanted. It returns nil
+// if Ironic has nothing to do, or nothing more. The error is for users: it says why what they
+// want cannot be applied.
+func NextClean(m Machine) (*Clean, error) {
+	clean := &Clean{}
+	for _, s := range settings {
+		if err := s.addTo(clean, m); err != nil {
+			return nil, err
+		}
+	}
+	if len(clean.Steps) == 0 {
+		return nil, nil
+	}
+	return clean, nil
+}
+
+// Arrived records that the machine has all settings that are wanted.
+func Arrived(status *metal3.BareMetalHostStatus, m Machine) {
+	for _, s := range settings {
+		s.arrived(status, m)
+	}
+}
+
+// Deprovisioned drops what is recorded of settings that do not outlive a deployment.
+func Deprovisioned(status *metal3.BareMetalHostStatus) {
+	for _, s := range settings {
+		s.deprovisioned(status)
+	}
+}
+
+// Request returns what is recorded before Ironic is asked for clean.
+func Request(clean *Clean, node *ironic.Node, now metav1.Time) *metal3.Preparation {
+	requested := &metal3.Preparation{
+		NodeUUID: node.UUID, Phase: metal3.PreparationRequested, StartedAt: now, Steps: []string{},
+		RAID: clean.RAID.DeepCopy(), FirmwareSettings: clean.FirmwareSettings,
+	}
+	for _, step := range clean.Steps {
+		requested.Steps = append(requested.Steps, step.Interface+"."+step.Step)
+	}
+	return requested
+}
+
+// Observe records in status how far the clean is that was requested, according to its node.
+func Observe(status *metal3.BareMetalHostStatus, node *ironic.Node, now metav1.Time) {
+	p := status.Preparation
+	if p == nil || p.Phase != metal3.PreparationRequested && p.Phase != metal3.PreparationRunning {
+		return
+	}
+	end := func(phase metal3.PreparationPhase) {
+		p.Phase, p.EndedAt = phase, &now
+	}
+	switch state := node.ProvisionState; {
+	case p.NodeUUID != node.UUID:
+		end(metal3.PreparationFailed) // Ironic has lost the node, and with it what it was doing
+	case isManualClean(node):
+		p.Phase = metal3.PreparationRunning
+	case state == ironic.CleanFail:
+		end(metal3.PreparationFailed)
+	case p.Phase == metal3.PreparationRequested:
+		// Ironic has not begun. The request is repeated, or is not wanted any more.
+	case state == ironic.Manageable && node.Reservation != "":
+	case state == ironic.Manageable && node.LastError == "" && node.Fault == "":
+		end(metal3.PreparationSucceeded)
+		for _, s := range settings {
+			s.succeeded(status, p)
+		}
+	default:
+		// Somebody has had Ironic do something else, and nobody has seen how the clean ended.
+		end(metal3.PreparationFailed)
+	}
+}
+
+// isManualClean tells whether a manual clean is in progress. After an automated one, the node
+// becomes available.
+func isManualClean(node *ironic.Node) bool {
+	switch node.ProvisionState {
+	case ironic.Cleaning, ironic.CleanWait, ironic.CleanHold:
+		return node.TargetProvisionState == string(ironic.Manageable)
+	}
+	return false
+}
+
+// isOutcomeUnknown tells whether the last clean has not ended well, so that what it was to apply
+// may be applied, or only a part of it.
+func isOutcomeUnknown(p *metal3.Preparation) bool {
+	return p != nil && p.Phase != metal3.PreparationSucceeded
+}

@@ -1,0 +1,86 @@
+// Package hostfirmwaresettings serves HostFirmwareSettings, which are brought up to date with
+// Ironic before they are read.
+package hostfirmwaresettings
+
+import (
+	"context"
+	"strings"
+
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+)
+
+// Refresher brings recorded HostFirmwareSettings up to date with Ironic. After an error, what is
+// recorded is served all the same, with the error as a warning.
+type Refresher interface {
+	RefreshSettings(ctx context.Context, namespace, name string) error
+	// RefreshAllSettings does for a namespace what RefreshSettings does for one object; empty
+	// means all namespaces.
+	RefreshAllSettings(ctx context.Context, namespace string) error
+}
+
+// REST serves hostfirmwaresettings.
+type REST struct {
+	*kind.REST
+	live Refresher
+}
+
+// NewREST returns the storage of hostfirmwaresettings.
+func NewREST(stored *kind.REST, live Refresher) *REST { return &REST{stored, live} }
+
+var (
+	_ rest.StandardStorage      = &REST{}
+	_ rest.ShortNamesProvider   = &REST{}
+	_ rest.SingularNameProvider = &REST{}
+)
+
+// Get refreshes and returns an object, as it is in etcd then, even if the client would accept an
+// older resourceVersion.
+func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	warn(ctx, r.live.RefreshSettings(ctx, genericapirequest.NamespaceValue(ctx), name))
+	return r.REST.Get(ctx, name, &metav1.GetOptions{})
+}
+
+// List refreshes and returns objects. A list at a certain earlier resourceVersion, or that
+// continues another one, is served as recorded.
+func (r *REST) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	if options != nil && (options.Continue != "" || options.ResourceVersion != "" && options.ResourceVersion != "0") {
+		return r.REST.List(ctx, options)
+	}
+	r.refresh(ctx, options)
+	if options != nil && options.ResourceVersion == "0" {
+		options = options.DeepCopy() // the watch cache may not have seen yet what was just recorded
+		options.ResourceVersion, options.ResourceVersionMatch = "", ""
+	}
+	return r.REST.List(ctx, options)
+}
+
+// Watch refreshes the objects once. After that, whatever is recorded is an event.
+func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	r.refresh(ctx, options)
+	return r.REST.Watch(ctx, options)
+}
+
+func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOptions) {
+	namespace := genericapirequest.NamespaceValue(ctx)
+	if options != nil && options.FieldSelector != nil && namespace != "" {
+		if name, only := options.FieldSelector.RequiresExactMatch("metadata.name"); only {
+			warn(ctx, r.live.RefreshSettings(ctx, namespace, name))
+			return
+		}
+	}
+	warn(ctx, r.live.RefreshAllSettings(ctx, namespace))
+}
+
+func warn(ctx context.Context, err error) {
+	if err != nil {
+		warning.AddWarning(ctx, "", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+}

@@ -1,0 +1,257 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/page"
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// newPage serves a page of hosts that do not exist, before a cluster that counts requests.
+func newPage(t *testing.T, respond http.HandlerFunc) (server *page.Server, requests *atomic.Int32) {
+	t.Helper()
+	requests = &atomic.Int32{}
+	cluster := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		respond(w, r)
+	}))
+	t.Cleanup(cluster.Close)
+	server, err := page.Listen(t.Context(), 0, page.Options{
+		Config: &rest.Config{Host: cluster.URL}, Scope: page.Scope{Context: "lab", Namespace: "metal3"},
+		Detail: func(context.Context, string, string) (*page.Detail, error) {
+			return nil, fmt.Errorf("not part of this test")
+		},
+		Rights: func(context.Context, string) map[page.Right]bool {
+			return map[page.Right]bool{page.RightPower: true, page.RightConsole: true}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return server, requests
+}
+
+// fleetOf returns hosts in the states that a fleet has.
+func fleetOf(n int) []*metal3.BareMetalHost {
+	states := []metal3.ProvisioningState{
+		metal3.StateProvisioned, metal3.StateProvisioned, metal3.StateProvisioned, metal3.StateAvailable, metal3.StateProvisioning,
+		metal3.StateProvisioned, metal3.StateInspecting, metal3.StateProvisioned, metal3.StateRegistering, metal3.StateAvailable,
+	}
+	since := metav1.NewTime(time.Now().Add(-37 * time.Minute))
+	hosts := make([]*metal3.BareMetalHost, n)
+	for i := range hosts {
+		name := fmt.Sprintf("rack%d-u%02d", i/40+1, i%40+1)
+		h := &metal3.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1"},
+			Spec:       metal3.BareMetalHostSpec{Online: true, BMC: metal3.BMCDetails{Address: "ipmi://192.0.2.1"}},
+			Status: metal3.BareMetalHostStatus{
+				OperationalStatus: metal3.OperationalStatusOK, Provisioning: metal3.ProvisionStatus{State: states[i%len(states)]},
+				Ironic: &metal3.IronicStatus{PowerState: "power on", ProvisionState: "active"},
+			},
+		}
+		h.Status.OperationHistory.Provision.Start, h.Status.OperationHistory.Inspect.Start, h.Status.OperationHistory.Register.Start = since, since, since
+		h.Status.Conditions = []metav1.Condition{
+			{Type: metal3.ProvisionedCondition, LastTransitionTime: since}, {Type: metal3.AvailableForProvisioningCondition, LastTransitionTime: since},
+		}
+		switch h.Status.Provisioning.State {
+		case metal3.StateProvisioning:
+			h.Status.Ironic = &metal3.IronicStatus{PowerState: "power on", ProvisionState: "deploying", Step: "deploy.write_image", StepIndex: i%6 + 1, StepCount: 6}
+		case metal3.StateInspecting:
+			h.Status.Ironic = &metal3.IronicStatus{PowerState: "power on", ProvisionState: "inspect wait"}
+		case metal3.StateRegistering:
+			h.Status.OperationalStatus, h.Status.ErrorType = metal3.OperationalStatusError, metal3.RegistrationError
+			h.Status.ErrorMessage = "Failed to get power state for node a4a53134-1690-45c6-93ee-b96c31dbfc54. Error: IPMI call failed: power status."
+		}
+		hosts[i] = h
+	}
+	return hosts
+}
+
+func show(t *testing.T, server *page.Server, hosts []*metal3.BareMetalHost) {
+	t.Helper()
+	now := time.Now()
+	if err := server.Show(hosts, nil, page.Freshness{Live: true, Confirmed: &now}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestThousandHosts: a change of one host draws that row and no other, and the filter, the order and the
+// keyboard work.
+func TestThousandHosts(t *testing.T) {
+	t.Parallel()
+	server, _ := newPage(t, http.NotFound)
+	hosts := fleetOf(1000)
+	show(t, server, hosts)
+	b := openTab(t)
+	b.open(server.Link())
+	b.wait(".counts", "1000 hosts")
+	if n := eval[int](b, `document.querySelectorAll("tbody tr").length`); n != 1000 {
+		t.Errorf("%d rows", n)
+	}
+	b.keepPicture("ui-list.png")
+	b.accessible()
+
+	// The browser reports which rows a change touches.
+	eval[bool](b, `(() => {
+		window.touched = new Set(); window.moved = 0;
+		new MutationObserver((all) => { for (const m of all) {
+			if (m.target.nodeName === "TBODY") window.moved++;
+			else { const row = (m.target.closest ? m.target : m.target.parentElement)?.closest("tr"); if (row && !m.target.closest?.(".since") && !m.target.parentElement?.closest(".since")) window.touched.add(row.dataset.name); }
+		} }).observe(document.querySelector("tbody"), {subtree: true, childList: true, characterData: true, attributes: true});
+		return true; })()`)
+	changed := hosts[500].DeepCopy()
+	changed.ResourceVersion, changed.Status.Provisioning.State = "2", metal3.StateDeprovisioning
+	hosts[500] = changed
+	began := time.Now()
+	show(t, server, hosts)
+	b.wait(fmt.Sprintf("tr[data-name=%q]", changed.Name), "deprovisioning")
+	t.Logf("a change of one of 1,000 hosts is on the screen after %s", time.Since(began).Round(time.Millisecond))
+	if touched := eval[[]string](b, `[...window.touched]`); len(touched) != 1 || touched[0] != changed.Name {
+		t.Errorf("the change of %s has drawn the rows %q", changed.Name, touched)
+	}
+	if moved := eval[int](b, `window.moved`); moved != 0 {
+		t.Errorf("the change has moved %d rows", moved)
+	}
+
+	// By keyboard alone: to the filter, a host, and back with the filter kept.
+	b.do(chromedp.Focus(chromedp.CSS("#filter")), chromedp.KeyEvent("rack3-u07"))
+	b.wait("#announcer", "1 of 1000 hosts shown")
+	b.do(chromedp.Focus(chromedp.CSS(`tr[data-name="rack3-u07"] a`)), chromedp.KeyEvent(kb.Enter))
+	b.wait("h2", "rack3-u07")
+	if focused := eval[string](b, "document.activeElement.id"); focused != "main" {
+		t.Errorf("in the view of a host, the focus is on %q", focused)
+	}
+	b.do(chromedp.NavigateBack())
+	b.waitFor("the filter to be back", actionTimeout, func() string {
+		if got := eval[string](b, `document.querySelector("#filter")?.value ?? "(none)"`); got != "rack3-u07" {
+			return quote(got)
+		}
+		return ""
+	})
+	// What is not shown cannot be acted on.
+	b.click(`thead input`)
+	b.wait(".bulk", "1 host selected")
+	b.refill("Filter", "rack9")
+	eval[bool](b, `document.querySelector("#filter").dispatchEvent(new Event("input"))`)
+	b.waitFor("the selection to end", actionTimeout, func() string {
+		if !eval[bool](b, `document.querySelector(".bulk").hidden`) {
+			return "it is there"
+		}
+		return ""
+	})
+	b.noComplaints()
+}
+
+// accessible asserts that all that can be used has a name, and that texts can be read, in both schemes.
+func (b *tab) accessible() {
+	b.t.Helper()
+	const nameless = `[...document.querySelectorAll("button, a, input, select, table, dialog, [tabindex='0']")].filter((e) => e.checkVisibility()
+		&& !(e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.querySelector?.("caption")?.textContent || e.textContent.trim())).map((e) => e.outerHTML.slice(0, 100))`
+	if found := eval[[]string](b, nameless); len(found) != 0 {
+		b.t.Errorf("elements without a name: %q", found)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		b.setScheme(scheme)
+		if found := eval[[]string](b, lowContrast); len(found) != 0 {
+			b.t.Errorf("%s: texts that are hard to read: %q", scheme, found[:min(len(found), 5)])
+		}
+	}
+	b.setScheme("light")
+}
+
+// lowContrast returns texts with less contrast than WCAG's 4.5:1.
+const lowContrast = `(() => {
+	const parse = (c) => c.match(/[\d.]+/g).map(Number);
+	const channel = (v) => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+	const luminance = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+	const back = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+	const found = new Map();
+	for (const e of [...document.querySelectorAll("body *")].slice(0, 3000)) {
+		if (!e.checkVisibility() || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+		const [x, y] = [luminance(parse(getComputedStyle(e).color)), luminance(back(e))].sort((a, b) => b - a);
+		const ratio = (x + .05) / (y + .05);
+		if (ratio < 4.5) found.set(e.tagName + "." + e.className, e.textContent.slice(0, 30) + " " + ratio.toFixed(1));
+	}
+	return [...found].map((f) => f.join(": "));
+})()`
+
+// TestOtherSite: a page of another port of this machine, which belongs to somebody else, opened in the same
+// browser.
+func TestOtherSite(t *testing.T) {
+	t.Parallel()
+	server, requests := newPage(t, http.NotFound)
+	show(t, server, fleetOf(2))
+	b := openTab(t)
+	b.open(server.Link())
+	b.wait(".counts", "2 hosts")
+	base, _, _ := strings.Cut(server.Link(), "/#")
+
+	var cookies atomic.Value
+	cookies.Store("")
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := r.Header.Get("Cookie"); c != "" {
+			cookies.Store(c)
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<!doctype html><title>other</title>"))
+	}))
+	t.Cleanup(other.Close)
+	attacker := openTab(t)
+	attacker.open(other.URL)
+	eval[bool](attacker, fmt.Sprintf(`(async () => {
+		const base = %s, path = "/api/namespaces/metal3/baremetalhosts/rack1-u01/power", body = '{"spec":{"action":"off"}}';
+		const tries = {
+			simple: () => fetch(base + path, {method: "POST", mode: "no-cors", credentials: "include", body: new Blob([body])}),
+			json: () => fetch(base + path, {method: "POST", credentials: "include", headers: {"Content-Type": "application/json"}, body}),
+			read: () => fetch(base + "/live", {credentials: "include"}).then((r) => r.text()),
+			frame: () => new Promise((resolve, reject) => { const f = document.createElement("iframe"); f.src = base + "/"; f.onload = () => (f.contentDocument ? reject(new Error("refused")) : reject(new Error("refused"))); document.body.append(f); }),
+			socket: () => new Promise((resolve, reject) => { const s = new WebSocket(base.replace("http", "ws") + "/api/namespaces/metal3/baremetalhosts/rack1-u01/console"); s.onopen = resolve; s.onerror = () => reject(new Error("refused")); }),
+			script: () => import(base + "/assets/api.js"),
+		};
+		const results = {};
+		for (const [name, attempt] of Object.entries(tries)) results[name] = await attempt().then((r) => (r?.type === "opaque" ? "sent" : "done"), () => "refused");
+		window.results = results;
+	})(), true`, quote(base)))
+	attacker.waitFor("the attempts to end", actionTimeout, func() string {
+		if !eval[bool](attacker, "Boolean(window.results)") {
+			return "they have not"
+		}
+		return ""
+	})
+	results := eval[map[string]string](attacker, "window.results")
+	for name, got := range results {
+		// A request without CORS is sent, and its answer is hidden from the page; the server has refused it.
+		if got != "refused" && (name != "simple" || got != "sent") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if len(results) != 6 || requests.Load() != 0 {
+		t.Errorf("%d requests have reached the cluster, results %v", requests.Load(), results)
+	}
+	// Cookies know no ports: this is why the cookie alone gives no access.
+	if got := cookies.Load().(string); !strings.Contains(got, "bmh-") {
+		t.Errorf("the other port has received the cookies %q; the comment in guard.go is no longer true", got)
+	}
+}
