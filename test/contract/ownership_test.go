@@ -179,10 +179,17 @@ func testOwnership(t *testing.T, policy metav1.DeletionPropagation) {
 	switch policy {
 	case metav1.DeletePropagationOrphan:
 		for _, d := range owned {
-			obj := d.get(t, ctx, ns, "h")
-			if obj == nil || obj.GetDeletionTimestamp() != nil || len(obj.GetOwnerReferences()) > 0 || len(obj.GetFinalizers()) > 0 {
-				t.Errorf("the orphan %s is %v", d.kind, obj)
-			}
+			// The finalizer of a DataImage is removed after its host is gone.
+			comes(t, ctx, func() string {
+				obj := d.get(t, ctx, ns, "h")
+				if obj == nil || obj.GetDeletionTimestamp() != nil || len(obj.GetOwnerReferences()) > 0 {
+					t.Fatalf("the orphan %s is %v", d.kind, obj)
+				}
+				if len(obj.GetFinalizers()) > 0 {
+					return fmt.Sprintf("the orphan %s has the finalizers %q", d.kind, obj.GetFinalizers())
+				}
+				return ""
+			})
 		}
 		for name, owners := range map[string]int{"schema-own": 1, "schema-shared": 2} {
 			if obj := firmwareSchema.get(t, ctx, ns, name); obj == nil || obj.GetDeletionTimestamp() != nil || len(obj.GetOwnerReferences()) != owners {

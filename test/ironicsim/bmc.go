@@ -27,6 +27,7 @@ type BMC struct {
 	diskWrites     []DiskWrite
 	light          string
 	nmis           int
+	vmedia         string // the image in the virtual drive
 	settings       machineSettings
 }
 

@@ -72,6 +72,9 @@ var routes = func() []*route {
 		{method: GET, pattern: "nodes/{node}/bios", minor: 40, args: []string{"detail", "fields"}, handle: (*Sim).getBIOS},
 		{method: GET, pattern: "nodes/{node}/bios/{setting}", minor: 40, handle: (*Sim).getBIOSSetting},
 		{method: GET, pattern: "nodes/{node}/firmware", minor: 86, args: []string{"detail", "fields"}, handle: (*Sim).getFirmware},
+		{method: GET, pattern: "nodes/{node}/vmedia", minor: getVmediaMinor, handle: (*Sim).getVmedia},
+		{method: POST, pattern: "nodes/{node}/vmedia", minor: vmediaMinor, wholeBody: true, handle: (*Sim).postVmedia},
+		{method: DELETE, pattern: "nodes/{node}/vmedia", minor: vmediaMinor, args: []string{"device_types"}, handle: (*Sim).deleteVmedia},
 		{method: GET, pattern: "nodes/{node}/vifs", minor: 28, handle: (*Sim).getVIFs},
 		{method: GET, pattern: "nodes/{node}/children", minor: 83, handle: (*Sim).getChildren},
 		// The framework takes any further segment for the second argument of the

@@ -27,8 +27,9 @@ func needsVirtualMedia(t *testing.T) {
 func TestDataImage(t *testing.T) {
 	t.Parallel()
 	needsVirtualMedia(t)
-	h := newHost(t, external, runsAlready)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h := newHost(t, notInspected, notCleaned, withImage)
+	h.provisioned()
+	booted := len(h.machine.Boots())
 	first, _ := s.machines.AddFile("data-1.iso", []byte("the first data image\n"))
 	second, _ := s.machines.AddFile("data-2.iso", []byte("the second data image\n"))
 	images := s.Metal3.Metal3V1alpha1().DataImages(h.ns)
@@ -41,7 +42,7 @@ func TestDataImage(t *testing.T) {
 		t.Errorf("image %s is in the drive of a running machine", drive)
 	}
 	h.annotate(metal3.RebootAnnotation, "")
-	h.boots(2, "the first data image\n")
+	h.boots(booted+1, "the first data image\n")
 	h.waitDataImage("is attached", func(i *metal3.DataImage) bool {
 		return i.Status.AttachedImage.URL == first && i.Status.Error.Message == "" && i.Status.LastReconciled != nil
 	})
@@ -50,7 +51,7 @@ func TestDataImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.annotate(metal3.RebootAnnotation, "")
-	h.boots(3, "the second data image\n")
+	h.boots(booted+2, "the second data image\n")
 	h.power(bmcsim.On)
 
 	if err := images.Delete(h.ctx, h.name, metav1.DeleteOptions{}); err != nil {
@@ -63,7 +64,7 @@ func TestDataImage(t *testing.T) {
 		t.Errorf("the DataImage is gone, but %s is in the drive", drive)
 	}
 	h.patch(`{"spec":{"online":true}}`)
-	h.boots(4, "")
+	h.boots(booted+3, "")
 }
 
 // A BMC that refuses the image keeps the host off, and both objects say so. The host goes on when the

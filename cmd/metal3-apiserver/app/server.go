@@ -263,7 +263,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			if err := hostSecrets.Notify(subscriptions.SecretChanged); err != nil {
 				return err
 			}
-			run := []func(context.Context) error{images.Run, subscriptions.Run}
+			run := []func(context.Context) error{kindcontroller.WhileLeading(leading, images.Run), kindcontroller.WhileLeading(leading, subscriptions.Run)}
 			if o.Switches.Enabled {
 				switches := networkswitch.New(networkswitch.Parts{
 					Switches: stores.Kinds.BareMetalSwitches(), Secrets: hostSecrets, Settings: o.Switches, Namespaces: settings.Namespaces,

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -159,6 +161,10 @@ func (c *Controller) work(ctx context.Context) bool {
 		return false
 	}
 	defer c.queue.Done(key)
+	if c.isPaused(key) {
+		c.queue.Forget(key)
+		return true // it is reconciled again when the annotation is removed
+	}
 	log := klog.FromContext(ctx).WithValues("object", key)
 	limited, cancel := context.WithTimeout(klog.NewContext(ctx, log), reconcileTimeout)
 	defer cancel()
@@ -171,6 +177,9 @@ func (c *Controller) work(ctx context.Context) bool {
 		c.queue.Forget(key)
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody has written the object in the meantime
+	case IsNotLeading(err):
+		log.Info("The request is not sent", "err", err)
+		after = lockedRetry
 	case ironic.IsLocked(err):
 		log.V(2).Info("Ironic has locked the node, trying again", "err", err)
 		after = lockedRetry/2 + rand.N(lockedRetry)
@@ -185,6 +194,18 @@ func (c *Controller) work(ctx context.Context) bool {
 	return true
 }
 
+// isPaused tells whether the object itself has the annotation that pauses hosts.
+func (c *Controller) isPaused(key types.NamespacedName) bool {
+	obj, ok := c.Cached(key).(metav1.Object)
+	return ok && IsPaused(obj)
+}
+
+// IsPaused tells whether an object has the annotation because of which nothing is done for it.
+func IsPaused(obj metav1.Object) bool {
+	_, paused := obj.GetAnnotations()[metal3.PausedAnnotation]
+	return paused
+}
+
 // jitter spreads the delays of a rate limiter from 75 % to 125 %: objects that fail together, as
 // when Ironic is away, must not be tried together again.
 type jitter struct {
@@ -194,6 +215,29 @@ type jitter struct {
 func (j jitter) When(key types.NamespacedName) time.Duration {
 	delay := j.TypedRateLimiter.When(key)
 	return delay*3/4 + rand.N(delay/2)
+}
+
+// errNotLeading says that a request to Ironic was not sent.
+var errNotLeading = errors.New("another replica may lead by now")
+
+// IsNotLeading tells whether a request to Ironic was not sent, because another replica may lead by now.
+func IsNotLeading(err error) bool { return errors.Is(err, errNotLeading) }
+
+// WhileLeading returns run with a context whose requests to Ironic change something only while leading
+// returns true: a leader that was suspended must not send what it has decided before. leading is nil
+// if there is only one replica.
+func WhileLeading(leading func() bool, run func(context.Context) error) func(context.Context) error {
+	if leading == nil {
+		return run
+	}
+	return func(ctx context.Context) error {
+		return run(ironic.WithPrecondition(ctx, func() error {
+			if !leading() {
+				return errNotLeading
+			}
+			return nil
+		}))
+	}
 }
 
 // RunAll runs controllers until ctx ends or one of them fails, and returns when all have ended.

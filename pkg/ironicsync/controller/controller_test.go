@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // list has one object, and a watch in which nothing happens until it is used.
@@ -83,8 +84,19 @@ func TestWhenObjectsAreReconciled(t *testing.T) {
 		if at = seen(); len(at) != 5 {
 			t.Fatalf("a change was not reconciled: %s", at)
 		}
-		time.Sleep(time.Hour)
+		paused := changed.DeepCopy()
+		paused.ResourceVersion, paused.Annotations = "3", map[string]string{metal3.PausedAnnotation: ""}
+		objects.watcher.Modify(paused)
+		if at = seen(); len(at) != 5 {
+			t.Fatalf("a paused object was reconciled: %s", at)
+		}
+		changed.ResourceVersion = "4"
+		objects.watcher.Modify(changed)
 		if at = seen(); len(at) != 6 {
+			t.Fatalf("an object that is no longer paused was not reconciled: %s", at)
+		}
+		time.Sleep(time.Hour)
+		if at = seen(); len(at) != 7 {
 			t.Errorf("reconciled at %s, want once more an hour after the change", at)
 		}
 		cancel()
@@ -107,5 +119,21 @@ func TestRunAll(t *testing.T) {
 	cancel()
 	if err := RunAll(ctx, func(ctx context.Context) error { return nil }); err != nil {
 		t.Errorf("ended with %v when it was told to", err)
+	}
+}
+
+// A leader that may have been replaced sends nothing to Ironic.
+func TestWhileLeading(t *testing.T) {
+	leads := true
+	check := WhileLeading(func() bool { return leads }, ironic.CheckPrecondition)
+	if err := check(t.Context()); err != nil {
+		t.Errorf("while it leads: %v", err)
+	}
+	leads = false
+	if err := check(t.Context()); !errors.Is(err, errNotLeading) {
+		t.Errorf("when it may have been replaced: %v", err)
+	}
+	if err := WhileLeading(nil, ironic.CheckPrecondition)(t.Context()); err != nil {
+		t.Errorf("without leader election: %v", err)
 	}
 }

@@ -128,7 +128,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 // isSameForImage tells whether two versions of a host are the same as far as DataImages are
 // concerned.
 func isSameForImage(a, b *metal3.BareMetalHost) bool {
-	return a.UID == b.UID && isPaused(a) == isPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&
+	return a.UID == b.UID && controller.IsPaused(a) == controller.IsPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&
 		a.Status.PoweredOn == b.Status.PoweredOn &&
 		a.Status.Provisioning.ID == b.Status.Provisioning.ID && a.Status.Provisioning.State == b.Status.Provisioning.State
 }
@@ -151,7 +151,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	switch {
 	case err != nil:
 		return 0, err
-	case isPaused(host):
+	case controller.IsPaused(host):
 		return 0, nil
 	}
 	if unfinished, err := c.prepare(ctx, host); unfinished || err != nil {
@@ -160,8 +160,11 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if image, err = c.Images.Get(ctx, key.Namespace, key.Name); err != nil {
 		return 0, ignoreNotFound(err) // prepare may have written it
 	}
-	if !image.DeletionTimestamp.IsZero() {
+	switch {
+	case !image.DeletionTimestamp.IsZero():
 		return c.delete(ctx, image, host)
+	case !host.DeletionTimestamp.IsZero():
+		return 0, nil // the garbage collector may have made it an orphan
 	}
 	return 0, c.adopt(ctx, image, host)
 }
@@ -237,11 +240,6 @@ func (c *Controller) forget(key types.NamespacedName) {
 	defer c.mu.Unlock()
 	delete(c.asked, key)
 	delete(c.verdicts, key)
-}
-
-func isPaused(host *metal3.BareMetalHost) bool {
-	_, paused := host.Annotations[metal3.PausedAnnotation]
-	return paused
 }
 
 func ignoreNotFound(err error) error {

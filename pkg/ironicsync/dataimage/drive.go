@@ -13,6 +13,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
 )
 
 // driveTimeout bounds a request that Ironic answers when it has asked the BMC.
@@ -41,7 +42,7 @@ func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHo
 	if err != nil {
 		return false, "", err
 	}
-	if isUntouched(image) {
+	if isUntouched(image) || controller.IsPaused(image) {
 		return true, "", nil
 	}
 	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
@@ -82,7 +83,13 @@ func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost) (u
 	}
 	node, err := c.Ironic.GetNode(ctx, host.Status.Provisioning.ID)
 	result := outcome{}
-	if err == nil && node.PowerState == ironic.PowerOff && node.TargetPowerState == "" {
+	switch {
+	case err != nil:
+	case node.PowerState == "":
+		// Ironic 29.0.5 learns the power state of some nodes only from a power action. The machine may be
+		// on, so its drive is not touched.
+		result.done = true
+	case node.PowerState == ironic.PowerOff && node.TargetPowerState == "":
 		result, err = c.change(ctx, host, node)
 		if err == nil && !result.done && result.problem == "" {
 			return true, nil

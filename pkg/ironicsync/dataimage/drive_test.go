@@ -66,7 +66,9 @@ func TestBeforePowerOn(t *testing.T) {
 			}},
 			requests: []string{"get"}, message: "driver ipmi of the host's node has no virtual media", count: 1,
 		},
-		"an old Ironic": {given: []func(*world){func(w *world) { w.tooOld = true }}, message: "need its API 1.93", count: 1},
+		"an old Ironic":                {given: []func(*world){func(w *world) { w.tooOld = true }}, message: "need its API 1.93", count: 1},
+		"paused":                       {given: []func(*world){func(w *world) { w.image.Annotations = map[string]string{metal3.PausedAnnotation: ""} }}},
+		"the power state is not known": {given: []func(*world){func(w *world) { w.node.PowerState = "" }}},
 		"a live ISO": {
 			given: []func(*world){func(w *world) {
 				w.drive, w.host.Status.Provisioning.Image.DiskFormat = "live", new(metal3.DiskFormat("live-iso"))
@@ -179,6 +181,12 @@ func TestOwner(t *testing.T) {
 		{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-0", UID: "an earlier host"},
 	}
 	c := w.controller()
+	w.host.DeletionTimestamp = new(metav1.Now())
+	w.reconcile(c)
+	if w.version != 0 {
+		t.Errorf("an image of a host that is being deleted was written: %+v", w.image.ObjectMeta)
+	}
+	w.host.DeletionTimestamp = nil
 	for range 2 {
 		w.reconcile(c)
 	}

@@ -140,7 +140,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, ignoreNotFound(err) // which has it reconciled again
 	case host == nil:
 		return 0, c.report(ctx, subscription, fmt.Sprintf("there is no host %s in this namespace", subscription.Spec.HostName))
-	case isPaused(host):
+	case controller.IsPaused(host):
 		return 0, nil
 	case !isReady(host):
 		return 0, c.report(ctx, subscription, fmt.Sprintf("waiting for host %s to be registered in Ironic", host.Name))
@@ -282,7 +282,7 @@ func (c *Controller) headers(ctx context.Context, subscription *metal3.BMCEventS
 
 // failed records why something failed, and returns err, so that it is tried again.
 func (c *Controller) failed(ctx context.Context, subscription *metal3.BMCEventSubscription, what string, err error) error {
-	if ironic.IsLocked(err) {
+	if ironic.IsLocked(err) || controller.IsNotLeading(err) {
 		return err
 	}
 	if reportErr := c.report(ctx, subscription, what+": "+messageOf(err)); reportErr != nil {

@@ -8,6 +8,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -16,7 +17,7 @@ import (
 // deleted.
 func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 	returned := old != nil && host != nil && hasReturned(old, host)
-	if old != nil && host != nil && !returned && isReady(old) == isReady(host) && isPaused(old) == isPaused(host) {
+	if old != nil && host != nil && !returned && isReady(old) == isReady(host) && controller.IsPaused(old) == controller.IsPaused(host) {
 		return
 	}
 	if host == nil {
@@ -60,11 +61,6 @@ func isReady(host *metal3.BareMetalHost) bool {
 		return false
 	}
 	return node.Fault != ironic.FaultPowerFailure
-}
-
-func isPaused(host *metal3.BareMetalHost) bool {
-	_, paused := host.Annotations[metal3.PausedAnnotation]
-	return paused
 }
 
 func ignoreNotFound(err error) error {
