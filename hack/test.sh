@@ -69,7 +69,7 @@ e2e() {
 	local status=0
 	prepare
 	# These tests mostly wait, so two packages run at a time.
-	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 20m ./test/e2e ./test/contract ./test/migrate ./test/safety ./test/security ./test/ui || status=1
+	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 30m ./test/e2e ./test/contract ./test/migrate ./test/safety ./test/security ./test/ui || status=1
 	go_test standard-verbose -count=1 -timeout 20m ./test/contract -watch-cache=false || status=1
 	return $status
 }
@@ -79,7 +79,7 @@ ironic() {
 	prepare
 	root=$(test/ironic/root.sh "$release")
 	echo "Ironic $(cat "$root/ironic-version")"
-	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
+	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -timeout 20m -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
 	# As above. Each package starts its own Ironic.
 	IRONIC=$release go_test standard-verbose -count=1 -p 2 -timeout 40m ./test/e2e ./test/life ./test/safety || status=1
 	# The other tests of test/security need the simulator, or Ironic makes no difference to them.
