@@ -229,6 +229,7 @@ func TestSlowIronic(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		for node, requests := range f.ironic.asked {
 			if requests > 1 {
 				t.Errorf("node %s was asked for %d times at once", node, requests)
