@@ -312,7 +312,7 @@ func (l *fakeLive) RefreshSettings(ctx context.Context, namespace, name string) 
 		return err
 	}
 	recorded.Status.Settings = metal3.SettingsMap{"Said": message}
-	_, err = l.settings.Record(ctx, recorded)
+	_, err = l.settings.UpdateStatus(ctx, recorded)
 	return err
 }
 

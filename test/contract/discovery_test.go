@@ -97,7 +97,7 @@ func TestTables(t *testing.T) {
 		}
 		t.Run(of.kind, func(t *testing.T) {
 			k := k.in(t)
-			k.ok(fmt.Sprintf(`{"apiVersion": "metal3.io/v1alpha1", "kind": %q, "metadata": {"name": "x"}, "spec": %s}`, of.kind, of.spec), "create", "-f", "-")
+			k.ok(fmt.Sprintf(`{"apiVersion": "metal3.io/v1alpha1", "kind": %q, "metadata": {"name": "x", "annotations": {%q: ""}}, "spec": %s}`, of.kind, metal3.PausedAnnotation, of.spec), "create", "-f", "-") // paused, so that the status remains as it is set here
 			if of.status != "" {
 				k.ok("", "patch", of.resource, "x", "--subresource=status", "--type=merge", "-p", `{"status": `+of.status+`}`)
 			}

@@ -15,7 +15,7 @@ import (
 func TestKubectlExplain(t *testing.T) {
 	k := newShell(t)
 	for path, wants := range map[string][]string{
-		"bmh":                             {"GROUP:      metal3.io\nKIND:       BareMetalHost\nVERSION:    v1alpha1\n", "BareMetalHost is a physical server", "For bootdevice, nmi,", "\n  spec\t<BareMetalHostSpec>\n"},
+		"bmh":                             {"GROUP:      metal3.io\nKIND:       BareMetalHost\nVERSION:    v1alpha1\n", "BareMetalHost is a physical server", "subresources: power, inspect, retry, rebuild,", "\n  spec\t<BareMetalHostSpec>\n"},
 		"bmh.spec.bmc":                    {"FIELD: bmc <BMCDetails>", "address\t<string> -required-", "credentialsName\t<string> -required-"},
 		"bmh.spec.automatedCleaningMode":  {"ENUM:\n    disabled\n    metadata\n", "DESCRIPTION:\n    What is done to the disks"},
 		"bmh.status.conditions":           {"FIELD: conditions <[]Condition>", "lastTransitionTime\t<string> -required-"},

@@ -63,6 +63,9 @@ type Controller struct {
 // case, and the label name of the queue's metrics.
 func New(name string, objects Objects, example runtime.Object, indexers cache.Indexers, reconcile Reconcile) *Controller {
 	registerMetrics()
+	for _, result := range []string{succeeded, failed} {
+		reconciliations.WithLabelValues(name, result) // there from the beginning with 0, for rate()
+	}
 	limiter := jitter{workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minBackoff, maxBackoff)}
 	return &Controller{
 		name: name, reconcile: reconcile,
@@ -173,7 +176,7 @@ func (c *Controller) work(ctx context.Context) bool {
 	case ctx.Err() != nil:
 		return false
 	case err == nil:
-		reconciliations.WithLabelValues(c.name, "success").Inc()
+		reconciliations.WithLabelValues(c.name, succeeded).Inc()
 		c.queue.Forget(key)
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody has written the object in the meantime
@@ -184,7 +187,7 @@ func (c *Controller) work(ctx context.Context) bool {
 		log.V(2).Info("Ironic has locked the node, trying again", "err", err)
 		after = lockedRetry/2 + rand.N(lockedRetry)
 	default:
-		reconciliations.WithLabelValues(c.name, "error").Inc()
+		reconciliations.WithLabelValues(c.name, failed).Inc()
 		log.Error(err, "Reconciliation failed, trying again")
 		c.queue.AddRateLimited(key)
 	}

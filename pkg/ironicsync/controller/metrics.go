@@ -14,4 +14,10 @@ var reconciliations = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"resource", "result"})
 
+// The results of reconciliations.
+const (
+	succeeded = "success"
+	failed    = "error"
+)
+
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(reconciliations) })

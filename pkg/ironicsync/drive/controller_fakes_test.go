@@ -664,9 +664,9 @@ func (m *memoryObjects[T]) Create(_ context.Context, obj T) (T, error) {
 	return m.put(obj, watch.Added), nil
 }
 
-func (m *memoryObjects[T]) Update(ctx context.Context, obj T) (T, error) { return m.Record(ctx, obj) }
+func (m *memoryObjects[T]) Update(ctx context.Context, obj T) (T, error) { return m.UpdateStatus(ctx, obj) }
 
-func (m *memoryObjects[T]) Record(ctx context.Context, obj T) (T, error) {
+func (m *memoryObjects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 	stored, err := m.Get(ctx, obj.GetNamespace(), obj.GetName())
 	if err == nil && stored.GetResourceVersion() != obj.GetResourceVersion() {
 		err = apierrors.NewConflict(metal3.Resource(m.resource), obj.GetName(), errors.New("it was written"))

@@ -28,10 +28,10 @@ type Ironic interface {
 type Objects[T runtime.Object] interface {
 	Get(ctx context.Context, namespace, name string) (T, error)
 	Create(ctx context.Context, obj T) (T, error)
-	// Update writes metadata and spec, and Record the status. The error is a Conflict if the
+	// Update writes metadata and spec, and UpdateStatus the status. The error is a Conflict if the
 	// object has been written since its resourceVersion.
 	Update(ctx context.Context, obj T) (T, error)
-	Record(ctx context.Context, obj T) (T, error)
+	UpdateStatus(ctx context.Context, obj T) (T, error)
 }
 
 // Keeper keeps the HostFirmwareSettings of hosts.
@@ -124,7 +124,7 @@ func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*meta
 	if !settings.Judge(firmware, recorded, schema, metav1.NewTime(k.Clock.Now().Truncate(1e9))) {
 		return recorded, schema, nil
 	}
-	firmware, err = k.Settings.Record(ctx, firmware)
+	firmware, err = k.Settings.UpdateStatus(ctx, firmware)
 	return firmware, schema, err
 }
 
@@ -148,10 +148,11 @@ func (k *Keeper) list(ctx context.Context, source *metal3.SettingsSource) ([]iro
 	}
 }
 
-// maxOwners bounds the owners of a schema, which thousands of hosts of a model may share: the
+// maxOwners bounds the owners of a schema, which thousands of hosts of a model may share. Each one is
+// a write of the schema, for which all hosts of the model compete after the server has started, and the
 // metadata of an object is limited. If the schema is deleted with the last of its owners while
 // others still use it, it is created again when their settings are next refreshed.
-const maxOwners = 500
+const maxOwners = 50
 
 // ensureSchema creates the schema if it does not exist, and makes firmware an owner of it.
 func (k *Keeper) ensureSchema(ctx context.Context, wanted *metal3.FirmwareSchema, firmware *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {

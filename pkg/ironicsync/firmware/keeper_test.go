@@ -50,9 +50,9 @@ func (o *objects[T]) Create(_ context.Context, obj T) (T, error) {
 	return o.put(obj), nil
 }
 
-func (o *objects[T]) Update(ctx context.Context, obj T) (T, error) { return o.Record(ctx, obj) }
+func (o *objects[T]) Update(ctx context.Context, obj T) (T, error) { return o.UpdateStatus(ctx, obj) }
 
-func (o *objects[T]) Record(ctx context.Context, obj T) (T, error) {
+func (o *objects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 	if race := o.race; race != nil {
 		o.race = nil
 		race()

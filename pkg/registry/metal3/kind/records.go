@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,7 +11,6 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
 )
 
 // Object is an object of a kind.
@@ -71,30 +69,6 @@ func (r *Records[T]) Update(ctx context.Context, obj T) (T, error) { return upda
 // UpdateStatus writes the status, like Update.
 func (r *Records[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 	return update(ctx, r.status, obj)
-}
-
-// Record writes an object with its status. It returns a Conflict if somebody else has written the
-// object since it was read.
-func (r *Records[T]) Record(ctx context.Context, obj T) (T, error) {
-	var none T
-	ctx = genericapirequest.WithNamespace(ctx, obj.GetNamespace())
-	key, err := r.store.KeyFunc(ctx, obj.GetName())
-	if err != nil {
-		return none, err
-	}
-	uid, version := obj.GetUID(), obj.GetResourceVersion()
-	recorded := r.store.NewFunc()
-	err = r.store.Storage.GuaranteedUpdate(ctx, key, recorded, false, &storage.Preconditions{UID: &uid, ResourceVersion: &version},
-		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			return obj.DeepCopyObject(), nil, nil // the preconditions are met
-		}, false, nil)
-	switch {
-	case storage.IsNotFound(err):
-		err = apierrors.NewNotFound(r.store.DefaultQualifiedResource, obj.GetName())
-	case storage.IsInvalidObj(err), storage.IsConflict(err): // a failed precondition is an InvalidObj error
-		err = apierrors.NewConflict(r.store.DefaultQualifiedResource, obj.GetName(), err)
-	}
-	return as[T](recorded, err)
 }
 
 // Delete deletes an object, or marks it for deletion if it has finalizers.
