@@ -56,10 +56,11 @@ func (b *bed) fails(m *bmcsim.Machine, state, text string, request doc) {
 		b.t.Fatal(err)
 	}
 	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), 100*time.Second, func(n testbed.Node) bool {
-		return n.ProvisionState == state && n.Reservation == "" && n.LastError != ""
+		// For a moment, the state can be there with the error of an earlier failure.
+		return n.ProvisionState == state && n.Reservation == "" && strings.Contains(n.LastError, text)
 	})
-	if err != nil || !strings.Contains(n.LastError, text) {
-		b.t.Fatalf("%v: last_error %q does not have %q, %v", request, n.LastError, text, err)
+	if err != nil {
+		b.t.Fatalf("%v: %s, and last_error %q does not have %q: %v", request, n.ProvisionState, n.LastError, text, err)
 	}
 	b.t.Logf("%v -> %s (maintenance %t, fault %q): %s", request["target"], state, n.Maintenance, n.Fault, n.LastError)
 }
