@@ -3,10 +3,8 @@ package baremetalhost
 import (
 	"context"
 	"fmt"
-	"io"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
 // Hosts gives the engine (pkg/ironicsync) access to the recorded hosts. It uses the store from
@@ -60,7 +59,7 @@ func (h *Hosts) Cached(ctx context.Context, namespace, name string) *metal3.Bare
 // List returns the recorded hosts of all namespaces. They share memory with the watch cache: make
 // a deep copy of a host before changing it.
 func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error) {
-	internal, err := internalListOptions(&options)
+	internal, err := kind.InternalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +73,7 @@ func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.B
 // Watch watches the recorded hosts of all namespaces. They share their hardware details with the
 // watch cache: make a deep copy of a host before changing it.
 func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	internal, err := internalListOptions(&options)
+	internal, err := kind.InternalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
@@ -82,33 +81,11 @@ func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.In
 	if err != nil {
 		return nil, err
 	}
-	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil // the reporter is only for errors other than io.EOF
-}
-
-// unwrapped decodes a watch of the store. The watch cache wraps the hosts in CacheableObjects,
-// which are encoded only once for all watchers of the API, but which informers cannot handle.
-type unwrapped struct{ watch.Interface }
-
-func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
-	event, ok := <-u.ResultChan()
-	if !ok {
-		return "", nil, io.EOF
-	}
-	obj := event.Object
-	if cached, ok := obj.(runtime.CacheableObject); ok {
-		obj = cached.GetObject()
-	}
-	if host, ok := obj.(*metal3.BareMetalHost); ok {
-		sharedHardware.share(host) // this is a deep copy that nobody else uses
-	}
-	return event.Type, obj, nil
-}
-
-func (u unwrapped) Close() { u.Stop() }
-
-func internalListOptions(options *metav1.ListOptions) (*metainternalversion.ListOptions, error) {
-	internal := &metainternalversion.ListOptions{}
-	return internal, metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(options, internal, nil)
+	return kind.ForInformer(stored, func(obj runtime.Object) {
+		if host, ok := obj.(*metal3.BareMetalHost); ok {
+			sharedHardware.share(host)
+		}
+	}), nil
 }
 
 // Record writes the host including its status. It returns a Conflict if the host has been written

@@ -36,7 +36,7 @@ func (r *Records[T]) Get(ctx context.Context, namespace, name string) (T, error)
 
 // List returns the objects of all namespaces.
 func (r *Records[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	internal, err := internalOptions(&options)
+	internal, err := InternalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (r *Records[T]) List(ctx context.Context, options metav1.ListOptions) (runt
 
 // Watch watches the objects of all namespaces.
 func (r *Records[T]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	internal, err := internalOptions(&options)
+	internal, err := InternalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (r *Records[T]) Watch(ctx context.Context, options metav1.ListOptions) (wat
 	if err != nil {
 		return nil, err
 	}
-	return watch.NewStreamWatcher(unwrapped{stored}, nil), nil // the reporter is only for errors other than io.EOF
+	return ForInformer(stored, nil), nil
 }
 
 // Create records a new object.
@@ -88,24 +88,37 @@ func as[T Object](obj runtime.Object, err error) (T, error) {
 	return typed, err
 }
 
-func internalOptions(options *metav1.ListOptions) (*metainternalversion.ListOptions, error) {
+// InternalListOptions converts options for a store.
+func InternalListOptions(options *metav1.ListOptions) (*metainternalversion.ListOptions, error) {
 	internal := &metainternalversion.ListOptions{}
 	return internal, metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(options, internal, nil)
 }
 
-// unwrapped decodes a watch of the store. The watch cache wraps objects in CacheableObjects, which
-// are encoded only once for all watchers of the API, but which informers cannot handle.
-type unwrapped struct{ watch.Interface }
+// ForInformer returns a watch of a store in a form that informers can handle. The watch cache wraps
+// objects in CacheableObjects, which are encoded only once for all watchers of the API. What
+// informers get are copies, which prepare can change if it is not nil.
+func ForInformer(stored watch.Interface, prepare func(runtime.Object)) watch.Interface {
+	return watch.NewStreamWatcher(unwrapped{stored, prepare}, nil) // the reporter is only for errors other than io.EOF
+}
+
+type unwrapped struct {
+	watch.Interface
+	prepare func(runtime.Object)
+}
 
 func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
 	event, ok := <-u.ResultChan()
 	if !ok {
 		return "", nil, io.EOF
 	}
-	if cached, ok := event.Object.(runtime.CacheableObject); ok {
-		return event.Type, cached.GetObject(), nil
+	obj := event.Object
+	if cached, ok := obj.(runtime.CacheableObject); ok {
+		obj = cached.GetObject()
 	}
-	return event.Type, event.Object, nil
+	if u.prepare != nil {
+		u.prepare(obj)
+	}
+	return event.Type, obj, nil
 }
 
 func (u unwrapped) Close() { u.Stop() }
