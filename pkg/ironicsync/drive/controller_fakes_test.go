@@ -664,7 +664,9 @@ func (m *memoryObjects[T]) Create(_ context.Context, obj T) (T, error) {
 	return m.put(obj, watch.Added), nil
 }
 
-func (m *memoryObjects[T]) Update(ctx context.Context, obj T) (T, error) { return m.UpdateStatus(ctx, obj) }
+func (m *memoryObjects[T]) Update(ctx context.Context, obj T) (T, error) {
+	return m.UpdateStatus(ctx, obj)
+}
 
 func (m *memoryObjects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 	stored, err := m.Get(ctx, obj.GetNamespace(), obj.GetName())
