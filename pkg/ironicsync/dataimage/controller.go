@@ -191,7 +191,7 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	if !slices.Contains(image.Finalizers, metal3.DataImageFinalizer) {
 		return 0, nil // somebody else's finalizer keeps it
 	}
-	if image.Status.AttachedImage.URL == "" || lifecycle.IsDetached(host) || host.Status.Provisioning.ID == "" {
+	if image.Status.AttachedImage.URL == "" || lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host) {
 		return 0, c.release(ctx, image)
 	}
 	node, err := c.Ironic.GetNode(ctx, host.Status.Provisioning.ID)

@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 		t: t,
 		host: &metal3.BareMetalHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0", UID: "host"},
-			Status:     metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateProvisioned}},
+			Status:     metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateProvisioned}, RegisteredWith: &metal3.RegisteredWith{}},
 		},
 		node: &ironic.Node{UUID: "node", Driver: "redfish", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 		image: &metal3.DataImage{

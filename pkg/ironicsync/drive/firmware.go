@@ -72,20 +72,22 @@ func withoutValues(obj any) (any, error) {
 }
 
 // of returns the BIOS settings of a host, after it has brought them up to date. They matter while
-// the host runs nothing. In other states, a failure to read them keeps nothing from being done.
+// the host runs nothing and its settings ask for something. A failure to read them keeps nothing
+// else from being done.
 func (w *firmwareWatch) of(ctx context.Context, host *metal3.BareMetalHost) (firmwareOf, error) {
 	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
 	recorded, _ := known.(*metal3.HostFirmwareSettings)
+	isWanted := recorded != nil && len(recorded.Spec.Settings) > 0
 	bios := firmwareOf{}
-	if recorded != nil && (recorded.Generation > 1 || len(recorded.Spec.Settings) > 0) {
+	if recorded != nil && (recorded.Generation > 1 || isWanted) {
 		bios.generation = recorded.Generation
 	}
 	matters := false
 	switch host.Status.Provisioning.State {
 	case metal3.StatePreparing, metal3.StateAvailable, metal3.StateReady:
-		matters = true
+		matters = isWanted
 	}
-	if !firmware.Has(host) || !firmware.IsDue(host, recorded) && (!matters || len(recorded.Spec.Settings) == 0) {
+	if !firmware.Has(host) || !firmware.IsDue(host, recorded) && !matters {
 		return bios, nil
 	}
 	settings, schema, err := w.keeper.Ensure(ctx, host)

@@ -142,6 +142,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, c.report(ctx, subscription, fmt.Sprintf("there is no host %s in this namespace", subscription.Spec.HostName))
 	case controller.IsPaused(host):
 		return 0, nil
+	case lifecycle.ForeignNode(host) != "":
+		return 0, c.report(ctx, subscription, fmt.Sprintf("the BMC of host %s is not asked: %s", host.Name, lifecycle.ForeignNode(host)))
 	case !isReady(host):
 		return 0, c.report(ctx, subscription, fmt.Sprintf("waiting for host %s to be registered in Ironic", host.Name))
 	}
@@ -221,13 +223,13 @@ func (c *Controller) isDue(uid types.UID, now time.Time) (left time.Duration, is
 }
 
 // delete deletes the subscription from the BMC, and lets the object go. It does not wait for a host or
-// a node that is gone.
+// a node that is gone, and asks nothing of a node that may be somebody else's.
 func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) error {
 	if !slices.Contains(subscription.Finalizers, metal3.BMCEventSubscriptionFinalizer) {
 		return nil // somebody else's finalizer keeps it
 	}
 	id := subscription.Status.SubscriptionID
-	if id != "" && host != nil && host.Status.Provisioning.ID != "" && !lifecycle.IsDetached(host) {
+	if id != "" && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
 		if err := c.unsubscribe(ctx, host.Status.Provisioning.ID, id); err != nil {
 			return c.failed(ctx, subscription, "failed to delete a subscription", err)
 		}

@@ -53,7 +53,7 @@ func hasReturned(old, host *metal3.BareMetalHost) bool {
 // isReady tells whether Ironic can be asked to talk to the host's BMC.
 func isReady(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic
-	if host.Status.Provisioning.ID == "" || node == nil || lifecycle.IsDetached(host) {
+	if node == nil || !lifecycle.HasOwnNode(host) || lifecycle.IsDetached(host) {
 		return false
 	}
 	switch ironic.ProvisionState(node.ProvisionState) {

@@ -51,8 +51,9 @@ func newWorld() *world {
 		host: &metal3.BareMetalHost{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "worker-0"},
 			Status: metal3.BareMetalHostStatus{
-				Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateProvisioned},
-				Ironic:       &metal3.IronicStatus{ProvisionState: string(ironic.Active)},
+				Provisioning:   metal3.ProvisionStatus{ID: "node", State: metal3.StateProvisioned},
+				RegisteredWith: &metal3.RegisteredWith{},
+				Ironic:         &metal3.IronicStatus{ProvisionState: string(ironic.Active)},
 			},
 		},
 		secret: map[string][]byte{"X-Rack": []byte("7"), "Authorization": []byte("Bearer token")},
@@ -166,11 +167,13 @@ func TestSubscribe(t *testing.T) {
 		says          string
 		fails         bool // and so is tried again after a back-off
 	}{
-		"no Secret":               {func(w *world) { w.secret = nil }, func(w *world) { w.secret = newWorld().secret }, "Secret headers", false},
-		"no host":                 {func(w *world) { w.host = nil }, func(w *world) { w.host = newWorld().host }, "no host worker-0", false},
-		"a host not registered":   {func(w *world) { w.host.Status.Ironic = nil }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
-		"a detached host":         {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
-		"the BMC does not answer": {func(w *world) { w.bmcError = ironicSays(500, "no route") }, func(w *world) { w.bmcError = nil }, "failed to create a subscription: no route", true},
+		"no Secret":                 {func(w *world) { w.secret = nil }, func(w *world) { w.secret = newWorld().secret }, "Secret headers", false},
+		"no host":                   {func(w *world) { w.host = nil }, func(w *world) { w.host = newWorld().host }, "no host worker-0", false},
+		"a host not registered":     {func(w *world) { w.host.Status.Ironic = nil }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
+		"a detached host":           {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
+		"a node of another cluster": {func(w *world) { hold(w.host) }, func(w *world) { w.host = newWorld().host }, "the BMC of host worker-0 is not asked: not yours", false},
+		"a restored status":         {func(w *world) { w.host.Status.RegisteredWith = nil }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
+		"the BMC does not answer":   {func(w *world) { w.bmcError = ironicSays(500, "no route") }, func(w *world) { w.bmcError = nil }, "failed to create a subscription: no route", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -294,4 +297,8 @@ func TestWhenTheBMCIsAsked(t *testing.T) {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	})
+}
+
+func hold(host *metal3.BareMetalHost) {
+	host.Status.Conditions = []metav1.Condition{{Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: metal3.NodeOfAnotherClusterReason, Message: "not yours"}}
 }

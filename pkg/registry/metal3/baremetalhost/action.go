@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,6 +16,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // actionTimeout bounds an action. Actions do not wait for hardware: Ironic answers 202 as soon as
@@ -234,13 +234,8 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 
 // checkMachineIsOwn returns an error if the host's node may belong to somebody else's machine.
 func checkMachineIsOwn(host *metal3.BareMetalHost) error {
-	held := meta.FindStatusCondition(host.Status.Conditions, metal3.HeldCondition)
-	if held == nil {
-		return nil
-	}
-	switch held.Reason {
-	case metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.BMCInUseReason:
-		return conflict(host, errors.New(held.Message))
+	if why := lifecycle.ForeignNode(host); why != "" {
+		return conflict(host, errors.New(why))
 	}
 	return nil
 }
