@@ -11,6 +11,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 func ironicSays(status int, fault string) error {
@@ -147,6 +148,8 @@ func TestDeletion(t *testing.T) {
 		"the host is gone":            {func(w *world) { w.host = nil }, false},
 		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
 		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, false},
+		"a node of another cluster":   {func(w *world) { hold(w.host) }, false},
+		"a restored status":           {func(w *world) { w.host.Status.RegisteredWith = nil }, false},
 		"the node is gone":            {func(w *world) { w.node = nil }, false},
 		"the host is off":             {func(*world) {}, false},
 		"an old Ironic":               {func(w *world) { w.tooOld = true }, false},
@@ -167,6 +170,9 @@ func TestDeletion(t *testing.T) {
 			}
 			if stays := w.image != nil; stays != test.stays {
 				t.Errorf("the DataImage is still there: %t, want %t", stays, test.stays)
+			}
+			if w.host != nil && !lifecycle.HasOwnNode(w.host) && len(w.requests) != 0 {
+				t.Errorf("a node that is not the host's own was asked: %v", w.requests)
 			}
 		})
 	}

@@ -181,3 +181,7 @@ func (w *world) reconcile(c *Controller) {
 		w.t.Fatal(err)
 	}
 }
+
+func hold(host *metal3.BareMetalHost) {
+	host.Status.Conditions = []metav1.Condition{{Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: metal3.NodeOfAnotherClusterReason, Message: "not yours"}}
+}

@@ -1,6 +1,7 @@
 package drive_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -105,6 +106,26 @@ func TestBIOSSettings(t *testing.T) {
 		time.Sleep(time.Hour)
 		if again := w.ironic.count("ListBIOSSettings"); again != asked || asked > 12 {
 			t.Errorf("the list was read %d times, and %d times while nothing happened", asked, again-asked)
+		}
+	})
+}
+
+// TestBIOSSettingsUnreadable: a node whose settings cannot be read does all that nobody asked of its
+// settings.
+func TestBIOSSettingsUnreadable(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.refuse["ListBIOSSettings"] = errors.New("Ironic answered 500: no such table")
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(time.Minute, "available again", w.in(metal3.StateAvailable))
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
+		w.after(time.Minute, "off", func() bool { return !w.host().Status.PoweredOn })
+		if n := w.ironic.count("ListBIOSSettings"); n == 0 {
+			t.Error("the settings were never read")
 		}
 	})
 }

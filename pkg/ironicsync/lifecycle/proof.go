@@ -291,25 +291,11 @@ func SetHeld(host *metal3.BareMetalHost, reason, message string, now time.Time) 
 	SetCondition(&host.Status, host, metav1.Condition{Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: reason, Message: message}, now)
 }
 
-// ForeignNode returns why the host's node may belong to somebody else's machine; it is empty if nothing
-// that was found says so.
-func ForeignNode(host *metal3.BareMetalHost) string {
-	held := findCondition(&host.Status, metal3.HeldCondition)
-	if held == nil {
-		return ""
-	}
-	switch held.Reason {
-	case metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.BMCInUseReason:
-		return held.Message
-	}
-	return ""
-}
-
 // HasOwnNode tells whether the host's node is the host's own, so that its BMC may be asked: this
 // server has registered it, which no status that somebody restores can say, and has found nothing
 // since that contradicts it.
 func HasOwnNode(host *metal3.BareMetalHost) bool {
-	return host.Status.Provisioning.ID != "" && registeredWith(&host.Status) != nil && ForeignNode(host) == ""
+	return host.Status.Provisioning.ID != "" && registeredWith(&host.Status) != nil && host.ForeignNode() == ""
 }
 
 // guarded is step, if nothing contradicts it. What does is recorded first.

@@ -142,8 +142,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, c.report(ctx, subscription, fmt.Sprintf("there is no host %s in this namespace", subscription.Spec.HostName))
 	case controller.IsPaused(host):
 		return 0, nil
-	case lifecycle.ForeignNode(host) != "":
-		return 0, c.report(ctx, subscription, fmt.Sprintf("the BMC of host %s is not asked: %s", host.Name, lifecycle.ForeignNode(host)))
+	case host.ForeignNode() != "":
+		return 0, c.report(ctx, subscription, fmt.Sprintf("the BMC of host %s is not asked: %s", host.Name, host.ForeignNode()))
 	case !isReady(host):
 		return 0, c.report(ctx, subscription, fmt.Sprintf("waiting for host %s to be registered in Ironic", host.Name))
 	}

@@ -229,6 +229,8 @@ func TestDelete(t *testing.T) {
 		"the host is gone":            {func(w *world) { w.host = nil }, nil, false},
 		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, nil, false},
 		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, nil, false},
+		"a node of another cluster":   {func(w *world) { hold(w.host) }, nil, false},
+		"a restored status":           {func(w *world) { w.host.Status.RegisteredWith = nil }, nil, false},
 		"the BMC has lost it":         {func(w *world) { w.bmc, w.deleteError = nil, ironicSays(404, "no such subscription") }, []string{"delete 1", "list"}, false},
 		"the node is gone":            {func(w *world) { w.bmcError = ironicSays(404, "Node could not be found") }, []string{"delete 1", "list"}, false},
 		"the BMC does not answer":     {func(w *world) { w.bmcError = ironicSays(500, "no route") }, []string{"delete 1"}, true},

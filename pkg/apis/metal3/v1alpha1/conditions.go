@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "k8s.io/apimachinery/pkg/api/meta"
+
 // The condition types of a host.
 const (
 	// RegisteredCondition is True when the node, its ports and its driver_info in Ironic
@@ -87,6 +89,20 @@ const (
 	// the host's status is about.
 	AnotherDeploymentReason = "AnotherDeployment"
 )
+
+// ForeignNode returns why the host's node may belong to somebody else's machine; it is empty if
+// nothing that was found says so.
+func (host *BareMetalHost) ForeignNode() string {
+	held := meta.FindStatusCondition(host.Status.Conditions, HeldCondition)
+	if held == nil {
+		return ""
+	}
+	switch held.Reason {
+	case NodeOfAnotherHostReason, NodeOfAnotherClusterReason, AnotherBMCReason, BMCInUseReason:
+		return held.Message
+	}
+	return ""
+}
 
 // Reasons of IronicReachableCondition.
 const (

@@ -16,7 +16,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // actionTimeout bounds an action. Actions do not wait for hardware: Ironic answers 202 as soon as
@@ -234,7 +233,7 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 
 // checkMachineIsOwn returns an error if the host's node may belong to somebody else's machine.
 func checkMachineIsOwn(host *metal3.BareMetalHost) error {
-	if why := lifecycle.ForeignNode(host); why != "" {
+	if why := host.ForeignNode(); why != "" {
 		return conflict(host, errors.New(why))
 	}
 	return nil
