@@ -343,32 +343,43 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 }
 
 // TestWhereSecretsCanBeRead checks that the server has permissions on the Secrets of exactly those
-// namespaces whose hosts it manages.
+// namespaces whose hosts it manages, and creates Secrets only where that was asked for.
 func TestWhereSecretsCanBeRead(t *testing.T) {
 	forEach(t, func(t *testing.T, objs objects) {
-		var roles, got []string
-		for _, role := range all[*rbacv1.ClusterRole](objs) {
-			if slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "secrets") }) {
-				roles = append(roles, role.Name)
-			}
-		}
-		for _, binding := range all[*rbacv1.ClusterRoleBinding](objs) {
-			if slices.Contains(roles, binding.RoleRef.Name) {
-				got = append(got, "all namespaces")
-			}
-		}
 		server := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: namespace}}
-		for _, binding := range all[*rbacv1.RoleBinding](objs) {
-			if slices.Contains(roles, binding.RoleRef.Name) && cmp.Equal(binding.Subjects, server) {
-				got = append(got, binding.Namespace)
+		where := func(verb string) (namespaces []string) {
+			var roles []string
+			for _, role := range all[*rbacv1.ClusterRole](objs) {
+				if slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+					return slices.Contains(r.Resources, "secrets") && slices.Contains(r.Verbs, verb)
+				}) {
+					roles = append(roles, role.Name)
+				}
 			}
+			for _, binding := range all[*rbacv1.ClusterRoleBinding](objs) {
+				if slices.Contains(roles, binding.RoleRef.Name) {
+					namespaces = append(namespaces, "all namespaces")
+				}
+			}
+			for _, binding := range all[*rbacv1.RoleBinding](objs) {
+				if slices.Contains(roles, binding.RoleRef.Name) && cmp.Equal(binding.Subjects, server) {
+					namespaces = append(namespaces, binding.Namespace)
+				}
+			}
+			return namespaces
 		}
-		want, managed := []string{"all namespaces"}, []string(nil)
+		read, created, managed := []string{"all namespaces"}, []string(nil), []string(nil)
 		if strings.HasSuffix(t.Name(), "/namespaces") {
-			want, managed = []string{"team-a"}, []string{"metal3", "team-a"} // that of metal3 is not in this kustomization
+			read, created = []string{"team-a"}, []string{"team-a"}
+			managed = []string{"metal3", "team-a"} // that of metal3 is not in this kustomization
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(read, where("get")); diff != "" {
 			t.Error("where Secrets can be read (- want, + got):", diff)
+		}
+		for _, verb := range []string{"create", "delete"} {
+			if diff := cmp.Diff(created, where(verb)); diff != "" {
+				t.Errorf("where the server may %s Secrets (- want, + got): %s", verb, diff)
+			}
 		}
 		if diff := cmp.Diff(managed, options(t, container(t, objs)).Settings.Namespaces); diff != "" {
 			t.Error("managed namespaces (- want, + got):", diff)

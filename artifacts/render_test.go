@@ -221,7 +221,7 @@ func folders(dir string) (map[string]string, error) {
 		"site-basic-auth": strings.ReplaceAll(site, "CREDENTIALS", "basic-auth"),
 		"site-keystone":   strings.ReplaceAll(site, "CREDENTIALS", "keystone"),
 		"namespaces":      certainNamespaces,
-		"team-a":          "namespace: team-a\nresources: [../apiservice/managed-namespace]\n",
+		"team-a":          "namespace: team-a\nresources: [../apiservice/managed-namespace, ../apiservice/claimed-namespace]\n",
 	} {
 		found[name] = filepath.Join(dir, name)
 		if err := os.Mkdir(found[name], 0o755); err != nil {

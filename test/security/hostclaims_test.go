@@ -30,6 +30,7 @@ func TestTenant(t *testing.T) {
 	waitHost(t, ctx, infra, "worker-0", "available", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateAvailable
 	})
+	//DOC
 	const script = "#cloud-config\n# of the tenant"
 	createSecret(t, ctx, home, "first-boot", map[string]string{"userData": script})
 
@@ -109,6 +110,11 @@ func TestTenant(t *testing.T) {
 	copies, err := s.Core.CoreV1().Secrets(infra).List(ctx, metav1.ListOptions{LabelSelector: "metal3.io/hostclaim=" + string(claim().UID)})
 	if err != nil || len(copies.Items) != 1 || string(copies.Items[0].Data["userData"]) != script {
 		t.Errorf("the copies are %+v, %v", copies.Items, err)
+	}
+
+	hardware := tenant.get(t, ctx, groupVersion+"/namespaces/"+home+"/hardwaredata/mine")
+	if place := claim().Status.HardwareData; hardware.code != http.StatusOK || !strings.Contains(hardware.body, `"ramMebibytes"`) || place == nil || place.Namespace != home {
+		t.Errorf("the hardware is at %+v: %d %.300s", place, hardware.code, hardware.body)
 	}
 
 	on := func(want bool) func(*metal3.HostClaim) bool {

@@ -97,7 +97,7 @@ func (s *claimStores) lead() (stop func()) {
 	}
 	namespace := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}
 	controller, err := hostclaim.New(hostclaim.Parts{
-		Claims: countedClaims{s.claims, &s.read}, Policies: s.stores.Kinds.HostDeployPolicies(), Hosts: s.hosts,
+		Claims: countedClaims{s.claims, &s.read}, Policies: s.stores.Kinds.HostDeployPolicies(), Hosts: s.hosts, Hardware: s.stores.Kinds.HardwareData(),
 		Secrets: noSecrets{}, Events: noEvents{}, ClaimNamespaces: namespaceInformer(metadatafake.NewSimpleMetadataClient(scheme, namespace)),
 	})
 	if err != nil {

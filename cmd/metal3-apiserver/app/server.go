@@ -275,7 +275,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 				run = append(run, switches.Run)
 			}
 			hostClaims, err := hostclaim.New(hostclaim.Parts{
-				Claims: stores.Kinds.HostClaims(), Policies: stores.Kinds.HostDeployPolicies(), Hosts: hosts,
+				Claims: stores.Kinds.HostClaims(), Policies: stores.Kinds.HostDeployPolicies(), Hosts: hosts, Hardware: stores.Kinds.HardwareData(),
 				Secrets: hostSecrets, Events: recorder, ClaimNamespaces: namespaceInformer(meta), Namespaces: settings.Namespaces,
 			})
 			if err != nil {

@@ -12,6 +12,7 @@
 //	controller.go  what is done for a claim
 //	bind.go        from the choice of a host to its consumerRef
 //	apply.go       what a claim wants of its host (pure)
+//	hardware.go    the HardwareData of a claim
 //	copies.go      the Secrets of a claim in the namespace of its host
 //	release.go     how a host is given back
 //	status.go      what a claim shows of its host (pure)
@@ -72,6 +73,7 @@ type Parts struct {
 	Claims   Claims
 	Policies controller.Objects
 	Hosts    Hosts
+	Hardware HardwareData
 	Secrets  Secrets
 	Events   Events
 	// ClaimNamespaces has the Namespaces of the cluster, with their labels.
@@ -93,6 +95,7 @@ const bySecret = "secret"
 
 // New returns a Controller.
 func New(parts Parts) (*Controller, error) {
+	registerMetrics()
 	c := &Controller{Parts: parts, fleet: newFleet()}
 	c.Controller = controller.New("hostclaims", parts.Claims, &metal3.HostClaim{}, cache.Indexers{
 		bySecret: func(obj any) ([]string, error) {
@@ -126,6 +129,7 @@ func New(parts Parts) (*Controller, error) {
 
 // Run reconciles claims until ctx ends, and returns when everything that it has started has ended.
 func (c *Controller) Run(ctx context.Context) error {
+	defer waitingClaims.Set(0)
 	namespaces := func(ctx context.Context) error {
 		c.ClaimNamespaces.RunWithContext(ctx)
 		return nil
@@ -197,7 +201,10 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, nil
 	}
 	var got types.NamespacedName
-	defer func() { c.enqueue(c.fleet.settle(key, got)) }()
+	defer func() {
+		c.enqueue(c.fleet.settle(key, got))
+		waitingClaims.Set(float64(c.fleet.waitingClaims()))
+	}()
 	claim, err := c.Claims.Get(ctx, key.Namespace, key.Name)
 	if apierrors.IsNotFound(err) {
 		c.fleet.forget(key)
@@ -225,31 +232,47 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 			return 0, err
 		}
 		if host == nil {
-			return 0, c.record(ctx, claim, nil, associated, metav1.Condition{})
+			return 0, c.record(ctx, claim, result{associated: associated})
 		}
 	}
 	c.fleet.forget(key)
 	got = keyOf(host)
-	return 0, c.synchronize(ctx, claim, host)
+	return c.synchronize(ctx, claim, host)
 }
 
-// synchronize passes on to a host what its claim wants, and to the claim how the host is.
-func (c *Controller) synchronize(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
+// copyRetry is when Secrets are copied again that could not be: nobody tells that a permission was
+// granted.
+const copyRetry = time.Minute
+
+// synchronize passes on to a host what its claim wants, and to the claim how the host is. It returns
+// when that is to be done again although nothing changes.
+func (c *Controller) synchronize(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (after time.Duration, err error) {
 	if err := c.releaseOthers(ctx, claim, host); err != nil {
-		return err
+		return 0, err
 	}
 	host, synchronized, err := c.apply(ctx, claim, host)
 	if err != nil && !isRefusal(err) {
-		return err
+		return 0, err
 	}
-	associated := condition(AssociatedCondition, metav1.ConditionTrue, BareMetalHostAssociatedReason, "")
-	return errors.Join(err, c.record(ctx, claim, host, associated, synchronized))
+	for _, reason := range uses {
+		if synchronized.Reason == reason {
+			after = copyRetry
+		}
+	}
+	hardware, hardwareErr := c.copyHardware(ctx, claim, host)
+	if hardwareErr != nil {
+		return 0, errors.Join(err, hardwareErr)
+	}
+	return after, errors.Join(err, c.record(ctx, claim, result{
+		host: host, hardware: hardware, synchronized: synchronized,
+		associated: condition(AssociatedCondition, metav1.ConditionTrue, BareMetalHostAssociatedReason, ""),
+	}))
 }
 
-// record records the status of a claim if it has changed. An empty condition is left out.
-func (c *Controller) record(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost, associated, synchronized metav1.Condition) error {
+// record records the status of a claim if it has changed.
+func (c *Controller) record(ctx context.Context, claim *metal3.HostClaim, reached result) error {
 	updated := claim.DeepCopy()
-	if !setStatus(updated, host, associated, synchronized) {
+	if !setStatus(updated, reached) {
 		return nil
 	}
 	updated.Status.LastUpdated = new(metav1.Now())

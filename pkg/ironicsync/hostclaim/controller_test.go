@@ -53,9 +53,9 @@ func TestLife(t *testing.T) {
 	w.host().Status.HardwareDetails = &metal3.HardwareDetails{}
 	w.deploy()
 	w.mustReconcile(t)
-	place := &metal3.ObjectReference{Namespace: "racks", Name: "worker-0"}
+	place, own := &metal3.ObjectReference{Namespace: "racks", Name: "worker-0"}, &metal3.ObjectReference{Namespace: "tenant", Name: "mine"}
 	status := w.claim.Status
-	if diff := cmp.Diff(metal3.HostClaimStatus{LastUpdated: status.LastUpdated, Conditions: status.Conditions, BareMetalHost: place, HardwareData: place, PoweredOn: true}, status); diff != "" {
+	if diff := cmp.Diff(metal3.HostClaimStatus{LastUpdated: status.LastUpdated, Conditions: status.Conditions, BareMetalHost: place, HardwareData: own, PoweredOn: true}, status); diff != "" {
 		t.Errorf("the status (-want +got):\n%s", diff)
 	}
 	if got := w.has("Provisioned") + ", " + w.has("Ready"); got != "True Provisioned, True InfoReported" {
@@ -89,6 +89,38 @@ func TestLife(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"Normal BareMetalHostAssociated", "Normal HostClaimDeleting"}, w.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// The hardware of the host is shown in the namespace of the claim, unless something else of the same name
+// is there.
+func TestHardware(t *testing.T) {
+	w := newWorld(t)
+	found := &metal3.HardwareDetails{RAMMebibytes: 4096}
+	w.host().Status.HardwareDetails = found
+	w.put(w.host())
+	w.mustReconcile(t)
+	data := w.hardware["tenant/mine"]
+	if data == nil || len(data.OwnerReferences) != 1 || data.OwnerReferences[0].UID != "uid" || !cmp.Equal(found, data.Spec.HardwareDetails) {
+		t.Fatalf("the hardware is %+v", data)
+	}
+	w.host().Status.HardwareDetails = &metal3.HardwareDetails{RAMMebibytes: 8192}
+	w.put(w.host())
+	w.mustReconcile(t)
+	if data := w.hardware["tenant/mine"]; data.Spec.HardwareDetails.RAMMebibytes != 8192 {
+		t.Errorf("after another inspection, the hardware is %+v", data.Spec.HardwareDetails)
+	}
+	others := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "mine"}}
+	w.hardware["tenant/mine"] = others
+	w.mustReconcile(t)
+	if status := w.claim.Status.HardwareData; status.Namespace != "racks" || status.Name != "worker-0" || w.hardware["tenant/mine"] != others {
+		t.Errorf("the hardware is at %+v", status)
+	}
+	delete(w.hardware, "tenant/mine")
+	w.put(freeHost("tenant", "mine", nil))
+	w.mustReconcile(t)
+	if status := w.claim.Status.HardwareData; status.Namespace != "racks" || len(w.hardware) > 0 {
+		t.Errorf("the hardware is at %+v", status)
 	}
 }
 
@@ -261,6 +293,9 @@ func TestSecretsThatCannotBeCopied(t *testing.T) {
 			w.mustReconcile(t)
 			if spec := w.host().Spec; !spec.Online || spec.Image != nil || spec.MetaData != nil {
 				t.Errorf("the host is %+v", spec)
+			}
+			if after, err := w.controller.reconcile(t.Context(), claimKey); after != copyRetry || err != nil {
+				t.Errorf("tried again after %s, %v", after, err)
 			}
 			if got := w.has("Synchronized"); got != "False MetaDataSecretSyncFailure" || !strings.Contains(w.claim.Status.Conditions[1].Message, test.says) {
 				t.Errorf("%s, %+v", got, w.claim.Status.Conditions)

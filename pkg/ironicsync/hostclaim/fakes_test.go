@@ -22,11 +22,12 @@ import (
 
 // world is a claim of the namespace tenant, and the hosts and Secrets of the namespace racks.
 type world struct {
-	claim   *metal3.HostClaim // nil if it does not exist
-	hosts   map[string]*metal3.BareMetalHost
-	secrets map[string]string // NAMESPACE/NAME -> of which Secret it is a copy; empty if it is none
-	events  []string
-	version int
+	claim    *metal3.HostClaim // nil if it does not exist
+	hosts    map[string]*metal3.BareMetalHost
+	secrets  map[string]string // NAMESPACE/NAME -> of which Secret it is a copy; empty if it is none
+	hardware map[string]*metal3.HardwareData
+	events   []string
+	version  int
 	// beforeUpdate is called before a host is written, as if somebody were faster.
 	beforeUpdate func(*metal3.BareMetalHost)
 	hostError    error
@@ -40,11 +41,11 @@ var claimKey = types.NamespacedName{Namespace: "tenant", Name: "mine"}
 func newWorld(t *testing.T) *world {
 	w := &world{
 		claim: &metal3.HostClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claimKey.Namespace, Name: claimKey.Name, UID: "uid", ResourceVersion: "1", Generation: 1}},
-		hosts: map[string]*metal3.BareMetalHost{}, secrets: map[string]string{}, version: 1,
+		hosts: map[string]*metal3.BareMetalHost{}, secrets: map[string]string{}, hardware: map[string]*metal3.HardwareData{}, version: 1,
 	}
 	var err error
 	w.controller, err = New(Parts{
-		Claims: claimStore{w}, Policies: unused{}, Hosts: hostStore{w}, Secrets: secretStore{w}, Events: w,
+		Claims: claimStore{w}, Policies: unused{}, Hosts: hostStore{w}, Hardware: hardwareStore{w}, Secrets: secretStore{w}, Events: w,
 		ClaimNamespaces: cache.NewSharedIndexInformer(&cache.ListWatch{}, &metav1.PartialObjectMetadata{}, 0, nil),
 	})
 	if err != nil {
@@ -192,6 +193,24 @@ func (h hostStore) Update(_ context.Context, host *metal3.BareMetalHost) (*metal
 		return nil, apierrors.NewConflict(metal3.Resource("baremetalhosts"), host.Name, nil)
 	}
 	return h.put(host.DeepCopy()).DeepCopy(), nil
+}
+
+type hardwareStore struct{ *world }
+
+func (h hardwareStore) Get(_ context.Context, namespace, name string) (*metal3.HardwareData, error) {
+	if data := h.hardware[namespace+"/"+name]; data != nil {
+		return data.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(metal3.Resource("hardwaredata"), name)
+}
+
+func (h hardwareStore) Create(_ context.Context, data *metal3.HardwareData) (*metal3.HardwareData, error) {
+	h.hardware[data.Namespace+"/"+data.Name] = data
+	return data, nil
+}
+
+func (h hardwareStore) Update(ctx context.Context, data *metal3.HardwareData) (*metal3.HardwareData, error) {
+	return h.Create(ctx, data)
 }
 
 type secretStore struct{ *world }

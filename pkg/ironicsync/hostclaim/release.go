@@ -39,7 +39,7 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error
 		}
 		if waitsFor != "" {
 			deleting := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletingReason, waitsFor)
-			return c.record(ctx, claim, emptied, deleting, metav1.Condition{}) // a change of the host continues
+			return c.record(ctx, claim, result{host: emptied, associated: deleting}) // a change of the host continues
 		}
 		hosts[i] = emptied
 	}
@@ -50,7 +50,7 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error
 		}
 		if err := c.deleteCopies(ctx, claim, namespace); err != nil {
 			failed := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletionFailedReason, "The copies of its Secrets cannot be deleted from the namespace of the host")
-			return errors.Join(err, c.record(ctx, claim, firstOf(hosts), failed, metav1.Condition{}))
+			return errors.Join(err, c.record(ctx, claim, result{associated: failed}))
 		}
 	}
 	for _, host := range hosts {
@@ -62,13 +62,6 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error
 	updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == metal3.HostClaimFinalizer })
 	_, err = c.Claims.Update(ctx, updated)
 	return ignoreNotFound(err)
-}
-
-func firstOf(hosts []*metal3.BareMetalHost) *metal3.BareMetalHost {
-	if len(hosts) == 0 {
-		return nil
-	}
-	return hosts[0]
 }
 
 // allHostsOf returns all hosts that name a claim as their consumer.

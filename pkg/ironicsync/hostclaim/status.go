@@ -51,26 +51,31 @@ func unsynchronized(reason, message string) metav1.Condition {
 	return condition(SynchronizedCondition, metav1.ConditionFalse, reason, message)
 }
 
-// setStatus sets the status of a claim with this host, or without one, and tells whether that is a
-// change. An empty condition is left out. Nothing is shown of the host's BMC, nor the texts of errors,
-// in which Ironic and BMCs may name anything.
-func setStatus(claim *metal3.HostClaim, host *metal3.BareMetalHost, associated, synchronized metav1.Condition) bool {
+// result is what was reached for a claim.
+type result struct {
+	// host and hardware are nil if there are none.
+	host     *metal3.BareMetalHost
+	hardware *metal3.ObjectReference
+	// synchronized is empty if it was not tried.
+	associated, synchronized metav1.Condition
+}
+
+// setStatus sets the status of a claim, and tells whether that is a change. Nothing is shown of the
+// host's BMC, nor the texts of errors, in which Ironic and BMCs may name anything.
+func setStatus(claim *metal3.HostClaim, reached result) bool {
 	before := claim.Status.DeepCopy()
 	status := &claim.Status
-	status.HardwareData, status.PoweredOn = nil, false
-	conditions := []metav1.Condition{associated}
-	switch {
+	status.HardwareData, status.PoweredOn = reached.hardware, false
+	conditions := []metav1.Condition{reached.associated}
+	switch host := reached.host; {
 	case host != nil:
 		status.BareMetalHost = &metal3.ObjectReference{Namespace: host.Namespace, Name: host.Name}
-		if host.Status.HardwareDetails != nil {
-			status.HardwareData = &metal3.ObjectReference{Namespace: host.Namespace, Name: host.Name}
-		}
 		status.PoweredOn = host.Status.PoweredOn
-		if synchronized.Type != "" {
-			conditions = append(conditions, synchronized)
+		if reached.synchronized.Type != "" {
+			conditions = append(conditions, reached.synchronized)
 		}
 		conditions = append(conditions, provisioned(claim, host))
-	case associated.Reason != MissingBareMetalHostReason && associated.Reason != HostClaimDeletionFailedReason:
+	case reached.associated.Reason != MissingBareMetalHostReason && reached.associated.Reason != HostClaimDeletionFailedReason:
 		status.BareMetalHost = nil
 	}
 	kept := status.Conditions
