@@ -42,7 +42,7 @@ func TestHostClaim(t *testing.T) {
 	claims := s.Metal3.Metal3V1alpha1().HostClaims(h.ns)
 	if _, err := claims.Create(h.ctx, &metal3.HostClaim{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: metal3.HostClaimSpec{
 		PoweredOn: true, HostSelector: metal3.HostSelector{InNamespace: h.ns}, UserData: &corev1.SecretReference{Name: "first-boot"},
-		Image: &metal3.Image{URL: s.machines.FileURL(bmcsim.ImageFile), Checksum: s.machines.FileURL(bmcsim.ImageFile) + ".sha256", ChecksumType: metal3.SHA256},
+		Image: &metal3.Image{URL: s.machines.FileURL(bmcsim.ImageFile), Checksum: s.machines.FileChecksum(bmcsim.ImageFile), ChecksumType: metal3.SHA256},
 	}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
