@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -27,6 +28,9 @@ const (
 	// claimKeyPrefix begins the keys of reboot annotations that come from a claim. Those of others are left
 	// alone.
 	claimKeyPrefix = "hostclaim-"
+	// rebootTokenAnnotation identifies, on a claim, the reboot that it asks for, and on its host the last one
+	// that was passed on. So each is passed on once, whenever this process ends.
+	rebootTokenAnnotation = "metal3.io/hostclaim-reboot"
 )
 
 func isPaused(claim *metal3.HostClaim) bool { return controller.IsPaused(claim) }
@@ -52,6 +56,9 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 	case !isBoundBy(claim, host) && !canTakeOver(claim, host):
 		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host runs something that this claim has not asked for, and is left alone"), nil
 	default:
+		if err := c.beginReboot(ctx, claim); err != nil {
+			return host, synchronized, err
+		}
 		problem, err := c.copySecrets(ctx, claim, host)
 		if err != nil {
 			return host, synchronized, err
@@ -66,23 +73,23 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 			synchronized = *problem
 		}
 	}
-	if equality.Semantic.DeepEqual(host.Spec, updated.Spec) && maps.Equal(host.Annotations, updated.Annotations) {
-		return host, synchronized, c.deleteUnusedCopies(ctx, claim, host)
+	if !equality.Semantic.DeepEqual(host.Spec, updated.Spec) || !maps.Equal(host.Annotations, updated.Annotations) {
+		if err := ironic.CheckPrecondition(ctx); err != nil {
+			return host, synchronized, err
+		}
+		written, err := c.Hosts.Update(ctx, updated)
+		if apierrors.IsInvalid(err) {
+			return host, unsynchronized(BareMetalHostNotSynchronizedReason, refusalOf(err)), &refusalError{err}
+		}
+		if err != nil {
+			return host, synchronized, err
+		}
+		host = written
 	}
-	if err := ironic.CheckPrecondition(ctx); err != nil {
+	if err := c.endReboot(ctx, claim, host); err != nil {
 		return host, synchronized, err
 	}
-	written, err := c.Hosts.Update(ctx, updated)
-	if apierrors.IsInvalid(err) {
-		return host, unsynchronized(BareMetalHostNotSynchronizedReason, refusalOf(err)), &refusalError{err}
-	}
-	if err != nil {
-		return host, synchronized, err
-	}
-	if err := c.endReboot(ctx, claim, written); err != nil {
-		return host, synchronized, err
-	}
-	return written, synchronized, c.deleteUnusedCopies(ctx, claim, written)
+	return host, synchronized, c.deleteUnusedCopies(ctx, claim, host)
 }
 
 // canTakeOver tells whether a host that names a claim as its consumer, but was not bound by this
@@ -141,8 +148,9 @@ func setPower(host *metal3.BareMetalHost, claim *metal3.HostClaim) {
 	for key, value := range wanted {
 		setAnnotation(host, key, value)
 	}
-	if value, asks := claim.Annotations[metal3.RebootAnnotation]; asks {
+	if value, asks := claim.Annotations[metal3.RebootAnnotation]; asks && !isPassedOn(claim, host) {
 		setAnnotation(host, metal3.RebootAnnotation, value)
+		setAnnotation(host, rebootTokenAnnotation, claim.Annotations[rebootTokenAnnotation])
 	}
 }
 
@@ -155,16 +163,38 @@ func rebootKey(key string) string {
 	return metal3.RebootAnnotationPrefix + name
 }
 
-// endReboot removes the annotation that asks for one reboot from a claim when its host has it.
-func (c *Controller) endReboot(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
-	if _, asks := claim.Annotations[metal3.RebootAnnotation]; !asks || isPaused(claim) {
+// isPassedOn tells whether the host of a claim has got the reboot that the claim asks for.
+func isPassedOn(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
+	return host.Annotations[rebootTokenAnnotation] == claim.Annotations[rebootTokenAnnotation]
+}
+
+// beginReboot gives the reboot that a claim asks for a token.
+func (c *Controller) beginReboot(ctx context.Context, claim *metal3.HostClaim) error {
+	_, asks := claim.Annotations[metal3.RebootAnnotation]
+	if _, begun := claim.Annotations[rebootTokenAnnotation]; !asks || begun {
 		return nil
 	}
+	return c.annotate(ctx, claim, func(annotations map[string]string) { annotations[rebootTokenAnnotation] = string(uuid.NewUUID()) })
+}
+
+// endReboot removes the annotation that asks for a reboot from a claim when its host has it.
+func (c *Controller) endReboot(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
+	if _, begun := claim.Annotations[rebootTokenAnnotation]; !begun || !isPassedOn(claim, host) {
+		return nil
+	}
+	return c.annotate(ctx, claim, func(annotations map[string]string) {
+		delete(annotations, metal3.RebootAnnotation)
+		delete(annotations, rebootTokenAnnotation)
+	})
+}
+
+// annotate changes the annotations of a claim, which has some.
+func (c *Controller) annotate(ctx context.Context, claim *metal3.HostClaim, change func(map[string]string)) error {
 	updated := claim.DeepCopy()
-	delete(updated.Annotations, metal3.RebootAnnotation)
+	change(updated.Annotations)
 	recorded, err := c.Claims.Update(ctx, updated)
 	if err != nil {
-		return ignoreNotFound(err)
+		return err
 	}
 	recorded.DeepCopyInto(claim)
 	return nil

@@ -114,8 +114,8 @@ func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3
 	if err != nil {
 		return unbound(NoBareMetalHostReason, err.Error())
 	}
+	chosen := claim.Status.BareMetalHost
 	for range maxAttempts {
-		chosen := claim.Status.BareMetalHost
 		if chosen == nil {
 			host, whyNot, woken := c.fleet.pick(w)
 			c.enqueue(woken)
@@ -131,8 +131,7 @@ func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3
 		if host != nil || err != nil {
 			return host, metav1.Condition{}, err
 		}
-		// Somebody else was faster. The next choice replaces this one.
-		claim.Status.BareMetalHost = nil
+		chosen = nil // somebody else was faster
 	}
 	return nil, metav1.Condition{}, apierrors.NewConflict(metal3.Resource("hostclaims"), claim.Name, fmt.Errorf("%d hosts were given to others in the meantime", maxAttempts))
 }
@@ -140,8 +139,9 @@ func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3
 // recordChoice records the host that a claim is about to be bound to. Whoever continues after this
 // process, or believes to lead beside it, tries to bind the claim to the same host.
 func (c *Controller) recordChoice(ctx context.Context, claim *metal3.HostClaim, chosen *metal3.ObjectReference) error {
-	claim.Status.BareMetalHost = chosen
-	recorded, err := c.Claims.UpdateStatus(ctx, claim)
+	updated := claim.DeepCopy()
+	updated.Status.BareMetalHost = chosen
+	recorded, err := c.Claims.UpdateStatus(ctx, updated)
 	if err != nil {
 		return err
 	}

@@ -151,7 +151,15 @@ func TestLostRaces(t *testing.T) {
 					w.put(freeHost("racks", "worker-1", nil))
 				}
 			}
-			// The claim chose worker-0 before.
+			// The claim has waited, and chose worker-0 before.
+			w.host().Status.Provisioning.State = metal3.StateInspecting
+			w.put(w.host())
+			update := w.beforeUpdate
+			w.beforeUpdate = nil
+			w.mustReconcile(t)
+			w.beforeUpdate = update
+			w.host().Status.Provisioning.State = metal3.StateAvailable
+			w.put(w.host())
 			w.claim.Status.BareMetalHost = &metal3.ObjectReference{Namespace: "racks", Name: "worker-0"}
 			w.mustReconcile(t)
 			got := ""
@@ -334,7 +342,7 @@ func TestAnnotations(t *testing.T) {
 	w.claim.Annotations = map[string]string{metal3.RebootAnnotation: `{"mode":"hard"}`, key + "mine": "", key + long: "", "example.com/other": ""}
 	w.mustReconcile(t)
 	got := w.host().Annotations
-	if len(got) != 4 || got[metal3.RebootAnnotation] != `{"mode":"hard"}` || got[key+"mine"] != "of the administrator" || got[key+"hostclaim-mine"] != "" {
+	if len(got) != 5 || got[rebootTokenAnnotation] == "" || got[metal3.RebootAnnotation] != `{"mode":"hard"}` || got[key+"mine"] != "of the administrator" || got[key+"hostclaim-mine"] != "" {
 		t.Errorf("the host has %v", got)
 	}
 	if _, again := w.claim.Annotations[metal3.RebootAnnotation]; again || len(w.claim.Annotations) != 3 {
@@ -342,10 +350,16 @@ func TestAnnotations(t *testing.T) {
 	}
 	delete(w.host().Annotations, metal3.RebootAnnotation) // it is rebooted
 	w.put(w.host())
+	// A process that ended before it had changed the claim is followed by another one.
+	w.claim.Annotations = map[string]string{metal3.RebootAnnotation: `{"mode":"hard"}`, rebootTokenAnnotation: got[rebootTokenAnnotation], key + "mine": "", key + long: ""}
+	w.mustReconcile(t)
+	if _, again := w.host().Annotations[metal3.RebootAnnotation]; again || len(w.claim.Annotations) != 2 {
+		t.Errorf("a reboot is passed on twice: the host has %v, the claim %v", w.host().Annotations, w.claim.Annotations)
+	}
 	w.claim.Annotations = map[string]string{metal3.PausedAnnotation: "true", metal3.RebootAnnotation: ""}
 	w.claim.Spec.PoweredOn = false
 	w.mustReconcile(t)
-	if got := w.host(); got.Annotations[metal3.PausedAnnotation] != "metal3.io/hostclaim" || len(got.Annotations) != 4 || !got.Spec.Online {
+	if got := w.host(); got.Annotations[metal3.PausedAnnotation] != "metal3.io/hostclaim" || len(got.Annotations) != 5 || !got.Spec.Online {
 		t.Errorf("while the claim is paused, the host has %v", got.Annotations)
 	}
 	if got := w.has("Synchronized"); got != "False HostPaused" {
@@ -353,7 +367,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	w.claim.Annotations = nil
 	w.mustReconcile(t)
-	if got := w.host(); got.Spec.Online || !slices.Equal(slices.Collect(maps.Keys(got.Annotations)), []string{key + "mine"}) {
+	if got := w.host(); got.Spec.Online || !slices.Equal(slices.Sorted(maps.Keys(got.Annotations)), []string{rebootTokenAnnotation, key + "mine"}) {
 		t.Errorf("after that, the host has %v", got.Annotations)
 	}
 
@@ -364,7 +378,7 @@ func TestAnnotations(t *testing.T) {
 	w.mustReconcile(t)
 	w.delete()
 	w.mustReconcile(t)
-	if got := w.host(); got.Spec.Online || !isConsumer(w.claim, got) || len(got.Annotations) != 2 {
+	if got := w.host(); got.Spec.Online || !isConsumer(w.claim, got) || len(got.Annotations) != 3 {
 		t.Errorf("the host is %+v", got)
 	}
 	delete(w.host().Annotations, metal3.PausedAnnotation)

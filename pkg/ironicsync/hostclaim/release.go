@@ -122,6 +122,7 @@ func (c *Controller) empty(ctx context.Context, claim *metal3.HostClaim, host *m
 	}
 	updated := host.DeepCopy()
 	delete(updated.Annotations, metal3.PausedAnnotation)
+	delete(updated.Annotations, rebootTokenAnnotation)
 	maps.DeleteFunc(updated.Annotations, func(key, _ string) bool {
 		return strings.HasPrefix(key, metal3.RebootAnnotationPrefix+claimKeyPrefix)
 	})
