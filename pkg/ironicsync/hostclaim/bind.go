@@ -107,9 +107,6 @@ func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3
 		return unbound(MissingBareMetalHostReason, fmt.Sprintf("Host %s/%s does not exist or is no longer the claim's. To get another host, delete the claim and create it again",
 			claim.Status.BareMetalHost.Namespace, claim.Status.BareMetalHost.Name))
 	}
-	if isPaused(claim) {
-		return unbound(NoBareMetalHostReason, "The claim is paused, and gets no host until the annotation "+metal3.PausedAnnotation+" is removed")
-	}
 	w, err := newWish(claim, c.labelsOf(claim.Namespace))
 	if err != nil {
 		return unbound(NoBareMetalHostReason, err.Error())

@@ -212,6 +212,10 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if err != nil {
 		return 0, ignoreNotFound(err)
 	}
+	if isPaused(claim) {
+		c.fleet.forget(key)
+		return 0, c.passPauseOn(ctx, claim)
+	}
 	if !claim.DeletionTimestamp.IsZero() {
 		c.fleet.forget(key)
 		return 0, c.release(ctx, claim)
@@ -238,6 +242,17 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	c.fleet.forget(key)
 	got = keyOf(host)
 	return c.synchronize(ctx, claim, host)
+}
+
+// passPauseOn pauses the host of a paused claim. Nothing else is done for either of them, and nothing at
+// all for a claim without a host.
+func (c *Controller) passPauseOn(ctx context.Context, claim *metal3.HostClaim) error {
+	host, err := c.hostOf(ctx, claim)
+	if err != nil || host == nil {
+		return err
+	}
+	_, err = c.synchronize(ctx, claim, host)
+	return err
 }
 
 // copyRetry is when Secrets are copied again that could not be: nobody tells that a permission was

@@ -389,6 +389,30 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
+// Nothing is done for a paused claim without a host, and a paused claim that is deleted keeps its host.
+func TestPausedClaim(t *testing.T) {
+	w := newWorld(t)
+	w.claim.Annotations = map[string]string{metal3.PausedAnnotation: ""}
+	before := w.claim.DeepCopy()
+	w.mustReconcile(t)
+	if diff := cmp.Diff(before, w.claim); diff != "" || w.host().Spec.ConsumerRef != nil {
+		t.Errorf("the consumer is %v, and the claim was changed (-want +got):\n%s", w.host().Spec.ConsumerRef, diff)
+	}
+	w.claim.Annotations = nil
+	w.mustReconcile(t)
+	w.claim.Annotations = before.Annotations
+	w.delete()
+	w.mustReconcile(t)
+	if w.claim == nil || !isConsumer(w.claim, w.host()) || w.host().Annotations[metal3.PausedAnnotation] != pausedByClaim {
+		t.Errorf("the claim is %v, the host %+v", w.claim, w.host())
+	}
+	w.claim.Annotations = nil
+	w.mustReconcile(t)
+	if w.claim != nil || w.host().Spec.ConsumerRef != nil || len(w.host().Annotations) != 0 {
+		t.Errorf("the claim is %v, the host %+v", w.claim, w.host())
+	}
+}
+
 // A claim shows neither what is wrong with its host in detail, nor why the host refuses what it wants,
 // unless that concerns what the claim asks for.
 func TestNothingOfTheHostIsShown(t *testing.T) {

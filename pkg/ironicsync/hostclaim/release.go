@@ -90,7 +90,7 @@ func (c *Controller) allHostsOf(ctx context.Context, claim *metal3.HostClaim) ([
 // tenant removes the choice from the status of the claim while it is being bound.
 func (c *Controller) releaseOthers(ctx context.Context, claim *metal3.HostClaim, own *metal3.BareMetalHost) error {
 	for _, key := range c.fleet.hostsOf(keyOf(claim)) {
-		if key == keyOf(own) {
+		if key == keyOf(own) || isPaused(claim) {
 			continue
 		}
 		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
