@@ -37,6 +37,13 @@ var kinds = []kind.Kind{
 		},
 		HasStatus: true,
 		Validate:  validator(validation.ValidateBareMetalSwitch),
+		// Ironic's networking service logs in to the address in the spec with them.
+		Secrets: secretOf(func(s *metal3.BareMetalSwitch) (string, *field.Path) {
+			if s.Spec.Credentials == nil {
+				return "", nil
+			}
+			return s.Spec.Credentials.Name, field.NewPath("spec", "credentials", "name")
+		}),
 	},
 	{
 		Resource: bmcEventSubscriptions, Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
@@ -48,6 +55,13 @@ var kinds = []kind.Kind{
 		},
 		HasStatus: true,
 		Validate:  validator(validation.ValidateBMCEventSubscription),
+		// The BMC sends them to the URL in the spec, as HTTP headers.
+		Secrets: secretOf(func(s *metal3.BMCEventSubscription) (string, *field.Path) {
+			if s.Spec.HTTPHeadersRef == nil {
+				return "", nil
+			}
+			return s.Spec.HTTPHeadersRef.Name, field.NewPath("spec", "httpHeadersRef", "name")
+		}),
 	},
 	{
 		Resource: dataImages, Singular: "dataimage",
@@ -138,6 +152,10 @@ var kinds = []kind.Kind{
 		},
 		HasStatus: true,
 		Validate:  validator(validation.ValidatePreprovisioningImage),
+		// An image that contains it is served at a URL in the status.
+		Secrets: secretOf(func(i *metal3.PreprovisioningImage) (string, *field.Path) {
+			return i.Spec.NetworkDataName, field.NewPath("spec", "networkDataName")
+		}),
 	},
 }
 
@@ -146,6 +164,18 @@ func validator[T runtime.Object](validate func(obj, old T) field.ErrorList) func
 	return func(obj, old runtime.Object) field.ErrorList {
 		before, _ := old.(T) // nil for a new object
 		return validate(obj.(T), before)
+	}
+}
+
+// secretOf adapts a function that returns the name of a Secret, or nothing, and the field that has it, to
+// the signature of Kind.Secrets.
+func secretOf[T runtime.Object](reference func(T) (name string, path *field.Path)) func(runtime.Object) []kind.SecretReference {
+	return func(obj runtime.Object) []kind.SecretReference {
+		name, path := reference(obj.(T))
+		if name == "" {
+			return nil
+		}
+		return []kind.SecretReference{{Name: name, Path: path}}
 	}
 }
 
