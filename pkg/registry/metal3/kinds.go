@@ -20,6 +20,7 @@ const (
 	firmwareSchemas        = "firmwareschemas"
 	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
+	preprovisioningImages  = "preprovisioningimages"
 )
 
 // kinds are all kinds except BareMetalHost. Their names, columns and status subresources are
@@ -143,7 +144,7 @@ var kinds = []kind.Kind{
 		Validate: validator(validation.ValidateHostUpdatePolicy),
 	},
 	{
-		Resource: "preprovisioningimages", Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
+		Resource: preprovisioningImages, Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
 		New:     func() runtime.Object { return &metal3.PreprovisioningImage{} },
 		NewList: func() runtime.Object { return &metal3.PreprovisioningImageList{} },
 		Columns: []kind.Column{
@@ -221,4 +222,9 @@ func (k Kinds) BMCEventSubscriptions() *kind.Records[*metal3.BMCEventSubscriptio
 // BareMetalSwitches gives the controller access to the recorded BareMetalSwitches.
 func (k Kinds) BareMetalSwitches() *kind.Records[*metal3.BareMetalSwitch] {
 	return kind.NewRecords[*metal3.BareMetalSwitch](k[bareMetalSwitches])
+}
+
+// PreprovisioningImages gives the controller access to the recorded PreprovisioningImages.
+func (k Kinds) PreprovisioningImages() *kind.Records[*metal3.PreprovisioningImage] {
+	return kind.NewRecords[*metal3.PreprovisioningImage](k[preprovisioningImages])
 }
