@@ -40,6 +40,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostclaim"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/preprovisioning"
@@ -280,8 +281,24 @@ func Run(ctx context.Context, o *Options) (err error) {
 				}
 				run = append(run, switches.Run)
 			}
+			hostClaims, err := hostclaim.New(hostclaim.Parts{
+				Claims: stores.Kinds.HostClaims(), Policies: stores.Kinds.HostDeployPolicies(), Hosts: hosts,
+				Secrets: hostSecrets, Events: recorder, ClaimNamespaces: namespaceInformer(meta), Namespaces: settings.Namespaces,
+			})
+			if err != nil {
+				return err
+			}
+			if err := hostSecrets.Notify(hostClaims.SecretChanged); err != nil {
+				return err
+			}
+			hostsSynced, err := controller.OnHostChange(hostClaims.HostChanged)
+			if err != nil {
+				return err
+			}
+			hostClaims.RunAfter(hostsSynced)
+			run = append(run, kindcontroller.WhileLeading(leading, hostClaims.Run))
 			for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged, ramdisks.HostChanged} {
-				if err := controller.OnHostChange(changed); err != nil {
+				if _, err := controller.OnHostChange(changed); err != nil {
 					return err
 				}
 			}

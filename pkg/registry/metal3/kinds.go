@@ -18,6 +18,8 @@ const (
 	dataImages             = "dataimages"
 	hardwareData           = "hardwaredata"
 	firmwareSchemas        = "firmwareschemas"
+	hostClaims             = "hostclaims"
+	hostDeployPolicies     = "hostdeploypolicies"
 	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
 	preprovisioningImages  = "preprovisioningimages"
@@ -91,7 +93,7 @@ var kinds = []kind.Kind{
 		Validate: validator(validation.ValidateHardwareData),
 	},
 	{
-		Resource: "hostclaims", Singular: "hostclaim",
+		Resource: hostClaims, Singular: "hostclaim",
 		New:       func() runtime.Object { return &metal3.HostClaim{} },
 		NewList:   func() runtime.Object { return &metal3.HostClaimList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -99,7 +101,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostClaim),
 	},
 	{
-		Resource: "hostdeploypolicies", Singular: "hostdeploypolicy",
+		Resource: hostDeployPolicies, Singular: "hostdeploypolicy",
 		New:       func() runtime.Object { return &metal3.HostDeployPolicy{} },
 		NewList:   func() runtime.Object { return &metal3.HostDeployPolicyList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -217,6 +219,16 @@ func (k Kinds) DataImages() *kind.Records[*metal3.DataImage] {
 // BMCEventSubscriptions gives the controller access to the recorded BMCEventSubscriptions.
 func (k Kinds) BMCEventSubscriptions() *kind.Records[*metal3.BMCEventSubscription] {
 	return kind.NewRecords[*metal3.BMCEventSubscription](k[bmcEventSubscriptions])
+}
+
+// HostClaims gives the controller access to the recorded HostClaims.
+func (k Kinds) HostClaims() *kind.Records[*metal3.HostClaim] {
+	return kind.NewRecords[*metal3.HostClaim](k[hostClaims])
+}
+
+// HostDeployPolicies gives the controller access to the recorded HostDeployPolicies.
+func (k Kinds) HostDeployPolicies() *kind.Records[*metal3.HostDeployPolicy] {
+	return kind.NewRecords[*metal3.HostDeployPolicy](k[hostDeployPolicies])
 }
 
 // BareMetalSwitches gives the controller access to the recorded BareMetalSwitches.
