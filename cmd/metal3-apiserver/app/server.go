@@ -194,8 +194,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 	registerObservationAge(refresher)
 	firmwareSettings := stores.Kinds.HostFirmwareSettings()
 	keeper := &firmware.Keeper{Settings: firmwareSettings, Schemas: stores.Kinds.FirmwareSchemas(), Ironic: client, Clock: clock.RealClock{}}
+	firmwareComponents := stores.Kinds.HostFirmwareComponents()
+	componentKeeper := &firmware.ComponentKeeper{Components: firmwareComponents, Ironic: client, Clock: clock.RealClock{}}
 	reads := liveReads{refresher, &firmware.Reader{
-		Keeper: keeper, Hosts: hosts, Refresher: refresher, List: firmwareSettings.List, Timeout: o.ReadTimeout,
+		Keeper: keeper, Components: componentKeeper, Hosts: hosts, Refresher: refresher,
+		ListSettings: firmwareSettings.List, ListComponents: firmwareComponents.List, Timeout: o.ReadTimeout,
 	}}
 	claims, err := newEtcdClaims(o.Recommended.Etcd.StorageConfig)
 	if err != nil {
@@ -259,7 +262,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			})
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
-				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder, DataImages: images, HostImages: ramdisks, Leading: leading,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Components: watchedComponents{componentKeeper, firmwareComponents}, Events: recorder, DataImages: images, HostImages: ramdisks, Leading: leading,
 			}, settings)
 			images.PlanHost, ramdisks.PlanHost = controller.PlanHost, controller.PlanHost
 			subscriptions := subscription.New(subscription.Parts{
@@ -340,6 +343,12 @@ type liveReads struct {
 type watchedFirmware struct {
 	*firmware.Keeper
 	*kind.Records[*metal3api.HostFirmwareSettings]
+}
+
+// watchedComponents does the same for the HostFirmwareComponents.
+type watchedComponents struct {
+	*firmware.ComponentKeeper
+	*kind.Records[*metal3api.HostFirmwareComponents]
 }
 
 // secretsForReads returns a client for the Secrets of the cluster, for reads of hosts. It has no

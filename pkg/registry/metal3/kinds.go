@@ -20,6 +20,7 @@ const (
 	firmwareSchemas        = "firmwareschemas"
 	hostClaims             = "hostclaims"
 	hostDeployPolicies     = "hostdeploypolicies"
+	hostFirmwareComponents = "hostfirmwarecomponents"
 	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
 	preprovisioningImages  = "preprovisioningimages"
@@ -109,7 +110,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostDeployPolicy),
 	},
 	{
-		Resource: "hostfirmwarecomponents", Singular: "hostfirmwarecomponents",
+		Resource: hostFirmwareComponents, Singular: hostFirmwareComponents,
 		New:       func() runtime.Object { return &metal3.HostFirmwareComponents{} },
 		NewList:   func() runtime.Object { return &metal3.HostFirmwareComponentsList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -204,6 +205,11 @@ func (k Kinds) HardwareData() *hardwaredata.Records { return hardwaredata.New(k[
 // HostFirmwareSettings gives the engine access to the recorded HostFirmwareSettings.
 func (k Kinds) HostFirmwareSettings() *kind.Records[*metal3.HostFirmwareSettings] {
 	return kind.NewRecords[*metal3.HostFirmwareSettings](k[hostFirmwareSettings])
+}
+
+// HostFirmwareComponents gives the engine access to the recorded HostFirmwareComponents.
+func (k Kinds) HostFirmwareComponents() *kind.Records[*metal3.HostFirmwareComponents] {
+	return kind.NewRecords[*metal3.HostFirmwareComponents](k[hostFirmwareComponents])
 }
 
 // FirmwareSchemas gives the engine access to the recorded FirmwareSchemas.
