@@ -278,7 +278,15 @@ func TestClaimsForFewerHosts(t *testing.T) {
 	}
 
 	stopOther()
-	before := s.read.Load()
+	// Each write of a status has its claim reconciled once more.
+	before := int64(-1)
+	testbed.Eventually(t, t.Context(), time.Minute, 300*time.Millisecond, func() string {
+		last := before
+		if before = s.read.Load(); before != last {
+			return fmt.Sprintf("claims that wait are reconciled: %d times, after %d", before, last)
+		}
+		return ""
+	})
 	s.deleteClaims(bound[0])
 	_, left := s.until(hosts-machines, len(waiting)-1)
 	if want := waiting[1:]; !slices.Equal(left, want) {

@@ -96,7 +96,8 @@ func newWish(claim *metal3.HostClaim, namespaceLabels map[string]string) (*wish,
 		}
 		selector = selector.Add(*requirement)
 	}
-	return &wish{claim, namespaceLabels, selector}, nil
+	// Others look at a claim that waits while its status is being written.
+	return &wish{claim.DeepCopy(), namespaceLabels, selector}, nil
 }
 
 // mayHave tells whether a host suits a wish and may be given to it, free or not.
