@@ -383,6 +383,11 @@ func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.
 	return nil
 }
 
+// RequestClean is tested with the engine.
+func (*fakeLive) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
+	return errors.New("cleaning is not part of these tests")
+}
+
 // RequestRebuild is tested with the engine.
 func (*fakeLive) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error {
 	return errors.New("rebuild is not part of these tests")
