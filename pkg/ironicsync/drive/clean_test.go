@@ -178,8 +178,11 @@ func TestRequestedCleanKilledAnywhere(t *testing.T) {
 						time.Sleep(10 * time.Second)
 						w.start(0)
 					}
-					return w.cleaned(metal3.PreparationSucceeded)()
+					return w.cleaned(metal3.PreparationSucceeded)() || w.cleaned(metal3.PreparationFailed)()
 				})
+				if p := w.host().Status.Preparation; p.Phase == metal3.PreparationFailed && !strings.Contains(p.Message, "nobody has seen") {
+					t.Errorf("the preparation is %+v", p)
+				}
 				if w.cleans() != 1 {
 					t.Errorf("%d cleans", w.cleans())
 				}

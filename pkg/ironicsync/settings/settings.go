@@ -159,6 +159,9 @@ func Observe(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, no
 		end(metal3.PreparationFailed)
 	case p.Phase == metal3.PreparationRequested && !hasChangedState(p, node):
 		// Ironic has not begun. The request is repeated, or is not wanted any more.
+	case p.Phase == metal3.PreparationRequested && p.IsRequested:
+		end(metal3.PreparationFailed)
+		p.Message = "It was requested from Ironic while this server ended, and nobody has seen whether it was carried out"
 	case state == ironic.Manageable && node.Reservation != "":
 	case state == ironic.Manageable && node.LastError == "" && node.Fault == "":
 		end(metal3.PreparationSucceeded)

@@ -2,6 +2,8 @@ package validation
 
 import (
 	"encoding/json"
+	"net/url"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -116,7 +118,28 @@ func ValidateHostClean(clean *v1alpha1.HostClean) field.ErrorList {
 			all = append(all, field.TooLong(path.Child("args"), "", maxCleanArgs))
 		case err != nil:
 			all = append(all, field.Invalid(path.Child("args"), "", "must be an object"))
+		case hasPasswordInURL(args):
+			all = append(all, field.Forbidden(path.Child("args"), "must not contain a URL with a user name or password: they would be visible in the status of the host"))
 		}
 	}
 	return all
+}
+
+// hasPasswordInURL tells whether a value that was decoded from JSON has a URL with a user name or
+// password in it.
+func hasPasswordInURL(value any) bool {
+	switch v := value.(type) {
+	case string:
+		parsed, err := url.Parse(v)
+		return strings.Contains(v, "://") && (err != nil || parsed.User != nil)
+	case []any:
+		return slices.ContainsFunc(v, hasPasswordInURL)
+	case map[string]any:
+		for _, item := range v {
+			if hasPasswordInURL(item) {
+				return true
+			}
+		}
+	}
+	return false
 }
