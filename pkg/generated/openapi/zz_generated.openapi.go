@@ -1121,7 +1121,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, Held, InventoryRead, PowerSynced and StepFailed.",
+							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, Held, ImageBuilt, InventoryRead, PowerSynced and StepFailed.",
 							MaxItems:    ptr.To[int64](32),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
@@ -6223,6 +6223,13 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 					"networkDataVersion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The resource version of the Secret with the network configuration of the ramdisk (spec.preprovisioningNetworkDataName), as far as its contents are concerned. Empty where the node has none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A digest of the PreprovisioningImage of the host, which is part of the node's driver_info. Empty where hosts boot the images of the server's settings.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -97,7 +97,9 @@ type Controller struct {
 	events    EventSink
 	leading   func() bool
 	images    DataImages
-	settings  Settings
+	// hostImages is nil if all hosts boot the images of the settings.
+	hostImages HostImages
+	settings   Settings
 	// settingsDigest tells the settings apart that nodes are registered with.
 	settingsDigest string
 	gate           *capacity.Gate
@@ -140,6 +142,8 @@ type Parts struct {
 	Leading func() bool
 	// DataImages can be nil.
 	DataImages DataImages
+	// HostImages can be nil.
+	HostImages HostImages
 }
 
 // NewController returns a Controller.
@@ -149,7 +153,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 	waiting := &hostQueue{}
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, images: parts.DataImages, settings: settings, settingsDigest: settings.digest(),
+		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, images: parts.DataImages, hostImages: parts.HostImages, settings: settings, settingsDigest: settings.digest(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second),
 			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{

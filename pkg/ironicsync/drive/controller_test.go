@@ -39,9 +39,10 @@ type world struct {
 	superseded atomic.Bool
 	fuse       *fuse
 	stop       func() // ends the process and waits for its end
-	// images can be set before the process begins. planHost is that of its controller.
-	images   drive.DataImages
-	planHost func(namespace, name string)
+	// images and hostImages can be set before the process begins. planHost is that of its controller.
+	images     drive.DataImages
+	hostImages drive.HostImages
+	planHost   func(namespace, name string)
 }
 
 // inWorld runs a test in a bubble, with a controller running.
@@ -75,7 +76,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Firmware: w.firmware, Components: w.components, Events: w.events, DataImages: w.images, Leading: func() bool { return !w.superseded.Load() },
+		Hardware: w.hardware, Firmware: w.firmware, Components: w.components, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	w.planHost = controller.PlanHost
 	ended := make(chan struct{})

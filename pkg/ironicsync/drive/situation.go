@@ -28,6 +28,7 @@ func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, ha
 		Host: host, Node: node, Firmware: bios.settings, Schema: bios.schema, Components: bios.components,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
+		Image:                       c.imageOf(host),
 		HasHardwareData:             hasHardware,
 		SettingsDigest:              c.settingsDigest,
 		MaxRetries:                  c.settings.MaxProvisioningRetries,

@@ -59,7 +59,8 @@ type Nodes interface {
 
 // Storage returns the storage of each resource and subresource of v1alpha1. Reads
 // of hosts and of their settings are brought up to date by live, and actions use nodes. What actions write into hosts
-// goes through admit, which can be nil. consoles opens consoles, for users that authorizer permits.
+// goes through admit, which can be nil. consoles opens consoles, for users that authorizer permits; it is also
+// asked who may refer to which Secrets.
 func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
 	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live}
@@ -87,6 +88,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
 	for _, k := range s.Kinds {
+		k.AuthorizeSecrets(authorizer)
 		k.AddTo(storage)
 	}
 	storage[hostFirmwareSettings] = firmware.NewSettingsREST(s.Kinds[hostFirmwareSettings], live)

@@ -92,7 +92,8 @@ type BareMetalHostStatus struct {
 
 	// The conditions of the host, for example for kubectl wait: Registered, Manageable,
 	// AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable,
-	// and, only in case of a problem, Held, InventoryRead, PowerSynced and StepFailed.
+	// and, only in case of a problem, Held, ImageBuilt, InventoryRead, PowerSynced and
+	// StepFailed.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -252,6 +253,11 @@ type RegisteredWith struct {
 	// concerned. Empty where the node has none.
 	// +optional
 	NetworkDataVersion string `json:"networkDataVersion,omitempty"`
+
+	// A digest of the PreprovisioningImage of the host, which is part of the node's
+	// driver_info. Empty where hosts boot the images of the server's settings.
+	// +optional
+	Image string `json:"image,omitempty"`
 
 	// Whether the node was not idle (enroll, manageable or available), so that what
 	// Ironic accepts only for idle nodes, such as the inspect interface, has yet to be
