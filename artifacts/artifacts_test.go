@@ -305,6 +305,7 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 	takeover := []string{"baremetalhosts/takeover"}
 	console := []string{"baremetalhosts/console"}
 	rebuild := []string{"baremetalhosts/rebuild"}
+	clean := []string{"baremetalhosts/clean"}
 	forEach(t, func(t *testing.T, objs objects) {
 		may := map[string][]string{}
 		for _, role := range all[*rbacv1.ClusterRole](objs) {
@@ -315,13 +316,13 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 					}
 				}
 				for _, resource := range rule.Resources {
-					if slices.Contains(slices.Concat(actions, takeover, console, rebuild), resource) && slices.Contains(rule.Verbs, "create") {
+					if slices.Contains(slices.Concat(actions, takeover, console, rebuild, clean), resource) && slices.Contains(rule.Verbs, "create") {
 						may[role.Name] = append(may[role.Name], resource)
 					}
 				}
 			}
 		}
-		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-console": console, "metal3-baremetalhosts-rebuild": rebuild}, may); diff != "" {
+		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-console": console, "metal3-baremetalhosts-rebuild": rebuild, "metal3-baremetalhosts-clean": clean}, may); diff != "" {
 			t.Error("who may create actions:", diff)
 		}
 		// Candidates are the machines of everybody.

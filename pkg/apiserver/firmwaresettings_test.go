@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -67,6 +68,29 @@ func TestFirmwareSettingsAreLive(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDryRunOfFirmware: a dry run says what would be done to the machine, and nothing else does.
+func TestDryRunOfFirmware(t *testing.T) {
+	s := startServer(t, true)
+	for kind, spec := range map[string]string{"HostFirmwareSettings": `{"settings":{}}`, "HostFirmwareComponents": `{"updates":[]}`} {
+		path := groupPath + "/namespaces/metal3/" + strings.ToLower(kind)
+		version := ""
+		warned := func(method, path string, want string) {
+			t.Helper()
+			got := s.do(t, method, path, `{"apiVersion":"metal3.io/v1alpha1","kind":"`+kind+`","metadata":{"name":"worker-0"`+version+`},"spec":`+spec+`}`)
+			if got.code >= 300 || !strings.Contains(got.header.Get("Warning"), want) || want == "" && got.header.Get("Warning") != "" {
+				t.Errorf("%s %s: HTTP %d, warning %q", method, path, got.code, got.header.Get("Warning"))
+			}
+		}
+		warned("POST", path+"?dryRun=All", "a preview of *v1alpha1."+kind)
+		warned("POST", path, "")
+		stored := &metav1.PartialObjectMetadata{}
+		s.do(t, "GET", path+"/worker-0", "").into(t, http.StatusOK, stored)
+		version = `,"resourceVersion":"` + stored.ResourceVersion + `"`
+		warned("PUT", path+"/worker-0?dryRun=All", "a preview of *v1alpha1."+kind)
+		warned("PUT", path+"/worker-0", "")
 	}
 }
 

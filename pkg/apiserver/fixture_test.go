@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -381,6 +383,16 @@ func (l *fakeLive) RefreshAll(ctx context.Context) error {
 
 func (*fakeLive) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
+}
+
+// Preview is tested with the engine.
+func (*fakeLive) Preview(_ context.Context, obj runtime.Object) (string, error) {
+	return fmt.Sprintf("a preview of %T", obj), nil
+}
+
+// RequestClean is tested with the engine.
+func (*fakeLive) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
+	return errors.New("cleaning is not part of these tests")
 }
 
 // RequestRebuild is tested with the engine.

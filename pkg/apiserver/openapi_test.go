@@ -104,7 +104,7 @@ func testDescriptions(t *testing.T, doc document) {
 		}
 	}
 	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HostTakeover",
-		"HostValidation", "HostHistory", "HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild", "HardwareData", "HardwareDataList"} {
+		"HostValidation", "HostHistory", "HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild", "HostClean", "HardwareData", "HardwareDataList"} {
 		walk("io.metal3.v1alpha1." + kind)
 	}
 	t.Logf("%d fields in %d types", fields, len(seen))
@@ -133,6 +133,7 @@ func testPaths(t *testing.T, doc document) {
 		host + "/bootdevice":  "get,post",
 		host + "/nmi":         "post",
 		host + "/rebuild":     "post",
+		host + "/clean":       "post",
 		host + "/indicator":   "get,post",
 
 		groupPath + "/hardwaredata":                               "get",

@@ -99,6 +99,7 @@ func testDiscovery(t *testing.T, s *server) {
 		"baremetalhosts/bootdevice":  {"HostBootDevice", "", "", "create,get"},
 		"baremetalhosts/nmi":         {"HostNMI", "", "", "create"},
 		"baremetalhosts/rebuild":     {"HostRebuild", "", "", "create"},
+		"baremetalhosts/clean":       {"HostClean", "", "", "create"},
 		"baremetalhosts/indicator":   {"HostIndicator", "", "", "create,get"},
 		"baremetalswitches":          {"BareMetalSwitch", "baremetalswitch", "bms", all},
 		"bmceventsubscriptions":      {"BMCEventSubscription", "bmceventsubscription", "bes,bmcevent", all},

@@ -59,7 +59,7 @@ func TestAdoptedNodesAreNotTaken(t *testing.T) {
 	}
 }
 
-// TestStatusDoesNotAllowDestruction: who may write statuses cannot confirm a node by that.
+// TestStatusDoesNotAllowDestruction: who may write statuses can neither confirm a node by that nor have one cleaned.
 func TestStatusDoesNotAllowDestruction(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
@@ -67,7 +67,8 @@ func TestStatusDoesNotAllowDestruction(t *testing.T) {
 	own := newMachine(t, "mine")
 	createHost(t, ctx, ns, "x", own.address, "bmc", own.boots)
 	waitHost(t, ctx, ns, "x", "available", isAvailable)
-	patch := `{"status":{"deployment":{"nodeUUID":"x","instanceUUID":"y"},"takeover":{"time":"2026-01-01T00:00:00Z","nodeUUID":"x"}}}`
+	patch := `{"status":{"deployment":{"nodeUUID":"x","instanceUUID":"y"},"takeover":{"time":"2026-01-01T00:00:00Z","nodeUUID":"x"},
+		"requestedClean":{"requestedAt":"2026-01-01T00:00:00Z","nodeUUID":"x","steps":[{"interface":"deploy","step":"erase_devices"}]}}}`
 	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestStatusDoesNotAllowDestruction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if host.Status.Deployment != nil || host.Status.Takeover != nil {
-		t.Errorf("recorded: %+v, %+v", host.Status.Deployment, host.Status.Takeover)
+	if host.Status.Deployment != nil || host.Status.Takeover != nil || host.Status.RequestedClean != nil {
+		t.Errorf("recorded: %+v, %+v, %+v", host.Status.Deployment, host.Status.Takeover, host.Status.RequestedClean)
 	}
 }

@@ -77,6 +77,7 @@ func roleHolders() []person {
 		holder("metal3-baremetalhosts-takeover", "create baremetalhosts/takeover"),
 		holder("metal3-baremetalhosts-console", "create baremetalhosts/console"),
 		holder("metal3-baremetalhosts-rebuild", "create baremetalhosts/rebuild"),
+		holder("metal3-baremetalhosts-clean", "create baremetalhosts/clean"),
 		holder("metal3-policies-editor", "create hostdeploypolicies"),
 		holder("metal3-kinds-controller", "patch preprovisioningimages"),
 		{name: "named", what: "named: all on the host x and its power, by resourceNames", rule: named("x")},

@@ -39,6 +39,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.BareMetalSwitchSpec{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchSpec(ref),
 		metal3v1alpha1.BareMetalSwitchStatus{}.OpenAPIModelName():        schema_pkg_apis_metal3_v1alpha1_BareMetalSwitchStatus(ref),
 		metal3v1alpha1.CPU{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_CPU(ref),
+		metal3v1alpha1.CleanStep{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_CleanStep(ref),
 		metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_CredentialsStatus(ref),
 		metal3v1alpha1.CustomDeploy{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_CustomDeploy(ref),
 		metal3v1alpha1.DataImage{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_DataImage(ref),
@@ -70,6 +71,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HostClaimNamespaces{}.OpenAPIModelName():          schema_pkg_apis_metal3_v1alpha1_HostClaimNamespaces(ref),
 		metal3v1alpha1.HostClaimSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostClaimSpec(ref),
 		metal3v1alpha1.HostClaimStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref),
+		metal3v1alpha1.HostClean{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostClean(ref),
+		metal3v1alpha1.HostCleanSpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostCleanSpec(ref),
+		metal3v1alpha1.HostCleanStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostCleanStatus(ref),
 		metal3v1alpha1.HostConsoleOptions{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostConsoleOptions(ref),
 		metal3v1alpha1.HostDeployPolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostDeployPolicy(ref),
 		metal3v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
@@ -143,6 +147,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
 		metal3v1alpha1.Rebuild{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Rebuild(ref),
 		metal3v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
+		metal3v1alpha1.RequestedClean{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RequestedClean(ref),
 		metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
 		metal3v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
 		metal3v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
@@ -673,7 +678,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.\n\nWhat can be done with a host beyond its spec, and reports about it, are subresources: power, inspect, retry, rebuild, takeover, maintenance, history, validate, bootdevice, nmi, indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC while the caller waits, and for validate the image server, for at most 25 seconds. The others do not wait for the machine.",
+				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.\n\nWhat can be done with a host beyond its spec, and reports about it, are subresources: power, inspect, retry, rebuild, clean, takeover, maintenance, history, validate, bootdevice, nmi, indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC while the caller waits, and for validate the image server, for at most 25 seconds. The others do not wait for the machine.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1043,8 +1048,14 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 					},
 					"preparation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The last manual clean in which Ironic applied settings to the host's machine. Absent if there was none.",
+							Description: "The last manual clean in which Ironic applied settings to the host's machine, or carried out the steps that were requested with the subresource clean. Absent if there was none.",
 							Ref:         ref(metal3v1alpha1.Preparation{}.OpenAPIModelName()),
+						},
+					},
+					"requestedClean": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The clean steps that were requested with the subresource clean and have not ended.",
+							Ref:         ref(metal3v1alpha1.RequestedClean{}.OpenAPIModelName()),
 						},
 					},
 					"takeover": {
@@ -1133,7 +1144,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1404,6 +1415,44 @@ func schema_pkg_apis_metal3_v1alpha1_CPU(ref common.ReferenceCallback) common.Op
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_CleanStep(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CleanStep is a clean step of Ironic's. Which ones there are depends on the driver of the host, and on the ramdisk.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"interface": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The interface of the driver that has the step: deploy, management, bios, power, raid or vendor.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the step, for example erase_devices.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"args": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The arguments of the step, an object. Most steps have none.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"interface", "step"},
+			},
+		},
+		Dependencies: []string{
+			runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -2772,6 +2821,111 @@ func schema_pkg_apis_metal3_v1alpha1_HostClaimStatus(ref common.ReferenceCallbac
 		},
 		Dependencies: []string{
 			metal3v1alpha1.ObjectReference{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostClean(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostClean requests that Ironic carries out clean steps on the machine of an available host, once (POST to the clean subresource), for example to erase all disks. The host is preparing until it is done. Steps that fail are not tried again. The BMC is not asked while the caller waits.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The steps.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostCleanSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was done.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostCleanStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostCleanSpec{}.OpenAPIModelName(), metal3v1alpha1.HostCleanStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostCleanSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostCleanSpec is a request for clean steps.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The steps, which are carried out in this order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.CleanStep{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"steps"},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.CleanStep{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostCleanStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostCleanStatus says what was requested.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A description of what follows.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -5551,6 +5705,20 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 							Format:      "",
 						},
 					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it has failed, in Ironic's words, or why it has not begun.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"isRequested": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Set if the steps were requested with the subresource clean.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"steps": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -6090,6 +6258,60 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_RequestedClean(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RequestedClean is a request for clean steps that was made with the subresource clean, and that has not ended.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"requestedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was requested.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stateChangedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the node had come into the state from which it is to be cleaned. If the node has been in another state meanwhile, it may hold something else, and is not cleaned.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The steps.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.CleanStep{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"requestedAt", "nodeUUID", "steps"},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.CleanStep{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

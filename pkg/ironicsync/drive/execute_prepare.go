@@ -17,10 +17,19 @@ func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost, no
 	if step.Clean == nil {
 		return waitForEvent, c.settle(ctx, host, node, step, &blocked{step.Message})
 	}
-	if err := c.checkUpdates(ctx, step.Clean); err != nil {
+	before := host.Status.Preparation
+	if err := c.checkURLs(ctx, step.Clean); err != nil {
+		if step.Clean.IsRequested {
+			refused, recordErr := c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) {
+				lifecycle.RefusePreparation(h, before, err.Error(), time.Now())
+			})
+			if recordErr != nil {
+				return waitForEvent, recordErr
+			}
+			host = refused
+		}
 		return waitForEvent, c.settle(ctx, host, node, step, err)
 	}
-	before := host.Status.Preparation
 	host, err := c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) {
 		lifecycle.RequestPreparation(h, node, step.Clean, time.Now())
 	})
@@ -30,10 +39,10 @@ func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost, no
 	requested := host.Status.Preparation
 	isRequested := func(h *metal3.BareMetalHost) bool { return lifecycle.IsPreparationRequested(h, requested) }
 	err = c.startClean(ctx, host, node, step.Clean)
-	if _, refused := refusal(err, conflictTries); err == nil || refused {
+	if message, refused := refusal(err, conflictTries); err == nil || refused {
 		change := lifecycle.AcceptPreparation
-		if refused { // nothing has begun, and what was known of the machine still holds
-			change = func(h *metal3.BareMetalHost, _ time.Time) { h.Status.Preparation = before }
+		if refused {
+			change = func(h *metal3.BareMetalHost, now time.Time) { lifecycle.RefusePreparation(h, before, message, now) }
 		}
 		if err := c.recordWhileTrue(ctx, host, isRequested, func(h *metal3.BareMetalHost) { change(h, time.Now()) }); err != nil {
 			return waitForEvent, err

@@ -342,3 +342,38 @@ func TestRace(t *testing.T) {
 		t.Errorf("the settings are %+v", settings)
 	}
 }
+
+// TestPreview: whoever writes settings or updates is told what that would do to the machine.
+func TestPreview(t *testing.T) {
+	f := newFleet("a")
+	host := f.hosts["a"]
+	host.Status.Provisioning.State = metal3.StateAvailable
+	settings := f.ensure(t, "a")
+	settings.Generation++
+	components := &metal3.HostFirmwareComponents{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", Generation: 2}}
+	components.Status.Source = settings.Status.Source
+	components.Status.Components = []metal3.FirmwareComponentStatus{{Component: "bios"}, {Component: "bmc"}}
+	wants := func(name, value string, updates ...metal3.FirmwareUpdate) {
+		settings.Spec.Settings = metal3.DesiredSettingsMap{name: intstr.FromString(value)}
+		components.Spec.Updates = updates
+	}
+	expect := func(obj runtime.Object, want string) {
+		t.Helper()
+		if got, err := f.Preview(t.Context(), obj); err != nil || got != want {
+			t.Errorf("the preview is %q, %v; want %q", got, err, want)
+		}
+	}
+	wants("Turbo", "on")
+	expect(settings, "")
+	expect(components, "")
+	wants("Turbo", "off", metal3.FirmwareUpdate{Component: "bmc", URL: "http://images/bmc"}, metal3.FirmwareUpdate{Component: "bios", URL: "http://images/bios"})
+	expect(settings, "host a: the machine would be rebooted for the clean steps bios.apply_configuration (Turbo)")
+	expect(components, "host a: the machine would be rebooted for the clean steps firmware.update (bmc), firmware.update (bios)")
+	host.Status.Provisioning.State = metal3.StateProvisioned
+	expect(settings, "host a: when it runs nothing (it is provisioned now), the machine would be rebooted for the clean steps bios.apply_configuration (Turbo)")
+	wants("NoSuch", "off", metal3.FirmwareUpdate{Component: "disk", URL: "http://images/disk"})
+	expect(settings, "nothing would be changed: Invalid BIOS setting: setting NoSuch is not in the Status field")
+	expect(components, "nothing would be changed: Invalid Firmware Components: [component disk is invalid, only 'bmc', 'bios', or names starting with 'nic:' are allowed as update names]")
+	settings.Name = "no-such-host"
+	expect(settings, "")
+}

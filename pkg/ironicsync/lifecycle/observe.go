@@ -107,7 +107,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 		status.Ironic.StateChangedAt = &changed
 	}
 	status.Ironic.AbortRequested = isAbortRequested(host, node)
-	settings.Observe(status, node, WholeSeconds(now))
+	settings.Observe(status, before, node, WholeSeconds(now))
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, node)
 	observeDeployment(status, host, node)

@@ -133,7 +133,7 @@ func nextOfPreparing(s Situation) Step {
 	}
 	switch node.ProvisionState {
 	case ironic.Manageable:
-		if wantsInspection(host) {
+		if wantsInspection(host) && host.Status.RequestedClean == nil {
 			return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 		}
 		return nextOfSettings(s)

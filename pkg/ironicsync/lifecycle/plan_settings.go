@@ -19,6 +19,8 @@ func nextOfSettings(s Situation) Step {
 	switch {
 	case err != nil:
 		return s.retry(Step{Do: Prepare, Error: metal3.PreparationError, Message: err.Error()}, true)
+	case clean == nil && s.Hold > 0 && hasRequestFailed(s.Host):
+		return Step{Do: Wait, After: s.Hold} // the error is shown, and nothing is tried again
 	case clean == nil:
 		return setState(metal3.StateAvailable)
 	case s.Node.ProvisionState == ironic.Available:
@@ -30,6 +32,21 @@ func nextOfSettings(s Situation) Step {
 
 func (s Situation) machine() settings.Machine {
 	return settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
+}
+
+// hasRequestFailed tells whether the last clean was one that a user had asked for by name, and has
+// failed.
+func hasRequestFailed(host *metal3.BareMetalHost) bool {
+	p := host.Status.Preparation
+	return p != nil && p.IsRequested && p.Phase == metal3.PreparationFailed
+}
+
+// RefusePreparation records that Ironic has refused the clean that was requested, so that nothing has
+// begun, and what was known before still holds. A clean that a user has asked for by name is not
+// tried again.
+func RefusePreparation(host *metal3.BareMetalHost, before *metal3.Preparation, message string, now time.Time) {
+	host.Status.Preparation = before
+	settings.FailRequestedClean(&host.Status, CutMessage(message), WholeSeconds(now))
 }
 
 // RequestPreparation records that Ironic is about to be asked for a clean.

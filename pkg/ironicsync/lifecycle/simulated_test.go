@@ -66,6 +66,10 @@ type world struct {
 	bios, wantsBIOS, biosNext string
 	// biosCleans counts the cleans that changed it.
 	biosCleans int
+	// cleanAsked is set from the request for a clean that erases the disks until Ironic begins it.
+	// cleans counts these.
+	cleanAsked bool
+	cleans     int
 	// harm is what must never be done and was.
 	harm string
 }
@@ -365,6 +369,16 @@ func (w *world) do(step Step, recorded bool) {
 		h := host.DeepCopy()
 		RequestPreparation(h, node, step.Clean, now)
 		w.host, host = h, h
+		if step.Clean.IsRequested {
+			switch {
+			case !w.cleanAsked:
+				w.harm = "the disks are erased, and nobody has asked for that, or it was done already"
+			case w.disk != "" && !w.mayWipe:
+				w.harm = fmt.Sprintf("%q is erased", w.disk)
+			}
+			w.cleanAsked = false
+			w.cleans++
+		}
 		if step.Clean.RAID != nil {
 			w.raidChanged(step.Clean.RAID)
 		}

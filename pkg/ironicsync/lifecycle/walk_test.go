@@ -94,6 +94,17 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 			}
 		})
 	},
+	"clean": func(w *world, _ *rand.Rand) { // as /clean does
+		node := w.nodes[w.host.Status.Provisioning.ID]
+		if node == nil || node.Reservation != "" || !w.host.DeletionTimestamp.IsZero() {
+			return
+		}
+		w.change(func(h *metal3.BareMetalHost) {
+			if RequestClean(h, node, []metal3.CleanStep{{Interface: "deploy", Step: "erase_devices"}}, now) == nil {
+				w.mayWipe, w.cleanAsked = true, true
+			}
+		})
+	},
 	"retry": func(w *world, _ *rand.Rand) { // as /retry does
 		w.change(func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0 })
 	},
@@ -152,7 +163,7 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 	"etcd restored": func(w *world, r *rand.Rand) {
 		if b := w.backup; b != nil && r.IntN(3) == 0 && !w.isInTransit() { // what Ironic is at was asked for with proof
 			w.host, w.state, w.runs, w.mayWipe, w.asked, w.released = b.host.DeepCopy(), b.state, b.runs, b.mayWipe || w.unknown, b.asked, b.released
-			w.rebuildAsked = b.rebuildAsked
+			w.rebuildAsked, w.cleanAsked = b.rebuildAsked, w.cleanAsked && b.cleanAsked
 			w.restored = true
 		}
 	},
@@ -264,7 +275,7 @@ func TestRandomWalk(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	deployments, rebuilds, raidCleans, biosCleans := 0, 0, 0, 0
+	deployments, rebuilds, raidCleans, biosCleans, cleans := 0, 0, 0, 0, 0
 	for walk := range *walks {
 		r := rand.New(rand.NewPCG(seed, uint64(walk)))
 		w := newWorld(t, releases[r.IntN(len(releases))])
@@ -310,9 +321,14 @@ func TestRandomWalk(t *testing.T) {
 		if wrong := w.wanted(); wrong != "" {
 			t.Fatalf("walk %d: %s; state %q, node %+v; after %v", walk, wrong, w.host.Status.Provisioning.State, w.nodes[w.host.Status.Provisioning.ID], w.log)
 		}
+		cleans += w.cleans
 		deployments, rebuilds, raidCleans, biosCleans = deployments+w.deployments, rebuilds+w.rebuilds, raidCleans+w.raidCleans, biosCleans+w.biosCleans
 	}
 	t.Logf("%d deployments, %d rebuilds, %d changes of RAID volumes, %d of the BIOS", deployments, rebuilds, raidCleans, biosCleans)
+	t.Logf("%d requested cleans", cleans)
+	if cleans < *walks/300 {
+		t.Errorf("only %d requested cleans: the walk does not go far", cleans)
+	}
 	if deployments < *walks/10 || rebuilds < *walks/100 || raidCleans < *walks/10 || biosCleans < *walks/10 {
 		t.Errorf("only %d deployments, %d rebuilds, %d changes of RAID volumes and %d of the BIOS: the walk does not go far", deployments, rebuilds, raidCleans, biosCleans)
 	}

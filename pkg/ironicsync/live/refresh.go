@@ -438,6 +438,12 @@ func (r *Refresher) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
 	lifecycle.TakeOver(host, node, r.clock.Now())
 }
 
+// RequestClean notes in the status of host that steps are to be carried out on the node. It does not
+// write the host to etcd. The error says why that is not possible.
+func (r *Refresher) RequestClean(host *metal3.BareMetalHost, node *ironic.Node, steps []metal3.CleanStep) error {
+	return lifecycle.RequestClean(host, node, steps, r.clock.Now())
+}
+
 // RequestRebuild notes in the status of host that its image is to be written again. It does not
 // write the host to etcd. The error says why that is not possible.
 func (r *Refresher) RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node) error {

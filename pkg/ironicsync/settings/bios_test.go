@@ -163,8 +163,8 @@ func TestBIOSNotTaken(t *testing.T) {
 	}
 	status := &m.Host.Status
 	status.Preparation = Request(clean, manageable(), metav1.Time{})
-	Observe(status, cleaning(), metav1.Time{})
-	Observe(status, manageable(), metav1.Time{})
+	Observe(status, nil, cleaning(), metav1.Time{})
+	Observe(status, nil, manageable(), metav1.Time{})
 	if _, err := NextClean(m); err == nil || !strings.Contains(err.Error(), `BootDelay is "10", and not "20"`) {
 		t.Errorf("not taken: %v", err)
 	}

@@ -51,24 +51,24 @@ func without(updates, made []metal3.FirmwareUpdate) (left []metal3.FirmwareUpdat
 }
 
 // updatesMade returns the last update of each component: those that are recorded, and those that
-// the last preparation has made and that are not recorded yet.
+// the last preparation has made and that are not recorded yet. Nobody knows which firmware a component
+// has whose update has failed.
 func updatesMade(host *metal3.BareMetalHost, components *metal3.HostFirmwareComponents) []metal3.FirmwareUpdate {
 	recorded := components.Status.Updates
 	if !HasUnrecordedUpdates(host, components) {
 		return recorded
 	}
-	newer := updatesMadeBy(host.Status.Preparation)
-	updated := map[string]bool{}
-	for _, update := range newer {
-		updated[update.Component] = true
+	attempted := map[string]bool{}
+	for _, update := range host.Status.Preparation.FirmwareUpdates {
+		attempted[update.Component] = true
 	}
 	var made []metal3.FirmwareUpdate
 	for _, update := range recorded {
-		if !updated[update.Component] {
+		if !attempted[update.Component] {
 			made = append(made, update)
 		}
 	}
-	return append(made, newer...)
+	return append(made, updatesMadeBy(host.Status.Preparation)...)
 }
 
 // updatesMadeBy returns the updates that a preparation has made. If it has failed, these are the ones

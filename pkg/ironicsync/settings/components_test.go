@@ -90,8 +90,8 @@ func TestFirmwareUpdates(t *testing.T) {
 					steps = append(steps, list[0]["component"].(string))
 				}
 				host.Status.Preparation = Request(clean, manageable(), metav1.Time{})
-				Observe(&host.Status, cleaning(), metav1.Time{})
-				if Observe(&host.Status, manageable(), metav1.Now()); Differ(m) {
+				Observe(&host.Status, nil, cleaning(), metav1.Time{})
+				if Observe(&host.Status, nil, manageable(), metav1.Now()); Differ(m) {
 					t.Error("it is to be updated again before it is recorded that it was")
 				}
 			}
@@ -116,7 +116,7 @@ func TestFirmwareUpdates(t *testing.T) {
 
 // TestFirmwareUpdateFails: what was updated before the step that has failed is not updated again.
 func TestFirmwareUpdateFails(t *testing.T) {
-	c := componentsWith(updates("bmc", "u1", "bios", "u1"), nil, "bios", "bmc")
+	c := componentsWith(updates("bmc", "u1", "bios", "u1"), updates("bios", "u0"), "bios", "bmc")
 	m := Machine{Host: hostWith(redfish, layoutOf(mirror, nil), nil, nil), Components: c}
 	clean, err := NextClean(m)
 	if err != nil || stepsOf(clean) == "" || len(clean.Steps) != 4 {
@@ -129,9 +129,9 @@ func TestFirmwareUpdateFails(t *testing.T) {
 		node.Internals.Clean = ironic.StepPosition{Number: step, Count: 4}
 		return node
 	}
-	Observe(status, at(2), metav1.Now())
-	Observe(status, at(4), metav1.Now())
-	Observe(status, &ironic.Node{UUID: "u", ProvisionState: ironic.CleanFail, LastError: "the signature is wrong"}, metav1.Now())
+	Observe(status, nil, at(2), metav1.Now())
+	Observe(status, nil, at(4), metav1.Now())
+	Observe(status, nil, &ironic.Node{UUID: "u", ProvisionState: ironic.CleanFail, LastError: "the signature is wrong"}, metav1.Now())
 	RecordUpdates(c, m.Host)
 	if diff := cmp.Diff(updates("bmc", "u1"), c.Status.Updates); diff != "" || !c.Status.PreparedAt.Equal(&status.Preparation.StartedAt) {
 		t.Errorf("recorded (- want, + got):\n%s", diff)
@@ -161,10 +161,10 @@ func TestCleanThatNobodySaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Host.Status.Preparation = Request(clean, node(began), began)
-	if Observe(&m.Host.Status, node(began), began); m.Host.Status.Preparation.Phase != metal3.PreparationRequested || !Differ(m) {
+	if Observe(&m.Host.Status, nil, node(began), began); m.Host.Status.Preparation.Phase != metal3.PreparationRequested || !Differ(m) {
 		t.Errorf("before it has begun: %+v", m.Host.Status.Preparation)
 	}
-	if Observe(&m.Host.Status, node(metav1.NewTime(began.Add(1e9))), began); m.Host.Status.Preparation.Phase != metal3.PreparationSucceeded || Differ(m) {
+	if Observe(&m.Host.Status, nil, node(metav1.NewTime(began.Add(1e9))), began); m.Host.Status.Preparation.Phase != metal3.PreparationSucceeded || Differ(m) {
 		t.Errorf("after it has ended: %+v", m.Host.Status.Preparation)
 	}
 }

@@ -131,10 +131,10 @@ func TestRAID(t *testing.T) {
 					t.Fatalf("no end: %v", cleans)
 				}
 				status.Preparation = Request(clean, manageable(), metav1.Time{})
-				Observe(status, cleaning(), metav1.Time{})
+				Observe(status, nil, cleaning(), metav1.Time{})
 				done := manageable()
 				done.RAIDVolumes = ironic.VolumeCount(len(clean.LogicalDisks))
-				Observe(status, done, metav1.Time{})
+				Observe(status, nil, done, metav1.Time{})
 			}
 			Arrived(status, m)
 			if diff := cmp.Diff(tt.cleans, cleans); diff != "" {
@@ -166,8 +166,8 @@ func TestRAIDNotMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	status.Preparation = Request(clean, manageable(), metav1.Time{})
-	Observe(status, cleaning(), metav1.Time{})
-	Observe(status, manageable(), metav1.Time{})
+	Observe(status, nil, cleaning(), metav1.Time{})
+	Observe(status, nil, manageable(), metav1.Time{})
 	if p := status.Preparation; p.Phase != metal3.PreparationFailed || status.Provisioning.RAID != nil {
 		t.Errorf("recorded is %+v, %+v", p, status.Provisioning.RAID)
 	}
@@ -276,7 +276,7 @@ func TestObserve(t *testing.T) {
 		"has failed":                     {failed, node(ironic.Manageable), failed},
 	} {
 		status := &metal3.BareMetalHostStatus{Preparation: &metal3.Preparation{NodeUUID: "u", Phase: tt.phase, RAID: layoutOf(mirror, nil)}}
-		Observe(status, tt.node, metav1.Now())
+		Observe(status, nil, tt.node, metav1.Now())
 		if got := status.Preparation.Phase; got != tt.want {
 			t.Errorf("%s: %s", name, got)
 		}

@@ -5,6 +5,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -42,6 +43,8 @@ type Clean struct {
 	FirmwareSettings metal3.SettingsMap
 	// FirmwareUpdates are the updates that the clean makes, in their order.
 	FirmwareUpdates []metal3.FirmwareUpdate
+	// IsRequested is set if a user has asked for the steps by name.
+	IsRequested bool
 }
 
 // setting is one kind of setting.
@@ -79,6 +82,9 @@ func Differ(m Machine) bool {
 // if Ironic has nothing to do, or nothing more. The error is for users: it says why what they
 // want cannot be applied.
 func NextClean(m Machine) (*Clean, error) {
+	if clean, err := requestedClean(m.Host); clean != nil || err != nil {
+		return clean, err
+	}
 	clean := &Clean{}
 	for _, s := range settings {
 		if err := s.addTo(clean, m); err != nil {
@@ -96,6 +102,9 @@ func NextClean(m Machine) (*Clean, error) {
 
 // Arrived records that the machine has all settings that are wanted.
 func Arrived(status *metal3.BareMetalHostStatus, m Machine) {
+	if p := status.Preparation; p != nil && p.Phase == metal3.PreparationRequested {
+		p.StateChangedAt = nil // it has not begun, and is not wanted any more
+	}
 	for _, s := range settings {
 		s.arrived(status, m)
 	}
@@ -113,7 +122,7 @@ func Request(clean *Clean, node *ironic.Node, now metav1.Time) *metal3.Preparati
 	requested := &metal3.Preparation{
 		NodeUUID: node.UUID, Phase: metal3.PreparationRequested, StartedAt: now, Steps: []string{},
 		RAID: clean.RAID.DeepCopy(), FirmwareSettings: clean.FirmwareSettings, FirmwareUpdates: clean.FirmwareUpdates,
-		StateChangedAt: stateChangedAt(node),
+		IsRequested: clean.IsRequested, StateChangedAt: stateChangedAt(node),
 	}
 	for _, step := range clean.Steps {
 		requested.Steps = append(requested.Steps, step.Interface+"."+step.Step)
@@ -121,14 +130,22 @@ func Request(clean *Clean, node *ironic.Node, now metav1.Time) *metal3.Preparati
 	return requested
 }
 
-// Observe records in status how far the clean is that was requested, according to its node.
-func Observe(status *metal3.BareMetalHostStatus, node *ironic.Node, now metav1.Time) {
+// Observe records in status how far the clean is that was requested, according to its node. before is
+// what was recorded of the node; nil if nothing was.
+func Observe(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, node *ironic.Node, now metav1.Time) {
+	observeRequest(status, before, node, now)
 	p := status.Preparation
 	if p == nil || p.Phase != metal3.PreparationRequested && p.Phase != metal3.PreparationRunning {
 		return
 	}
 	end := func(phase metal3.PreparationPhase) {
 		p.Phase, p.EndedAt = phase, &now
+		if p.IsRequested {
+			status.RequestedClean = nil
+		}
+		if phase == metal3.PreparationFailed {
+			p.Message = cut(cmp.Or(node.LastError, node.MaintenanceReason))
+		}
 	}
 	switch state := node.ProvisionState; {
 	case p.NodeUUID != node.UUID:
@@ -136,10 +153,15 @@ func Observe(status *metal3.BareMetalHostStatus, node *ironic.Node, now metav1.T
 	case isManualClean(node):
 		p.Phase = metal3.PreparationRunning
 		p.StepsDone = max(p.StepsDone, node.Internals.Clean.Number-1)
+	case state == ironic.CleanFail && node.LastError == "" && node.Reservation != "":
+		// Ironic is about to say why.
 	case state == ironic.CleanFail:
 		end(metal3.PreparationFailed)
 	case p.Phase == metal3.PreparationRequested && !hasChangedState(p, node):
 		// Ironic has not begun. The request is repeated, or is not wanted any more.
+	case p.Phase == metal3.PreparationRequested && p.IsRequested:
+		end(metal3.PreparationFailed)
+		p.Message = "It was requested from Ironic while this server ended, and nobody has seen whether it was carried out"
 	case state == ironic.Manageable && node.Reservation != "":
 	case state == ironic.Manageable && node.LastError == "" && node.Fault == "":
 		end(metal3.PreparationSucceeded)

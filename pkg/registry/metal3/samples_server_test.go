@@ -105,6 +105,10 @@ func (noIronic) RefreshAllComponents(context.Context, string) error      { retur
 func (noIronic) ReadHost(context.Context, string, string) (*metal3.BareMetalHost, error) {
 	return nil, nil
 }
+func (noIronic) Preview(context.Context, runtime.Object) (string, error) { return "", nil }
+func (noIronic) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
+	return nil
+}
 func (noIronic) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error             { return nil }
 func (noIronic) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
 func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {

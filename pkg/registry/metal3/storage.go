@@ -42,6 +42,7 @@ type Live interface {
 	baremetalhost.PasswordRedacter
 	baremetalhost.NodeTaker
 	baremetalhost.Rebuilder
+	baremetalhost.Cleaner
 	firmware.Refresher
 }
 
@@ -82,6 +83,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 		"baremetalhosts/bootdevice":  baremetalhost.NewBootDeviceREST(sources, bmcs, nodes),
 		"baremetalhosts/nmi":         baremetalhost.NewNMIREST(sources, bmcs, nodes),
 		"baremetalhosts/rebuild":     baremetalhost.NewRebuildREST(sources, live, recorded),
+		"baremetalhosts/clean":       baremetalhost.NewCleanREST(sources, live, recorded),
 		"baremetalhosts/indicator":   baremetalhost.NewIndicatorREST(sources, bmcs, nodes),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)

@@ -23,6 +23,7 @@ import (
 // +genclient:method=Indicator,verb=create,subresource=indicator,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostIndicator,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostIndicator
 // +genclient:method=GetIndicator,verb=get,subresource=indicator,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostIndicator
 // +genclient:method=Rebuild,verb=create,subresource=rebuild,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRebuild,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRebuild
+// +genclient:method=Clean,verb=create,subresource=clean,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostClean,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostClean
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // BareMetalHost is a physical server that OpenStack Ironic manages through the server's
@@ -30,8 +31,8 @@ import (
 // status is what Ironic reports about it at the moment of reading.
 //
 // What can be done with a host beyond its spec, and reports about it, are subresources:
-// power, inspect, retry, rebuild, takeover, maintenance, history, validate, bootdevice, nmi,
-// indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC
+// power, inspect, retry, rebuild, clean, takeover, maintenance, history, validate, bootdevice,
+// nmi, indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC
 // while the caller waits, and for validate the image server, for at most 25 seconds. The
 // others do not wait for the machine.
 type BareMetalHost struct {

@@ -50,6 +50,7 @@ func KnownTypes() []runtime.Object {
 		&HostNMI{},
 		&HostIndicator{},
 		&HostRebuild{},
+		&HostClean{},
 		&HardwareData{},
 		&HardwareDataList{},
 		&BareMetalSwitch{},

@@ -50,10 +50,14 @@ type BareMetalHostStatus struct {
 	// +optional
 	Deployment *Deployment `json:"deployment,omitempty"`
 
-	// The last manual clean in which Ironic applied settings to the host's machine. Absent if
-	// there was none.
+	// The last manual clean in which Ironic applied settings to the host's machine, or carried out
+	// the steps that were requested with the subresource clean. Absent if there was none.
 	// +optional
 	Preparation *Preparation `json:"preparation,omitempty"`
+
+	// The clean steps that were requested with the subresource clean and have not ended.
+	// +optional
+	RequestedClean *RequestedClean `json:"requestedClean,omitempty"`
 
 	// What was last confirmed through the subresource takeover. It counts as long as the
 	// node is as it was then.
@@ -323,6 +327,14 @@ type Preparation struct {
 	// Why it has failed, if Ironic takes it for a success.
 	// +optional
 	Problem string `json:"problem,omitempty"`
+
+	// Why it has failed, in Ironic's words, or why it has not begun.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Set if the steps were requested with the subresource clean.
+	// +optional
+	IsRequested bool `json:"isRequested,omitempty"`
 
 	// The clean steps, for example raid.create_configuration.
 	// +listType=atomic

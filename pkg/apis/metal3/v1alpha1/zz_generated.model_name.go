@@ -86,6 +86,11 @@ func (in CPU) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CleanStep) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.CleanStep"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in CredentialsStatus) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.CredentialsStatus"
 }
@@ -238,6 +243,21 @@ func (in HostClaimSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostClaimStatus) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostClaimStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostClean) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostClean"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostCleanSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostCleanSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostCleanStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostCleanStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -603,6 +623,11 @@ func (in Rebuild) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RegisteredWith) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.RegisteredWith"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RequestedClean) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.RequestedClean"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -187,7 +187,12 @@ func (c *change) preparation() {
 	if is == nil || is.Phase == metal3.PreparationRequested {
 		return
 	}
-	if was == nil || !was.StartedAt.Equal(&is.StartedAt) || was.Phase == metal3.PreparationRequested {
+	isNew := was == nil || !was.StartedAt.Equal(&is.StartedAt) || was.Phase == metal3.PreparationRequested
+	if is.IsRequested && is.Phase == metal3.PreparationFailed && isNew { // refused, or not begun at all
+		c.warning("PreparationFailed", "Requested clean failed: %s: %s", strings.Join(is.Steps, ", "), is.Message)
+		return
+	}
+	if isNew {
 		c.normal("PreparationStarted", "Preparation started: %s", strings.Join(is.Steps, ", "))
 		was = is.DeepCopy()
 		was.Phase = metal3.PreparationRunning

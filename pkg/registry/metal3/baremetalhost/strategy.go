@@ -101,6 +101,7 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 	host.Status, host.ManagedFields = status, managed
 	// These fields permit destructive steps, which the permission to write a status must not include.
 	host.Status.Deployment, host.Status.Takeover = oldHost.Status.Deployment.DeepCopy(), oldHost.Status.Takeover.DeepCopy()
+	host.Status.RequestedClean = oldHost.Status.RequestedClean.DeepCopy()
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/util/dryrun"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
@@ -27,6 +28,9 @@ type Refresher interface {
 	// RefreshComponents and RefreshAllComponents do the same for HostFirmwareComponents.
 	RefreshComponents(ctx context.Context, namespace, name string) error
 	RefreshAllComponents(ctx context.Context, namespace string) error
+	// Preview says, for people, what would be done to a machine if obj was written; empty means
+	// nothing.
+	Preview(ctx context.Context, obj runtime.Object) (string, error)
 }
 
 // REST serves one of the two kinds.
@@ -34,16 +38,17 @@ type REST struct {
 	*kind.REST
 	refreshOne func(ctx context.Context, namespace, name string) error
 	refreshAll func(ctx context.Context, namespace string) error
+	preview    func(ctx context.Context, obj runtime.Object) (string, error)
 }
 
 // NewSettingsREST returns the storage of hostfirmwaresettings.
 func NewSettingsREST(stored *kind.REST, live Refresher) *REST {
-	return &REST{stored, live.RefreshSettings, live.RefreshAllSettings}
+	return &REST{stored, live.RefreshSettings, live.RefreshAllSettings, live.Preview}
 }
 
 // NewComponentsREST returns the storage of hostfirmwarecomponents.
 func NewComponentsREST(stored *kind.REST, live Refresher) *REST {
-	return &REST{stored, live.RefreshComponents, live.RefreshAllComponents}
+	return &REST{stored, live.RefreshComponents, live.RefreshAllComponents, live.Preview}
 }
 
 var (
@@ -51,6 +56,35 @@ var (
 	_ rest.ShortNamesProvider   = &REST{}
 	_ rest.SingularNameProvider = &REST{}
 )
+
+// Create stores an object. The answer to a dry run has a warning that says what would be done to the
+// machine.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	created, err := r.REST.Create(ctx, obj, createValidation, options)
+	if err == nil && dryrun.IsDryRun(options.DryRun) {
+		r.foretell(ctx, created)
+	}
+	return created, err
+}
+
+// Update changes an object, with a warning like that of Create.
+func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	updated, created, err := r.REST.Update(ctx, name, objInfo, createValidation, updateValidation, forceAllowCreate, options)
+	if err == nil && dryrun.IsDryRun(options.DryRun) {
+		r.foretell(ctx, updated)
+	}
+	return updated, created, err
+}
+
+func (r *REST) foretell(ctx context.Context, obj runtime.Object) {
+	text, err := r.preview(ctx, obj)
+	if err != nil {
+		text = "it is not known what would be done to the machine: " + err.Error()
+	}
+	if text != "" {
+		warning.AddWarning(ctx, "", strings.ReplaceAll(text, "\n", "; "))
+	}
+}
 
 // Get refreshes and returns an object, as it is in etcd then, even if the client would accept an
 // older resourceVersion.

@@ -47,6 +47,7 @@ type BareMetalHostInterface interface {
 	Indicator(ctx context.Context, bareMetalHostName string, hostIndicator *metal3v1alpha1.HostIndicator, opts v1.CreateOptions) (*metal3v1alpha1.HostIndicator, error)
 	GetIndicator(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostIndicator, error)
 	Rebuild(ctx context.Context, bareMetalHostName string, hostRebuild *metal3v1alpha1.HostRebuild, opts v1.CreateOptions) (*metal3v1alpha1.HostRebuild, error)
+	Clean(ctx context.Context, bareMetalHostName string, hostClean *metal3v1alpha1.HostClean, opts v1.CreateOptions) (*metal3v1alpha1.HostClean, error)
 
 	BareMetalHostExpansion
 }
@@ -298,6 +299,21 @@ func (c *bareMetalHosts) Rebuild(ctx context.Context, bareMetalHostName string, 
 		SubResource("rebuild").
 		VersionedParams(&opts, scheme.ParameterCodec).
 		Body(hostRebuild).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Clean takes the representation of a hostClean and creates it.  Returns the server's representation of the hostClean, and an error, if there is any.
+func (c *bareMetalHosts) Clean(ctx context.Context, bareMetalHostName string, hostClean *metal3v1alpha1.HostClean, opts v1.CreateOptions) (result *metal3v1alpha1.HostClean, err error) {
+	result = &metal3v1alpha1.HostClean{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("clean").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(hostClean).
 		Do(ctx).
 		Into(result)
 	return

@@ -230,3 +230,15 @@ func (c *fakeBareMetalHosts) Rebuild(ctx context.Context, bareMetalHostName stri
 	}
 	return obj.(*v1alpha1.HostRebuild), err
 }
+
+// Clean takes the representation of a hostClean and creates it.  Returns the server's representation of the hostClean, and an error, if there is any.
+func (c *fakeBareMetalHosts) Clean(ctx context.Context, bareMetalHostName string, hostClean *v1alpha1.HostClean, opts v1.CreateOptions) (result *v1alpha1.HostClean, err error) {
+	emptyResult := &v1alpha1.HostClean{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), bareMetalHostName, "clean", c.Namespace(), hostClean, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostClean), err
+}

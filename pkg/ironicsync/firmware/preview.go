@@ -1,0 +1,87 @@
+package firmware
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
+)
+
+// Preview says, for people, what would be done to the machine of the host of obj, which is a
+// HostFirmwareSettings or HostFirmwareComponents that somebody may write. The text is empty if nothing
+// would be done. Ironic is not asked.
+func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error) {
+	wanted, err := meta.Accessor(obj)
+	if err != nil {
+		return "", err
+	}
+	host, err := r.Hosts.Get(ctx, wanted.GetNamespace(), wanted.GetName())
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	m := settings.Machine{Host: host.DeepCopy()}
+	m.Host.Status.RequestedClean = nil // which is carried out first
+	var conditions []metav1.Condition
+	now := metav1.NewTime(r.Keeper.Clock.Now())
+	switch obj := obj.(type) {
+	case *metal3.HostFirmwareSettings:
+		m.Firmware = obj.DeepCopy()
+		if named := obj.Status.FirmwareSchema; named != nil {
+			if m.Schema, err = r.Keeper.Schemas.Get(ctx, named.Namespace, named.Name); err != nil {
+				return "", err
+			}
+		}
+		settings.Judge(m.Firmware, obj, m.Schema, now)
+		conditions = m.Firmware.Status.Conditions
+	case *metal3.HostFirmwareComponents:
+		m.Components = obj.DeepCopy()
+		settings.JudgeUpdates(m.Components, obj, now)
+		conditions = m.Components.Status.Conditions
+	}
+	if valid := meta.FindStatusCondition(conditions, settings.ValidCondition); valid != nil && valid.Status == metav1.ConditionFalse {
+		return "nothing would be changed: " + valid.Message, nil
+	}
+	clean, err := settings.NextClean(m)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("nothing would be changed on host %s: %s", host.Name, err), nil
+	case clean == nil:
+		return "", nil
+	}
+	when := ""
+	switch state := host.Status.Provisioning.State; state {
+	case metal3.StateAvailable, metal3.StateReady, metal3.StatePreparing:
+	default:
+		when = fmt.Sprintf("when it runs nothing (it is %s now), ", state)
+	}
+	return fmt.Sprintf("host %s: %sthe machine would be rebooted for the clean steps %s", host.Name, when, describe(clean)), nil
+}
+
+// describe names the steps of a clean, and what they change.
+func describe(clean *settings.Clean) string {
+	updates := clean.FirmwareUpdates
+	var steps []string
+	for _, step := range clean.Steps {
+		name := step.Interface + "." + step.Step
+		switch {
+		case step.Interface == "bios":
+			name += " (" + strings.Join(slices.Sorted(maps.Keys(clean.FirmwareSettings)), ", ") + ")"
+		case step.Interface == "firmware" && len(updates) > 0:
+			name += " (" + updates[0].Component + ")"
+			updates = updates[1:]
+		}
+		steps = append(steps, name)
+	}
+	return strings.Join(steps, ", ")
+}

@@ -1,0 +1,55 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
+)
+
+// RequestClean records that clean steps are to be carried out, once, on the machine of an available
+// host. The host is preparing from then on. It returns an error that says why the host does not
+// permit it.
+func RequestClean(host *metal3.BareMetalHost, node *ironic.Node, steps []metal3.CleanStep, now time.Time) error {
+	if err := cleanObstacle(host, node); err != nil {
+		return err
+	}
+	status := &host.Status
+	status.RequestedClean = settings.NewRequestedClean(steps, node, WholeSeconds(now))
+	status.Provisioning.State = metal3.StatePreparing
+	status.ErrorCount = 0
+	SetStepError(host, "", "", now)
+	SetError(status, ErrorOf(status, host, node), false)
+	SetConditions(status, host, node, now)
+	status.LastUpdated = StatusTime(now)
+	return nil
+}
+
+// cleanObstacle returns why the host's machine cannot be cleaned on request; nil if it can.
+func cleanObstacle(host *metal3.BareMetalHost, node *ironic.Node) error {
+	state := host.Status.Provisioning.State
+	held := findCondition(&host.Status, metal3.HeldCondition)
+	contradiction := contradictionOf(Situation{Host: host, Node: node}, Step{Do: Prepare})
+	switch {
+	case isPaused(host):
+		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
+	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
+		return errors.New("it is detached")
+	case host.Status.RequestedClean != nil:
+		return errors.New("a clean was requested already, and has not ended")
+	case state != metal3.StateAvailable && state != metal3.StateReady || host.Spec.ExternallyProvisioned:
+		return fmt.Errorf("it is %s, and only an available host is cleaned on request", firstOf(string(state), "new"))
+	case held != nil:
+		return fmt.Errorf("its machine is left alone: %s", held.Message)
+	case contradiction != nil:
+		return fmt.Errorf("its machine is left alone: %s", contradiction.message)
+	case node.Maintenance:
+		return fmt.Errorf("its node is in maintenance, in which Ironic does not clean: %s", node.MaintenanceReason)
+	case node.ProvisionState != ironic.Manageable && node.ProvisionState != ironic.Available:
+		return fmt.Errorf("Ironic is not done with it (%s)", node.ProvisionState)
+	}
+	return nil
+}
