@@ -85,6 +85,9 @@ func StartKube(ctx context.Context, options KubeOptions) (*Kube, error) {
 	return k, nil
 }
 
+// Minor returns the minor version of kube-apiserver, such as 37.
+func (k *Kube) Minor() int { return k.minor }
+
 // AuditLogPath is the path of kube-apiserver's audit log.
 func (k *Kube) AuditLogPath() string { return k.path("audit.log") }
 
