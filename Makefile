@@ -6,8 +6,10 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-PLUGIN_VERSION_FLAG := -X github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/app.Version=$(VERSION)
-VERSION_FLAG := -X github.com/metal3-io/metal3-apiserver/cmd/metal3-apiserver/app.Version=$(VERSION)
+VERSION_FLAGS := $(foreach program,metal3-apiserver kubectl-bmh,-X github.com/metal3-io/metal3-apiserver/cmd/$(program)/app.Version=$(VERSION))
+# With the same flags for all programs, what they have in common is compiled only once. The compiler takes a
+# quarter less time if it collects garbage more rarely.
+GO_BUILD := CGO_ENABLED=0 GOGC=400 go build -v -trimpath -buildvcs=false -ldflags '-s -w $(VERSION_FLAGS)'
 RELEASE ?= trixie
 IMAGE ?= metal3-apiserver:$(VERSION)
 CONTAINER_TOOL ?= docker
@@ -16,26 +18,27 @@ export PATH := $(PATH):/usr/local/go/bin
 ##@ Try it
 
 .PHONY: demo
-demo: demo-tools build plugin ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; FLAGS are passed to metal3-apiserver
-	@# With the flags of the other programs, what they have in common is compiled only once.
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/demo ./test/demo
+demo: demo-programs ## Run everything on this machine, with hosts to try out, until Ctrl-C. For a real Ironic, set IRONIC=debian or IRONIC_ENDPOINT=URL; FLAGS are passed to metal3-apiserver
 	@exec bin/demo $(FLAGS)
 
-.PHONY: demo-tools
-demo-tools: need-go
+.PHONY: demo-programs
+demo-programs: need-go
 	@hack/tools/build.sh etcd kube-apiserver kubectl
+	@echo "building metal3-apiserver and kubectl-bmh $(VERSION) into bin" >&2
+	@$(GO_BUILD) -o bin/ ./cmd/metal3-apiserver ./cmd/kubectl-bmh ./test/demo 2>&1 | hack/progress.sh "metal3-apiserver, kubectl-bmh"
+	@cp cmd/kubectl-bmh/kubectl_complete-bmh bin/
 
 ##@ Build
 
 .PHONY: build
 build: need-go ## Build bin/metal3-apiserver, statically linked
 	@echo "building bin/metal3-apiserver $(VERSION) (takes a few minutes the first time)" >&2
-	@CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w $(VERSION_FLAG)' -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
+	@$(GO_BUILD) -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
 
 .PHONY: plugin
 plugin: need-go ## Build bin/kubectl-bmh, the plugin of kubectl, and what kubectl needs to complete its arguments
 	@echo "building bin/kubectl-bmh $(VERSION)" >&2
-	@CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags '-s -w $(PLUGIN_VERSION_FLAG)' -o bin/kubectl-bmh ./cmd/kubectl-bmh 2>&1 | hack/progress.sh kubectl-bmh
+	@$(GO_BUILD) -o bin/kubectl-bmh ./cmd/kubectl-bmh 2>&1 | hack/progress.sh kubectl-bmh
 	@cp cmd/kubectl-bmh/kubectl_complete-bmh bin/
 
 .PHONY: krew

@@ -128,6 +128,9 @@ func TestValidatingAdmissionPolicyWithParameters(t *testing.T) {
 
 // TestMutatingAdmissionPolicy: a user's CEL labels a host, and fills in a field.
 func TestMutatingAdmissionPolicy(t *testing.T) {
+	if s.Kube.Minor() < 36 {
+		t.Skip("Kubernetes has MutatingAdmissionPolicies as v1 since 1.36")
+	}
 	k := newShell(t)
 	k.addMutatingPolicy(policyFor("baremetalhosts", onCreate).Spec.MatchConstraints,
 		`Object{metadata: Object.metadata{labels: {"example.com/namespace": request.namespace}}, spec: Object.spec{description: "rack 7"}}`)

@@ -46,11 +46,15 @@ func run(ctx context.Context, serverArgs []string) error {
 	if err != nil {
 		return err
 	}
+	bin, err := programs()
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "metal3-demo-")
 	if err != nil {
 		return err
 	}
-	d := &demo{dir: dir, serverArgs: serverArgs, ironic: ironic}
+	d := &demo{dir: dir, bin: bin, serverArgs: serverArgs, ironic: ironic}
 	err = d.start(ctx)
 	if err == nil {
 		d.printNextSteps()
@@ -72,9 +76,20 @@ func run(ctx context.Context, serverArgs []string) error {
 	return nil
 }
 
+// programs returns the folder of kubectl and its plugin, and puts it into PATH, where kubectl looks for plugins.
+func programs() (string, error) {
+	root, err := testbed.RepoRoot()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(root, "bin")
+	return bin, os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
 // demo has the programs that run.
 type demo struct {
 	dir        string
+	bin        string // the folder of kubectl and its plugin
 	serverArgs []string
 	kube       *testbed.Kube
 	ironic     demoIronic
@@ -155,15 +170,18 @@ func (d *demo) enrol(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.show(ctx, "get", "baremetalhosts", "-n", namespace)
+	if err := d.show(ctx, "get", "baremetalhosts", "-n", namespace); err != nil {
+		return err
+	}
+	return d.show(ctx, "bmh", "-n", namespace)
 }
 
-// show runs kubectl, and prints the command and its output as on a terminal.
+// show prints a kubectl command and runs it.
 func (d *demo) show(ctx context.Context, args ...string) error {
 	fmt.Println("\n$ kubectl", strings.Join(args, " "))
-	stdout, stderr, err := d.kube.Kubectl(ctx, "", args...)
-	fmt.Print(stdout, stderr)
-	return err
+	cmd := d.kube.Admin.KubectlCommand(ctx, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // the plugin uses colours on a terminal
+	return cmd.Run()
 }
 
 // serve waits for Ctrl-C. Each time Enter is pressed, the BMC that does not answer is plugged in or

@@ -2,10 +2,7 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"text/template"
-
-	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 var nextSteps = template.Must(template.New("").Parse(`
@@ -21,7 +18,9 @@ Look at the hosts, live, and ask why one of them makes no progress:
   kubectl bmh -n {{.Namespace}}
   kubectl bmh watch -n {{.Namespace}}
   kubectl bmh why {{.Unreachable}} -n {{.Namespace}}
-The same without the plugin:
+On a page in the browser:
+  kubectl bmh ui -n {{.Namespace}}
+Without the plugin:
   kubectl get baremetalhosts -n {{.Namespace}} -o wide
   kubectl get bmh {{.Host}} -n {{.Namespace}} -o yaml
   kubectl explain baremetalhost.spec.bmc
@@ -71,13 +70,9 @@ Logs: {{.Log}}, and more in {{.Dir}}
 
 // printNextSteps prints commands to try.
 func (d *demo) printNextSteps() {
-	root, err := testbed.RepoRoot()
-	if err != nil {
-		root = "." // cannot happen, because it was found to start the programs
-	}
 	example := worker(0, "ipmi://BMC-ADDRESS")
 	values := map[string]any{
-		"Kubeconfig": d.kube.Admin.Kubeconfig, "Bin": filepath.Join(root, "bin"), "Ironic": d.ironic.endpoint(),
+		"Kubeconfig": d.kube.Admin.Kubeconfig, "Bin": d.bin, "Ironic": d.ironic.endpoint(),
 		"Namespace": namespace, "Unreachable": unreachable,
 		"Dir": d.dir, "Log": d.server.LogPath, "Example": example.yaml(), "ExampleName": example.name,
 	}

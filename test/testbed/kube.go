@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +15,31 @@ import (
 )
 
 const buildTools = "hack/tools/build.sh"
+
+// kubeProgram returns the path of kube-apiserver or kube-controller-manager: in the folder KUBE_BIN if that is set, for
+// example to test with another version of Kubernetes, or else in bin/ of the checkout.
+func kubeProgram(name string) (string, error) {
+	if folder := os.Getenv("KUBE_BIN"); folder != "" {
+		return filepath.Join(folder, name), nil
+	}
+	return builtProgram(name, buildTools)
+}
+
+// kubeMinor returns the minor version of kube-apiserver, such as 37.
+func kubeMinor(ctx context.Context) (minor int, err error) {
+	program, err := kubeProgram("kube-apiserver")
+	if err != nil {
+		return 0, err
+	}
+	printed, err := exec.CommandContext(ctx, program, "--version").Output()
+	if err != nil {
+		return 0, fmt.Errorf("%s --version: %w", program, err)
+	}
+	if _, err := fmt.Sscanf(string(printed), "Kubernetes v1.%d.", &minor); err != nil {
+		return 0, fmt.Errorf("%s --version prints %q: %w", program, printed, err)
+	}
+	return minor, nil
+}
 
 // KubeOptions are the options of StartKube.
 type KubeOptions struct {
@@ -39,6 +65,7 @@ type Kube struct {
 	options KubeOptions
 	kubectl string
 	port    int
+	minor   int // of the version of Kubernetes
 	// ca signs everything except the front proxy's certificate. If it also signed that one, every
 	// client could claim to be any user in X-Remote-User.
 	ca, frontProxyCA *authority
@@ -49,7 +76,7 @@ type Kube struct {
 // StartKube starts a control plane and waits until it is ready.
 func StartKube(ctx context.Context, options KubeOptions) (*Kube, error) {
 	k := &Kube{options: options}
-	if err := k.prepare(); err != nil {
+	if err := k.prepare(ctx); err != nil {
 		return nil, err
 	}
 	if err := k.start(ctx); err != nil {
@@ -58,17 +85,23 @@ func StartKube(ctx context.Context, options KubeOptions) (*Kube, error) {
 	return k, nil
 }
 
+// Minor returns the minor version of kube-apiserver, such as 37.
+func (k *Kube) Minor() int { return k.minor }
+
 // AuditLogPath is the path of kube-apiserver's audit log.
 func (k *Kube) AuditLogPath() string { return k.path("audit.log") }
 
 func (k *Kube) path(name string) string { return filepath.Join(k.options.Dir, name) }
 
-func (k *Kube) prepare() error {
+func (k *Kube) prepare(ctx context.Context) error {
 	var err error
 	if k.options.Dir, err = filepath.Abs(k.options.Dir); err != nil {
 		return err
 	}
 	if k.kubectl, err = builtProgram("kubectl", buildTools); err != nil {
+		return err
+	}
+	if k.minor, err = kubeMinor(ctx); err != nil {
 		return err
 	}
 	if k.port, err = freePort(); err != nil {
@@ -193,13 +226,17 @@ func (k *Kube) StartSecondAPIServer(ctx context.Context, flags ...string) (admin
 // startAPIServer starts a kube-apiserver with additional flags and waits until it is ready. It also
 // returns the process if that is not ready in time.
 func (k *Kube) startAPIServer(ctx context.Context, name string, admin *Client, port int, flags []string) (*process, error) {
-	binary, err := builtProgram("kube-apiserver", buildTools)
+	binary, err := kubeProgram("kube-apiserver")
 	if err != nil {
 		return nil, err
 	}
+	flags = slices.Clone(flags)
+	if k.minor >= 33 { // older ones do not pass on the UIDs of users
+		flags = append(flags, "--requestheader-uid-headers=X-Remote-Uid")
+	}
 	apiserver, err := command{
 		name: name, log: k.path(name + ".log"), path: binary,
-		args: append(slices.Clone(flags),
+		args: append(flags,
 			"--etcd-servers="+k.EtcdEndpoint,
 			"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port),
 			// 127.0.0.1 is not allowed as the endpoint of the kubernetes Service, and the machine may have no other address.
@@ -217,7 +254,6 @@ func (k *Kube) startAPIServer(ctx context.Context, name string, admin *Client, p
 			"--requestheader-client-ca-file="+k.path("front-proxy-ca.crt"),
 			"--requestheader-allowed-names=front-proxy-client",
 			"--requestheader-username-headers=X-Remote-User",
-			"--requestheader-uid-headers=X-Remote-Uid",
 			"--requestheader-group-headers=X-Remote-Group",
 			"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 			// With routing to endpoints, an APIService could not name a Service of type ExternalName,
@@ -246,7 +282,7 @@ func (k *Kube) StopAPIServer() error {
 // StartControllers starts kube-controller-manager if KubeOptions did not. It discovers new kinds
 // only every 30 seconds, so kinds that it should know from the beginning must exist before.
 func (k *Kube) StartControllers(ctx context.Context) error {
-	binary, err := builtProgram("kube-controller-manager", buildTools)
+	binary, err := kubeProgram("kube-controller-manager")
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,10 @@ func TestConsole(t *testing.T) {
 	b.wait("main", "Connected")
 	b.do(chromedp.KeyEvent("a" + kb.Enter + "b" + kb.Enter))
 	b.wait("main", "in use by bob")
+	// What the user goes on typing presses no button.
+	if focused := eval[string](b, "document.activeElement.role"); focused != "status" {
+		t.Errorf("when a console has ended, the focus is on the role %q, want status", focused)
+	}
 	b.press("main", "Take it over")
 	b.wait("main", "Connected")
 	b.noComplaints()

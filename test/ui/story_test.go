@@ -8,17 +8,15 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestStory is the first hour of a new user: from an empty list to a host that runs an image, and back,
 // without a terminal.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	ctx, ns := s.Begin(t)
+	ctx, ns := s.BeginFor(t, 6*s.patience)
 	b := openTab(t)
-	address := s.ironic.NewBMC("admin", "password")
+	machine := newMachine(t)
 	link := startPage(t, ctx, ns, "--no-browser")
 	b.open(link)
 	b.wait("main", "There are no hosts yet.")
@@ -32,9 +30,9 @@ func TestStory(t *testing.T) {
 	b.wait("main", "Address of the BMC")
 	b.fill("Name", "openshift-worker-0")
 	b.fill("Address of the BMC", "nonsense://192.0.2.1")
-	b.fill("User name at the BMC", "admin")
+	b.fill("User name at the BMC", user)
 	b.wait("main", `unknown type "nonsense"`)
-	b.fill("Password at the BMC", "password")
+	b.fill("Password at the BMC", password)
 	b.fill("MAC address that the machine boots from", "00:ab:4f:d8:9e")
 	b.press("main", "Add the host")
 	b.wait("main", "Please correct the fields")
@@ -47,8 +45,8 @@ func TestStory(t *testing.T) {
 	if secrets, err := s.Core.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{}); err != nil || len(secrets.Items) != 0 {
 		t.Errorf("the Secret of a refused host was created: %v", err)
 	}
-	b.refill("Address of the BMC", address)
-	b.refill("MAC address that the machine boots from", testbed.NewMAC())
+	b.refill("Address of the BMC", machine.address)
+	b.refill("MAC address that the machine boots from", machine.mac)
 	b.accessible()
 	b.keepPicture("ui-add.png")
 	b.press("main", "Add the host")
@@ -68,12 +66,12 @@ func TestStory(t *testing.T) {
 	b.press("main", "openshift-worker-0")
 	b.wait(".actions", "Provision…")
 	b.press("main", "Provision…")
-	b.fill("URL of the image", "http://192.0.2.1/debian.qcow2")
-	b.fill("Checksum", "http://192.0.2.1/SHA256SUMS")
+	b.fill("URL of the image", machine.image)
+	b.fill("Checksum", machine.checksum)
 	b.press("dialog", "Provision")
 	b.wait(".big", "provisioned")
 	b.wait(".life .now", "provisioned")
-	b.wait("#facts + div", "http://192.0.2.1/debian.qcow2")
+	b.wait("#facts + div", machine.image)
 	b.wait("#timeline + div", "ProvisioningComplete")
 	b.keepPicture("ui-host.png")
 	b.accessible()

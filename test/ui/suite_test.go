@@ -1,5 +1,6 @@
 // Package ui uses the page of kubectl bmh ui in a real browser: Debian's Chromium, without a window. The
-// page goes through a real kube-apiserver and our server to a simulated Ironic.
+// page goes through a real kube-apiserver and our server to a simulated Ironic. With IRONIC=bookworm, trixie or sid,
+// it goes to that of a Debian release, and the tests that need the simulator are left out.
 package ui
 
 import (
@@ -12,10 +13,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -25,7 +27,11 @@ var update = flag.Bool("update", false, "write docs/images")
 // suite is what all tests share. A test keeps to a namespace of its own.
 type suite struct {
 	testbed.Suite
-	ironic *testbed.SimulatedIronic
+	// ironic is the simulator. It is nil if Ironic is a real one, which then has machines.
+	ironic   *testbed.SimulatedIronic
+	machines *bmcsim.Sim
+	// patience is how long a user waits for something to appear on the page.
+	patience time.Duration
 	// browser is the context of the browser. Tests open tabs in it.
 	browser context.Context
 }
@@ -56,16 +62,16 @@ func TestMain(m *testing.M) {
 	s.Main(m, "ui", func(ctx context.Context) error { return s.start(ctx, strings.TrimSpace(string(chromium))) })
 }
 
-func (s *suite) start(ctx context.Context, chromium string) (err error) {
+func (s *suite) start(ctx context.Context, chromium string) error {
 	if err := s.startBrowser(chromium); err != nil {
 		return err
 	}
-	if s.ironic, err = s.StartSimulatedIronic(ironicsim.Options{AutoInspect: true, AutoDeploy: true}); err != nil {
+	options, err := s.startIronic(ctx)
+	if err != nil {
 		return err
 	}
-	return s.StartServer(ctx, testbed.ServerOptions{
-		IronicEndpoint: s.ironic.URL(), Args: append([]string{"--v=2"}, testbed.UnusedRamdiskArgs...),
-	})
+	options.Args = append([]string{"--v=2"}, options.Args...)
+	return s.StartServer(ctx, options)
 }
 
 func (s *suite) startBrowser(chromium string) error {

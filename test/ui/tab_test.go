@@ -156,7 +156,7 @@ func quote(text string) string {
 // wait waits until a user can read a text in an element.
 func (b *tab) wait(selector, text string) {
 	b.t.Helper()
-	b.waitFor(selector+" to show "+text, 30*time.Second, func() string {
+	b.waitFor(selector+" to show "+text, s.patience, func() string {
 		if got := b.text(selector); !strings.Contains(got, text) {
 			return quote(got)
 		}

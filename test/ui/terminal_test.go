@@ -29,6 +29,7 @@ import (
 // TestTerminal shows the hosts that the pictures of terminals in docs/images have: what a list, why and the live view
 // look like, with their colours.
 func TestTerminal(t *testing.T) {
+	needsSimulator(t)
 	ctx, ns := s.Begin(t)
 	// What the plugin finds in the environment of a user. (So this test cannot be parallel.)
 	for name, value := range map[string]string{"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "NO_COLOR": ""} {

@@ -70,6 +70,7 @@ func TestBrokenWatch(t *testing.T) {
 // TestIronicAway: while Ironic does not answer, the hosts are shown as they were known last. It is not
 // parallel, because the Ironic is that of all tests.
 func TestIronicAway(t *testing.T) {
+	needsSimulator(t)
 	ctx, ns := s.Begin(t)
 	// Nobody needs Ironic to know the state of a host without a BMC.
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bmc"}, StringData: map[string]string{"username": "admin", "password": "password"}}

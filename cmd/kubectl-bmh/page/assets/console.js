@@ -73,7 +73,7 @@ function bytesOf(event) {
 
 export function showConsole({ main, title }, namespace, name) {
   title(`Console of ${name}`);
-  const state = h("p", { role: "status" }, "Not connected");
+  const state = h("p", { role: "status", tabindex: "-1" }, "Not connected");
   const output = h("pre", { class: "console", tabindex: "0", role: "textbox", "aria-multiline": "true", "aria-readonly": "false", "aria-label": `Serial console of ${name}. Control and right bracket leaves it.` });
   const connect = h("button", { type: "button", class: "primary", onclick: () => open("") }, "Connect");
   const takeOver = h("button", { type: "button", onclick: () => open("?force=true"), hidden: true }, "Take it over");
@@ -128,7 +128,8 @@ export function showConsole({ main, title }, namespace, name) {
       connect.hidden = join.hidden = false;
       end.hidden = true;
       takeOver.hidden = !reason.includes("in use");
-      if (document.activeElement === output) connect.focus();
+      // Not a button: what the user is typing would press it.
+      if (document.activeElement === output) state.focus();
     };
   }
 
