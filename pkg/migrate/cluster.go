@@ -83,26 +83,21 @@ func (c *Cluster) listOnce(ctx context.Context, kind *Kind, version string) ([]u
 }
 
 // customResources returns the custom resources of a kind as metal3-apiserver would store
-// them. Finalizers that nothing would remove are dropped, and so are objects that were only waiting for
-// that.
+// them.
 func (c *Cluster) customResources(ctx context.Context, kind *Kind, version string) (Objects, error) {
 	items, err := c.list(ctx, kind, version)
 	if err != nil {
 		return nil, err
 	}
-	objects, left := make(Objects, len(items)), 0
+	objects := make(Objects, len(items))
 	for i := range items {
-		if !dropFinalizers(kind, &items[i]) {
-			left++
-			continue
-		}
 		obj, err := fromCustomResource(c.scheme, kind, &items[i])
 		if err != nil {
 			return nil, err
 		}
 		objects[obj.Key] = obj
 	}
-	if len(objects)+left != len(items) {
+	if len(objects) != len(items) {
 		return nil, fmt.Errorf("the list of %s changed while it was being read: %d items, %d names: try again", kind.Resource, len(items), len(objects))
 	}
 	return objects, nil

@@ -1,67 +1,60 @@
 package migrate
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Each finalizer of the Bare Metal Operator is in the table, and what is said to remove it exists.
-func TestOperatorFinalizers(t *testing.T) {
+// The finalizers of the Bare Metal Operator on objects of the group are imported as they are, because each is
+// removed by one of the controllers in pkg/ironicsync. One that nothing removes would have to be left out: the
+// object could never be deleted.
+var finalizerRemovers = map[string]string{
+	"BareMetalHostFinalizer":             "drive",
+	"BMCEventSubscriptionFinalizer":      "subscription",
+	"DataImageFinalizer":                 "dataimage",
+	"HardwareDataFinalizer":              "drive", // with that of the host
+	"HostClaimFinalizer":                 "hostclaim",
+	"PreprovisioningImageFinalizer":      "preprovisioning", // also without --build-preprov-image
+	"PreprovisioningImageInUseFinalizer": "preprovisioning",
+	"SecretFinalizer":                    "secrets", // of a Secret, which is not imported
+}
+
+func TestFinalizersAreRemoved(t *testing.T) {
 	text, err := os.ReadFile("../apis/metal3/v1alpha1/keys.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	constants := regexp.MustCompile(`(?m)^\t[A-Za-z]+Finalizer += `).FindAll(text, -1)
-	if want := len(operatorFinalizers) + 1; len(constants) != want { // one is for Secrets
-		t.Errorf("keys.go has %d finalizers, want %d", len(constants), want)
-	}
-	kinds := kindsForTest(t)
-	for _, known := range operatorFinalizers {
-		if !slices.ContainsFunc(kinds, func(k *Kind) bool { return k.Resource == known.resource }) {
-			t.Errorf("%s: there is no kind %s", known.finalizer, known.resource)
+	for _, match := range regexp.MustCompile(`(?m)^\t([A-Za-z]+Finalizer) += `).FindAllSubmatch(text, -1) {
+		name := string(match[1])
+		remover, ok := finalizerRemovers[name]
+		if !ok {
+			t.Errorf("nothing is said to remove %s", name)
+			continue
 		}
-		if known.removedBy != "" {
-			if _, err := os.Stat("../../" + known.removedBy); err != nil {
-				t.Error(err)
-			}
+		if removes := regexp.MustCompile(`(?i)(remove|delete).*\b` + name + `\b|index\(sec\.Finalizers, metal3\.` + name); !slices.ContainsFunc(sourcesOf(t, remover), removes.MatchString) {
+			t.Errorf("pkg/ironicsync/%s does not remove %s", remover, name)
 		}
 	}
 }
 
-func TestDropFinalizers(t *testing.T) {
-	const others = "example.com/held"
-	for _, known := range operatorFinalizers {
-		t.Run(known.finalizer, func(t *testing.T) {
-			kept := []string{known.finalizer, others}
-			if known.removedBy == "" {
-				kept = []string{others}
-			}
-			kind := &Kind{Resource: known.resource}
-			item := &unstructured.Unstructured{Object: map[string]any{}}
-			item.SetFinalizers([]string{known.finalizer, others})
-			if remains := dropFinalizers(kind, item); !remains {
-				t.Error("the object is left out")
-			}
-			if diff := cmp.Diff(kept, item.GetFinalizers()); diff != "" {
-				t.Errorf("finalizers (-want +got):\n%s", diff)
-			}
-
-			now := metav1.Now()
-			item.SetDeletionTimestamp(&now)
-			item.SetFinalizers([]string{known.finalizer})
-			if remains := dropFinalizers(kind, item); remains != (known.removedBy != "") {
-				t.Errorf("an object that is being deleted remains: %t", remains)
-			}
-		})
+// sourcesOf returns the lines of a package below pkg/ironicsync, without its tests.
+func sourcesOf(t *testing.T, name string) (lines []string) {
+	t.Helper()
+	err := filepath.WalkDir("../ironicsync/"+name, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		lines = append(lines, strings.Split(string(text), "\n")...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	item := &unstructured.Unstructured{Object: map[string]any{}}
-	if !dropFinalizers(&Kind{Resource: "hostclaims"}, item) {
-		t.Error("an object without finalizers is left out")
-	}
+	return lines
 }

@@ -2,12 +2,14 @@ package migrate
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
@@ -92,6 +94,10 @@ var operatorFinalizers = map[string][]string{
 // its users leave them, and returns the names of their resources.
 func createOthers(t *testing.T, m *member) (resources []string) {
 	t.Helper()
+	consumer := fmt.Appendf(nil, `{"spec":{"consumerRef":{"apiVersion":"metal3.io/v1alpha1","kind":"HostClaim","namespace":%q,"name":%q}}}`, m.ns, m.name)
+	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(m.ns).Patch(t.Context(), m.name, types.MergePatchType, consumer, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	owners := []any{map[string]any{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "name": m.name, "uid": string(m.host.UID)}}
 	for _, kind := range s.kinds {
 		if kind.Resource == "baremetalhosts" || kind.Resource == "hardwaredata" {
@@ -126,6 +132,8 @@ func createOthers(t *testing.T, m *member) (resources []string) {
 			}
 			status["bareMetalHost"] = map[string]any{"namespace": m.ns, "name": m.name}
 			status["hardwareData"] = map[string]any{"namespace": m.ns, "name": m.name}
+		case "hostdeploypolicies":
+			spec["hostClaimNamespaces"] = map[string]any{"names": []any{m.ns}}
 		case "hostfirmwarecomponents", "hostupdatepolicies", "preprovisioningimages":
 			metadata["ownerReferences"] = owners
 		case "hostfirmwaresettings":

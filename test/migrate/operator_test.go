@@ -108,10 +108,6 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 		}
 	}
 
-	// The objects have kept the finalizers that somebody removes here.
-	for _, resource := range []string{"hostclaims", "preprovisioningimages"} {
-		delete(wantFinalizers, resource)
-	}
 	uids, finalizers := identities(t, owner, others)
 	if diff := cmp.Diff(wantUIDs, uids); diff != "" {
 		t.Errorf("UIDs (-before +after):\n%s", diff)

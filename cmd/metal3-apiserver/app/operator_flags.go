@@ -12,12 +12,11 @@ import (
 // operatorFlags are the flags of the Bare Metal Operator that this server does not have, with what
 // replaces each of them.
 var operatorFlags = map[string]string{
-	"build-preprov-image":    "PreprovisioningImages are not acted on yet",
 	"controller-concurrency": "set --workers",
 	"dev":                    "set --logging-format and -v",
 	"enable-leader-election": "set --leader-elect, which is the default",
 	"health-addr":            "/livez and /readyz are served at --secure-port",
-	"hostclaims":             "HostClaims are not acted on yet",
+	"hostclaims":             "HostClaims are always acted on",
 	"kube-api-burst":         "the rate of requests to kube-apiserver cannot be set",
 	"kube-api-qps":           "the rate of requests to kube-apiserver cannot be set",
 	"lease-duration-seconds": "set --leader-elect-lease-duration",

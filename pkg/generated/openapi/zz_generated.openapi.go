@@ -1110,7 +1110,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, Held, InventoryRead, PowerSynced and StepFailed.",
+							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, Held, ImageBuilt, InventoryRead, PowerSynced and StepFailed.",
 							MaxItems:    ptr.To[int64](32),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
@@ -3125,6 +3125,18 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 							},
 						},
 					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The state of the host's node in Ironic in which the firmware was read. It is read again when the node has come into another one.",
+							Ref:         ref(metal3v1alpha1.SettingsSource{}.OpenAPIModelName()),
+						},
+					},
+					"preparedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the last preparation of the host was requested of which it is recorded in updates what it has updated.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"lastUpdated": {
 						SchemaProps: spec.SchemaProps{
 							Description: "When the status was last written.",
@@ -3158,7 +3170,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.SettingsSource{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -5558,6 +5570,19 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"stepsDone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many of the steps have ended, as far as this server has seen before all have.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stateChangedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the node had come into the state in which it was when the steps were requested.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
 					"raid": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The RAID layout that the machine has if the steps succeed. Absent if they do not change it.",
@@ -5579,12 +5604,30 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"firmwareUpdates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware updates that the steps make, in this order. Absent if they make none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"nodeUUID", "phase", "startedAt", "steps"},
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -6012,6 +6055,13 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 					"networkDataVersion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The resource version of the Secret with the network configuration of the ramdisk (spec.preprovisioningNetworkDataName), as far as its contents are concerned. Empty where the node has none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A digest of the PreprovisioningImage of the host, which is part of the node's driver_info. Empty where hosts boot the images of the server's settings.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -18,8 +18,12 @@ const (
 	dataImages             = "dataimages"
 	hardwareData           = "hardwaredata"
 	firmwareSchemas        = "firmwareschemas"
+	hostClaims             = "hostclaims"
+	hostDeployPolicies     = "hostdeploypolicies"
+	hostFirmwareComponents = "hostfirmwarecomponents"
 	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
+	preprovisioningImages  = "preprovisioningimages"
 )
 
 // kinds are all kinds except BareMetalHost. Their names, columns and status subresources are
@@ -90,7 +94,7 @@ var kinds = []kind.Kind{
 		Validate: validator(validation.ValidateHardwareData),
 	},
 	{
-		Resource: "hostclaims", Singular: "hostclaim",
+		Resource: hostClaims, Singular: "hostclaim",
 		New:       func() runtime.Object { return &metal3.HostClaim{} },
 		NewList:   func() runtime.Object { return &metal3.HostClaimList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -98,7 +102,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostClaim),
 	},
 	{
-		Resource: "hostdeploypolicies", Singular: "hostdeploypolicy",
+		Resource: hostDeployPolicies, Singular: "hostdeploypolicy",
 		New:       func() runtime.Object { return &metal3.HostDeployPolicy{} },
 		NewList:   func() runtime.Object { return &metal3.HostDeployPolicyList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -106,7 +110,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostDeployPolicy),
 	},
 	{
-		Resource: "hostfirmwarecomponents", Singular: "hostfirmwarecomponents",
+		Resource: hostFirmwareComponents, Singular: hostFirmwareComponents,
 		New:       func() runtime.Object { return &metal3.HostFirmwareComponents{} },
 		NewList:   func() runtime.Object { return &metal3.HostFirmwareComponentsList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -143,7 +147,7 @@ var kinds = []kind.Kind{
 		Validate: validator(validation.ValidateHostUpdatePolicy),
 	},
 	{
-		Resource: "preprovisioningimages", Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
+		Resource: preprovisioningImages, Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
 		New:     func() runtime.Object { return &metal3.PreprovisioningImage{} },
 		NewList: func() runtime.Object { return &metal3.PreprovisioningImageList{} },
 		Columns: []kind.Column{
@@ -203,6 +207,11 @@ func (k Kinds) HostFirmwareSettings() *kind.Records[*metal3.HostFirmwareSettings
 	return kind.NewRecords[*metal3.HostFirmwareSettings](k[hostFirmwareSettings])
 }
 
+// HostFirmwareComponents gives the engine access to the recorded HostFirmwareComponents.
+func (k Kinds) HostFirmwareComponents() *kind.Records[*metal3.HostFirmwareComponents] {
+	return kind.NewRecords[*metal3.HostFirmwareComponents](k[hostFirmwareComponents])
+}
+
 // FirmwareSchemas gives the engine access to the recorded FirmwareSchemas.
 func (k Kinds) FirmwareSchemas() *kind.Records[*metal3.FirmwareSchema] {
 	return kind.NewRecords[*metal3.FirmwareSchema](k[firmwareSchemas])
@@ -218,7 +227,22 @@ func (k Kinds) BMCEventSubscriptions() *kind.Records[*metal3.BMCEventSubscriptio
 	return kind.NewRecords[*metal3.BMCEventSubscription](k[bmcEventSubscriptions])
 }
 
+// HostClaims gives the controller access to the recorded HostClaims.
+func (k Kinds) HostClaims() *kind.Records[*metal3.HostClaim] {
+	return kind.NewRecords[*metal3.HostClaim](k[hostClaims])
+}
+
+// HostDeployPolicies gives the controller access to the recorded HostDeployPolicies.
+func (k Kinds) HostDeployPolicies() *kind.Records[*metal3.HostDeployPolicy] {
+	return kind.NewRecords[*metal3.HostDeployPolicy](k[hostDeployPolicies])
+}
+
 // BareMetalSwitches gives the controller access to the recorded BareMetalSwitches.
 func (k Kinds) BareMetalSwitches() *kind.Records[*metal3.BareMetalSwitch] {
 	return kind.NewRecords[*metal3.BareMetalSwitch](k[bareMetalSwitches])
+}
+
+// PreprovisioningImages gives the controller access to the recorded PreprovisioningImages.
+func (k Kinds) PreprovisioningImages() *kind.Records[*metal3.PreprovisioningImage] {
+	return kind.NewRecords[*metal3.PreprovisioningImage](k[preprovisioningImages])
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hostfirmwaresettings"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/firmware"
 )
 
 // Stores has the stores that read and write objects in etcd, independently of Ironic. They are created
@@ -42,7 +42,7 @@ type Live interface {
 	baremetalhost.PasswordRedacter
 	baremetalhost.NodeTaker
 	baremetalhost.Rebuilder
-	hostfirmwaresettings.Refresher
+	firmware.Refresher
 }
 
 // Nodes has the requests to Ironic that the actions make.
@@ -89,6 +89,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 		k.AuthorizeSecrets(authorizer)
 		k.AddTo(storage)
 	}
-	storage[hostFirmwareSettings] = hostfirmwaresettings.NewREST(s.Kinds[hostFirmwareSettings], live)
+	storage[hostFirmwareSettings] = firmware.NewSettingsREST(s.Kinds[hostFirmwareSettings], live)
+	storage[hostFirmwareComponents] = firmware.NewComponentsREST(s.Kinds[hostFirmwareComponents], live)
 	return storage
 }
