@@ -77,7 +77,7 @@ test-e2e: need-go ## Run the end-to-end tests on the simulated Ironic
 	@hack/test.sh e2e
 
 .PHONY: test-ironic
-test-ironic: need-go ## Run the end-to-end tests on a real Ironic, of RELEASE trixie, bookworm or sid. Needs root on Debian or Ubuntu
+test-ironic: need-go ## Run the end-to-end tests on a real Ironic, of RELEASE trixie, bookworm or sid; with AUTH=keystone, with a real Keystone. Needs root on Debian or Ubuntu
 	@REQUIRE_IRONIC=1 hack/test.sh ironic-$(RELEASE)
 
 .PHONY: bench

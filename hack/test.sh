@@ -11,7 +11,8 @@
 #                    and with REQUIRE_CHROMIUM=1, it fails
 #   ironic-RELEASE   the end-to-end tests on the real Ironic of Debian bookworm, trixie or
 #                    sid: test/e2e, test/life and test/safety, and of trixie some of
-#                    test/security
+#                    test/security. With AUTH=keystone, each Ironic has its users in a real
+#                    Keystone; otherwise, only one test uses Keystone
 # STEP+STEP... runs the later steps in parallel with the first one, at the lowest
 # priority. This is useful for steps that need CPU while the first one mostly waits. Their
 # output is printed when the first one has ended. If a step fails, the others run
@@ -78,6 +79,7 @@ ironic() {
 	local release=$1 root status=0
 	prepare
 	root=$(test/ironic/root.sh "$release")
+	test/ironic/root.sh keystone >/dev/null
 	echo "Ironic $(cat "$root/ironic-version")"
 	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -timeout 20m -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
 	# As above. Each package starts its own Ironic.

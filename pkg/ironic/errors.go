@@ -169,6 +169,19 @@ func IsUnavailable(err error) bool {
 // ClassNotIronic is the class of an answer that is not what Ironic sends.
 const ClassNotIronic = "not_ironic"
 
+// ClassAuth is the class of a login that failed.
+const ClassAuth = "auth"
+
+// IsRefused tells whether Ironic or Keystone answers, but refuses the credentials of this server, which lasts
+// until somebody corrects them.
+func IsRefused(err error) bool {
+	var unavailable *UnavailableError
+	if errors.As(err, &unavailable) {
+		return unavailable.Class == ClassAuth
+	}
+	return isStatus(err, http.StatusUnauthorized) || isStatus(err, http.StatusForbidden)
+}
+
 // IsNotIronic tells whether an answer arrived that cannot be decoded.
 func IsNotIronic(err error) bool {
 	var unavailable *UnavailableError
@@ -187,6 +200,8 @@ func ReasonOf(err error) string {
 		return unavailable.Reason
 	case errors.As(err, &api) && api.Status == http.StatusUnauthorized:
 		return "credentials refused (HTTP 401)"
+	case errors.As(err, &api) && api.Status == http.StatusForbidden && api.Message != "":
+		return "not permitted by Ironic's policy (HTTP 403): " + api.Message
 	case errors.As(err, &api):
 		return fmt.Sprintf("HTTP %d", api.Status)
 	case errors.Is(err, context.Canceled):

@@ -78,8 +78,8 @@ func (w *writer) apply(ctx context.Context, is *unstructured.Unstructured) (_ *u
 func (w *writer) wanted() *unstructured.Unstructured {
 	wanted := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(w.obj.fields)}
 	wanted.SetAPIVersion(v1alpha1.GroupName + "/" + w.version)
-	if status := reflect.ValueOf(w.obj.typed).Elem().FieldByName("Status"); w.obj.Kind.HasStatus && status.IsZero() {
-		// The status was never written. A zero value in Go would be encoded as a status
+	if status := reflect.ValueOf(w.obj.typed).Elem().FieldByName("Status"); w.obj.Kind.HasStatus && (!status.IsValid() || status.IsZero()) {
+		// The type has no status, or it was never written. A zero value in Go would be encoded as a status
 		// that lacks fields that the CRD requires.
 		delete(wanted.Object, "status")
 	}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes a Debian folder with a real Ironic in it, and prints its path:
+# Makes a Debian folder with a real Ironic or Keystone in it, and prints its path:
 #   root.sh bookworm|trixie|sid        (Ironic 21.4, 29.0, the newest)
+#   root.sh keystone                   (Keystone 27.0 of trixie, in a folder of its own)
 # One that is complete is left alone; one that was interrupted is made again.
 # Needs root, on Debian or Ubuntu; installs mmdebstrap when it is not there.
 # The mirror, its key, the proxy and the other settings are those of this
@@ -8,10 +9,17 @@
 #   IRONIC_ROOT_DIR   where the folders are    (~/.cache/metal3-apiserver)
 #   DEBIAN_MIRROR     another mirror than that of this machine
 set -euo pipefail
-release=${1:?"usage: root.sh bookworm|trixie|sid"}
+what=${1:?"usage: root.sh bookworm|trixie|sid|keystone"}
 cache=${IRONIC_ROOT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/metal3-apiserver}
-root=$cache/ironic-$release
-packages=ironic-api,ironic-conductor,python3-sushy,python3-bcrypt,ipmitool,openipmi,socat,ca-certificates
+if [ "$what" = keystone ]; then
+	program=keystone release=trixie name=keystone-trixie
+	packages=python3-keystone,gunicorn,ca-certificates
+else
+	program=ironic release=$what name=ironic-$what
+	packages=ironic-api,ironic-conductor,python3-sushy,python3-bcrypt,ipmitool,openipmi,socat,ca-certificates
+fi
+root=$cache/$name
+log=$cache/$name.log
 
 say() { echo "root.sh: $*" >&2; }
 fail() { say "$@"; exit 1; }
@@ -22,7 +30,7 @@ complete && { echo "$root"; exit 0; }
 [ "$(id -u)" = 0 ] || fail "a Debian folder can only be made by root (mknod, chroot)"
 command -v apt-get >/dev/null || fail "needs apt-get: Debian or Ubuntu"
 mkdir -p "$cache"
-exec 9>"$cache/.lock-$release"
+exec 9>"$cache/.lock-$what"
 flock 9 # two test runs at once: the second one finds the first one's work
 complete && { echo "$root"; exit 0; }
 started=$SECONDS
@@ -84,20 +92,41 @@ else
 	set --
 fi
 say "making $root ($packages), one to three minutes"
-printf '%s\n' "$line" | mmdebstrap "${args[@]}" "$release" "$new" "$@" >"$cache/ironic-$release.log" 2>&1 || {
-	tail -n 30 "$cache/ironic-$release.log" >&2
-	fail "mmdebstrap failed; all of its output is in $cache/ironic-$release.log"
+printf '%s\n' "$line" | mmdebstrap "${args[@]}" "$release" "$new" "$@" >"$log" 2>&1 || {
+	tail -n 30 "$log" >&2
+	fail "mmdebstrap failed; all of its output is in $log"
 }
 
-# The schema takes seconds to make: once, here. run.sh copies it.
-printf '[DEFAULT]\nuse_stderr = true\n[database]\nconnection = sqlite:////schema.sqlite\n' >"$new/schema.conf"
-chroot "$new" /usr/bin/ironic-dbsync --config-file /schema.conf create_schema >>"$cache/ironic-$release.log" 2>&1 || {
-	tail -n 30 "$cache/ironic-$release.log" >&2
-	fail "ironic-dbsync failed in $new"
+in_root() {
+	chroot "$new" "$@" >>"$log" 2>&1 || {
+		tail -n 30 "$log" >&2
+		fail "$1 failed in $new"
+	}
 }
-chroot "$new" /usr/bin/python3 -c 'import importlib.metadata as m; print(m.version("ironic"))' >"$new/ironic-version"
+
+# The schema takes seconds to make: once, here. run.sh and keystone-run.sh copy it.
+if [ "$program" = keystone ]; then
+	cat >"$new/schema.conf" <<'C'
+[DEFAULT]
+use_stderr = true
+[database]
+connection = sqlite:////schema.sqlite
+[fernet_tokens]
+key_repository = /fernet-keys
+[credential]
+key_repository = /credential-keys
+C
+	in_root mkdir -m 700 /fernet-keys /credential-keys
+	in_root /usr/bin/keystone-manage --config-file /schema.conf db_sync
+	in_root /usr/bin/keystone-manage --config-file /schema.conf fernet_setup --keystone-user root --keystone-group root
+	in_root /usr/bin/keystone-manage --config-file /schema.conf credential_setup --keystone-user root --keystone-group root
+else
+	printf '[DEFAULT]\nuse_stderr = true\n[database]\nconnection = sqlite:////schema.sqlite\n' >"$new/schema.conf"
+	in_root /usr/bin/ironic-dbsync --config-file /schema.conf create_schema
+fi
+chroot "$new" /usr/bin/python3 -c "import importlib.metadata as m; print(m.version('$program'))" >"$new/$program-version"
 
 mv "$new" "$root"
 echo "$packages" >"$root/.complete"
-say "Ironic $(cat "$root/ironic-version") of $release is in $root, made in $((SECONDS - started)) s"
+say "$program $(cat "$root/$program-version") of $release is in $root, made in $((SECONDS - started)) s"
 echo "$root"

@@ -6,7 +6,11 @@
 #   IRONIC_PORT         6385
 #   IRONIC_NAME         name of the state folder, FOLDER/state/NAME (ironic-PORT); kept between runs
 #   IRONIC_FRESH=1      start with an empty database
-#   IRONIC_USER, IRONIC_PASSWORD   both set: HTTP basic authentication; else none
+#   IRONIC_USER, IRONIC_PASSWORD   both set: HTTP basic authentication
+#   IRONIC_KEYSTONE_URL            of a Keystone, as in https://127.0.0.1:5000/v3, which has the users; then also
+#   IRONIC_KEYSTONE_CA, IRONIC_KEYSTONE_PASSWORD   a file with the authority that signed its certificate,
+#                       and the password of the user "ironic" in the project "service"
+#                       Without any of them, there is no authentication
 #   IRONIC_EXTRA_CONF   a file in ironic.conf's format that overrides what is below
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -37,6 +41,22 @@ if [ -n "${IRONIC_USER:-}" ] && [ -n "${IRONIC_PASSWORD:-}" ]; then
 import bcrypt, sys
 user, password = sys.stdin.read().split("\n", 1)
 print(user + ":" + bcrypt.hashpw(password.encode(), bcrypt.gensalt(5)).decode())' >"$dir/htpasswd"
+fi
+
+keystone=
+if [ -n "${IRONIC_KEYSTONE_URL:-}" ]; then
+	auth=keystone
+	install -m 600 "$IRONIC_KEYSTONE_CA" "$dir/keystone-ca.crt"
+	keystone="[keystone_authtoken]
+auth_type = password
+auth_url = $IRONIC_KEYSTONE_URL
+www_authenticate_uri = $IRONIC_KEYSTONE_URL
+cafile = $in/keystone-ca.crt
+username = ironic
+password = $IRONIC_KEYSTONE_PASSWORD
+project_name = service
+user_domain_id = default
+project_domain_id = default"
 fi
 
 # The agent's own inspection and firmware interfaces came with Ironic 22 and 23;
@@ -78,6 +98,7 @@ enabled_raid_interfaces = fake,no-raid,agent,redfish
 enabled_rescue_interfaces = fake,no-rescue,agent
 enabled_storage_interfaces = noop,fake
 enabled_vendor_interfaces = fake,no-vendor,ipmitool,redfish
+$keystone
 [agent]
 # A ramdisk that a test plays speaks plain HTTP.
 require_tls = false

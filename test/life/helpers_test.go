@@ -107,6 +107,12 @@ func newHostOn(t *testing.T, ctx context.Context, hosts versioned.Interface, ns,
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newHostOf(t, ctx, hosts, ns, name, machine, options...)
+}
+
+// newHostOf is for a machine of the suite's Ironic or of another one.
+func newHostOf(t *testing.T, ctx context.Context, hosts versioned.Interface, ns, name string, machine *bmcsim.Machine, options ...option) *host {
+	t.Helper()
 	h := &host{t: t, ctx: ctx, ns: ns, name: name, machine: machine, api: hosts.Metal3V1alpha1().BareMetalHosts(ns)}
 	h.secret(name+"-bmc", map[string]string{"username": machine.Username(), "password": machine.Password()})
 	bmh := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{

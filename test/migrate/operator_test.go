@@ -46,15 +46,22 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 			}
 		}
 	}
+	// One of them has an object of each other kind, too.
+	owner := fleet[1]
+	others := createOthers(t, owner)
+	if len(others) != 11 {
+		t.Fatalf("there are %d other kinds: %q", len(others), others)
+	}
+	wantUIDs, wantFinalizers := identities(t, owner, others)
 	before := nodesOf(t, fleet)
 
 	server := install(t, s.Kube.EtcdEndpoint)
-	expectText(t, server.run(t, "import"), "all UIDs and contents are the same: 20 baremetalhosts, 20 hardwaredata")
+	expectText(t, server.run(t, "import"), "all UIDs and contents are the same: 20 baremetalhosts, 1 baremetalswitches, 1 bmceventsubscriptions")
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.ironic.ResetStats()
-	expectText(t, server.run(t, "import", "--switch"), "served with the UIDs that they had, 20 baremetalhosts, 20 hardwaredata")
+	expectText(t, server.run(t, "import", "--switch"), "served with the UIDs that they had, 20 baremetalhosts, 1 baremetalswitches, 1 bmceventsubscriptions")
 	eventually(t, 120*time.Second, func(ctx context.Context) error {
 		list, err := hosts.List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -101,6 +108,14 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 		}
 	}
 
+	uids, finalizers := identities(t, owner, others)
+	if diff := cmp.Diff(wantUIDs, uids); diff != "" {
+		t.Errorf("UIDs (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantFinalizers, finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+
 	patch := []byte(`{"spec":{"image":{"url":"http://192.0.2.1/image.qcow2","checksum":"http://192.0.2.1/image.qcow2.sha256","checksumType":"sha256"}}}`)
 	if _, err := hosts.Patch(t.Context(), unused.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -124,6 +139,13 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.run(t, "export")
+	uids, finalizers = identities(t, owner, others)
+	if diff := cmp.Diff(wantUIDs, uids); diff != "" {
+		t.Errorf("UIDs after the way back (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantFinalizers, finalizers); diff != "" {
+		t.Errorf("finalizers after the way back (-want +got):\n%s", diff)
+	}
 	unlock(t, ns)
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,9 @@ type IronicOptions struct {
 	Dir string
 	// User and Password, if they are set, enable HTTP basic authentication.
 	User, Password string
+	// Keystone, if it is set, has the users. Without it and User, everybody may do everything, or, with
+	// AUTH=keystone in the environment, a Keystone is started that ends with the Ironic.
+	Keystone *Keystone
 	// ExtraConf is text in the format of ironic.conf. It overrides what test/ironic/run.sh sets.
 	ExtraConf string
 }
@@ -41,6 +45,8 @@ type DebianIronic struct {
 	env     []string
 	run     *process
 	bmcs    []*BMC
+	// ownKeystone ends with this Ironic.
+	ownKeystone *Keystone
 }
 
 // DebianIronicMissing returns an error that says why a DebianIronic cannot run on this machine, or
@@ -78,7 +84,7 @@ func StartDebianIronic(ctx context.Context, options IronicOptions) (*DebianIroni
 		options:  options,
 		scripts:  filepath.Join(repo, "test", "ironic"),
 	}
-	if i.root, err = i.makeRoot(ctx); err != nil {
+	if i.root, err = makeRoot(ctx, i.scripts, options.Release); err != nil {
 		return nil, err
 	}
 	if err := removeLeftovers(filepath.Join(i.root, "state")); err != nil {
@@ -97,21 +103,51 @@ func StartDebianIronic(ctx context.Context, options IronicOptions) (*DebianIroni
 		}
 		i.env = append(i.env, "IRONIC_EXTRA_CONF="+path)
 	}
-	if err := i.Start(ctx); err != nil {
+	if options.Keystone == nil && options.User == "" && os.Getenv("AUTH") == "keystone" {
+		if i.ownKeystone, err = StartKeystone(ctx, KeystoneOptions{Dir: options.Dir}); err != nil {
+			return nil, err
+		}
+		i.options.Keystone = i.ownKeystone
+	}
+	if err := errors.Join(i.useKeystone(ctx), i.Start(ctx)); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
 	return i, nil
 }
 
-func (i *DebianIronic) makeRoot(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(i.scripts, "root.sh"), i.options.Release)
+// useKeystone adds Ironic to the catalog of its Keystone, if it has one, and lets servers that are started
+// for its endpoint authenticate as the administrator, unless they have a cloud of their own.
+func (i *DebianIronic) useKeystone(ctx context.Context) error {
+	k := i.options.Keystone
+	if k == nil {
+		return nil
+	}
+	if err := k.AddBareMetalEndpoint(ctx, i.Endpoint); err != nil {
+		return err
+	}
+	i.env = append(i.env, "IRONIC_KEYSTONE_URL="+k.URL, "IRONIC_KEYSTONE_CA="+k.CAFile, "IRONIC_KEYSTONE_PASSWORD="+k.password)
+	path := filepath.Join(i.options.Dir, "clouds.yaml")
+	if err := k.WriteClouds(path, k.AdministratorAuth()); err != nil {
+		return err
+	}
+	cloudsOf.Store(i.Endpoint, path)
+	return nil
+}
+
+// cloudsOf has the clouds.yaml for each Ironic with a Keystone, by its endpoint.
+var cloudsOf sync.Map
+
+// makeRoot has root.sh create the Debian root file system of a release's Ironic, or of "keystone", if it
+// does not exist yet, and returns its path.
+func makeRoot(ctx context.Context, scripts, what string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(scripts, "root.sh"), what)
 	cmd.Stderr = os.Stderr // It takes minutes the first time and prints its progress.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	// mmdebstrap removes its mounts on SIGTERM, so SIGTERM is sent to its whole process group.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("creating the Debian root file system with test/ironic/root.sh %s: %w", i.options.Release, err)
+		return "", fmt.Errorf("creating the Debian root file system with test/ironic/root.sh %s: %w", what, err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
@@ -184,7 +220,11 @@ func (i *DebianIronic) Resume() error { return i.run.signal(syscall.SIGCONT) }
 
 // Operator returns a client for Ironic's own API, with the credentials of this Ironic.
 func (i *DebianIronic) Operator() *Operator {
-	return &Operator{Endpoint: i.Endpoint, User: i.options.User, Password: i.options.Password}
+	o := &Operator{Endpoint: i.Endpoint, User: i.options.User, Password: i.options.Password}
+	if k := i.options.Keystone; k != nil {
+		o.Token = k.adminToken
+	}
+	return o
 }
 
 // Close stops Ironic and its BMCs, and removes their state but not the logs.
@@ -192,6 +232,9 @@ func (i *DebianIronic) Close() error {
 	err := i.Stop()
 	for _, b := range slices.Backward(i.bmcs) {
 		err = errors.Join(err, b.Stop(), os.RemoveAll(b.dir))
+	}
+	if i.ownKeystone != nil {
+		err = errors.Join(err, i.ownKeystone.Close())
 	}
 	return errors.Join(err, os.RemoveAll(i.state))
 }

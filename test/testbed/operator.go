@@ -20,6 +20,8 @@ type Operator struct {
 	Endpoint string
 	// User and Password, if they are set, are used for HTTP basic authentication.
 	User, Password string
+	// Token, if it is set, returns a token of Keystone.
+	Token func(context.Context) (string, error)
 	// Microversion is the value of X-OpenStack-Ironic-API-Version. The default is 1.82, the oldest
 	// version that metal3-apiserver supports.
 	Microversion string
@@ -29,6 +31,7 @@ type Operator struct {
 type Node struct {
 	UUID                 string         `json:"uuid"`
 	Name                 string         `json:"name"`
+	Owner                string         `json:"owner"`
 	Driver               string         `json:"driver"`
 	DriverInfo           map[string]any `json:"driver_info"`
 	Extra                map[string]any `json:"extra"`
@@ -189,6 +192,13 @@ func (o *Operator) once(ctx context.Context, method, path string, body, out any)
 	request.Header.Set("X-OpenStack-Ironic-API-Version", microversion)
 	if o.User != "" {
 		request.SetBasicAuth(o.User, o.Password)
+	}
+	if o.Token != nil {
+		token, err := o.Token(ctx)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("X-Auth-Token", token)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

@@ -29,8 +29,11 @@ type ServerOptions struct {
 	// Dir is the directory for the log, keys, kubeconfigs and the data of the embedded etcd. It must
 	// exist and be used only by this server.
 	Dir string
-	// IronicEndpoint is the value of --ironic-endpoint.
+	// IronicEndpoint is the value of --ironic-endpoint. If it is that of a DebianIronic with a Keystone, the
+	// server authenticates as the administrator.
 	IronicEndpoint string
+	// Clouds is the path of a clouds.yaml, whose cloud CloudName the server uses.
+	Clouds string
 	// EtcdServers is the value of --etcd-servers, for example Kube.EtcdEndpoint. If it is empty, the
 	// server uses an embedded etcd in Dir.
 	EtcdServers string
@@ -147,6 +150,10 @@ func (s *Server) Start(ctx context.Context) error {
 	if s.options.IronicEndpoint != "" {
 		args = append(args, "--ironic-endpoint="+s.options.IronicEndpoint)
 	}
+	var env []string
+	if clouds := s.clouds(); clouds != "" {
+		args, env = append(args, "--ironic-cloud="+CloudName), append(env, "OS_CLIENT_CONFIG_FILE="+clouds)
+	}
 	if s.options.EtcdServers != "" {
 		args = append(args, "--etcd-servers="+s.options.EtcdServers)
 	} else {
@@ -158,7 +165,7 @@ func (s *Server) Start(ctx context.Context) error {
 	var err error
 	s.run, err = command{
 		name: ServiceName, log: s.LogPath, path: s.program,
-		args: append(args, s.options.Args...),
+		args: append(args, s.options.Args...), env: env,
 	}.start()
 	if err != nil {
 		return err
@@ -174,6 +181,16 @@ func (s *Server) Start(ctx context.Context) error {
 		// The server can be ready a moment before it has read the client CA. It answers 403 until then.
 		return client.RESTClient().Get().AbsPath(groupVersionPath).Do(ctx).Error()
 	})
+}
+
+// clouds returns the path of the clouds.yaml with the server's credentials for Ironic, if it needs any.
+func (s *Server) clouds() string {
+	if s.options.Clouds != "" {
+		return s.options.Clouds
+	}
+	path, _ := cloudsOf.Load(s.options.IronicEndpoint)
+	clouds, _ := path.(string)
+	return clouds
 }
 
 // SetCertificate replaces the serving certificate, also while the server runs. Direct no longer works if

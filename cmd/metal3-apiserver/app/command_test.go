@@ -77,6 +77,7 @@ func TestBadCommandLine(t *testing.T) {
 		says string
 	}{
 		{[]string{"--no-such-flag"}, "--no-such-flag"},
+		{[]string{"--metrics-addr=:8443"}, "/metrics is served at --secure-port"},
 		{[]string{"--secure-port=many"}, "--secure-port"},
 		{[]string{"an-argument"}, "an-argument"},
 		{[]string{"--logging-format=poetry"}, "poetry"},

@@ -110,6 +110,7 @@ CustomResourceDefinitions, and "metal3-apiserver export" gives them back.`,
 	}
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, flags, columns)
+	cmd.SetFlagErrorFunc(explainOperatorFlag)
 	cmd.AddCommand(newImportCommand(ctx), newExportCommand(ctx))
 	return cmd
 }

@@ -44,6 +44,7 @@ var ignoredVariables = map[string]string{
 	"IRONIC_NAME":                   "the address of Ironic is not taken from an Ironic object: set IRONIC_ENDPOINT, and set IRONIC_CACERT_FILE and METAL3_AUTH_ROOT_DIR to the paths at which the object's Secrets are mounted",
 	"IRONIC_NAMESPACE":              "as for IRONIC_NAME",
 	"IRONIC_SKIP_CLIENT_SAN_VERIFY": "the names in a client certificate are verified by the server that it is presented to, which is Ironic",
+	"POD_NAMESPACE":                 "the Lease is in the namespace --leader-elect-resource-namespace",
 	"IRONIC_CLIENT_CACHE_TTL":       "one client is used for the lifetime of the process, and reads its credentials for each request",
 	"LEASE_DURATION_SECONDS":        "set --leader-elect-lease-duration",
 	"RENEW_DEADLINE_SECONDS":        "set --leader-elect-renew-deadline",
@@ -142,6 +143,7 @@ func (o *Options) completeFromEnvironment(refuse func(format string, args ...any
 		o.environment.sources[flag.Name] = variable
 	})
 	o.imagesFromEnvironment(given, refuse)
+	o.certificatesFromFiles()
 	o.preferCommandLine()
 	o.credentialsFromEnvironment(given, refuse)
 }
@@ -176,6 +178,26 @@ func (o *Options) imagesFromEnvironment(given map[string]string, refuse func(for
 				take(arch, address, variable)
 			}
 		}
+	}
+}
+
+// defaultCertificates is the directory in which the Bare Metal Operator looks for certificates if no
+// variable says where they are. Tests change it.
+var defaultCertificates = "/opt/metal3/certs"
+
+// certificatesFromFiles uses the certificates in the directory of the Bare Metal Operator, as far as
+// neither a flag nor a variable says where they are.
+func (o *Options) certificatesFromFiles() {
+	c, dir := &o.Ironic, defaultCertificates
+	if c.Cloud != "" {
+		return // clouds.yaml says it
+	}
+	if c.CAFile == "" && !c.Insecure && exists(filepath.Join(dir, "ca", "tls.crt")) {
+		c.CAFile = filepath.Join(dir, "ca", "tls.crt")
+	}
+	cert, key := filepath.Join(dir, "client", "tls.crt"), filepath.Join(dir, "client", "tls.key")
+	if c.CertFile == "" && c.KeyFile == "" && exists(cert) && exists(key) {
+		c.CertFile, c.KeyFile = cert, key
 	}
 }
 

@@ -28,6 +28,7 @@ func setEnvironment(t *testing.T, variables map[string]string) {
 		}
 	}
 	t.Setenv("METAL3_AUTH_ROOT_DIR", t.TempDir())
+	t.Setenv("POD_NAMESPACE", "")
 	for name, value := range variables {
 		t.Setenv(name, value)
 	}
@@ -284,6 +285,44 @@ func TestIronicFromEnvironment(t *testing.T) {
 	}
 }
 
+// TestDefaultCertificates checks that certificates are found where the Bare Metal Operator has them.
+func TestDefaultCertificates(t *testing.T) {
+	dir := t.TempDir()
+	was := defaultCertificates
+	defaultCertificates = dir
+	t.Cleanup(func() { defaultCertificates = was })
+	add := func(name string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	expect := func(variables map[string]string, args []string, caFile, certFile, keyFile string) {
+		t.Helper()
+		setEnvironment(t, variables)
+		o := parsed(t, withRequired(args...)...)
+		if err := o.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if c := o.Ironic; c.CAFile != caFile || c.CertFile != certFile || c.KeyFile != keyFile {
+			t.Errorf("%v %q: certificates %q, %q, %q, want %q, %q, %q", variables, args, c.CAFile, c.CertFile, c.KeyFile, caFile, certFile, keyFile)
+		}
+	}
+	expect(nil, nil, "", "", "")
+	ca, cert := add("ca/tls.crt"), add("client/tls.crt")
+	expect(nil, nil, ca, "", "") // half of a client certificate is none
+	key := add("client/tls.key")
+	expect(nil, nil, ca, cert, key)
+	expect(map[string]string{"IRONIC_CACERT_FILE": "/ca"}, []string{"--ironic-cert-file=/cert", "--ironic-key-file=/key"}, "/ca", "/cert", "/key")
+	expect(map[string]string{"IRONIC_INSECURE": "true"}, nil, "", cert, key)
+	expect(nil, []string{"--ironic-cloud=metal3"}, "", "", "")
+}
+
 // TestUnknownVariables checks that a variable that looks like a setting of the Bare Metal Operator is
 // not ignored silently, and that others are not complained about.
 func TestUnknownVariables(t *testing.T) {
@@ -334,7 +373,7 @@ func TestVariablesOfTheOperator(t *testing.T) {
 		"DEPLOY_KERNEL_BY_ARCH", "DEPLOY_RAMDISK_BY_ARCH", "DEPLOY_ISO_BY_ARCH",
 		"PROVISIONING_LIMIT", "LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE", "IRONIC_EXTERNAL_URL_V6",
 		"PROVISIONING_NETWORK_DISABLED", "BMO_CONCURRENCY", "WATCH_NAMESPACE",
-		"LEASE_DURATION_SECONDS", "RENEW_DEADLINE_SECONDS", "RETRY_PERIOD_SECONDS", "PROVISIONER_PLUGIN_DIR",
+		"LEASE_DURATION_SECONDS", "RENEW_DEADLINE_SECONDS", "RETRY_PERIOD_SECONDS", "PROVISIONER_PLUGIN_DIR", "POD_NAMESPACE",
 		"IRONIC_NETWORKING_ENABLED", "IRONIC_SWITCH_CONFIGS_SECRET", "IRONIC_SWITCH_CREDENTIALS_SECRET", "IRONIC_SWITCH_CREDENTIALS_PATH",
 	} {
 		t.Run(variable, func(t *testing.T) {

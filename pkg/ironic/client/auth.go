@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -146,6 +147,9 @@ type keystone struct {
 
 	mu sync.Mutex
 	sc *gophercloud.ServiceClient
+	// unverified is logged in, but Ironic has not said yet that it may list nodes. It is used only while
+	// login is held.
+	unverified *gophercloud.ServiceClient
 }
 
 func cloudOptions(cfg Config) []clouds.ParseOption {
@@ -192,10 +196,21 @@ func (k *keystone) client(ctx context.Context) (*gophercloud.ServiceClient, erro
 	if sc := k.known(); sc != nil {
 		return sc, nil
 	}
-	sc, err := k.authenticate(ctx)
-	if err != nil {
-		return nil, err
+	if k.unverified == nil {
+		sc, err := k.authenticate(ctx)
+		if err != nil {
+			return nil, err
+		}
+		k.unverified = sc
 	}
+	sc := k.unverified
+	if err := checkMayList(ctx, sc); err != nil {
+		if gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) || gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
+			k.unverified = nil
+		}
+		return nil, &listError{err}
+	}
+	k.unverified = nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.sc = sc
@@ -238,6 +253,24 @@ func (k *keystone) authenticate(ctx context.Context) (*gophercloud.ServiceClient
 	return sc, nil
 }
 
+// checkMayList returns an error unless Ironic lets the user list nodes. From a user who may not, Ironic
+// conceals each single node as well: it answers 404, as if the node did not exist, and its host would be
+// registered again.
+func checkMayList(ctx context.Context, sc *gophercloud.ServiceClient) error {
+	resp, err := sc.Get(ctx, sc.ServiceURL("nodes")+"?limit=1", nil, &gophercloud.RequestOpts{KeepResponseBody: true, OkCodes: []int{http.StatusOK}})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return errors.Join(err, resp.Body.Close())
+}
+
+// listError is an error of checkMayList. It comes from Ironic, whereas the other errors of a login come from
+// Keystone.
+type listError struct{ error }
+
+func (e *listError) Unwrap() error { return e.error }
+
 // renew drops a token that has expired or was revoked.
 func (k *keystone) renew(_ context.Context, refused *gophercloud.ServiceClient) bool {
 	k.mu.Lock()
@@ -251,15 +284,18 @@ func (k *keystone) renew(_ context.Context, refused *gophercloud.ServiceClient) 
 // authError explains a login that failed. Only what the server said is taken
 // from it, never what was sent.
 func authError(op string, err error, waited time.Duration) error {
+	if list := new(listError); errors.As(err, &list) {
+		return requestError(op, list.error, nil, waited)
+	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
 		message, _ := ironic.DecodeMessage(answer.Body)
-		return &ironic.UnavailableError{Op: op, Class: "auth",
+		return &ironic.UnavailableError{Op: op, Class: ironic.ClassAuth,
 			Reason: strings.TrimSuffix(fmt.Sprintf("Keystone answered HTTP %d: %s", answer.Actual, message), ": ")}
 	}
 	var endpoint *gophercloud.ErrEndpointNotFound
 	if errors.As(err, &endpoint) {
-		return &ironic.UnavailableError{Op: op, Class: "auth", Reason: "the service catalog of Keystone has no baremetal endpoint for this region and interface"}
+		return &ironic.UnavailableError{Op: op, Class: ironic.ClassAuth, Reason: "the service catalog of Keystone has no baremetal endpoint for this region and interface"}
 	}
 	return ironic.NewUnavailableError(op, err, waited)
 }

@@ -244,6 +244,50 @@ func TestKeystoneFailures(t *testing.T) {
 	}
 }
 
+// Ironic answers 404 to a GET of a node that the user may not see. Of a user who may not even list nodes, that
+// must not look as if the node were gone.
+func TestKeystoneUserWithoutRole(t *testing.T) {
+	k := newKeystone(t)
+	k.cloud(t, "s3cret")
+	var mu sync.Mutex
+	hasRole := true
+	setRole := func(has bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		hasRole = has
+	}
+	f := newFake(t, newestMinor, k.guard(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case hasRole:
+			answer(200, "{}")(w, r)
+		case r.URL.Path == "/v1/nodes":
+			answer(403, fault("Access was denied to the following resource: baremetal:node:list"))(w, r)
+		default:
+			answer(404, fault("Node a could not be found."))(w, r)
+		}
+	}))
+	k.set(func() { k.endpoint = f.URL })
+	c := newClient(t, Config{Cloud: "metal"})
+	if _, err := c.GetNode(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	setRole(false)
+	k.set(func() { k.token = "expired" })
+	for range 2 {
+		_, err := c.GetNode(t.Context(), "a")
+		want := "not permitted by Ironic's policy (HTTP 403): Access was denied to the following resource: baremetal:node:list"
+		if !ironic.IsUnavailable(err) || ironic.IsNotFound(err) || !ironic.IsRefused(err) || ironic.ReasonOf(err) != want {
+			t.Errorf("without a role: %v, reason %q, want %q", err, ironic.ReasonOf(err), want)
+		}
+	}
+	setRole(true)
+	if _, err := c.GetNode(t.Context(), "a"); err != nil {
+		t.Errorf("when the user has the role again: %v", err)
+	}
+}
+
 func TestKeystoneWithOwnEndpoint(t *testing.T) {
 	k := newKeystone(t)
 	k.cloud(t, "s3cret")

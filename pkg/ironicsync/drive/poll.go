@@ -17,6 +17,8 @@ const (
 	// unreachableGrace is how long Ironic may be silent before the hosts say so
 	// in a condition.
 	unreachableGrace = time.Minute
+	// refusedGrace is the same for an Ironic that refuses this server, which does not end by itself.
+	refusedGrace = 15 * time.Second
 )
 
 // poller makes changes in Ironic visible to watchers with nobody reading: it is a
@@ -80,7 +82,15 @@ func (p *poller) poll(ctx context.Context) {
 	case p.downSince.IsZero():
 		log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
 		p.downSince = time.Now()
-	case !p.reported && time.Since(p.downSince) > unreachableGrace:
+	case !p.reported && time.Since(p.downSince) > graceOf(err):
 		p.reported = p.reportUnreachable(ctx, err)
 	}
+}
+
+// graceOf is how long polls may fail before the hosts say so.
+func graceOf(err error) time.Duration {
+	if ironic.IsRefused(err) {
+		return refusedGrace
+	}
+	return unreachableGrace
 }

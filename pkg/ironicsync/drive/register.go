@@ -212,6 +212,10 @@ func (c *Controller) accessTo(ctx context.Context, host *metal3.BareMetalHost) (
 	return &access, credentials, nil
 }
 
+// concealedNode is the problem of a node that exists, and that Ironic does not have when it is asked for it.
+// With Keystone, users with project scope see only the nodes of their project.
+const concealedNode = "Ironic has a node of this host already, but conceals it from the server: the node is not of the Keystone project for which the server has its credentials"
+
 // foundDuplicate handles a node that exists already. Either an earlier request of ours
 // created it and its answer got lost, or somebody has created a node of the host's name
 // since findNode; that one is taken over.
@@ -219,6 +223,9 @@ func (c *Controller) foundDuplicate(ctx context.Context, host *metal3.BareMetalH
 	node, err := c.ironic.GetNode(ctx, lifecycle.NodeName(host))
 	if ironic.IsNotFound(err) {
 		node, err = c.ironic.GetNode(ctx, host.Status.Provisioning.ID)
+	}
+	if ironic.IsNotFound(err) {
+		return c.report(ctx, host, metal3.IronicRefusedReason, concealedNode)
 	}
 	if err != nil {
 		return err

@@ -46,6 +46,9 @@ func (p *poller) reportUnreachable(ctx context.Context, cause error) (complete b
 		Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: metal3.UnreachableReason,
 		Message: "Ironic has not answered since " + p.downSince.UTC().Format(time.RFC3339) + ": " + ironic.ReasonOf(cause),
 	}
+	if ironic.IsRefused(cause) {
+		condition.Message = "Ironic has refused the server since " + p.downSince.UTC().Format(time.RFC3339) + ": " + ironic.ReasonOf(cause)
+	}
 	var written atomic.Int64
 	workqueue.ParallelizeUntil(ctx, reportWriters, len(silent), func(i int) {
 		host := silent[i].DeepCopy() // what a list points to is in the watch cache, for others

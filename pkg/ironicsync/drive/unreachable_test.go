@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,4 +47,39 @@ func TestUnreachableWithManyHosts(t *testing.T) {
 		}
 		t.Logf("complete after %d calls", calls)
 	})
+}
+
+// TestRefused checks that hosts soon say so if Ironic or Keystone answers, and refuses the server.
+func TestRefused(t *testing.T) {
+	forbidden := `{"error_message": "{\"faultstring\": \"Access was denied to the following resource: baremetal:node:list\"}"}`
+	for _, test := range []struct {
+		err   error
+		grace time.Duration
+		words string
+	}{
+		{&ironic.UnavailableError{Reason: "connection refused", Class: "refused"}, unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: connection refused"},
+		{ironic.NewAPIError("list nodes", 500, nil, nil), unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: HTTP 500"},
+		{ironic.NewAPIError("list nodes", 403, []byte("<html>a proxy</html>"), nil), unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: HTTP 403"},
+		{ironic.NewAPIError("list nodes", 403, []byte(forbidden), nil), refusedGrace, "Ironic has refused the server since 2026-11-22T16:31:32Z: not permitted by Ironic's policy (HTTP 403): Access was denied to the following resource: baremetal:node:list"},
+		{ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil), refusedGrace, "credentials refused (HTTP 401)"},
+		{&ironic.UnavailableError{Reason: "Keystone answered HTTP 401: no", Class: ironic.ClassAuth}, refusedGrace, "Ironic has refused the server since 2026-11-22T16:31:32Z: Keystone answered HTTP 401: no"},
+	} {
+		if got := graceOf(test.err); got != test.grace {
+			t.Errorf("%v: grace %s, want %s", test.err, got, test.grace)
+		}
+		store := enginetest.NewHosts()
+		store.Add(newHost())
+		p := &poller{c: &Controller{hosts: store}, downSince: time.Date(2026, 11, 22, 16, 31, 32, 0, time.UTC)}
+		if !p.reportUnreachable(t.Context(), test.err) {
+			t.Fatal("not complete")
+		}
+		list, err := store.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(list.Items[0].Status.Conditions, metal3.IronicReachableCondition)
+		if c == nil || !strings.Contains(c.Message, test.words) {
+			t.Errorf("%v: the condition is %+v, want %q", test.err, c, test.words)
+		}
+	}
 }

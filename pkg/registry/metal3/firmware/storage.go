@@ -41,13 +41,20 @@ type REST struct {
 	preview    func(ctx context.Context, obj runtime.Object) (string, error)
 }
 
-// NewSettingsREST returns the storage of hostfirmwaresettings.
+// NewSettingsREST returns the storage of hostfirmwaresettings. live is used only when something is read: it
+// can be nil for a migration, which reads nothing in this way.
 func NewSettingsREST(stored *kind.REST, live Refresher) *REST {
+	if live == nil {
+		return &REST{REST: stored}
+	}
 	return &REST{stored, live.RefreshSettings, live.RefreshAllSettings, live.Preview}
 }
 
-// NewComponentsREST returns the storage of hostfirmwarecomponents.
+// NewComponentsREST returns the storage of hostfirmwarecomponents, as NewSettingsREST does.
 func NewComponentsREST(stored *kind.REST, live Refresher) *REST {
+	if live == nil {
+		return &REST{REST: stored}
+	}
 	return &REST{stored, live.RefreshComponents, live.RefreshAllComponents, live.Preview}
 }
 

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Runs a real Keystone in the foreground, from the folder that root.sh makes:
+#   keystone-run.sh
+# sqlite, Fernet tokens, one process: https://127.0.0.1:PORT/v3. It logs to its standard error, and
+# each request to its standard output. Knobs (environment):
+#   KEYSTONE_PORT       5000
+#   KEYSTONE_NAME       name of the state folder, FOLDER/state/NAME (keystone-PORT); kept between runs
+#   KEYSTONE_PASSWORD   of the user "admin", who is the administrator of everything. Required
+#   KEYSTONE_CERT, KEYSTONE_KEY   files with the serving certificate and its key. Required
+#   KEYSTONE_TOKEN_SECONDS        for how long tokens are valid (3600)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+password=${KEYSTONE_PASSWORD:?} cert=${KEYSTONE_CERT:?} key=${KEYSTONE_KEY:?}
+root=$("$here/root.sh" keystone)
+port=${KEYSTONE_PORT:-5000}
+in=/state/${KEYSTONE_NAME:-keystone-$port} # as Keystone sees it
+dir=$root$in                               # as we see it
+url=https://127.0.0.1:$port/v3
+umask 077
+
+mkdir -p "$dir"
+new=
+[ -e "$dir/keystone.sqlite" ] || { new=1; cp "$root/schema.sqlite" "$dir/new.sqlite" && mv "$dir/new.sqlite" "$dir/keystone.sqlite"; }
+install -m 600 "$cert" "$dir/tls.crt"
+install -m 600 "$key" "$dir/tls.key"
+
+cat >"$dir/keystone.conf" <<C
+[DEFAULT]
+use_stderr = true
+[cache]
+# So that a change of a role counts at once.
+enabled = false
+[credential]
+key_repository = /credential-keys
+[database]
+connection = sqlite:///$in/keystone.sqlite
+sqlite_synchronous = false
+[fernet_tokens]
+key_repository = /fernet-keys
+[identity]
+# bcrypt computes a hash for each login: the lowest cost keeps logins quick.
+password_hash_rounds = 4
+[token]
+provider = fernet
+expiration = ${KEYSTONE_TOKEN_SECONDS:-3600}
+C
+
+in_root=(chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin
+	OS_KEYSTONE_CONFIG_FILES="$in/keystone.conf")
+if [ "$new" ]; then
+	# With a write-ahead log, readers do not keep writers waiting, who would give up.
+	"${in_root[@]}" /usr/bin/python3 -c "import sqlite3; sqlite3.connect('$in/keystone.sqlite').execute('pragma journal_mode=wal')"
+	# Creates the project, the user and the roles of an administrator, and the catalog's entry of Keystone itself.
+	"${in_root[@]}" /usr/bin/keystone-manage --config-file "$in/keystone.conf" bootstrap --bootstrap-password "$password" \
+		--bootstrap-region-id RegionOne --bootstrap-public-url "$url" --bootstrap-internal-url "$url" --bootstrap-admin-url "$url"
+fi
+# Keystone takes the command line of gunicorn for its own unless it is cut off.
+cat >"$dir/serve.py" <<'C'
+import sys
+sys.argv = sys.argv[:1]
+from keystone.server.wsgi import initialize_public_application
+application = initialize_public_application()
+C
+exec "${in_root[@]}" /usr/bin/gunicorn --bind "127.0.0.1:$port" --workers 1 --threads 8 --chdir "$in" \
+	--certfile "$in/tls.crt" --keyfile "$in/tls.key" --worker-tmp-dir /tmp --access-logfile - serve:application

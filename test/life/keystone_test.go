@@ -1,0 +1,228 @@
+package life
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// tokenLifetime is less than a deployment takes here.
+const tokenLifetime = 8 * time.Second
+
+// TestKeystone has an Ironic whose users are in Keystone. One server uses it with an application
+// credential, which belongs to a project, then as a user who has no role for Ironic, as an administrator of
+// another project, and with system scope. It takes up each change of clouds.yaml with its next token.
+func TestKeystone(t *testing.T) {
+	t.Parallel()
+	k := startKeystone(t)
+
+	// An application credential, in a deployment during which tokens expire.
+	k.use(k.applicationCredential("metal", "admin"))
+	if err := k.keystone.SetTokenLifetime(k.ctx, tokenLifetime); err != nil {
+		t.Fatal(err)
+	}
+	k.start()
+	h := k.newHost(notInspected, notCleaned)
+	h.available()
+	if node := k.node(h); node.Owner != k.projects["metal"] {
+		t.Errorf("the node is owned by %q, want the project of the credential, %q", node.Owner, k.projects["metal"])
+	}
+	before := k.logins()
+	h.wantImage()
+	h.provisioned()
+	if n := k.logins() - before; n == 0 {
+		t.Error("the server did not log in again during the deployment: no token has expired")
+	}
+
+	if _, err := k.keystone.CreateRole(k.ctx, "bystander"); err != nil {
+		t.Fatal(err)
+	}
+	// A user with a role that Ironic's policy does not know. For such a user, Ironic has no node: it
+	// answers a GET of one with 404. The host must not believe that.
+	k.use(k.user("nobody", "bystander", "metal"))
+	bmh := h.wait(time.Minute, "says that Ironic refuses the server", func(bmh *metal3.BareMetalHost) bool {
+		return meta.IsStatusConditionFalse(bmh.Status.Conditions, metal3.IronicReachableCondition)
+	})
+	condition := meta.FindStatusCondition(bmh.Status.Conditions, metal3.IronicReachableCondition)
+	for _, want := range []string{"baremetal:node:list", "403"} {
+		if !strings.Contains(condition.Message, want) {
+			t.Errorf("condition %+v, want %q in the message", condition, want)
+		}
+	}
+	if s := bmh.Status; s.Ironic == nil || s.Provisioning.State != metal3.StateProvisioned || !s.PoweredOn {
+		t.Errorf("what was recorded is lost: %+v", s)
+	}
+
+	// An administrator of another project, for whom Ironic has no node either. The machine is left alone.
+	k.use(k.user("stranger", "admin", "other"))
+	h.wait(time.Minute, "says that its node is concealed", func(bmh *metal3.BareMetalHost) bool {
+		c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.RegisteredCondition)
+		return c != nil && c.Status == "False" && strings.Contains(c.Message, "conceals it from the server")
+	})
+	if h.machine.Power() != bmcsim.On || h.machine.Running() != bmcsim.RunningDisk {
+		t.Errorf("the machine is %s and runs %v", h.machine.Power(), h.machine.Running())
+	}
+
+	// System scope, which sees the nodes of all projects.
+	k.use(k.user("operator", "admin", testbed.System))
+	h.wait(time.Minute, "registered again", func(bmh *metal3.BareMetalHost) bool {
+		return isIn(metal3.StateProvisioned)(bmh) && meta.IsStatusConditionTrue(bmh.Status.Conditions, metal3.RegisteredCondition)
+	})
+	h.patch(`{"spec":{"online":false}}`)
+	h.power(bmcsim.Off)
+	h.wrote(1)
+}
+
+// keystoneBed is an Ironic with a Keystone, machines and a server of its own.
+type keystoneBed struct {
+	t        *testing.T
+	ctx      context.Context
+	ns       string
+	keystone *testbed.Keystone
+	ironic   *testbed.DebianIronic
+	machines *bmcsim.Sim
+	server   *testbed.Server
+	hosts    versioned.Interface
+	clouds   string
+	// projects and users have the IDs of those that were created, by their names.
+	projects, users map[string]string
+}
+
+func startKeystone(t *testing.T) *keystoneBed {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	t.Cleanup(cancel)
+	dir, err := s.Dir("keystone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keystoneBed{t: t, ctx: ctx, ns: s.NewNamespace(t, ctx), clouds: filepath.Join(dir, "server-clouds.yaml"), projects: map[string]string{}, users: map[string]string{}}
+	fail := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.keystone, err = testbed.StartKeystone(ctx, testbed.KeystoneOptions{Dir: dir})
+	fail(err)
+	t.Cleanup(func() { fail(k.keystone.Close()) })
+	k.ironic, err = testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: s.release, Dir: dir, Keystone: k.keystone})
+	fail(err)
+	t.Cleanup(func() { fail(k.ironic.Close()) })
+	k.machines, err = bmcsim.Start(bmcsim.Options{IronicURL: k.ironic.Endpoint, StepDelay: 2 * time.Second})
+	fail(err)
+	t.Cleanup(func() { fail(k.machines.Close()) })
+	// The URL of Ironic is taken from the catalog.
+	k.server, k.hosts = s.NewServer(t, ctx, k.ns, testbed.ServerOptions{Clouds: k.clouds, Args: []string{
+		"--v=2",
+		"--deploy-kernel-url=" + s.machines.FileURL(bmcsim.KernelFile),
+		"--deploy-ramdisk-url=" + s.machines.FileURL(bmcsim.RamdiskFile),
+	}})
+	return k
+}
+
+func (k *keystoneBed) start() {
+	k.t.Helper()
+	if err := k.server.Start(k.ctx); err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(func() {
+		if _, err := k.server.Stop(); err != nil {
+			k.t.Error(err)
+		}
+		if log, err := k.server.Logs(); err == nil && k.t.Failed() {
+			k.t.Logf("log of the server:\n%s", log)
+		}
+	})
+}
+
+func (k *keystoneBed) newHost(options ...option) *host {
+	k.t.Helper()
+	machine, err := k.machines.AddMachine()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return newHostOf(k.t, k.ctx, k.hosts, k.ns, "worker-0", machine, options...)
+}
+
+// use has the server log in with these credentials from now on.
+func (k *keystoneBed) use(auth map[string]string) {
+	k.t.Helper()
+	if err := k.keystone.WriteClouds(k.clouds, auth); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// user creates a user who has a role in a project or in the System, and returns the credentials.
+func (k *keystoneBed) user(name, role, scope string) map[string]string {
+	k.t.Helper()
+	auth := map[string]string{"username": name, "password": "password-of-" + name, "user_domain_id": "default"}
+	id, err := k.keystone.CreateUser(k.ctx, name, auth["password"])
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if scope == testbed.System {
+		auth["system_scope"] = "all"
+	} else {
+		auth["project_id"], scope = k.project(scope), k.project(scope)
+	}
+	if err := k.keystone.Grant(k.ctx, id, role, scope); err != nil {
+		k.t.Fatal(err)
+	}
+	k.users[name] = id
+	return auth
+}
+
+// project returns the ID of a project, which it creates if there is none of that name yet.
+func (k *keystoneBed) project(name string) string {
+	k.t.Helper()
+	if id, known := k.projects[name]; known {
+		return id
+	}
+	id, err := k.keystone.CreateProject(k.ctx, name)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.projects[name] = id
+	return id
+}
+
+// applicationCredential creates a user with a role in a project, and returns an application credential.
+func (k *keystoneBed) applicationCredential(project, role string) map[string]string {
+	k.t.Helper()
+	user := k.user("installer", role, project)
+	id, secret, err := k.keystone.CreateApplicationCredential(k.ctx, k.users["installer"], user["password"], k.project(project))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return map[string]string{"application_credential_id": id, "application_credential_secret": secret}
+}
+
+// logins is how often the server has logged in so far.
+func (k *keystoneBed) logins() int {
+	k.t.Helper()
+	n, err := k.keystone.Logins()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return n
+}
+
+// node returns the node of a host, as an administrator sees it.
+func (k *keystoneBed) node(h *host) testbed.Node {
+	k.t.Helper()
+	node, err := k.ironic.Operator().Node(k.ctx, h.ns+"~"+h.name)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return node
+}
