@@ -1110,7 +1110,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, Held, ImageBuilt, InventoryRead, PowerSynced and StepFailed.",
+							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, NetworkInterfacesValid if it has any networkInterfaces, and, only in case of a problem, Held, ImageBuilt, InventoryRead, PowerSynced and StepFailed.",
 							MaxItems:    ptr.To[int64](32),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

@@ -194,6 +194,11 @@ func (k Kinds) BareMetalSwitches() *kind.Records[*metal3.BareMetalSwitch] {
 	return kind.NewRecords[*metal3.BareMetalSwitch](k[bareMetalSwitches])
 }
 
+// HostNetworkAttachments gives the controller access to the recorded HostNetworkAttachments.
+func (k Kinds) HostNetworkAttachments() *kind.Records[*metal3.HostNetworkAttachment] {
+	return kind.NewRecords[*metal3.HostNetworkAttachment](k[hostNetworkAttachments])
+}
+
 // PreprovisioningImages gives the controller access to the recorded PreprovisioningImages.
 func (k Kinds) PreprovisioningImages() *kind.Records[*metal3.PreprovisioningImage] {
 	return kind.NewRecords[*metal3.PreprovisioningImage](k[preprovisioningImages])
