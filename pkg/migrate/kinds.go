@@ -24,6 +24,8 @@ type Kind struct {
 	Resource, Kind string
 	// HasStatus is set if the kind has a status subresource.
 	HasStatus bool
+	// ClusterScoped is set if objects are in no namespace.
+	ClusterScoped bool
 
 	store *genericregistry.Store
 }
@@ -57,7 +59,7 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 			return nil, err
 		}
 		_, hasStatus := served[resource+"/status"]
-		kinds = append(kinds, &Kind{Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, store: store})
+		kinds = append(kinds, &Kind{Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, ClusterScoped: !store.CreateStrategy.NamespaceScoped(), store: store})
 	}
 	slices.SortFunc(kinds, func(a, b *Kind) int {
 		if isHost := a.store == all.Hosts; isHost != (b.store == all.Hosts) {

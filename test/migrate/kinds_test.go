@@ -1,13 +1,18 @@
 package migrate
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
@@ -23,13 +28,24 @@ func TestImportsEachKind(t *testing.T) {
 		createSample(t, ns, kind)
 		want = append(want, "1 "+kind.Resource)
 	}
-	if len(want) != 13 {
+	if len(want) != 14 {
 		t.Fatalf("there are %d kinds: %q", len(want), want)
 	}
 	server := install(t, "")
 	expectText(t, server.run(t, "import"), want...)
 	expectText(t, server.run(t, "import"), "copied: none")
 	unlock(t, ns)
+}
+
+// removeSample removes a sample that does not go with its namespace.
+func removeSample(t *testing.T, client dynamic.ResourceInterface) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	_, err := client.Patch(ctx, "sample", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err := errors.Join(err, client.Delete(ctx, "sample", metav1.DeleteOptions{})); err != nil {
+		t.Error(err)
+	}
 }
 
 // createSample creates the sample of a kind that its JSON is tested with.
@@ -48,11 +64,18 @@ func createSample(t *testing.T, ns string, kind *migrate.Kind) {
 		t.Fatal(err)
 	}
 	status := fields["status"]
-	fields["metadata"] = map[string]any{
+	metadata := map[string]any{
 		"name": "sample", "namespace": ns, "finalizers": []any{"example.com/held"},
 		"labels": map[string]any{"rack": "7"}, "annotations": map[string]any{metal3.PausedAnnotation: "test"},
 	}
-	client := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource)).Namespace(ns)
+	fields["metadata"] = metadata
+	all := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource))
+	var client dynamic.ResourceInterface = all.Namespace(ns)
+	if kind.ClusterScoped {
+		client = all
+		delete(metadata, "namespace")
+		t.Cleanup(func() { removeSample(t, client) })
+	}
 	created, err := client.Create(t.Context(), &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -140,6 +140,15 @@ var kinds = []kind.Kind{
 		HasStatus: true,
 		Validate:  validator(validation.ValidatePreprovisioningImage),
 	},
+	{
+		// It is served even where OpenShift's cluster-baremetal-operator, to which it belongs, does not run: if
+		// that had to be requested, and was forgotten, the operator would lose its configuration.
+		Resource: "provisionings", Singular: "provisioning", ClusterScoped: true,
+		New:       func() runtime.Object { return &metal3.Provisioning{} },
+		NewList:   func() runtime.Object { return &metal3.ProvisioningList{} },
+		Columns:   []kind.Column{kind.Age},
+		HasStatus: true,
+	},
 }
 
 // validator adapts the validation function of a kind to the signature of Kind.Validate.

@@ -74,6 +74,8 @@ func KnownTypes() []runtime.Object {
 		&HostUpdatePolicyList{},
 		&PreprovisioningImage{},
 		&PreprovisioningImageList{},
+		&Provisioning{},
+		&ProvisioningList{},
 	}
 }
 
