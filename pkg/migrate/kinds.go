@@ -47,7 +47,6 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 	if err != nil {
 		return nil, err
 	}
-	served := all.Storage(scheme, nil, nil, nil, nil, nil)
 	stores := map[string]*genericregistry.Store{all.Hosts.DefaultQualifiedResource.Resource: all.Hosts}
 	for resource, kind := range all.Kinds {
 		stores[resource] = kind.Store
@@ -58,7 +57,7 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 		if err != nil {
 			return nil, err
 		}
-		_, hasStatus := served[resource+"/status"]
+		hasStatus := store == all.Hosts || all.Kinds[resource].HasStatus()
 		kinds = append(kinds, &Kind{Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, ClusterScoped: !store.CreateStrategy.NamespaceScoped(), store: store})
 	}
 	slices.SortFunc(kinds, func(a, b *Kind) int {

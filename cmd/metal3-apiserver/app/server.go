@@ -40,6 +40,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostclaim"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostnetwork"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
@@ -194,8 +195,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 	registerObservationAge(refresher)
 	firmwareSettings := stores.Kinds.HostFirmwareSettings()
 	keeper := &firmware.Keeper{Settings: firmwareSettings, Schemas: stores.Kinds.FirmwareSchemas(), Ironic: client, Clock: clock.RealClock{}}
+	firmwareComponents := stores.Kinds.HostFirmwareComponents()
+	componentKeeper := &firmware.ComponentKeeper{Components: firmwareComponents, Ironic: client, Clock: clock.RealClock{}}
 	reads := liveReads{refresher, &firmware.Reader{
-		Keeper: keeper, Hosts: hosts, Refresher: refresher, List: firmwareSettings.List, Timeout: o.ReadTimeout,
+		Keeper: keeper, Components: componentKeeper, Hosts: hosts, Refresher: refresher,
+		ListSettings: firmwareSettings.List, ListComponents: firmwareComponents.List, Timeout: o.ReadTimeout,
 	}}
 	claims, err := newEtcdClaims(o.Recommended.Etcd.StorageConfig)
 	if err != nil {
@@ -259,7 +263,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			})
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
-				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder, DataImages: images, HostImages: ramdisks, Leading: leading,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Components: watchedComponents{componentKeeper, firmwareComponents}, Events: recorder, DataImages: images, HostImages: ramdisks, Leading: leading,
 			}, settings)
 			images.PlanHost, ramdisks.PlanHost = controller.PlanHost, controller.PlanHost
 			subscriptions := subscription.New(subscription.Parts{
@@ -286,8 +290,24 @@ func Run(ctx context.Context, o *Options) (err error) {
 				followers = append(followers, networks.HostChanged)
 				run = append(run, switches.Run, kindcontroller.WhileLeading(leading, networks.Run))
 			}
+			hostClaims, err := hostclaim.New(hostclaim.Parts{
+				Claims: stores.Kinds.HostClaims(), Policies: stores.Kinds.HostDeployPolicies(), Hosts: hosts,
+				Secrets: hostSecrets, Events: recorder, ClaimNamespaces: namespaceInformer(meta), Namespaces: settings.Namespaces,
+			})
+			if err != nil {
+				return err
+			}
+			if err := hostSecrets.Notify(hostClaims.SecretChanged); err != nil {
+				return err
+			}
+			hostsSynced, err := controller.OnHostChange(hostClaims.HostChanged)
+			if err != nil {
+				return err
+			}
+			hostClaims.RunAfter(hostsSynced)
+			run = append(run, kindcontroller.WhileLeading(leading, hostClaims.Run))
 			for _, changed := range followers {
-				if err := controller.OnHostChange(changed); err != nil {
+				if _, err := controller.OnHostChange(changed); err != nil {
 					return err
 				}
 			}
@@ -329,6 +349,12 @@ type liveReads struct {
 type watchedFirmware struct {
 	*firmware.Keeper
 	*kind.Records[*metal3api.HostFirmwareSettings]
+}
+
+// watchedComponents does the same for the HostFirmwareComponents.
+type watchedComponents struct {
+	*firmware.ComponentKeeper
+	*kind.Records[*metal3api.HostFirmwareComponents]
 }
 
 // secretsForReads returns a client for the Secrets of the cluster, for reads of hosts. It has no

@@ -3140,6 +3140,18 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 							},
 						},
 					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The state of the host's node in Ironic in which the firmware was read. It is read again when the node has come into another one.",
+							Ref:         ref(metal3v1alpha1.SettingsSource{}.OpenAPIModelName()),
+						},
+					},
+					"preparedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the last preparation of the host was requested of which it is recorded in updates what it has updated.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"lastUpdated": {
 						SchemaProps: spec.SchemaProps{
 							Description: "When the status was last written.",
@@ -3173,7 +3185,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.SettingsSource{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -5573,6 +5585,19 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"stepsDone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many of the steps have ended, as far as this server has seen before all have.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stateChangedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the node had come into the state in which it was when the steps were requested.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
 					"raid": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The RAID layout that the machine has if the steps succeed. Absent if they do not change it.",
@@ -5594,12 +5619,30 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"firmwareUpdates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware updates that the steps make, in this order. Absent if they make none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"nodeUUID", "phase", "startedAt", "steps"},
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,21 +120,23 @@ type Controller struct {
 	backoffs map[types.NamespacedName]*backoff
 }
 
-// EventSink takes what is to be told about hosts as Kubernetes events. It does not
-// block.
+// EventSink takes what is to be told about hosts, and about other objects, as Kubernetes events. It
+// does not block.
 type EventSink interface {
 	Record(host *metal3.BareMetalHost, event events.Event)
+	RecordObject(regarding *corev1.ObjectReference, event events.Event)
 }
 
 // Parts are what a Controller works with.
 type Parts struct {
-	Hosts     live.Hosts
-	Ironic    Ironic
-	Refresher *live.Refresher
-	Secrets   *secrets.Secrets
-	Hardware  HardwareStore
-	Firmware  FirmwareKeeper
-	Events    EventSink
+	Hosts      live.Hosts
+	Ironic     Ironic
+	Refresher  *live.Refresher
+	Secrets    *secrets.Secrets
+	Hardware   HardwareStore
+	Firmware   FirmwareKeeper
+	Components ComponentKeeper
+	Events     EventSink
 	// Leading tells whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
 	Leading func() bool
@@ -186,7 +189,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 		byBusy:   namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isBusy(host) }),
 		byWorker: namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) }),
 	})
-	c.firmware = newFirmwareWatch(parts.Firmware, func(key types.NamespacedName) { c.queue.Add(key) })
+	c.firmware = newFirmwareWatch(parts.Firmware, parts.Components, parts.Events, func(key types.NamespacedName) { c.queue.Add(key) })
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
 	c.poller = newPoller(c, settings.PollInterval)
@@ -217,8 +220,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	start(func() { c.informer.RunWithContext(ctx) })
 	start(func() { c.secrets.Run(ctx) })
-	start(func() { c.firmware.informer.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
+	start(func() { c.firmware.run(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced, c.firmware.components.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
 		return ctx.Err()
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,6 +121,10 @@ type fakeIronic struct {
 	// applies them, unless the machine is stubborn.
 	bios     map[string]ironic.Text
 	stubborn bool
+	// components are the firmware versions of each machine. A manual clean updates them to the URL.
+	components map[string]ironic.Text
+	// noFirmware is set if Ironic has no API for firmware.
+	noFirmware bool
 }
 
 func newFakeIronic() *fakeIronic {
@@ -135,7 +140,7 @@ func newFakeIronic() *fakeIronic {
 func (f *fakeIronic) called(name string) error {
 	f.calls[name]++
 	switch name {
-	case "ChangedSince", "ListBIOSSettings", "GetRegistration", "GetInventory", "ListPorts", "Validate":
+	case "ChangedSince", "ListBIOSSettings", "ListFirmware", "GetRegistration", "GetInventory", "ListPorts", "Validate":
 	default:
 		if f.refuseWrites != nil {
 			f.writesRefused++
@@ -228,7 +233,11 @@ func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time, expected
 	return f.Nodes.ChangedSince(ctx, since, expected)
 }
 
-func (f *fakeIronic) Supports(context.Context, int) (bool, error) { return true, nil }
+func (f *fakeIronic) Supports(_ context.Context, minor int) (bool, error) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return minor != ironic.FirmwareVersion || !f.noFirmware, nil
+}
 
 func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {
 	err = f.do(ctx, "GetRegistration", func() error {
@@ -457,6 +466,11 @@ func (f *fakeIronic) apply(node *ironic.Node, steps []ironic.StepRequest) {
 		if step.Step == "create_configuration" {
 			node.RAIDVolumes = ironic.VolumeCount(len(f.targetRAID))
 		}
+		if step.Interface == "firmware" {
+			for _, update := range step.Args["settings"].([]map[string]any) {
+				f.components[update["component"].(string)] = ironic.Text(update["url"].(string))
+			}
+		}
 		if step.Interface == "bios" && !f.stubborn {
 			for _, setting := range step.Args["settings"].([]map[string]any) {
 				f.bios[setting["name"].(string)] = ironic.Text(setting["value"].(string))
@@ -484,6 +498,16 @@ func (f *fakeIronic) ListBIOSSettings(ctx context.Context, _ string) (settings [
 		return nil
 	})
 	return settings, err
+}
+
+func (f *fakeIronic) ListFirmware(ctx context.Context, _ string) (list []ironic.FirmwareComponent, err error) {
+	err = f.do(ctx, "ListFirmware", func() error {
+		for name, version := range f.components {
+			list = append(list, ironic.FirmwareComponent{Component: ironic.Text(name), InitialVersion: "1.0", CurrentVersion: version})
+		}
+		return nil
+	})
+	return list, err
 }
 
 // GetInventory is that of a small machine.
@@ -707,9 +731,10 @@ func (m *memoryObjects[T]) Watch(_ context.Context, options metav1.ListOptions) 
 	for _, obj := range m.objects {
 		w.Add(obj.DeepCopyObject())
 	}
-	w.Action(watch.Bookmark, &metal3.HostFirmwareSettings{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: strconv.Itoa(m.version + 1), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
-	}})
+	bookmark := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	bookmark.SetResourceVersion(strconv.Itoa(m.version + 1))
+	bookmark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	w.Action(watch.Bookmark, bookmark)
 	m.watchers = append(m.watchers, w)
 	return w, nil
 }
@@ -728,10 +753,29 @@ func newMemoryFirmware(client firmware.Ironic) *memoryFirmware {
 	}, settings}
 }
 
-// memoryEvents keeps the reasons of events.
+// memoryComponents keeps the firmware components of hosts in memory.
+type memoryComponents struct {
+	*firmware.ComponentKeeper
+	*memoryObjects[*metal3.HostFirmwareComponents]
+}
+
+// newMemoryComponents returns a keeper that asks client for firmware.
+func newMemoryComponents(client firmware.ComponentIronic) *memoryComponents {
+	components := newMemoryObjects[*metal3.HostFirmwareComponents]("hostfirmwarecomponents")
+	return &memoryComponents{&firmware.ComponentKeeper{Components: components, Ironic: client, Clock: clock.RealClock{}}, components}
+}
+
+// memoryEvents keeps the reasons of events of hosts, and those of other objects with their messages.
 type memoryEvents struct {
 	mu      sync.Mutex
 	reasons []string
+	others  []string
+}
+
+func (m *memoryEvents) RecordObject(regarding *corev1.ObjectReference, event events.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.others = append(m.others, fmt.Sprintf("%s %s: %s", regarding.Kind, event.Reason, event.Message))
 }
 
 func (m *memoryEvents) Record(_ *metal3.BareMetalHost, event events.Event) {

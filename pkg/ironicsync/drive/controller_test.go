@@ -29,11 +29,12 @@ type world struct {
 	ironic  *fakeIronic
 	secrets *secretStore
 	// hardware are the HardwareData objects, events what was told.
-	hardware *memoryHardware
-	events   *memoryEvents
-	firmware *memoryFirmware
-	active   drive.Active
-	rewrites int // of Secrets
+	hardware   *memoryHardware
+	events     *memoryEvents
+	firmware   *memoryFirmware
+	components *memoryComponents
+	active     drive.Active
+	rewrites   int // of Secrets
 	// superseded has another replica lead.
 	superseded atomic.Bool
 	fuse       *fuse
@@ -57,7 +58,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 
 func newWorld(t *testing.T) *world {
 	client := newFakeIronic()
-	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
+	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), components: newMemoryComponents(client), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
 }
 
 // start begins a process, which is killed at the given step; at 0, never.
@@ -75,7 +76,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Firmware: w.firmware, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
+		Hardware: w.hardware, Firmware: w.firmware, Components: w.components, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	w.planHost = controller.PlanHost
 	ended := make(chan struct{})

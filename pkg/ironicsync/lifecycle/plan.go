@@ -123,6 +123,9 @@ type Situation struct {
 	// nothing is known of them. They matter only if the host runs nothing.
 	Firmware *metal3.HostFirmwareSettings
 	Schema   *metal3.FirmwareSchema
+	// Components has the updates of the host's firmware; nil if there are none. They matter only
+	// if the host runs nothing.
+	Components *metal3.HostFirmwareComponents
 	// HasHardwareData is set if there is a HardwareData with the host's name. It matters only
 	// if the host has no hardware details yet.
 	HasHardwareData bool

@@ -29,7 +29,7 @@ func nextOfSettings(s Situation) Step {
 }
 
 func (s Situation) machine() settings.Machine {
-	return settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
+	return settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
 }
 
 // RequestPreparation records that Ironic is about to be asked for a clean.

@@ -329,6 +329,14 @@ type Preparation struct {
 	// +listType=atomic
 	Steps []string `json:"steps"`
 
+	// How many of the steps have ended, as far as this server has seen before all have.
+	// +optional
+	StepsDone int `json:"stepsDone,omitempty"`
+
+	// When the node had come into the state in which it was when the steps were requested.
+	// +optional
+	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
+
 	// The RAID layout that the machine has if the steps succeed. Absent if they do not
 	// change it.
 	// +optional
@@ -338,6 +346,11 @@ type Preparation struct {
 	// change none, and when the machine has these values.
 	// +optional
 	FirmwareSettings SettingsMap `json:"firmwareSettings,omitempty"`
+
+	// The firmware updates that the steps make, in this order. Absent if they make none.
+	// +optional
+	// +listType=atomic
+	FirmwareUpdates []FirmwareUpdate `json:"firmwareUpdates,omitempty"`
 }
 
 // PreparationPhase is how far a preparation is.

@@ -1520,6 +1520,15 @@ func (in *HostFirmwareComponentsStatus) DeepCopyInto(out *HostFirmwareComponents
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Source != nil {
+		in, out := &in.Source, &out.Source
+		*out = new(SettingsSource)
+		(*in).DeepCopyInto(*out)
+	}
+	if in.PreparedAt != nil {
+		in, out := &in.PreparedAt, &out.PreparedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.LastUpdated != nil {
 		in, out := &in.LastUpdated, &out.LastUpdated
 		*out = (*in).DeepCopy()
@@ -2792,6 +2801,10 @@ func (in *Preparation) DeepCopyInto(out *Preparation) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.StateChangedAt != nil {
+		in, out := &in.StateChangedAt, &out.StateChangedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.RAID != nil {
 		in, out := &in.RAID, &out.RAID
 		*out = new(RAIDConfig)
@@ -2803,6 +2816,11 @@ func (in *Preparation) DeepCopyInto(out *Preparation) {
 		for key, val := range *in {
 			(*out)[key] = val
 		}
+	}
+	if in.FirmwareUpdates != nil {
+		in, out := &in.FirmwareUpdates, &out.FirmwareUpdates
+		*out = make([]FirmwareUpdate, len(*in))
+		copy(*out, *in)
 	}
 	return
 }
