@@ -55,15 +55,17 @@ func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
 	namer := openapinamer.NewDefinitionNamer(externalScheme)
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
 	config.OpenAPIConfig.Info.Title, config.OpenAPIConfig.Info.Version = "metal3-apiserver", version
+	config.OpenAPIConfig.PostProcessSpec = withoutStrategicMergePatch
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
 	config.OpenAPIV3Config.Info.Title, config.OpenAPIV3Config.Info.Version = "metal3-apiserver", version
+	config.OpenAPIV3Config.PostProcessSpec = withoutStrategicMergePatchV3
 }
 
 // Complete fills in the fields of the configuration that are derived from others.
 func Complete(config *genericapiserver.RecommendedConfig) genericapiserver.CompletedConfig {
 	buildHandlers := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		return finishDiscovery(buildHandlers(withFastCompression(api), c))
+		return finishDiscovery(buildHandlers(refuseStrategicMergePatch(withFastCompression(api)), c))
 	}
 	return config.Complete()
 }

@@ -58,6 +58,11 @@ func TestOpenAPI(t *testing.T) {
 			if strings.Contains(string(got.body), "__internal") {
 				t.Error("clients are shown a version __internal")
 			}
+			for media, isOffered := range map[string]bool{"strategic-merge-patch": false, "merge-patch+json": true, "json-patch+json": true, "apply-patch+yaml": true} {
+				if strings.Contains(string(got.body), media) != isOffered {
+					t.Errorf("clients are offered %s: %t", media, !isOffered)
+				}
+			}
 			if strings.Contains(string(got.body), "vnd.kubernetes.protobuf") && version == "v3" {
 				t.Error("clients are offered protobuf")
 			}

@@ -79,8 +79,8 @@ func testDiscovery(t *testing.T, s *server) {
 	}
 	got := map[string]resource{}
 	for _, r := range resources.APIResources {
-		if !r.Namespaced {
-			t.Errorf("%s is not in namespaces", r.Name)
+		if r.Namespaced == strings.HasPrefix(r.Name, "provisionings") {
+			t.Errorf("%s is in namespaces: %t", r.Name, r.Namespaced)
 		}
 		slices.Sort(r.Verbs)
 		got[r.Name] = resource{r.Kind, r.SingularName, strings.Join(r.ShortNames, ","), strings.Join(r.Verbs, ",")}
@@ -113,10 +113,11 @@ func testDiscovery(t *testing.T, s *server) {
 		"hostnetworkattachments":     {"HostNetworkAttachment", "hostnetworkattachment", "", all},
 		"hostupdatepolicies":         {"HostUpdatePolicy", "hostupdatepolicy", "", all},
 		"preprovisioningimages":      {"PreprovisioningImage", "preprovisioningimage", "ppimg", all},
+		"provisionings":              {"Provisioning", "provisioning", "", all},
 	}
 	for _, name := range []string{
 		"baremetalhosts", "baremetalswitches", "bmceventsubscriptions", "dataimages", "hostclaims", "hostdeploypolicies",
-		"hostfirmwarecomponents", "hostfirmwaresettings", "hostnetworkattachments", "preprovisioningimages",
+		"hostfirmwarecomponents", "hostfirmwaresettings", "hostnetworkattachments", "preprovisioningimages", "provisionings",
 	} {
 		want[name+"/status"] = resource{want[name].Kind, "", "", "get,patch,update"}
 	}

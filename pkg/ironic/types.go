@@ -249,6 +249,7 @@ type Registration struct {
 	DeployInterface  string         `json:"deploy_interface"`
 	BootInterface    string         `json:"boot_interface"`
 	RAIDInterface    string         `json:"raid_interface"`
+	NetworkInterface string         `json:"network_interface"`
 	InstanceInfo     map[string]any `json:"instance_info"`
 	InstanceUUID     string         `json:"instance_uuid"`
 	NetworkData      map[string]any `json:"network_data"`
@@ -361,6 +362,19 @@ type Port struct {
 	NodeUUID string `json:"node_uuid"`
 	Address  string `json:"address"`
 }
+
+// SwitchPort is a port with what Ironic was told of the switch that it is connected to.
+type SwitchPort struct {
+	UUID    string         `json:"uuid"`
+	Address string         `json:"address"`
+	Extra   map[string]any `json:"extra"`
+	// Link identifies the switch and its port, by switch_id and port_id.
+	Link map[string]any `json:"local_link_connection"`
+}
+
+// NetworkInterfaceNetworking is the network interface of nodes whose switch ports Ironic's networking
+// service configures. It is part of Ironic since 34.0.
+const NetworkInterfaceNetworking = "ironic-networking"
 
 // BIOSSetting is a setting of a machine's BIOS, as Ironic has stored it, and the values that it
 // accepts. What the BMC does not tell is nil or empty.

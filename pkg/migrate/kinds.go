@@ -24,6 +24,8 @@ type Kind struct {
 	Resource, Kind string
 	// HasStatus is set if the kind has a status subresource.
 	HasStatus bool
+	// ClusterScoped is set if objects are in no namespace.
+	ClusterScoped bool
 
 	store *genericregistry.Store
 }
@@ -45,7 +47,6 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 	if err != nil {
 		return nil, err
 	}
-	served := all.Storage(scheme, nil, nil, nil, nil, nil)
 	stores := map[string]*genericregistry.Store{all.Hosts.DefaultQualifiedResource.Resource: all.Hosts}
 	for resource, kind := range all.Kinds {
 		stores[resource] = kind.Store
@@ -56,8 +57,8 @@ func kindsOf(scheme *runtime.Scheme, options generic.RESTOptionsGetter) ([]*Kind
 		if err != nil {
 			return nil, err
 		}
-		_, hasStatus := served[resource+"/status"]
-		kinds = append(kinds, &Kind{Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, store: store})
+		hasStatus := store == all.Hosts || all.Kinds[resource].HasStatus()
+		kinds = append(kinds, &Kind{Resource: resource, Kind: gvks[0].Kind, HasStatus: hasStatus, ClusterScoped: !store.CreateStrategy.NamespaceScoped(), store: store})
 	}
 	slices.SortFunc(kinds, func(a, b *Kind) int {
 		if isHost := a.store == all.Hosts; isHost != (b.store == all.Hosts) {

@@ -47,8 +47,8 @@ func TestHostsComeFirst(t *testing.T) {
 	if kinds[0].Kind != "BareMetalHost" || !kinds[0].HasStatus || kinds[0].CRD() != "baremetalhosts.metal3.io" {
 		t.Errorf("the first kind is %+v, want BareMetalHost, because the objects that hosts own need the hosts' UIDs", kinds[0])
 	}
-	if len(kinds) != 13 {
-		t.Errorf("got %d kinds, want the 13 of the group", len(kinds))
+	if len(kinds) != 14 {
+		t.Errorf("got %d kinds, want the 14 of the group", len(kinds))
 	}
 }
 

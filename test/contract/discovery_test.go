@@ -47,7 +47,11 @@ var kindsOfCRDs = []kindOfCRD{
 	{"preprovisioningimages", "preprovisioningimage", "PreprovisioningImage", []string{"ppimg"}, true, `{"architecture": "x86_64", "acceptFormats": ["iso"]}`, condition("Ready", "False", "Building"),
 		`NAME|READY|REASON
 		x|False|Building`},
+	{"provisionings", "provisioning", "Provisioning", nil, true, `{"provisioningNetwork": "Managed"}`, `{"readyReplicas": 1}`, justAge},
 }
+
+// isNamespaced tells whether objects of the kind are in a namespace.
+func (k kindOfCRD) isNamespaced() bool { return k.kind != "Provisioning" }
 
 // justAge is what is printed of a kind whose CRD names no columns.
 const justAge = `NAME|AGE
@@ -68,11 +72,11 @@ func TestDiscovery(t *testing.T) {
 	var want []metav1.APIResource
 	for _, k := range kindsOfCRDs {
 		want = append(want, metav1.APIResource{
-			Name: k.resource, SingularName: k.singular, Namespaced: true, Kind: k.kind, ShortNames: k.shortNames,
+			Name: k.resource, SingularName: k.singular, Namespaced: k.isNamespaced(), Kind: k.kind, ShortNames: k.shortNames,
 			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		})
 		if k.hasStatus {
-			want = append(want, metav1.APIResource{Name: k.resource + "/status", Namespaced: true, Kind: k.kind, Verbs: metav1.Verbs{"get", "patch", "update"}})
+			want = append(want, metav1.APIResource{Name: k.resource + "/status", Namespaced: k.isNamespaced(), Kind: k.kind, Verbs: metav1.Verbs{"get", "patch", "update"}})
 		}
 	}
 	resources := slices.DeleteFunc(got.APIResources, func(r metav1.APIResource) bool {
@@ -98,6 +102,9 @@ func TestTables(t *testing.T) {
 		t.Run(of.kind, func(t *testing.T) {
 			k := k.in(t)
 			k.ok(fmt.Sprintf(`{"apiVersion": "metal3.io/v1alpha1", "kind": %q, "metadata": {"name": "x", "annotations": {%q: ""}}, "spec": %s}`, of.kind, metal3.PausedAnnotation, of.spec), "create", "-f", "-") // paused, so that the status remains as it is set here
+			if !of.isNamespaced() {
+				defer func() { _, _, _ = k.run("", "delete", of.resource, "x") }() // which warns that it is in no namespace
+			}
 			if of.status != "" {
 				k.ok("", "patch", of.resource, "x", "--subresource=status", "--type=merge", "-p", `{"status": `+of.status+`}`)
 			}

@@ -38,7 +38,7 @@ func TestBuiltInImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	createSecret(t, ctx, ns, "bmc", "admin", "secret")
-	createSecretData(t, ctx, ns, "network", map[string]string{"networkData": `{"networks":[]}`})
+	createSecretData(t, ctx, ns, "network", map[string]string{"networkData": `{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"b","link":"a","type":"ipv4_dhcp","network_id":"b"}],"services":[]}`})
 	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", func(h *metal3.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "network" })
 	host := waitAvailable(t, ctx, ns, "worker-0")
 	node, err := s.ironic.Operator().Node(ctx, host.Status.Provisioning.ID)
@@ -55,7 +55,7 @@ func TestBuiltInImage(t *testing.T) {
 	if built.Status.NetworkData.Name != "network" || built.Status.Format != metal3.ImageFormatInitRD || !metav1.IsControlledBy(built, host) || secret.Labels[metal3.EnvironmentLabel] == "" {
 		t.Errorf("image %+v, labels of its Secret %v", built, secret.Labels)
 	}
-	patch := []byte(`{"stringData":{"networkData":"{\"networks\":[],\"links\":[]}"}}`)
+	patch := []byte(`{"stringData":{"networkData":"{\"links\":[],\"networks\":[],\"services\":[]}"}}`)
 	if secret, err = s.Core.CoreV1().Secrets(ns).Patch(ctx, "network", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -47,11 +47,15 @@ func crd(kind *migrate.Kind) *unstructured.Unstructured {
 	if kind.HasStatus {
 		version["subresources"] = object{"status": object{}}
 	}
+	scope := "Namespaced"
+	if kind.ClusterScoped {
+		scope = "Cluster"
+	}
 	return &unstructured.Unstructured{Object: object{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": object{"name": kind.CRD()},
 		"spec": object{
-			"group": v1alpha1.GroupName, "scope": "Namespaced",
+			"group": v1alpha1.GroupName, "scope": scope,
 			"names":    object{"plural": kind.Resource, "singular": singular, "kind": kind.Kind, "listKind": kind.Kind + "List"},
 			"versions": []any{version},
 		},
@@ -88,6 +92,8 @@ func structural(definitions map[string]common.OpenAPIDefinition, prefix string, 
 			}
 		} else if in.AdditionalProperties != nil && in.AdditionalProperties.Schema != nil {
 			out["additionalProperties"] = structural(definitions, prefix, *in.AdditionalProperties.Schema)
+		} else {
+			out["x-kubernetes-preserve-unknown-fields"] = true
 		}
 	case "array":
 		out["items"], out["nullable"] = structural(definitions, prefix, *in.Items.Schema), true

@@ -49,6 +49,9 @@ func uidsIn(t *testing.T, ns string) map[string]types.UID {
 			found["secrets/"+secret.Name] = secret.UID
 		}
 		for _, kind := range s.kinds {
+			if kind.ClusterScoped {
+				continue
+			}
 			list, err := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource)).Namespace(ns).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return err

@@ -41,6 +41,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostclaim"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostnetwork"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/preprovisioning"
@@ -276,6 +277,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 				}
 			}
 			run := []func(context.Context) error{kindcontroller.WhileLeading(leading, images.Run), kindcontroller.WhileLeading(leading, subscriptions.Run), ramdisks.Run}
+			followers := []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged, ramdisks.HostChanged}
 			if o.Switches.Enabled {
 				switches := networkswitch.New(networkswitch.Parts{
 					Switches: stores.Kinds.BareMetalSwitches(), Secrets: hostSecrets, Settings: o.Switches, Namespaces: settings.Namespaces,
@@ -283,7 +285,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 				if err := hostSecrets.Notify(switches.SecretChanged); err != nil {
 					return err
 				}
-				run = append(run, switches.Run)
+				networks := hostnetwork.New(hostnetwork.Parts{
+					Attachments: stores.Kinds.HostNetworkAttachments(), Hosts: hosts, Ironic: client, Namespaces: settings.Namespaces,
+				})
+				followers = append(followers, networks.HostChanged)
+				run = append(run, switches.Run, kindcontroller.WhileLeading(leading, networks.Run))
 			}
 			hostClaims, err := hostclaim.New(hostclaim.Parts{
 				Claims: stores.Kinds.HostClaims(), Policies: stores.Kinds.HostDeployPolicies(), Hosts: hosts, Hardware: stores.Kinds.HardwareData(),
@@ -301,7 +307,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			}
 			hostClaims.RunAfter(hostsSynced)
 			run = append(run, kindcontroller.WhileLeading(leading, hostClaims.Run))
-			for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged, ramdisks.HostChanged} {
+			for _, changed := range followers {
 				if _, err := controller.OnHostChange(changed); err != nil {
 					return err
 				}

@@ -10,7 +10,7 @@ import (
 func (o *Options) addSwitchFlags(fs *pflag.FlagSet) {
 	s := &o.Switches
 	fs.BoolVar(&s.Enabled, "configure-switches", false,
-		"Write the configuration of BareMetalSwitches for Ironic's networking service (env IRONIC_NETWORKING_ENABLED). Requires the other --switch flags.")
+		"Write the configuration of BareMetalSwitches for Ironic's networking service, and tell Ironic the switch ports of hosts (env IRONIC_NETWORKING_ENABLED). Requires the other --switch flags.")
 	fs.StringVar(&s.ConfigsSecret, "switch-configs-secret", "",
 		"Name of the Secret, in each namespace with BareMetalSwitches, to which their configuration is written (env IRONIC_SWITCH_CONFIGS_SECRET).")
 	fs.StringVar(&s.CredentialsSecret, "switch-credentials-secret", "",

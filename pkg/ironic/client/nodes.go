@@ -83,7 +83,7 @@ func (c *Client) GetRegistration(ctx context.Context, uuid string) (*ironic.Regi
 	err := c.do(ctx, request{
 		op: "GetRegistration", text: "get registration of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
 		build: func(v Version) (url.Values, any, error) {
-			fields := "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,raid_interface,instance_info,instance_uuid,network_data"
+			fields := "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,raid_interface,network_interface,instance_info,instance_uuid,network_data"
 			if v.atLeast(minorDisablePowerOff) {
 				fields += ",disable_power_off"
 			}

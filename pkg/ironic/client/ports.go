@@ -74,3 +74,41 @@ func (c *Client) CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnable
 	}
 	return port, nil
 }
+
+// ListSwitchPorts reads the ports of a node with what they are connected to. A node has few ports, so they
+// are not read in pages.
+func (c *Client) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic.SwitchPort, error) {
+	if nodeUUID == "" {
+		return nil, errEmptyID
+	}
+	var page struct {
+		Ports []ironic.SwitchPort `json:"ports"`
+	}
+	err := c.do(ctx, request{
+		op: "ListSwitchPorts", text: "list ports of node " + nodeUUID, method: http.MethodGet, path: "ports",
+		build: func(Version) (url.Values, any, error) {
+			return url.Values{"node": {nodeUUID}, "fields": {"uuid,address,extra,local_link_connection"}, "limit": {strconv.Itoa(listPage)}}, nil, nil
+		},
+		into: &page,
+	})
+	return page.Ports, err
+}
+
+// UpdatePort changes a port.
+func (c *Client) UpdatePort(ctx context.Context, uuid string, patches []ironic.Patch) error {
+	if uuid == "" {
+		return errEmptyID
+	}
+	steps := make([]map[string]any, 0, len(patches))
+	for _, p := range patches {
+		step := map[string]any{"op": p.Op, "path": p.Path}
+		if p.Op != ironic.PatchRemove {
+			step["value"] = p.Value
+		}
+		steps = append(steps, step)
+	}
+	return c.do(ctx, request{
+		op: "UpdatePort", text: "update port " + uuid, method: http.MethodPatch, path: "ports/" + url.PathEscape(uuid),
+		build: func(Version) (url.Values, any, error) { return nil, steps, nil },
+	})
+}

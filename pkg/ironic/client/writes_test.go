@@ -156,6 +156,25 @@ func TestWrites(t *testing.T) {
 			method: "GET", path: "/v1/ports", query: "fields=uuid%2Cnode_uuid%2Caddress&limit=1000&node=metal3~a", status: 200,
 			answer: `{"ports":[{"uuid":"p","node_uuid":"` + id + `","address":"52:54:00:aa:00:01","links":[]}]}`,
 		},
+		"switch ports of a node": {
+			do: func(ctx context.Context, c *Client) error {
+				ports, err := c.ListSwitchPorts(ctx, id)
+				want := []ironic.SwitchPort{{UUID: "p", Address: "52:54:00:aa:00:01", Extra: map[string]any{"a": "b"}, Link: map[string]any{"port_id": "1"}}}
+				if diff := cmp.Diff(want, ports); err == nil && diff != "" {
+					t.Errorf("-want +got\n%s", diff)
+				}
+				return err
+			},
+			method: "GET", path: "/v1/ports", query: "fields=uuid%2Caddress%2Cextra%2Clocal_link_connection&limit=1000&node=" + id, status: 200,
+			answer: `{"ports":[{"uuid":"p","address":"52:54:00:aa:00:01","extra":{"a":"b"},"local_link_connection":{"port_id":"1"}}]}`,
+		},
+		"update port": {
+			do: func(ctx context.Context, c *Client) error {
+				return c.UpdatePort(ctx, "p", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/extra/a", Value: 1}, {Op: ironic.PatchRemove, Path: "/extra/b"}})
+			},
+			method: "PATCH", path: "/v1/ports/p", status: 200, answer: `{}`,
+			body: `[{"op":"add","path":"/extra/a","value":1},{"op":"remove","path":"/extra/b"}]`,
+		},
 		"port of an address": {
 			do: func(ctx context.Context, c *Client) error {
 				_, err := c.ListPorts(ctx, ironic.PortFilter{Address: "52:54:00:AA:00:01"})

@@ -161,6 +161,15 @@ var kinds = []kind.Kind{
 			return i.Spec.NetworkDataName, field.NewPath("spec", "networkDataName")
 		}),
 	},
+	{
+		// It is served even where OpenShift's cluster-baremetal-operator, to which it belongs, does not run: if
+		// that had to be requested, and was forgotten, the operator would lose its configuration.
+		Resource: "provisionings", Singular: "provisioning", ClusterScoped: true,
+		New:       func() runtime.Object { return &metal3.Provisioning{} },
+		NewList:   func() runtime.Object { return &metal3.ProvisioningList{} },
+		Columns:   []kind.Column{kind.Age},
+		HasStatus: true,
+	},
 }
 
 // validator adapts the validation function of a kind to the signature of Kind.Validate.
@@ -240,6 +249,11 @@ func (k Kinds) HostDeployPolicies() *kind.Records[*metal3.HostDeployPolicy] {
 // BareMetalSwitches gives the controller access to the recorded BareMetalSwitches.
 func (k Kinds) BareMetalSwitches() *kind.Records[*metal3.BareMetalSwitch] {
 	return kind.NewRecords[*metal3.BareMetalSwitch](k[bareMetalSwitches])
+}
+
+// HostNetworkAttachments gives the controller access to the recorded HostNetworkAttachments.
+func (k Kinds) HostNetworkAttachments() *kind.Records[*metal3.HostNetworkAttachment] {
+	return kind.NewRecords[*metal3.HostNetworkAttachment](k[hostNetworkAttachments])
 }
 
 // PreprovisioningImages gives the controller access to the recorded PreprovisioningImages.

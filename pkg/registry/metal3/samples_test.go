@@ -30,6 +30,8 @@ const fewest = 250
 type suite struct {
 	Resource string `json:"resource"`
 	Kind     string `json:"kind"`
+	// ClusterScoped is set if objects of the kind are in no namespace.
+	ClusterScoped bool `json:"clusterScoped,omitempty"`
 	// Base is an object that obeys all rules. The samples are changes of it.
 	Base map[string]any `json:"base"`
 	// Rules are the rules of the kind, with requests that obey and that break them.
@@ -197,6 +199,9 @@ func (s suite) object(namespace string, patch map[string]any) map[string]any {
 	obj := map[string]any{
 		"apiVersion": metal3.SchemeGroupVersion.String(), "kind": s.Kind,
 		"metadata": map[string]any{"namespace": namespace},
+	}
+	if s.ClusterScoped {
+		obj["metadata"] = map[string]any{"name": namespace} // another one for each sample
 	}
 	return mergePatch(mergePatch(obj, s.Base), patch).(map[string]any)
 }

@@ -37,6 +37,7 @@ func fuzzFuncs(serializer.CodecFactory) []any {
 				spec.Mode = v1alpha1.SwitchPortAccess
 			}
 		},
+		fillFields,
 		func(spec *v1alpha1.HostPowerSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)
 			if spec.Mode == "" {
@@ -44,6 +45,11 @@ func fuzzFuncs(serializer.CodecFactory) []any {
 			}
 		},
 	}
+}
+
+// fillFields fills fields of any type.
+func fillFields(f *v1alpha1.Fields, c randfill.Continue) {
+	f.ByName = map[string]any{"text": "a", "number": c.Int63(), "list": []any{int64(1), nil}}
 }
 
 func newScheme() *runtime.Scheme {
@@ -68,7 +74,8 @@ func TestRoundTripExternal(t *testing.T) {
 		t.Fatal(err)
 	}
 	codecs := serializer.NewCodecFactory(scheme)
-	filler := fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), codecs)
+	fields := func(serializer.CodecFactory) []any { return []any{fillFields} }
+	filler := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, fields), rand.NewSource(1), codecs)
 	roundtrip.RoundTripExternalTypesWithoutProtobuf(t, scheme, codecs, filler, nil)
 }
 

@@ -36,6 +36,9 @@ const (
 	// ImageBuiltCondition is False while the host waits for its PreprovisioningImage. It is
 	// absent otherwise.
 	ImageBuiltCondition = "ImageBuilt"
+	// NetworkInterfacesValidCondition is True if Ironic has the switch ports of all
+	// spec.networkInterfaces. It is absent if there are none.
+	NetworkInterfacesValidCondition = "NetworkInterfacesValid"
 	// StepFailedCondition is True if Ironic or the cluster refused the last step that would
 	// bring the host closer to its spec. It is absent otherwise.
 	StepFailedCondition = "StepFailed"
@@ -74,6 +77,21 @@ const (
 	// NamespaceNotManagedReason means that the server is configured to manage hosts in
 	// other namespaces only.
 	NamespaceNotManagedReason = "NamespaceNotManaged"
+)
+
+// Reasons of NetworkInterfacesValidCondition. IronicRefusedReason is one, too.
+const (
+	// AllInterfacesValidReason means that Ironic has all of them.
+	AllInterfacesValidReason = "AllInterfacesValid"
+	// InspectionIncompleteReason means that the interfaces of the host are not known yet.
+	InspectionIncompleteReason = "HardwareInspectionIncomplete"
+	// InvalidInterfaceNamesReason means that the host does not have an interface.
+	InvalidInterfaceNamesReason = "InvalidInterfaceNames"
+	// AttachmentNotFoundReason means that a HostNetworkAttachment does not exist.
+	AttachmentNotFoundReason = "AttachmentNotFound"
+	// NetworkingNotSupportedReason means that Ironic does not configure the switch ports of
+	// the host.
+	NetworkingNotSupportedReason = "NotSupported"
 )
 
 // WaitingForImageReason is the reason of ImageBuiltCondition.

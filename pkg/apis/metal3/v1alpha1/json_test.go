@@ -181,5 +181,8 @@ func (f fields) collect(typ reflect.Type, value any) {
 
 func jsonName(field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	if name == "-" {
+		return ""
+	}
 	return name
 }

@@ -75,6 +75,8 @@ func KnownTypes() []runtime.Object {
 		&HostUpdatePolicyList{},
 		&PreprovisioningImage{},
 		&PreprovisioningImageList{},
+		&Provisioning{},
+		&ProvisioningList{},
 	}
 }
 

@@ -92,6 +92,7 @@ type BareMetalHostStatus struct {
 
 	// The conditions of the host, for example for kubectl wait: Registered, Manageable,
 	// AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable,
+	// NetworkInterfacesValid if it has any networkInterfaces,
 	// and, only in case of a problem, Held, ImageBuilt, InventoryRead, PowerSynced and
 	// StepFailed.
 	// +optional

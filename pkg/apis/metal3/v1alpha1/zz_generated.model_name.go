@@ -136,6 +136,11 @@ func (in DetachedAnnotationArguments) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Fields) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Fields"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Firmware) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.Firmware"
 }
@@ -603,6 +608,16 @@ func (in PreprovisioningImageStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ProvisionStatus) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.ProvisionStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Provisioning) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Provisioning"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ProvisioningList) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.ProvisioningList"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

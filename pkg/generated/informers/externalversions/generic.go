@@ -63,6 +63,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().HostUpdatePolicies().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("preprovisioningimages"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().PreprovisioningImages().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("provisionings"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metal3().V1alpha1().Provisionings().Informer()}, nil
 
 	}
 

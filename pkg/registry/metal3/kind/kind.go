@@ -14,10 +14,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 )
 
-// Kind describes a kind. All kinds are namespaced.
+// Kind describes a kind.
 type Kind struct {
 	// Resource and Singular are the plural and singular names in URLs and for kubectl.
 	Resource, Singular string
+	// ClusterScoped is set if objects are not in a namespace.
+	ClusterScoped bool
 	// ShortNames are other names for kubectl.
 	ShortNames []string
 	// New returns an empty object, which must be a pointer to a struct. NewList returns an

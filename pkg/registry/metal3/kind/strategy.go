@@ -23,7 +23,7 @@ type strategy struct {
 	kind Kind
 }
 
-func (strategy) NamespaceScoped() bool { return true }
+func (s strategy) NamespaceScoped() bool { return !s.kind.ClusterScoped }
 
 func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.kind.HasStatus {
@@ -49,7 +49,7 @@ func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 }
 
 func (s strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	all := metavalidation.ValidateObjectMetaAccessor(obj.(metav1.Object), true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	all := metavalidation.ValidateObjectMetaAccessor(obj.(metav1.Object), s.NamespaceScoped(), metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	all = append(all, s.kind.SizeLimits().Validate(obj.(metav1.Object), nil)...)
 	if s.kind.Validate == nil {
 		return FirstErrors(all)

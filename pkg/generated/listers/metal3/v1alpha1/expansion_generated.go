@@ -105,3 +105,7 @@ type PreprovisioningImageListerExpansion interface{}
 // PreprovisioningImageNamespaceListerExpansion allows custom methods to be added to
 // PreprovisioningImageNamespaceLister.
 type PreprovisioningImageNamespaceListerExpansion interface{}
+
+// ProvisioningListerExpansion allows custom methods to be added to
+// ProvisioningLister.
+type ProvisioningListerExpansion interface{}

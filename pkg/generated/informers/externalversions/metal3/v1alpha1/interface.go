@@ -34,6 +34,8 @@ type Interface interface {
 	HostUpdatePolicies() TypedHostUpdatePolicyInformer
 	// PreprovisioningImages returns a PreprovisioningImageInformer.
 	PreprovisioningImages() TypedPreprovisioningImageInformer
+	// Provisionings returns a ProvisioningInformer.
+	Provisionings() TypedProvisioningInformer
 }
 
 type version struct {
@@ -110,4 +112,9 @@ func (v *version) HostUpdatePolicies() TypedHostUpdatePolicyInformer {
 // PreprovisioningImages returns a TypedPreprovisioningImageInformer.
 func (v *version) PreprovisioningImages() TypedPreprovisioningImageInformer {
 	return &preprovisioningImageInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// Provisionings returns a TypedProvisioningInformer.
+func (v *version) Provisionings() TypedProvisioningInformer {
+	return &provisioningInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }

@@ -27,3 +27,5 @@ type HostNetworkAttachmentExpansion interface{}
 type HostUpdatePolicyExpansion interface{}
 
 type PreprovisioningImageExpansion interface{}
+
+type ProvisioningExpansion interface{}

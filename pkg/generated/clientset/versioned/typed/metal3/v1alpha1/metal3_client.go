@@ -25,6 +25,7 @@ type Metal3V1alpha1Interface interface {
 	HostNetworkAttachmentsGetter
 	HostUpdatePoliciesGetter
 	PreprovisioningImagesGetter
+	ProvisioningsGetter
 }
 
 // Metal3V1alpha1Client is used to interact with features provided by the metal3.io group.
@@ -82,6 +83,10 @@ func (c *Metal3V1alpha1Client) HostUpdatePolicies(namespace string) HostUpdatePo
 
 func (c *Metal3V1alpha1Client) PreprovisioningImages(namespace string) PreprovisioningImageInterface {
 	return newPreprovisioningImages(c, namespace)
+}
+
+func (c *Metal3V1alpha1Client) Provisionings() ProvisioningInterface {
+	return newProvisionings(c)
 }
 
 // NewForConfig creates a new Metal3V1alpha1Client for the given config.

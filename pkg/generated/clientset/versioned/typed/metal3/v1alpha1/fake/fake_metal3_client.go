@@ -64,6 +64,10 @@ func (c *FakeMetal3V1alpha1) PreprovisioningImages(namespace string) v1alpha1.Pr
 	return newFakePreprovisioningImages(c, namespace)
 }
 
+func (c *FakeMetal3V1alpha1) Provisionings() v1alpha1.ProvisioningInterface {
+	return newFakeProvisionings(c)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeMetal3V1alpha1) RESTClient() rest.Interface {
