@@ -253,7 +253,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 			})
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
-				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Events: recorder, DataImages: images, Leading: leading,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Policies: stores.Kinds.HostUpdatePolicies(), Events: recorder, DataImages: images, Leading: leading,
 			}, settings)
 			images.PlanHost = controller.PlanHost
 			subscriptions := subscription.New(subscription.Parts{

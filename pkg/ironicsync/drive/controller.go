@@ -93,6 +93,7 @@ type Controller struct {
 	secrets   *secrets.Secrets
 	hardware  HardwareStore
 	firmware  *firmwareWatch
+	policies  *policyWatch
 	events    EventSink
 	leading   func() bool
 	images    DataImages
@@ -131,6 +132,7 @@ type Parts struct {
 	Secrets   *secrets.Secrets
 	Hardware  HardwareStore
 	Firmware  FirmwareKeeper
+	Policies  PolicyStore
 	Events    EventSink
 	// Leading tells whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
@@ -183,6 +185,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 		byWorker: namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) }),
 	})
 	c.firmware = newFirmwareWatch(parts.Firmware, func(key types.NamespacedName) { c.queue.Add(key) })
+	c.policies = newPolicyWatch(parts.Policies, func(key types.NamespacedName) { c.queue.Add(key) })
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
 	c.poller = newPoller(c, settings.PollInterval)
@@ -214,7 +217,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	start(func() { c.informer.RunWithContext(ctx) })
 	start(func() { c.secrets.Run(ctx) })
 	start(func() { c.firmware.informer.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
+	start(func() { c.policies.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced, c.policies.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
 		return ctx.Err()
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))
@@ -372,7 +376,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	if err != nil {
 		return 0, &stepError{err: err}
 	}
-	bios, err := c.firmware.of(ctx, recorded)
+	bios, err := c.settingsOf(ctx, recorded)
 	if err != nil {
 		return 0, &stepError{err: err}
 	}
@@ -400,7 +404,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		return 0, live.IgnoreNotFound(err)
 	}
 	for range maxSteps {
-		if bios, err = c.firmware.of(ctx, host); err != nil {
+		if bios, err = c.settingsOf(ctx, host); err != nil {
 			return 0, &stepError{err: err}
 		}
 		situation, retryNow = c.situation(host, node, hasHardware, bios)

@@ -116,8 +116,11 @@ type fakeIronic struct {
 	// targetRAID are the volumes that were last asked for, cleans the steps of each manual clean.
 	targetRAID []ironic.LogicalDisk
 	cleans     [][]ironic.StepRequest
+	// services are the steps of each service. isOld is an Ironic that cannot abort one that has failed.
+	services [][]ironic.StepRequest
+	isOld    bool
 	// bios are the settings of each machine that has any, as Ironic has read them. A manual clean
-	// applies them, unless the machine is stubborn.
+	// or a service applies them, unless the machine is stubborn.
 	bios     map[string]ironic.Text
 	stubborn bool
 }
@@ -228,7 +231,9 @@ func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time, expected
 	return f.Nodes.ChangedSince(ctx, since, expected)
 }
 
-func (f *fakeIronic) Supports(context.Context, int) (bool, error) { return true, nil }
+func (f *fakeIronic) Supports(_ context.Context, minor int) (bool, error) {
+	return !f.isOld || minor <= 96, nil
+}
 
 func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {
 	err = f.do(ctx, "GetRegistration", func() error {
@@ -386,9 +391,11 @@ var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic
 	ironic.TargetClean:   {ironic.Manageable: {ironic.Cleaning, ironic.Manageable}},
 	ironic.TargetActive:  {ironic.Available: {ironic.Deploying, ironic.Active}},
 	ironic.TargetAdopt:   {ironic.Manageable: {ironic.Adopting, ironic.Active}},
+	ironic.TargetService: {ironic.Active: {ironic.Servicing, ironic.Active}, ironic.ServiceFail: {ironic.Servicing, ironic.Active}},
+	ironic.TargetAbort:   {ironic.ServiceFail: {"", ironic.Active}},
 	ironic.TargetDeleted: {
 		ironic.Active: {ironic.Cleaning, ironic.Available}, ironic.DeployFail: {ironic.Cleaning, ironic.Available},
-		ironic.Error: {ironic.Cleaning, ironic.Available},
+		ironic.Error: {ironic.Cleaning, ironic.Available}, ironic.ServiceFail: {ironic.Cleaning, ironic.Available},
 	},
 }
 
@@ -404,6 +411,8 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 			return apiError(409, "Node "+id+" is locked by host conductor-0")
 		case !allowed:
 			return apiError(400, fmt.Sprintf(`The requested action "%s" can not be performed on node "%s" while it is in state "%s".`, target, id, node.ProvisionState))
+		case target == ironic.TargetAbort && f.isOld, (target == ironic.TargetAbort || target == ironic.TargetService) && node.Maintenance:
+			return apiError(400, "The node is in maintenance, or cannot be aborted.")
 		case way[0] == "":
 			f.edit(id, func(n *ironic.Node) { n.ProvisionState = way[1] })
 			return nil
@@ -411,6 +420,12 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 		if target == ironic.TargetClean {
 			f.cleans = append(f.cleans, options.CleanSteps)
 			f.edit(id, func(n *ironic.Node) { f.apply(n, options.CleanSteps) })
+		}
+		if target == ironic.TargetService {
+			f.services = append(f.services, options.ServiceSteps)
+			if f.fails[way[0]] == 0 {
+				f.edit(id, func(n *ironic.Node) { f.apply(n, options.ServiceSteps) })
+			}
 		}
 		if target == ironic.TargetDeleted {
 			f.registrations[id].InstanceUUID = ""
@@ -445,7 +460,13 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 				n.LastError = f.failure
 				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
 					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
+					ironic.Servicing: ironic.ServiceFail,
 				}[way[0]]
+				if n.ProvisionState == ironic.ServiceFail {
+					n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultServiceFailure, f.failure
+				}
+			case way[0] == ironic.Servicing:
+				n.PowerState = ironic.PowerOn
 			}
 		})
 		return nil
@@ -636,6 +657,7 @@ type memoryObjects[T interface {
 }] struct {
 	mu       sync.Mutex
 	resource string
+	empty    T
 	version  int
 	objects  map[string]T
 	watchers []*watch.RaceFreeFakeWatcher
@@ -644,8 +666,8 @@ type memoryObjects[T interface {
 func newMemoryObjects[T interface {
 	runtime.Object
 	metav1.Object
-}](resource string) *memoryObjects[T] {
-	return &memoryObjects[T]{resource: resource, objects: map[string]T{}}
+}](resource string, empty T) *memoryObjects[T] {
+	return &memoryObjects[T]{resource: resource, empty: empty, objects: map[string]T{}}
 }
 
 func (m *memoryObjects[T]) Get(_ context.Context, namespace, name string) (obj T, err error) {
@@ -707,9 +729,10 @@ func (m *memoryObjects[T]) Watch(_ context.Context, options metav1.ListOptions) 
 	for _, obj := range m.objects {
 		w.Add(obj.DeepCopyObject())
 	}
-	w.Action(watch.Bookmark, &metal3.HostFirmwareSettings{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: strconv.Itoa(m.version + 1), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
-	}})
+	bookmark := m.empty.DeepCopyObject().(T)
+	bookmark.SetResourceVersion(strconv.Itoa(m.version + 1))
+	bookmark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	w.Action(watch.Bookmark, bookmark)
 	m.watchers = append(m.watchers, w)
 	return w, nil
 }
@@ -722,9 +745,9 @@ type memoryFirmware struct {
 
 // newMemoryFirmware returns a keeper that asks client for BIOS settings.
 func newMemoryFirmware(client firmware.Ironic) *memoryFirmware {
-	settings := newMemoryObjects[*metal3.HostFirmwareSettings]("hostfirmwaresettings")
+	settings := newMemoryObjects("hostfirmwaresettings", &metal3.HostFirmwareSettings{})
 	return &memoryFirmware{&firmware.Keeper{
-		Settings: settings, Schemas: newMemoryObjects[*metal3.FirmwareSchema]("firmwareschemas"), Ironic: client, Clock: clock.RealClock{},
+		Settings: settings, Schemas: newMemoryObjects("firmwareschemas", &metal3.FirmwareSchema{}), Ironic: client, Clock: clock.RealClock{},
 	}, settings}
 }
 

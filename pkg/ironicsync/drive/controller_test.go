@@ -32,6 +32,7 @@ type world struct {
 	hardware *memoryHardware
 	events   *memoryEvents
 	firmware *memoryFirmware
+	policies *memoryObjects[*metal3.HostUpdatePolicy]
 	active   drive.Active
 	rewrites int // of Secrets
 	// superseded has another replica lead.
@@ -56,7 +57,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 
 func newWorld(t *testing.T) *world {
 	client := newFakeIronic()
-	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
+	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), policies: newMemoryObjects("hostupdatepolicies", &metal3.HostUpdatePolicy{}), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
 }
 
 // start begins a process, which is killed at the given step; at 0, never.
@@ -74,7 +75,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Firmware: w.firmware, Events: w.events, DataImages: w.images, Leading: func() bool { return !w.superseded.Load() },
+		Hardware: w.hardware, Firmware: w.firmware, Policies: w.policies, Events: w.events, DataImages: w.images, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	w.planHost = controller.PlanHost
 	ended := make(chan struct{})

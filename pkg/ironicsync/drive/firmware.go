@@ -25,8 +25,12 @@ type FirmwareKeeper interface {
 
 // firmwareOf are the BIOS settings of a host; nil if they do not matter now.
 type firmwareOf struct {
-	settings *metal3.HostFirmwareSettings
-	schema   *metal3.FirmwareSchema
+	// policy says what may be changed while the host runs something; nil if nothing may.
+	policy *metal3.HostUpdatePolicySpec
+	// canService and canAbortService tell what Ironic can do for that.
+	canService, canAbortService bool
+	settings                    *metal3.HostFirmwareSettings
+	schema                      *metal3.FirmwareSchema
 	// generation is that of the settings that a user has written, and 0 while none has.
 	generation int64
 }
@@ -48,17 +52,20 @@ func newFirmwareWatch(keeper FirmwareKeeper, changed func(types.NamespacedName))
 			return keeper.Watch(ctx, options)
 		},
 	}, &metal3.HostFirmwareSettings{}, 0, nil)
+	// Neither fails before the informer runs.
+	_ = w.informer.SetTransform(withoutValues)
+	_, _ = w.informer.AddEventHandler(tellKey(changed))
+	return w
+}
+
+// tellKey calls changed with the name of each object that changes.
+func tellKey(changed func(types.NamespacedName)) cache.ResourceEventHandler {
 	tell := func(obj any) {
 		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 			changed(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 		}
 	}
-	// Neither fails before the informer runs.
-	_ = w.informer.SetTransform(withoutValues)
-	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: tell, UpdateFunc: func(_, obj any) { tell(obj) }, DeleteFunc: tell,
-	})
-	return w
+	return cache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, obj any) { tell(obj) }, DeleteFunc: tell}
 }
 
 // withoutValues drops the values of all settings, which take most of the memory.
@@ -72,9 +79,9 @@ func withoutValues(obj any) (any, error) {
 }
 
 // of returns the BIOS settings of a host, after it has brought them up to date. They matter while
-// the host runs nothing and its settings ask for something. A failure to read them keeps nothing
-// else from being done.
-func (w *firmwareWatch) of(ctx context.Context, host *metal3.BareMetalHost) (firmwareOf, error) {
+// the host runs nothing, or the policy permits changes, and its settings ask for something. A
+// failure to read them otherwise keeps nothing else from being done.
+func (w *firmwareWatch) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (firmwareOf, error) {
 	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
 	recorded, _ := known.(*metal3.HostFirmwareSettings)
 	isWanted := recorded != nil && len(recorded.Spec.Settings) > 0
@@ -86,8 +93,15 @@ func (w *firmwareWatch) of(ctx context.Context, host *metal3.BareMetalHost) (fir
 	switch host.Status.Provisioning.State {
 	case metal3.StatePreparing, metal3.StateAvailable, metal3.StateReady:
 		matters = isWanted
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		if policy == nil || policy.FirmwareSettings != metal3.UpdateOnReboot {
+			break
+		}
+		// Before a host is switched on, what is known from the watch does not suffice: the user may
+		// have written the settings just before.
+		matters = !host.Status.PoweredOn || isWanted && (isServiceOpen(host) || firmware.IsDue(host, recorded) || firmware.IsChanged(recorded))
 	}
-	if !firmware.Has(host) || !firmware.IsDue(host, recorded) && !matters {
+	if !firmware.Has(host) && !isServiceOpen(host) || !firmware.IsDue(host, recorded) && !matters {
 		return bios, nil
 	}
 	settings, schema, err := w.keeper.Ensure(ctx, host)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
@@ -184,6 +185,11 @@ func Has(host *metal3.BareMetalHost) bool {
 	_, paused := host.Annotations[metal3.PausedAnnotation]
 	return node != nil && node.StateChangedAt != nil && node.ProvisionState != string(ironic.Enroll) &&
 		host.DeletionTimestamp.IsZero() && !paused && host.Status.OperationalStatus != metal3.OperationalStatusDetached
+}
+
+// IsChanged tells whether the spec of the settings is not what the machine has.
+func IsChanged(recorded *metal3.HostFirmwareSettings) bool {
+	return meta.IsStatusConditionTrue(recorded.Status.Conditions, settings.ChangeDetectedCondition)
 }
 
 // IsDue tells whether Ensure may have something to do. recorded is nil if the settings do not exist.

@@ -29,7 +29,11 @@ func nextOfSettings(s Situation) Step {
 }
 
 func (s Situation) machine() settings.Machine {
-	return settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
+	m := settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
+	if isDeployedState(s.Host.Status.Provisioning.State) {
+		m.Policy, m.Reported = s.Policy, hasServicingError(&s.Host.Status)
+	}
+	return m
 }
 
 // RequestPreparation records that Ironic is about to be asked for a clean.

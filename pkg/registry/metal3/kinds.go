@@ -20,6 +20,7 @@ const (
 	firmwareSchemas        = "firmwareschemas"
 	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
+	hostUpdatePolicies     = "hostupdatepolicies"
 )
 
 // kinds are all kinds except BareMetalHost. Their names, columns and status subresources are
@@ -122,7 +123,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostNetworkAttachment),
 	},
 	{
-		Resource: "hostupdatepolicies", Singular: "hostupdatepolicy",
+		Resource: hostUpdatePolicies, Singular: "hostupdatepolicy",
 		New:      func() runtime.Object { return &metal3.HostUpdatePolicy{} },
 		NewList:  func() runtime.Object { return &metal3.HostUpdatePolicyList{} },
 		Columns:  []kind.Column{kind.Age},
@@ -176,6 +177,11 @@ func (k Kinds) HostFirmwareSettings() *kind.Records[*metal3.HostFirmwareSettings
 // FirmwareSchemas gives the engine access to the recorded FirmwareSchemas.
 func (k Kinds) FirmwareSchemas() *kind.Records[*metal3.FirmwareSchema] {
 	return kind.NewRecords[*metal3.FirmwareSchema](k[firmwareSchemas])
+}
+
+// HostUpdatePolicies gives the engine access to the recorded HostUpdatePolicies.
+func (k Kinds) HostUpdatePolicies() *kind.Records[*metal3.HostUpdatePolicy] {
+	return kind.NewRecords[*metal3.HostUpdatePolicy](k[hostUpdatePolicies])
 }
 
 // DataImages gives the controller access to the recorded DataImages.

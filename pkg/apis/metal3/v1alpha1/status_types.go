@@ -55,6 +55,11 @@ type BareMetalHostStatus struct {
 	// +optional
 	Preparation *Preparation `json:"preparation,omitempty"`
 
+	// The last service in which Ironic changed settings of the machine while it ran something.
+	// Absent if there was none since the host was provisioned.
+	// +optional
+	Servicing *Servicing `json:"servicing,omitempty"`
+
 	// What was last confirmed through the subresource takeover. It counts as long as the
 	// node is as it was then.
 	// +optional
@@ -318,9 +323,13 @@ type Preparation struct {
 	// +optional
 	Problem string `json:"problem,omitempty"`
 
-	// The clean steps, for example raid.create_configuration.
+	// The clean or service steps, for example raid.create_configuration.
 	// +listType=atomic
 	Steps []string `json:"steps"`
+
+	// When the node had come into the state in which it was when the steps were requested.
+	// +optional
+	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
 
 	// The RAID layout that the machine has if the steps succeed. Absent if they do not
 	// change it.
@@ -333,7 +342,18 @@ type Preparation struct {
 	FirmwareSettings SettingsMap `json:"firmwareSettings,omitempty"`
 }
 
-// PreparationPhase is how far a preparation is.
+// Servicing is a service in which Ironic changes settings of a machine that runs something, in
+// the course of a reboot.
+type Servicing struct {
+	Preparation `json:",inline"`
+
+	// Whether Ironic has been asked to end a service that has failed or is not wanted any more,
+	// so that the machine runs again what it ran before.
+	// +optional
+	Leaving bool `json:"leaving,omitempty"`
+}
+
+// PreparationPhase is how far a preparation or a service is.
 // +enum
 type PreparationPhase string
 
