@@ -268,7 +268,9 @@ func (w *world) rebootAfterFailure() bool {
 		return false
 	}
 	w.log = append(w.log, "<reboot after a failure>")
-	w.change(func(h *metal3.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, "") })
+	w.change(func(h *metal3.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, "")
+	})
 	return true
 }
 
