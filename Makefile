@@ -43,7 +43,7 @@ krew: need-go ## Build the archives of the plugin for all platforms, and krew's 
 	@VERSION=$(VERSION) URL=$(URL) hack/krew.sh
 
 .PHONY: tools
-tools: need-go ## Build the other programs that the tests and the demo run: bin/etcd, kube-apiserver, kubectl, kube-controller-manager
+tools: need-go ## Build the other programs that the tests and the demo run: bin/etcd, kube-apiserver, kubectl, kube-controller-manager, cert-manager
 	@hack/tools/build.sh
 
 .PHONY: image
@@ -88,6 +88,7 @@ verify: need-go ## Run lint, and check that go.mod and the generated code are up
 	echo "go mod tidy"; \
 	go mod tidy -diff || status=1; \
 	go -C hack/tools mod tidy -diff || status=1; \
+	go -C hack/tools/cert-manager mod tidy -diff || status=1; \
 	go -C hack/tools/lint mod tidy -diff || status=1; \
 	echo "versions of hack/tools"; \
 	hack/tools/verify-versions.sh || status=1; \

@@ -2,7 +2,10 @@ package artifacts
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -18,34 +21,36 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
-// certManager defines a kind of cert-manager without its schema.
-const certManager = `
+// prometheusOperator defines the kinds of the Prometheus Operator that artifacts/monitoring uses, without their schemas.
+var prometheusOperator = crdWithoutSchema("monitoring.coreos.com", "ServiceMonitor", "servicemonitors") +
+	crdWithoutSchema("monitoring.coreos.com", "PrometheusRule", "prometheusrules")
+
+func crdWithoutSchema(group, kind, plural string) string {
+	return fmt.Sprintf(`
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: PLURAL.cert-manager.io}
+metadata: {name: %[3]s.%[1]s}
 spec:
-  group: cert-manager.io
-  names: {kind: KIND, plural: PLURAL}
+  group: %[1]s
+  names: {kind: %[2]s, plural: %[3]s}
   scope: Namespaced
   versions:
   - name: v1
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----`
+---`, group, kind, plural)
+}
 
-// TestManifestsInCluster applies all manifests to a real kube-apiserver. It checks that the
-// pods are admitted, and that users and the server get the permissions that they need and
-// no others.
-func TestManifestsInCluster(t *testing.T) {
-	manifests := rendered(t)
-	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+// startKube starts a cluster that stops with the test. If programs are missing, it skips the test.
+func startKube(t *testing.T) *testbed.Kube {
+	t.Helper()
+	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"} {
 		if _, err := os.Stat("../bin/" + program); err != nil {
 			t.Skipf("%v: build it with hack/tools/build.sh", err)
 		}
 	}
-	ctx := t.Context()
-	kube, err := testbed.StartKube(ctx, testbed.KubeOptions{Dir: t.TempDir(), ControllerManager: true})
+	kube, err := testbed.StartKube(t.Context(), testbed.KubeOptions{Dir: t.TempDir(), ControllerManager: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,34 +59,44 @@ func TestManifestsInCluster(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return kube
+}
+
+// TestManifestsInCluster applies all kustomizations to a real kube-apiserver, as docs/install.md says. It checks that
+// the server has all objects afterwards, that the pods are admitted, and that users and the server get the permissions
+// that they need and no others.
+func TestManifestsInCluster(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("make-certs.sh needs openssl: " + err.Error())
+	}
+	kube, ctx := startKube(t), t.Context()
 	client, err := kubernetes.NewForConfig(kube.Admin.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	crds := strings.NewReplacer("KIND", "Certificate", "PLURAL", "certificates").Replace(certManager) +
-		strings.NewReplacer("KIND", "Issuer", "PLURAL", "issuers").Replace(certManager)
+	if err := testbed.CreateCertManagerCRDs(ctx, kube); errors.Is(err, os.ErrNotExist) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range [][]string{
-		{crds, "apply", "-f", "-"},
+		{prometheusOperator, "apply", "-f", "-"},
 		{"", "wait", "--for=condition=Established", "crd", "--all"},
+		{"", "create", "namespace", "team-a"},
 	} {
 		if _, _, err := kube.Kubectl(ctx, step[0], step[1:]...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := kube.Kubectl(ctx, "", "create", "namespace", "team-a"); err != nil {
+	folders, err := folders(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range manifests {
+	for name, folder := range folders {
 		t.Run(name, func(t *testing.T) {
-			_, stderr, err := kube.Kubectl(ctx, string(content), "apply", "-f", "-")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if stderr != "" {
-				t.Errorf("kubectl apply warns: %s", stderr)
-			}
+			applyFolder(t, kube, folder)
 			// The namespace enforces the restricted Pod Security Standard.
-			template := only[*appsv1.Deployment](t, parse(t, content)).Spec.Template
+			template := only[*appsv1.Deployment](t, parse(t, rendered(t)[name])).Spec.Template
 			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 			pod.Name = "from-template"
 			dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
@@ -90,11 +105,28 @@ func TestManifestsInCluster(t *testing.T) {
 			}
 		})
 	}
+	for _, folder := range []string{"monitoring", "crds"} {
+		t.Run(folder, func(t *testing.T) { applyFolder(t, kube, folder) })
+	}
 	// Last, those with the component aggregated-roles.
-	if _, _, err := kube.Kubectl(ctx, string(manifests["site-basic-auth"]), "apply", "-f", "-"); err != nil {
+	applyFolder(t, kube, folders["site-basic-auth"])
+	t.Run("permissions", func(t *testing.T) { testPermissions(t, client) })
+}
+
+// applyFolder applies a kustomization. It fails the test if kube-apiserver refuses or warns about anything, such as a
+// field that it does not know, or does not have all objects afterwards.
+func applyFolder(t *testing.T, kube *testbed.Kube, folder string) {
+	t.Helper()
+	_, stderr, err := kube.Kubectl(t.Context(), "", "apply", "-k", folder, "--validate=strict")
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("permissions", func(t *testing.T) { testPermissions(t, client) })
+	if stderr != "" {
+		t.Errorf("kubectl apply -k %s warns: %s", folder, stderr)
+	}
+	if _, _, err := kube.Kubectl(t.Context(), "", "get", "-k", folder); err != nil {
+		t.Error(err)
+	}
 }
 
 func testPermissions(t *testing.T, client kubernetes.Interface) {

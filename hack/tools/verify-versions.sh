@@ -1,14 +1,27 @@
 #!/usr/bin/env bash
-# Fails if go.mod in this folder and the one in the root of the repository require different
+# Fails if a go.mod below this folder and the one in the root of the repository require different
 # versions of a module, because packages that both use would then be compiled twice.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# Prints a line "MODULE VERSION" for each requirement in a go.mod.
-required() { awk '$1 == ")" { block = 0 } block { print $1, $2 } $1 == "require" { if ($2 == "(") block = 1; else print $2, $3 }' "$1" | sort; }
+# Prints a line "MODULE VERSION" for each requirement in a go.mod, with the version that replaces it if there is one.
+required() {
+	awk '
+		$1 == ")" { block = "" }
+		block == "require" { version[$1] = $2 }
+		block == "replace" { version[$1] = $4 }
+		$1 == "require" && $2 != "(" { version[$2] = $3 }
+		$2 == "(" { block = $1 }
+		END { for (module in version) print module, version[module] }' "$1" | sort
+}
 
-differing=$(join <(required ../../go.mod) <(required go.mod) | awk '$2 != $3 { print $1 ": " $2 " in go.mod, " $3 " in hack/tools/go.mod" }')
-if [ -n "$differing" ]; then
-	printf '%s\n' "$differing" "Use go get to require the same versions in both." >&2
-	exit 1
-fi
+status=0
+for file in go.mod cert-manager/go.mod; do
+	differing=$(join <(required ../../go.mod) <(required "$file") | awk -v file="$file" '$2 != $3 { print $1 ": " $2 " in go.mod, " $3 " in hack/tools/" file }')
+	if [ -n "$differing" ]; then
+		printf '%s\n' "$differing"
+		status=1
+	fi
+done
+[ $status = 0 ] || echo "Use go get to require the same versions in all of them." >&2
+exit $status

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
@@ -65,5 +67,33 @@ func TestFirmwareSettingsAreLive(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFirmwareComponentsAreLive: so is whoever reads HostFirmwareComponents, by the same storage.
+func TestFirmwareComponentsAreLive(t *testing.T) {
+	const path = groupPath + "/namespaces/metal3/hostfirmwarecomponents"
+	s := startServer(t, true)
+	body := `{"apiVersion":"metal3.io/v1alpha1","kind":"HostFirmwareComponents","metadata":{"name":"worker-0"},"spec":{"updates":[]}}`
+	s.do(t, "POST", path, body).into(t, 201, &metal3.HostFirmwareComponents{})
+	version := func(components []metal3.FirmwareComponentStatus) string {
+		if len(components) != 1 {
+			return fmt.Sprintf("%d components", len(components))
+		}
+		return components[0].CurrentVersion
+	}
+	read := func(path string, into runtime.Object) { s.do(t, "GET", path, "").into(t, http.StatusOK, into) }
+	one, list := &metal3.HostFirmwareComponents{}, &metal3.HostFirmwareComponentsList{}
+	s.live.say("worker-0", "1.0")
+	if read(path+"/worker-0", one); version(one.Status.Components) != "1.0" {
+		t.Errorf("a GET shows version %s", version(one.Status.Components))
+	}
+	s.live.say("worker-0", "2.0")
+	if read(path, list); len(list.Items) != 1 || version(list.Items[0].Status.Components) != "2.0" {
+		t.Errorf("a LIST shows %+v", list.Items)
+	}
+	s.live.leave("Ironic is away")
+	if got := s.do(t, "GET", path, ""); got.code != http.StatusOK || !strings.Contains(got.header.Get("Warning"), "Ironic is away") {
+		t.Errorf("HTTP %d, warning %q", got.code, got.header.Get("Warning"))
 	}
 }

@@ -93,7 +93,7 @@ func startServer(t *testing.T, watchCache bool) *server {
 		t.Fatal(err)
 	}
 	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
-	s.live.hosts, s.live.settings = s.hosts, stores.Kinds.HostFirmwareSettings()
+	s.live.hosts, s.live.settings, s.live.components = s.hosts, stores.Kinds.HostFirmwareSettings(), stores.Kinds.HostFirmwareComponents()
 	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, s.ironic.client, s.admit, nil, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -245,8 +245,9 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // fakeLive is a Refresher that records an error message for a host as if it came from Ironic, or
 // returns an error as if Ironic were away. The test sets either.
 type fakeLive struct {
-	hosts    *baremetalhost.Hosts
-	settings *kind.Records[*metal3.HostFirmwareSettings]
+	hosts      *baremetalhost.Hosts
+	settings   *kind.Records[*metal3.HostFirmwareSettings]
+	components *kind.Records[*metal3.HostFirmwareComponents]
 
 	mu       sync.Mutex
 	messages map[string]string
@@ -325,6 +326,41 @@ func (l *fakeLive) RefreshAllSettings(ctx context.Context, namespace string) err
 	for _, item := range list.(*metal3.HostFirmwareSettingsList).Items {
 		if namespace == "" || namespace == item.Namespace {
 			err = errors.Join(err, l.RefreshSettings(ctx, item.Namespace, item.Name))
+		}
+	}
+	return err
+}
+
+// RefreshComponents records the message for the host of the components' name as the version of its BIOS.
+func (l *fakeLive) RefreshComponents(ctx context.Context, namespace, name string) error {
+	l.mu.Lock()
+	message, known := l.messages[name]
+	away := l.away
+	l.mu.Unlock()
+	if away != "" {
+		return errors.New(away)
+	}
+	if !known {
+		return nil
+	}
+	recorded, err := l.components.Get(ctx, namespace, name)
+	if err != nil || len(recorded.Status.Components) > 0 && recorded.Status.Components[0].CurrentVersion == message {
+		return err
+	}
+	recorded.Status.Components = []metal3.FirmwareComponentStatus{{Component: "bios", CurrentVersion: message}}
+	_, err = l.components.UpdateStatus(ctx, recorded)
+	return err
+}
+
+// RefreshAllComponents does the same for all components.
+func (l *fakeLive) RefreshAllComponents(ctx context.Context, namespace string) error {
+	list, err := l.components.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, item := range list.(*metal3.HostFirmwareComponentsList).Items {
+		if namespace == "" || namespace == item.Namespace {
+			err = errors.Join(err, l.RefreshComponents(ctx, item.Namespace, item.Name))
 		}
 	}
 	return err

@@ -378,6 +378,20 @@ type BIOSSetting struct {
 	Unique          *bool  `json:"unique"`
 }
 
+// FirmwareVersion is the minor API version with which the firmware of a node can be read and updated.
+const FirmwareVersion = 86
+
+// FirmwareComponent is a part of a machine that has firmware, as Ironic has stored it: bios, bmc, or
+// nic: and the name of a network adapter.
+type FirmwareComponent struct {
+	Component          Text `json:"component"`
+	InitialVersion     Text `json:"initial_version"`
+	CurrentVersion     Text `json:"current_version"`
+	LastVersionFlashed Text `json:"last_version_flashed"`
+	// UpdatedAt is nil as long as the component has the first version that Ironic has read.
+	UpdatedAt *time.Time `json:"updated_at"`
+}
+
 // Inventory is the record of a node's last inspection: the ramdisk's inventory
 // and the plugin data beside it, as Ironic stores them.
 type Inventory struct {

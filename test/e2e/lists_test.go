@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -266,10 +268,33 @@ func TestListsOfLaggingConductor(t *testing.T) {
 		return cmp.Diff(l.want, l.shown())
 	})
 	t.Logf("a change by a conductor five seconds behind was found after %s", time.Since(changed).Round(time.Millisecond))
+	missesAfter := feedMisses(t, ctx)
+	if missesAfter == 0 {
+		t.Error("the metric does not count a change that the feed did not show")
+	}
 	for l.round = range 20 {
 		changeLate(l.round)
 		l.list("changed by a conductor five seconds behind")
 	}
+	if n := feedMisses(t, ctx); n != missesAfter {
+		t.Errorf("%v changes were missed although each LIST showed its own", n-missesAfter)
+	}
+}
+
+// feedMisses is how many changes Ironic's feed should have shown to our server and did not.
+func feedMisses(t *testing.T, ctx context.Context) float64 {
+	t.Helper()
+	for line := range strings.Lines(metrics(t, ctx)) {
+		if value, ok := strings.CutPrefix(line, "metal3_ironic_feed_misses_total "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatal("there is no metric of missed changes")
+	return 0
 }
 
 // TestListsWhenClockIsPutRight: a node that was changed while its conductor's clock was

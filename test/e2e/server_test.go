@@ -62,10 +62,12 @@ func onSimulatorOfItsOwn(t *testing.T, ctx context.Context, ns string, options i
 }
 
 // onServerOfItsOwn gives the test a server beside the suite's, with a store and a
-// Lease of its own. It answers past the aggregation layer.
-func onServerOfItsOwn(t *testing.T, ctx context.Context, ns string) {
+// Lease of its own, and with these flags. It answers past the aggregation layer.
+func onServerOfItsOwn(t *testing.T, ctx context.Context, ns string, args ...string) {
 	t.Helper()
-	server, hosts := s.NewServer(t, ctx, ns, s.serverOptions())
+	options := s.serverOptions()
+	options.Args = append(options.Args, args...)
+	server, hosts := s.NewServer(t, ctx, ns, options)
 	if err := server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,9 @@ func TestServicing(t *testing.T) {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusServicing && isIn(metal3.StateProvisioned)(bmh)
 	})
 	h.shows(metal3.OperationService, 1, "bios.apply_configuration")
-	bmh := h.wait(patience, "serviced", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.OperationalStatus == metal3.OperationalStatusOK })
+	bmh := h.wait(patience, "serviced", func(bmh *metal3.BareMetalHost) bool {
+		return bmh.Status.OperationalStatus == metal3.OperationalStatusOK
+	})
 	h.expectSettings(metav1.ConditionFalse, metav1.ConditionTrue, metal3.SettingsMap{"NumCores": "8"})
 	done := h.serviced(nil, metal3.PreparationSucceeded).Status.Servicing
 	if h.machine.Running() != bmcsim.RunningDisk || bmh.Status.Provisioning.State != metal3.StateProvisioned || bmh.Status.ErrorMessage != "" {

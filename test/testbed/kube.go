@@ -19,8 +19,8 @@ const buildTools = "hack/tools/build.sh"
 type KubeOptions struct {
 	// Dir is the directory for the logs, keys, kubeconfigs and etcd's data. It must exist.
 	Dir string
-	// ControllerManager starts the controllers that delete namespaces and orphans, that count
-	// objects for quotas, and that fill the aggregated ClusterRoles (without which admin, edit and
+	// ControllerManager starts the controllers that delete namespaces and orphans, that release
+	// PersistentVolumeClaims, that count objects for quotas, and that fill the aggregated ClusterRoles (without which admin, edit and
 	// view are empty).
 	ControllerManager bool
 	// AuditPolicy is the audit policy of kube-apiserver, as YAML or JSON. If it is empty, there is no
@@ -263,7 +263,7 @@ func (k *Kube) StartControllers(ctx context.Context) error {
 		args: []string{
 			"--kubeconfig=" + identity.Kubeconfig,
 			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--cert-dir=" + k.path("kube-controller-manager"),
-			"--controllers=namespace-controller,garbage-collector-controller,resourcequota-controller,clusterrole-aggregation-controller",
+			"--controllers=namespace-controller,garbage-collector-controller,resourcequota-controller,clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller",
 			"--leader-elect=false",
 		},
 	}.start()

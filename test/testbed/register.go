@@ -16,6 +16,9 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
+// groups are the API groups that the server serves, all as v1alpha1.
+var groups = []string{"metal3.io", "ironic.metal3-apiserver.io"}
+
 const apiServicePath = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.metal3.io"
 
 // Register registers the server with kube-apiserver by a Service and its APIServices, and waits until
@@ -33,7 +36,7 @@ func (s *Server) Register(ctx context.Context) error {
 		},
 	}
 	items := []object{service}
-	for _, group := range []string{"metal3.io", "ironic.metal3-apiserver.io"} {
+	for _, group := range groups {
 		items = append(items, object{
 			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
 			"metadata": object{"name": "v1alpha1." + group},
@@ -50,6 +53,20 @@ func (s *Server) Register(ctx context.Context) error {
 		return err
 	}
 	return s.WaitAvailable(ctx)
+}
+
+// Route makes the Service and the APIServices that the manifests have created lead to the server. In a cluster,
+// kube-proxy would route the address of the Service to the server's pods.
+func (s *Server) Route(ctx context.Context) error {
+	k := s.options.Kube
+	_, _, err := k.Kubectl(ctx, "", "patch", "service", ServiceName, "-n", Namespace, "--type=merge",
+		"-p", asJSON(object{"spec": object{"type": "ExternalName", "externalName": "localhost"}}))
+	for _, group := range groups {
+		_, _, patchErr := k.Kubectl(ctx, "", "patch", "apiservice", "v1alpha1."+group, "--type=merge",
+			"-p", asJSON(object{"spec": object{"service": object{"port": s.port}}}))
+		err = errors.Join(err, patchErr)
+	}
+	return err
 }
 
 // WaitAvailable waits until kube-apiserver forwards requests to the server and discovery includes

@@ -173,6 +173,12 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 }
 
+// SetCertificate replaces the serving certificate, also while the server runs. Direct no longer works if
+// its certificate authority is not that of Kube.
+func (s *Server) SetCertificate(cert, key []byte) error {
+	return keyPair{cert: cert, key: key}.write(s.path("serving"))
+}
+
 // Stop sends SIGTERM to the server and returns how long it took to end. If the server was built with
 // the race detector and has logged a data race, Stop returns an error.
 func (s *Server) Stop() (time.Duration, error) {

@@ -24,6 +24,7 @@ func Problem(host *metal3.BareMetalHost) string {
 		{metal3.StepFailedCondition, metav1.ConditionTrue},
 		{metal3.IronicReachableCondition, metav1.ConditionFalse},
 		{metal3.InventoryReadCondition, metav1.ConditionFalse},
+		{metal3.ImageBuiltCondition, metav1.ConditionFalse},
 	} {
 		if condition := Condition(host, c.conditionType); condition != nil && condition.Status == c.bad {
 			return firstText(condition.Message, condition.Reason)

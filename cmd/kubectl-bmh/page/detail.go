@@ -147,6 +147,7 @@ var conditionWords = map[string][2]string{
 	metal3.HealthyCondition:                  {"The BMC reports that the hardware is well", "!The BMC reports that the hardware is not well"},
 	metal3.IronicReachableCondition:          {"Ironic answers", "!Ironic does not answer, so this is the last known state"},
 	metal3.InventoryReadCondition:            {"The result of the inspection was read", "!The result of the inspection cannot be used"},
+	metal3.ImageBuiltCondition:               {"Its ramdisk image is built", "!It waits for its ramdisk image"},
 	metal3.PowerSyncedCondition:              {"Ironic watches the power", "Ironic does not watch the power"},
 	metal3.HeldCondition:                     {"!It is held: nothing is done to the machine until a contradiction is solved", "It is not held"},
 	metal3.StepFailedCondition:               {"!The last step failed", "The last step did not fail"},

@@ -269,7 +269,9 @@ func next(state metal3.ProvisioningState) hosts.Target {
 func (e *explanation) validation() {
 	for _, name := range needed {
 		for _, i := range e.Interfaces {
-			if i.Name == name && i.Result == metal3.InterfaceUnusable && !e.isShown(i.Reason) {
+			// Ironic misses the image of each node that has none.
+			missesImage := e.Host.Spec.Image == nil && strings.Contains(i.Reason, "image_source")
+			if i.Name == name && i.Result == metal3.InterfaceUnusable && !missesImage && !e.isShown(i.Reason) {
 				e.say("Ironic could not use its %s interface: %s.", i.Name, e.quote(i.Reason))
 			}
 		}

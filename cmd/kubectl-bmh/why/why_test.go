@@ -249,6 +249,7 @@ func TestExplain(t *testing.T) {
 				Interfaces: []metal3.InterfaceValidation{
 					{Name: "console", Result: metal3.InterfaceUnusable, Reason: "not supported"},
 					{Name: "deploy", Result: metal3.InterfaceUnusable, Reason: "no ramdisk"},
+					{Name: "deploy", Result: metal3.InterfaceUnusable, Reason: "Some parameters were missing. Missing are: ['instance_info.image_source']"},
 					{Name: "power", Result: metal3.InterfaceUsable},
 				},
 				Events: []corev1.Event{

@@ -40,8 +40,10 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostclaim"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/preprovisioning"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/subscription"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
@@ -192,8 +194,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 	registerObservationAge(refresher)
 	firmwareSettings := stores.Kinds.HostFirmwareSettings()
 	keeper := &firmware.Keeper{Settings: firmwareSettings, Schemas: stores.Kinds.FirmwareSchemas(), Ironic: client, Clock: clock.RealClock{}}
+	firmwareComponents := stores.Kinds.HostFirmwareComponents()
+	componentKeeper := &firmware.ComponentKeeper{Components: firmwareComponents, Ironic: client, Clock: clock.RealClock{}}
 	reads := liveReads{refresher, &firmware.Reader{
-		Keeper: keeper, Hosts: hosts, Refresher: refresher, List: firmwareSettings.List, Timeout: o.ReadTimeout,
+		Keeper: keeper, Components: componentKeeper, Hosts: hosts, Refresher: refresher,
+		ListSettings: firmwareSettings.List, ListComponents: firmwareComponents.List, Timeout: o.ReadTimeout,
 	}}
 	claims, err := newEtcdClaims(o.Recommended.Etcd.StorageConfig)
 	if err != nil {
@@ -251,19 +256,26 @@ func Run(ctx context.Context, o *Options) (err error) {
 				Images: stores.Kinds.DataImages(), Hosts: hosts, Ironic: client, Events: recorder,
 				CheckURL: settings.Images.CheckURL, Namespaces: settings.Namespaces,
 			})
+			ramdisks := preprovisioning.New(preprovisioning.Parts{
+				Images: stores.Kinds.PreprovisioningImages(), Hosts: hosts, Secret: hostSecrets.Data,
+				Enabled: settings.BuildImages, Ramdisk: settings.Ramdisk, Namespaces: settings.Namespaces,
+			})
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
-				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Policies: stores.Kinds.HostUpdatePolicies(), Events: recorder, DataImages: images, Leading: leading,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Components: watchedComponents{componentKeeper, firmwareComponents}, Policies: stores.Kinds.HostUpdatePolicies(),
+				Events: recorder, DataImages: images, HostImages: ramdisks, Leading: leading,
 			}, settings)
-			images.PlanHost = controller.PlanHost
+			images.PlanHost, ramdisks.PlanHost = controller.PlanHost, controller.PlanHost
 			subscriptions := subscription.New(subscription.Parts{
 				Subscriptions: stores.Kinds.BMCEventSubscriptions(), Hosts: hosts, Ironic: client, Events: recorder,
 				Secret: hostSecrets.Read, Namespaces: settings.Namespaces,
 			})
-			if err := hostSecrets.Notify(subscriptions.SecretChanged); err != nil {
-				return err
+			for _, changed := range []func(namespace, name string){subscriptions.SecretChanged, ramdisks.SecretChanged} {
+				if err := hostSecrets.Notify(changed); err != nil {
+					return err
+				}
 			}
-			run := []func(context.Context) error{kindcontroller.WhileLeading(leading, images.Run), kindcontroller.WhileLeading(leading, subscriptions.Run)}
+			run := []func(context.Context) error{kindcontroller.WhileLeading(leading, images.Run), kindcontroller.WhileLeading(leading, subscriptions.Run), ramdisks.Run}
 			if o.Switches.Enabled {
 				switches := networkswitch.New(networkswitch.Parts{
 					Switches: stores.Kinds.BareMetalSwitches(), Secrets: hostSecrets, Settings: o.Switches, Namespaces: settings.Namespaces,
@@ -273,8 +285,24 @@ func Run(ctx context.Context, o *Options) (err error) {
 				}
 				run = append(run, switches.Run)
 			}
-			for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged} {
-				if err := controller.OnHostChange(changed); err != nil {
+			hostClaims, err := hostclaim.New(hostclaim.Parts{
+				Claims: stores.Kinds.HostClaims(), Policies: stores.Kinds.HostDeployPolicies(), Hosts: hosts,
+				Secrets: hostSecrets, Events: recorder, ClaimNamespaces: namespaceInformer(meta), Namespaces: settings.Namespaces,
+			})
+			if err != nil {
+				return err
+			}
+			if err := hostSecrets.Notify(hostClaims.SecretChanged); err != nil {
+				return err
+			}
+			hostsSynced, err := controller.OnHostChange(hostClaims.HostChanged)
+			if err != nil {
+				return err
+			}
+			hostClaims.RunAfter(hostsSynced)
+			run = append(run, kindcontroller.WhileLeading(leading, hostClaims.Run))
+			for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged, ramdisks.HostChanged} {
+				if _, err := controller.OnHostChange(changed); err != nil {
 					return err
 				}
 			}
@@ -316,6 +344,12 @@ type liveReads struct {
 type watchedFirmware struct {
 	*firmware.Keeper
 	*kind.Records[*metal3api.HostFirmwareSettings]
+}
+
+// watchedComponents does the same for the HostFirmwareComponents.
+type watchedComponents struct {
+	*firmware.ComponentKeeper
+	*kind.Records[*metal3api.HostFirmwareComponents]
 }
 
 // secretsForReads returns a client for the Secrets of the cluster, for reads of hosts. It has no

@@ -52,6 +52,8 @@ func addSettingsFlags(fs *pflag.FlagSet, s *drive.Settings) {
 		fs.Var(byArch{r.ByArch, f.field}, f.flag+byArchSuffix, fmt.Sprintf(
 			"--%s for hosts of one architecture, for example aarch64=http://... (env %s_URL_AARCH64 and so on, or %s_BY_ARCH). May be repeated. An architecture for which any such flag gives a URL uses none of the URLs that are given for all architectures.", f.flag, f.variable, f.variable))
 	}
+	fs.BoolVar(&s.BuildImages, "build-preprov-image", false,
+		"Have a ramdisk image built for each host, with a PreprovisioningImage: by another controller, or, if the flags above give an ISO or a kernel and a ramdisk, by this server, which offers these.")
 	fs.StringVar(&r.KernelParams, "kernel-params", "", "Parameters for the ramdisk's kernel, appended to those that Ironic is configured with.")
 	fs.StringVar(&r.ExternalURLv6, "ironic-external-url-v6", "",
 		"URL at which BMCs with an IPv6 address reach the virtual media that Ironic serves (env IRONIC_EXTERNAL_URL_V6).")
@@ -169,6 +171,8 @@ func (o *Options) validateImages(images deploy.Images, key func(flag string) str
 	}
 	kernel, ramdisk := o.source(key("deploy-kernel-url")), o.source(key("deploy-ramdisk-url"))
 	switch {
+	case images.KernelURL != "" && images.RamdiskURL == "" && o.Settings.BuildImages:
+		// The kernel is for ramdisks that others build without one.
 	case images.KernelURL != "" && images.RamdiskURL == "":
 		refuse("%s requires %s: kernel and ramdisk belong together", kernel, ramdisk)
 	case images.KernelURL == "" && images.RamdiskURL != "":

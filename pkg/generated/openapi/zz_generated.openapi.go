@@ -1117,7 +1117,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, Held, InventoryRead, PowerSynced and StepFailed.",
+							Description: "The conditions of the host, for example for kubectl wait: Registered, Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable, and, only in case of a problem, Held, ImageBuilt, InventoryRead, PowerSynced and StepFailed.",
 							MaxItems:    ptr.To[int64](32),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
@@ -3132,6 +3132,18 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 							},
 						},
 					},
+					"source": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The state of the host's node in Ironic in which the firmware was read. It is read again when the node has come into another one.",
+							Ref:         ref(metal3v1alpha1.SettingsSource{}.OpenAPIModelName()),
+						},
+					},
+					"preparedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the last preparation of the host was requested of which it is recorded in updates what it has updated.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"lastUpdated": {
 						SchemaProps: spec.SchemaProps{
 							Description: "When the status was last written.",
@@ -3165,7 +3177,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.SettingsSource{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -5565,6 +5577,13 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"stepsDone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many of the steps have ended, as far as this server has seen before all have.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"stateChangedAt": {
 						SchemaProps: spec.SchemaProps{
 							Description: "When the node had come into the state in which it was when the steps were requested.",
@@ -5592,12 +5611,30 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"firmwareUpdates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware updates that the steps make, in this order. Absent if they make none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"nodeUUID", "phase", "startedAt", "steps"},
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -6029,6 +6066,13 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 							Format:      "",
 						},
 					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A digest of the PreprovisioningImage of the host, which is part of the node's driver_info. Empty where hosts boot the images of the server's settings.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"dueWhenIdle": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether the node was not idle (enroll, manageable or available), so that what Ironic accepts only for idle nodes, such as the inspect interface, has yet to be registered.",
@@ -6259,6 +6303,13 @@ func schema_pkg_apis_metal3_v1alpha1_Servicing(ref common.ReferenceCallback) com
 							},
 						},
 					},
+					"stepsDone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many of the steps have ended, as far as this server has seen before all have.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"stateChangedAt": {
 						SchemaProps: spec.SchemaProps{
 							Description: "When the node had come into the state in which it was when the steps were requested.",
@@ -6286,6 +6337,24 @@ func schema_pkg_apis_metal3_v1alpha1_Servicing(ref common.ReferenceCallback) com
 							},
 						},
 					},
+					"firmwareUpdates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware updates that the steps make, in this order. Absent if they make none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"leaving": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether Ironic has been asked to end a service that has failed or is not wanted any more, so that the machine runs again what it ran before.",
@@ -6298,7 +6367,7 @@ func schema_pkg_apis_metal3_v1alpha1_Servicing(ref common.ReferenceCallback) com
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

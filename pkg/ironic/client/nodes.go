@@ -272,6 +272,21 @@ func (c *Client) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BI
 	return answer.Settings, err
 }
 
+// ListFirmware returns the firmware of a node, as Ironic has stored it: it reads the versions from
+// the BMC when it verifies, cleans or services the node. It needs ironic.FirmwareVersion.
+func (c *Client) ListFirmware(ctx context.Context, uuid string) ([]ironic.FirmwareComponent, error) {
+	if uuid == "" {
+		return nil, errEmptyID
+	}
+	var answer struct {
+		Components []ironic.FirmwareComponent `json:"firmware"`
+	}
+	err := c.do(ctx, request{
+		op: "ListFirmware", text: "list firmware of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "firmware"), into: &answer,
+	})
+	return answer.Components, err
+}
+
 // minorBIOSRegistry is the first microversion that tells what values BIOS settings accept.
 const minorBIOSRegistry = 74
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,11 @@ type Controller struct {
 	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	// byNamespace is set if the objects of a namespace are reconciled together.
 	byNamespace bool
+	// withPaused is set if paused objects are reconciled, too.
+	withPaused bool
+	// handled tell whether the handlers of changes have been called for all objects that exist, and
+	// before whether others are ready.
+	handled, before []cache.InformerSynced
 }
 
 // New returns a Controller of objects like example. The name is the plural of the kind in lower
@@ -80,6 +86,18 @@ func New(name string, objects Objects, example runtime.Object, indexers cache.In
 // ByNamespace has all objects of a namespace reconciled together: the name of each key is empty. It
 // must be called before Run.
 func (c *Controller) ByNamespace() { c.byNamespace = true }
+
+// ReconcilePaused has paused objects reconciled like others. It must be called before Run.
+func (c *Controller) ReconcilePaused() { c.withPaused = true }
+
+// RunAfter has reconciliations begin when all of synced return true. It must be called before Run.
+func (c *Controller) RunAfter(synced ...cache.InformerSynced) { c.before = append(c.before, synced...) }
+
+// HasSynced tells whether all objects that existed when Run was called are in the cache, and were
+// passed to the functions of OnChange.
+func (c *Controller) HasSynced() bool {
+	return c.informer.HasSynced() && !slices.ContainsFunc(c.handled, func(synced cache.InformerSynced) bool { return !synced() })
+}
 
 // Enqueue has an object reconciled. It need not exist.
 func (c *Controller) Enqueue(namespace, name string) {
@@ -113,7 +131,7 @@ func (c *Controller) ByIndex(index, value string) []any {
 // changed must not block.
 func (c *Controller) OnChange(changed func(old, obj any)) {
 	// The informer refuses handlers only after it has stopped.
-	_, _ = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { changed(nil, obj) },
 		UpdateFunc: changed,
 		DeleteFunc: func(obj any) {
@@ -123,6 +141,9 @@ func (c *Controller) OnChange(changed func(old, obj any)) {
 			changed(obj, nil)
 		},
 	})
+	if err == nil {
+		c.handled = append(c.handled, handler.HasSynced)
+	}
 }
 
 // Run reconciles objects until ctx ends, and returns when everything that it has started has ended.
@@ -144,7 +165,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	running.Go(func() { c.informer.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), append(c.before, c.HasSynced)...) {
 		return ctx.Err()
 	}
 	for range workers {
@@ -164,7 +185,7 @@ func (c *Controller) work(ctx context.Context) bool {
 		return false
 	}
 	defer c.queue.Done(key)
-	if c.isPaused(key) {
+	if !c.withPaused && c.isPaused(key) {
 		c.queue.Forget(key)
 		return true // it is reconciled again when the annotation is removed
 	}

@@ -7,6 +7,7 @@
 //	patches.go       what of it differs from what Ironic has
 //	rootdevice.go    root device hints and hardware profiles
 //	driverinfo.go    driver_info: the ramdisk, boot devices
+//	hostimage.go     a ramdisk that was built for one host
 //	capabilities.go  properties/capabilities: the boot mode
 //	configdrive.go   the config drive, from Secrets
 //	networkdata.go   network_data of the ramdisk, from a Secret

@@ -38,7 +38,7 @@ type Ramdisk struct {
 // booted. The other part, how the BMC is reached, is that of access itself.
 func DriverInfo(host *metal3.BareMetalHost, access bmc.Access, ramdisk Ramdisk) map[string]any {
 	info := map[string]any{"force_persistent_boot_device": forcePersistent(host, ramdisk)}
-	images := ramdisk.imagesFor(architecture(host))
+	images := ramdisk.ImagesFor(Architecture(host))
 	switch {
 	case access.SupportsISO && images.ISOURL != "":
 		info["deploy_iso"] = images.ISOURL
@@ -67,7 +67,8 @@ func forcePersistent(host *metal3.BareMetalHost, ramdisk Ramdisk) string {
 	return configured
 }
 
-func architecture(host *metal3.BareMetalHost) string {
+// Architecture returns the CPU architecture of a host, and x86_64 if it is not known.
+func Architecture(host *metal3.BareMetalHost) string {
 	details := host.Status.HardwareDetails
 	switch {
 	case host.Spec.Architecture != "":
@@ -78,7 +79,8 @@ func architecture(host *metal3.BareMetalHost) string {
 	return "x86_64"
 }
 
-func (r Ramdisk) imagesFor(arch string) Images {
+// ImagesFor returns the images for an architecture.
+func (r Ramdisk) ImagesFor(arch string) Images {
 	if images := r.ByArch[arch]; images != (Images{}) {
 		return images
 	}

@@ -137,7 +137,7 @@ func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
 		return retryDelay + rand.N(retryDelay/4)
 	}
 	unit := time.Minute
-	if containsAny(status.ErrorMessage, interruptions) {
+	if containsAny(status.ErrorMessage, interruptions) && !hasUpdatedFirmware(status) {
 		unit = interruptedDelay
 	}
 	n := min(max(status.ErrorCount, status.ProvisioningFailCount, 1), maxBackoffExponent)
@@ -148,7 +148,17 @@ func delayAfter(status *metal3.BareMetalHostStatus) time.Duration {
 // mayBeSilentBMC tells whether the host's error may be that of a BMC that does not
 // answer.
 func mayBeSilentBMC(status *metal3.BareMetalHostStatus) bool {
+	if hasUpdatedFirmware(status) {
+		return false
+	}
 	return status.ErrorType == metal3.RegistrationError || status.ErrorType == metal3.ProvisionedRegistrationError || containsAny(status.ErrorMessage, silences)
+}
+
+// hasUpdatedFirmware tells whether an update of firmware has failed. It is not repeated every few
+// seconds: it may be the reason why the BMC does not answer, and it may still be in progress.
+func hasUpdatedFirmware(status *metal3.BareMetalHostStatus) bool {
+	p := status.Preparation
+	return status.ErrorType == metal3.PreparationError && p != nil && p.Phase == metal3.PreparationFailed && len(p.FirmwareUpdates) > 0
 }
 
 // silences are what Ironic says of a BMC that does not answer, whatever it was about

@@ -43,6 +43,18 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
+// TestBackoffOfFirmware: an update that has failed is not repeated after a few seconds.
+func TestBackoffOfFirmware(t *testing.T) {
+	for _, message := range []string{"Redfish connection failed for node n", "The cleaning state can't be resumed by conductor conductor-0."} {
+		host := newHost(withError(metal3.PreparationError, message, 1))
+		host.Status.LastUpdated = nil
+		host.Status.Preparation = &metal3.Preparation{Phase: metal3.PreparationFailed, FirmwareUpdates: []metal3.FirmwareUpdate{{Component: "bmc"}}}
+		if got, _ := (&backoff{}).hold(host, nil, now); got < time.Minute {
+			t.Errorf("%s: held for %s", message, got)
+		}
+	}
+}
+
 // secrets are the versions of the Secrets that a host names.
 func secretVersions(userData string) map[string]string {
 	return map[string]string{"host-0-bmc": "7", "user-data": userData}

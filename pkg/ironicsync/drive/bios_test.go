@@ -75,6 +75,7 @@ func TestBIOSSettings(t *testing.T) {
 		if w.cleans() != 0 || w.host().Status.Provisioning.State != metal3.StateAvailable {
 			t.Errorf("%d cleans for a setting that is not valid", w.cleans())
 		}
+		w.expectFault("HostFirmwareSettings ValidationFailed: Invalid BIOS setting: setting NoSuch is not in the Status field")
 
 		// At the moment that the host is available again, its settings say so.
 		w.wantBIOS("Turbo", "off")

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -97,7 +98,9 @@ type Controller struct {
 	events    EventSink
 	leading   func() bool
 	images    DataImages
-	settings  Settings
+	// hostImages is nil if all hosts boot the images of the settings.
+	hostImages HostImages
+	settings   Settings
 	// settingsDigest tells the settings apart that nodes are registered with.
 	settingsDigest string
 	gate           *capacity.Gate
@@ -118,27 +121,31 @@ type Controller struct {
 	backoffs map[types.NamespacedName]*backoff
 }
 
-// EventSink takes what is to be told about hosts as Kubernetes events. It does not
-// block.
+// EventSink takes what is to be told about hosts, and about other objects, as Kubernetes events. It
+// does not block.
 type EventSink interface {
 	Record(host *metal3.BareMetalHost, event events.Event)
+	RecordObject(regarding *corev1.ObjectReference, event events.Event)
 }
 
 // Parts are what a Controller works with.
 type Parts struct {
-	Hosts     live.Hosts
-	Ironic    Ironic
-	Refresher *live.Refresher
-	Secrets   *secrets.Secrets
-	Hardware  HardwareStore
-	Firmware  FirmwareKeeper
-	Policies  PolicyStore
-	Events    EventSink
+	Hosts      live.Hosts
+	Ironic     Ironic
+	Refresher  *live.Refresher
+	Secrets    *secrets.Secrets
+	Hardware   HardwareStore
+	Firmware   FirmwareKeeper
+	Components ComponentKeeper
+	Policies   PolicyStore
+	Events     EventSink
 	// Leading tells whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
 	Leading func() bool
 	// DataImages can be nil.
 	DataImages DataImages
+	// HostImages can be nil.
+	HostImages HostImages
 }
 
 // NewController returns a Controller.
@@ -148,7 +155,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 	waiting := &hostQueue{}
 	c := &Controller{
 		hosts: hosts, ironic: parts.Ironic, refresher: parts.Refresher, secrets: parts.Secrets,
-		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, images: parts.DataImages, settings: settings, settingsDigest: settings.digest(),
+		hardware: parts.Hardware, events: parts.Events, leading: parts.Leading, images: parts.DataImages, hostImages: parts.HostImages, settings: settings, settingsDigest: settings.digest(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second),
 			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{
@@ -184,7 +191,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 		byBusy:   namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isBusy(host) }),
 		byWorker: namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) }),
 	})
-	c.firmware = newFirmwareWatch(parts.Firmware, func(key types.NamespacedName) { c.queue.Add(key) })
+	c.firmware = newFirmwareWatch(parts.Firmware, parts.Components, parts.Events, func(key types.NamespacedName) { c.queue.Add(key) })
 	c.policies = newPolicyWatch(parts.Policies, func(key types.NamespacedName) { c.queue.Add(key) })
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
@@ -216,9 +223,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	start(func() { c.informer.RunWithContext(ctx) })
 	start(func() { c.secrets.Run(ctx) })
-	start(func() { c.firmware.informer.RunWithContext(ctx) })
+	start(func() { c.firmware.run(ctx) })
 	start(func() { c.policies.informer.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced, c.policies.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced, c.firmware.components.informer.HasSynced, c.policies.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
 		return ctx.Err()
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -123,6 +124,10 @@ type fakeIronic struct {
 	// or a service applies them, unless the machine is stubborn.
 	bios     map[string]ironic.Text
 	stubborn bool
+	// components are the firmware versions of each machine. A manual clean updates them to the URL.
+	components map[string]ironic.Text
+	// noFirmware is set if Ironic has no API for firmware.
+	noFirmware bool
 }
 
 func newFakeIronic() *fakeIronic {
@@ -138,7 +143,7 @@ func newFakeIronic() *fakeIronic {
 func (f *fakeIronic) called(name string) error {
 	f.calls[name]++
 	switch name {
-	case "ChangedSince", "ListBIOSSettings", "GetRegistration", "GetInventory", "ListPorts", "Validate":
+	case "ChangedSince", "ListBIOSSettings", "ListFirmware", "GetRegistration", "GetInventory", "ListPorts", "Validate":
 	default:
 		if f.refuseWrites != nil {
 			f.writesRefused++
@@ -232,7 +237,9 @@ func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time, expected
 }
 
 func (f *fakeIronic) Supports(_ context.Context, minor int) (bool, error) {
-	return !f.isOld || minor <= 96, nil
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return (minor != ironic.FirmwareVersion || !f.noFirmware) && (!f.isOld || minor <= 96), nil
 }
 
 func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {
@@ -478,6 +485,11 @@ func (f *fakeIronic) apply(node *ironic.Node, steps []ironic.StepRequest) {
 		if step.Step == "create_configuration" {
 			node.RAIDVolumes = ironic.VolumeCount(len(f.targetRAID))
 		}
+		if step.Interface == "firmware" {
+			for _, update := range step.Args["settings"].([]map[string]any) {
+				f.components[update["component"].(string)] = ironic.Text(update["url"].(string))
+			}
+		}
 		if step.Interface == "bios" && !f.stubborn {
 			for _, setting := range step.Args["settings"].([]map[string]any) {
 				f.bios[setting["name"].(string)] = ironic.Text(setting["value"].(string))
@@ -505,6 +517,16 @@ func (f *fakeIronic) ListBIOSSettings(ctx context.Context, _ string) (settings [
 		return nil
 	})
 	return settings, err
+}
+
+func (f *fakeIronic) ListFirmware(ctx context.Context, _ string) (list []ironic.FirmwareComponent, err error) {
+	err = f.do(ctx, "ListFirmware", func() error {
+		for name, version := range f.components {
+			list = append(list, ironic.FirmwareComponent{Component: ironic.Text(name), InitialVersion: "1.0", CurrentVersion: version})
+		}
+		return nil
+	})
+	return list, err
 }
 
 // GetInventory is that of a small machine.
@@ -657,7 +679,6 @@ type memoryObjects[T interface {
 }] struct {
 	mu       sync.Mutex
 	resource string
-	empty    T
 	version  int
 	objects  map[string]T
 	watchers []*watch.RaceFreeFakeWatcher
@@ -666,8 +687,8 @@ type memoryObjects[T interface {
 func newMemoryObjects[T interface {
 	runtime.Object
 	metav1.Object
-}](resource string, empty T) *memoryObjects[T] {
-	return &memoryObjects[T]{resource: resource, empty: empty, objects: map[string]T{}}
+}](resource string) *memoryObjects[T] {
+	return &memoryObjects[T]{resource: resource, objects: map[string]T{}}
 }
 
 func (m *memoryObjects[T]) Get(_ context.Context, namespace, name string) (obj T, err error) {
@@ -729,7 +750,7 @@ func (m *memoryObjects[T]) Watch(_ context.Context, options metav1.ListOptions) 
 	for _, obj := range m.objects {
 		w.Add(obj.DeepCopyObject())
 	}
-	bookmark := m.empty.DeepCopyObject().(T)
+	bookmark := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 	bookmark.SetResourceVersion(strconv.Itoa(m.version + 1))
 	bookmark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	w.Action(watch.Bookmark, bookmark)
@@ -745,16 +766,35 @@ type memoryFirmware struct {
 
 // newMemoryFirmware returns a keeper that asks client for BIOS settings.
 func newMemoryFirmware(client firmware.Ironic) *memoryFirmware {
-	settings := newMemoryObjects("hostfirmwaresettings", &metal3.HostFirmwareSettings{})
+	settings := newMemoryObjects[*metal3.HostFirmwareSettings]("hostfirmwaresettings")
 	return &memoryFirmware{&firmware.Keeper{
-		Settings: settings, Schemas: newMemoryObjects("firmwareschemas", &metal3.FirmwareSchema{}), Ironic: client, Clock: clock.RealClock{},
+		Settings: settings, Schemas: newMemoryObjects[*metal3.FirmwareSchema]("firmwareschemas"), Ironic: client, Clock: clock.RealClock{},
 	}, settings}
 }
 
-// memoryEvents keeps the reasons of events.
+// memoryComponents keeps the firmware components of hosts in memory.
+type memoryComponents struct {
+	*firmware.ComponentKeeper
+	*memoryObjects[*metal3.HostFirmwareComponents]
+}
+
+// newMemoryComponents returns a keeper that asks client for firmware.
+func newMemoryComponents(client firmware.ComponentIronic) *memoryComponents {
+	components := newMemoryObjects[*metal3.HostFirmwareComponents]("hostfirmwarecomponents")
+	return &memoryComponents{&firmware.ComponentKeeper{Components: components, Ironic: client, Clock: clock.RealClock{}}, components}
+}
+
+// memoryEvents keeps the reasons of events of hosts, and those of other objects with their messages.
 type memoryEvents struct {
 	mu      sync.Mutex
 	reasons []string
+	others  []string
+}
+
+func (m *memoryEvents) RecordObject(regarding *corev1.ObjectReference, event events.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.others = append(m.others, fmt.Sprintf("%s %s: %s", regarding.Kind, event.Reason, event.Message))
 }
 
 func (m *memoryEvents) Record(_ *metal3.BareMetalHost, event events.Event) {

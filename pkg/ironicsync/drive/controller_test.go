@@ -29,19 +29,21 @@ type world struct {
 	ironic  *fakeIronic
 	secrets *secretStore
 	// hardware are the HardwareData objects, events what was told.
-	hardware *memoryHardware
-	events   *memoryEvents
-	firmware *memoryFirmware
-	policies *memoryObjects[*metal3.HostUpdatePolicy]
-	active   drive.Active
-	rewrites int // of Secrets
+	hardware   *memoryHardware
+	events     *memoryEvents
+	firmware   *memoryFirmware
+	components *memoryComponents
+	policies   *memoryObjects[*metal3.HostUpdatePolicy]
+	active     drive.Active
+	rewrites   int // of Secrets
 	// superseded has another replica lead.
 	superseded atomic.Bool
 	fuse       *fuse
 	stop       func() // ends the process and waits for its end
-	// images can be set before the process begins. planHost is that of its controller.
-	images   drive.DataImages
-	planHost func(namespace, name string)
+	// images and hostImages can be set before the process begins. planHost is that of its controller.
+	images     drive.DataImages
+	hostImages drive.HostImages
+	planHost   func(namespace, name string)
 }
 
 // inWorld runs a test in a bubble, with a controller running.
@@ -57,7 +59,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 
 func newWorld(t *testing.T) *world {
 	client := newFakeIronic()
-	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), policies: newMemoryObjects("hostupdatepolicies", &metal3.HostUpdatePolicy{}), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
+	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), components: newMemoryComponents(client), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
 }
 
 // start begins a process, which is killed at the given step; at 0, never.
@@ -75,7 +77,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Firmware: w.firmware, Policies: w.policies, Events: w.events, DataImages: w.images, Leading: func() bool { return !w.superseded.Load() },
+		Hardware: w.hardware, Firmware: w.firmware, Components: w.components, Policies: w.policies, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	w.planHost = controller.PlanHost
 	ended := make(chan struct{})

@@ -41,8 +41,9 @@ func (c *Controller) prepareDrive(ctx context.Context, host *metal3.BareMetalHos
 }
 
 // OnHostChange has changed called with the versions of a host before and after each change; nil
-// where the host did not exist. It must be called before Run, and changed must not block.
-func (c *Controller) OnHostChange(changed func(old, host *metal3.BareMetalHost)) error {
+// where the host did not exist. It must be called before Run, and changed must not block. hasSynced
+// tells whether it was called for all hosts that existed when Run was called.
+func (c *Controller) OnHostChange(changed func(old, host *metal3.BareMetalHost)) (hasSynced func() bool, err error) {
 	as := func(obj any) *metal3.BareMetalHost {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
@@ -50,7 +51,7 @@ func (c *Controller) OnHostChange(changed func(old, host *metal3.BareMetalHost))
 		host, _ := obj.(*metal3.BareMetalHost)
 		return host
 	}
-	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { changed(nil, as(obj)) },
 		UpdateFunc: func(old, obj any) { changed(as(old), as(obj)) },
 		DeleteFunc: func(obj any) {
@@ -59,7 +60,10 @@ func (c *Controller) OnHostChange(changed func(old, host *metal3.BareMetalHost))
 			}
 		},
 	})
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return handler.HasSynced, nil
 }
 
 // PlanHost has a host planned at once, without waiting for the back-off of a failure.

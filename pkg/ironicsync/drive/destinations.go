@@ -6,6 +6,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
 // checkBMC returns why Ironic may not connect to the host's BMC, or nil.
@@ -31,6 +32,16 @@ func (c *Controller) checkImage(ctx context.Context, host *metal3.BareMetalHost)
 	}
 	if err := c.settings.Images.CheckURL(ctx, image.Checksum); err != nil {
 		return &blocked{"spec.image.checksum: " + err.Error()}
+	}
+	return nil
+}
+
+// checkUpdates returns why the BMC may not fetch the firmware of a clean, or nil.
+func (c *Controller) checkUpdates(ctx context.Context, clean *settings.Clean) error {
+	for _, update := range clean.FirmwareUpdates {
+		if err := c.settings.Images.CheckURL(ctx, update.URL); err != nil {
+			return &blocked{fmt.Sprintf("HostFirmwareComponents, update of %s: %s", update.Component, err)}
+		}
 	}
 	return nil
 }

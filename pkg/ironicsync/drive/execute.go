@@ -58,6 +58,7 @@ var executors = map[lifecycle.Action]executor{
 	lifecycle.Release:             (*Controller).release,
 	lifecycle.SetCleaning:         requesting((*Controller).setCleaning),
 	lifecycle.Hold:                (*Controller).hold,
+	lifecycle.AwaitImage:          (*Controller).awaitImage,
 }
 
 func (c *Controller) execute(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (outcome, error) {

@@ -17,6 +17,9 @@ func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost, no
 	if step.Clean == nil {
 		return waitForEvent, c.settle(ctx, host, node, step, &blocked{step.Message})
 	}
+	if err := c.checkUpdates(ctx, step.Clean); err != nil {
+		return waitForEvent, c.settle(ctx, host, node, step, err)
+	}
 	before := host.Status.Preparation
 	host, err := c.recorded(ctx, host, node, func(h *metal3.BareMetalHost) {
 		lifecycle.RequestPreparation(h, node, step.Clean, time.Now())

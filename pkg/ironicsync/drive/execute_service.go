@@ -17,6 +17,17 @@ func (c *Controller) service(ctx context.Context, host *metal3.BareMetalHost, no
 	if step.Clean == nil {
 		return waitForEvent, c.record(ctx, host, node, func(h *metal3.BareMetalHost) { setServicingError(h, step.Message) })
 	}
+	if err := c.checkUpdates(ctx, step.Clean); err != nil {
+		message, refused := refusal(err, conflictTries)
+		if !refused {
+			return waitForEvent, err
+		}
+		return waitForEvent, c.record(ctx, host, node, func(h *metal3.BareMetalHost) {
+			lifecycle.RequestService(h, node, step.Clean, time.Now())
+			lifecycle.RefuseService(h)
+			setServicingError(h, message)
+		})
+	}
 	// Ironic leaves the machine switched on, so this is the last moment at which it is off.
 	if err := c.prepareDrive(ctx, host); err != nil {
 		step.Error = metal3.PowerManagementError

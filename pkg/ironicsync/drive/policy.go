@@ -5,9 +5,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -26,8 +24,7 @@ const (
 
 // PolicyStore keeps the HostUpdatePolicies, which have the names of their hosts.
 type PolicyStore interface {
-	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+	listerWatcher
 	Update(ctx context.Context, policy *metal3.HostUpdatePolicy) (*metal3.HostUpdatePolicy, error)
 }
 
@@ -38,18 +35,7 @@ type policyWatch struct {
 }
 
 func newPolicyWatch(store PolicyStore, changed func(types.NamespacedName)) *policyWatch {
-	w := &policyWatch{store: store}
-	w.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return store.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return store.Watch(ctx, options)
-		},
-	}, &metal3.HostUpdatePolicy{}, 0, nil)
-	// It does not fail before the informer runs.
-	_, _ = w.informer.AddEventHandler(tellKey(changed))
-	return w
+	return &policyWatch{store, newFirmwareInformer(store, &metal3.HostUpdatePolicy{}, changed, func(_, _ any) {})}
 }
 
 func (w *policyWatch) get(host *metal3.BareMetalHost) *metal3.HostUpdatePolicy {

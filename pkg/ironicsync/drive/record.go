@@ -111,6 +111,9 @@ func (c *Controller) refused(ctx context.Context, host *metal3.BareMetalHost, er
 	if unusable := new(blocked); errors.As(err, &unusable) {
 		return c.report(ctx, host, metal3.SecretIncompleteReason, unusable.message)
 	}
+	if image := new(unusableImage); errors.As(err, &image) {
+		return c.report(ctx, host, metal3.ImageNotBuiltReason, image.message)
+	}
 	var answer *ironic.APIError
 	if !errors.As(err, &answer) || ironic.IsLocked(err) || ironic.IsUnavailable(err) {
 		return err

@@ -82,6 +82,9 @@ func (c *Controller) findNode(ctx context.Context, host *metal3.BareMetalHost, _
 // that somebody else has patched gets it when that has failed.
 const powerSupplyKey = "has_dedicated_power_supply"
 
+// kernelParamsKey in driver_info are the parameters of the ramdisk's kernel.
+const kernelParamsKey = "kernel_append_params"
+
 func isMadeFor(host *metal3.BareMetalHost, node *ironic.Registration) bool {
 	return node.Extra[ironic.HostMark] == string(host.UID)
 }
@@ -162,6 +165,9 @@ func (c *Controller) createNode(ctx context.Context, host *metal3.BareMetalHost)
 	}
 	if host.Spec.Architecture != "" {
 		create.Properties["cpu_arch"] = host.Spec.Architecture
+	}
+	if wanted.keepsImage {
+		wanted.image = "" // this node has none
 	}
 	node, err := c.ironic.CreateNode(ctx, create)
 	if ironic.IsDuplicate(err) {
@@ -276,6 +282,7 @@ func (c *Controller) verify(ctx context.Context, host *metal3.BareMetalHost, nod
 	return c.registered(ctx, host, credentials.Version, metal3.RegisteredWith{
 		SettingsDigest:     c.settingsDigest,
 		NetworkDataVersion: wanted.networkVersion,
+		Image:              wanted.image,
 		DueWhenIdle:        !lifecycle.IsIdle(node),
 		PowerSupply:        node.IsOwnParent(),
 		BMC:                lifecycle.BMCKey(host).String(),
@@ -301,7 +308,11 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 	}
 	tried := host.Status.TriedCredentials
 	known := tried.Reference != nil && tried.Reference.Name == host.Spec.BMC.CredentialsName && !lifecycle.IsNewerVersion(credentials.Since, tried.Version)
-	patches := driverInfoPatches(registration.DriverInfo, wanted.driverInfo(credentials), known)
+	info := wanted.driverInfo(credentials)
+	if params, has := registration.DriverInfo[kernelParamsKey]; has && wanted.keepsImage {
+		info[kernelParamsKey] = params // they may be those of the image
+	}
+	patches := driverInfoPatches(registration.DriverInfo, info, known)
 	patches = append(patches, wanted.patches(host, node, registration)...)
 	if node.IsOwnParent() && len(patches) == 0 && registration.DriverInfo[powerSupplyKey] == nil {
 		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + powerSupplyKey, Value: true})

@@ -18,9 +18,9 @@ import (
 // provisionedWithPolicy has a provisioned host whose policy permits changes at a reboot.
 func (w *world) provisionedWithPolicy() {
 	w.t.Helper()
-	w.ironic.bios = map[string]ironic.Text{"Turbo": "on", "Delay": "1"}
+	w.ironic.bios, w.ironic.components = map[string]ironic.Text{"Turbo": "on", "Delay": "1"}, versions()
 	w.secret("secret")
-	w.hosts.Add(enrolled(0))
+	w.hosts.Add(withRedfish())
 	w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
 	w.update(wantImage)
 	w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
@@ -37,7 +37,7 @@ func (w *world) policy(firmwareSettings metal3.UpdatePolicy) {
 			w.t.Fatal(err)
 		}
 	}
-	policy.Spec.FirmwareSettings = firmwareSettings
+	policy.Spec.FirmwareSettings, policy.Spec.FirmwareUpdates = firmwareSettings, firmwareSettings
 	if _, err := w.policies.Update(w.t.Context(), policy); err != nil {
 		w.t.Fatal(err)
 	}
@@ -230,8 +230,31 @@ func TestHostInServiceIsDeleted(t *testing.T) {
 	})
 }
 
+// TestFirmwareIsUpdatedInService: firmware is updated together with BIOS settings, if the policy permits
+// that, and what a service has done before it has failed is not done again.
+func TestFirmwareIsUpdatedInService(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.provisionedWithPolicy()
+		w.wantBIOS("Turbo", "off")
+		w.wantFirmware("bmc", "http://images/bmc")
+		w.reboot()
+		w.after(20*time.Second, "it runs again", func() bool { return w.runsAgain("")() && len(w.services()) == 1 })
+		w.after(time.Second, "recorded", func() bool { return w.firmwareSays(false, true) && w.biosSays(false, true) })
+		w.reboot()
+		w.after(20*time.Second, "rebooted", w.runsAgain(""))
+		w.policy(metal3.UpdateOnPreparing)
+		w.wantFirmware("bmc", "http://images/bmc2")
+		w.reboot()
+		w.after(20*time.Second, "rebooted", w.runsAgain(""))
+		if got := w.services(); !slices.Equal(got, []string{"bios.apply_configuration firmware.update"}) || w.ironic.components["bmc"] != "http://images/bmc" {
+			t.Errorf("services: %v, firmware %v", got, w.ironic.components)
+		}
+	})
+}
+
 // TestServicingKilledAnywhere kills the controller at each of its steps, before it has had its
-// effect and after. The change is made in the end, and only once.
+// effect and after. The firmware, of which Ironic does not tell which update it has, is updated in the
+// end, and only once.
 func TestServicingKilledAnywhere(t *testing.T) {
 	const limit = 2 * time.Minute
 	for _, takes := range []time.Duration{time.Second, time.Millisecond} { // the service ends while nobody looks
@@ -243,7 +266,7 @@ func TestServicingKilledAnywhere(t *testing.T) {
 					w.ironic.takes[ironic.Servicing] = takes
 					w.start(0)
 					w.provisionedWithPolicy()
-					w.wantBIOS("Turbo", "off")
+					w.wantFirmware("bmc", "http://images/bmc")
 					w.stop()
 					w.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) {
 						metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, `{"mode":"hard"}`)
@@ -258,7 +281,7 @@ func TestServicingKilledAnywhere(t *testing.T) {
 						}
 						return w.runsAgain("")() && len(w.services()) > 0 && w.host().Status.Servicing.Phase == metal3.PreparationSucceeded
 					})
-					w.after(time.Second, "its settings say so", func() bool { return w.biosSays(false, true) })
+					w.after(time.Second, "its firmware says so", func() bool { return w.firmwareSays(false, true) })
 					if got := w.services(); len(got) != 1 {
 						t.Errorf("services: %v", got)
 					}

@@ -21,6 +21,9 @@ type Settings struct {
 	BMCs, Images destination.Policy
 	// Ramdisk is how hosts boot the ramdisk.
 	Ramdisk deploy.Ramdisk
+	// BuildImages is set if each host boots a ramdisk image of its own, which is the one in Ramdisk unless
+	// Ramdisk has none.
+	BuildImages bool
 	// ProvisioningNetworkDisabled refuses hosts whose driver needs a provisioning
 	// network.
 	ProvisioningNetworkDisabled bool
@@ -48,6 +51,10 @@ type Settings struct {
 func (s Settings) manages(host *metal3.BareMetalHost) bool {
 	return len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, host.Namespace)
 }
+
+// isNetworkInImages tells whether the images of hosts are built with their network data, so that Ironic
+// is not given these.
+func (s Settings) isNetworkInImages() bool { return s.BuildImages && !s.Ramdisk.HasImages() }
 
 // digest tells apart the settings that nodes are registered with: with other ones
 // each node is registered anew. It is the same in every process.

@@ -25,10 +25,11 @@ func (c *Controller) refreshSecrets(ctx context.Context, host *metal3.BareMetalH
 // situation gathers what lifecycle.Next decides by. For retryNow see backoff.hold.
 func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool, bios firmwareOf) (s lifecycle.Situation, retryNow bool) {
 	s = lifecycle.Situation{
-		Host: host, Node: node, Firmware: bios.settings, Schema: bios.schema,
+		Host: host, Node: node, Firmware: bios.settings, Schema: bios.schema, Components: bios.components,
 		Policy: bios.policy, CanService: bios.canService, CanAbortService: bios.canAbortService,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
+		Image:                       c.imageOf(host),
 		HasHardwareData:             hasHardware,
 		SettingsDigest:              c.settingsDigest,
 		MaxRetries:                  c.settings.MaxProvisioningRetries,
@@ -42,6 +43,9 @@ func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, ha
 	versions := c.secrets.Versions(host)
 	if bios.generation > 0 {
 		versions["HostFirmwareSettings"] = strconv.FormatInt(bios.generation, 10) // another spec ends a wait, too
+	}
+	if bios.componentsGeneration > 0 {
+		versions["HostFirmwareComponents"] = strconv.FormatInt(bios.componentsGeneration, 10)
 	}
 	c.backoffOf(types.NamespacedName{Namespace: host.Namespace, Name: host.Name}, func(b *backoff) {
 		s.Hold, retryNow = b.hold(host, versions, time.Now())

@@ -27,9 +27,13 @@ const (
 // wantedNode is what Ironic has to know of a host in every state, apart from the
 // credentials and from what is deployed on it.
 type wantedNode struct {
-	access           bmc.Access
-	ramdisk          map[string]any // the part of driver_info that is not the BMC's
-	inspectInterface string         // empty where ironic-inspector inspects
+	access  bmc.Access
+	ramdisk map[string]any // the part of driver_info that is not the BMC's
+	// image identifies the host's own image in ramdisk. keepsImage is set if the node keeps the image that
+	// it has, which image identifies, too.
+	image            string
+	keepsImage       bool
+	inspectInterface string // empty where ironic-inspector inspects
 	automatedClean   bool
 	disablePowerOff  *bool // nil where Ironic knows no such thing, and nobody wants it
 	networkData      map[string]any
@@ -40,8 +44,10 @@ type wantedNode struct {
 func (c *Controller) wantedOf(ctx context.Context, host *metal3.BareMetalHost, access bmc.Access) (*wantedNode, error) {
 	wanted := &wantedNode{
 		access:         access,
-		ramdisk:        deploy.DriverInfo(host, access, c.settings.Ramdisk),
 		automatedClean: host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled,
+	}
+	if err := c.chooseRamdisk(ctx, host, access, wanted); err != nil {
+		return nil, err
 	}
 	native, err := c.ironic.Supports(ctx, nativeInspectionVersion)
 	if err != nil {
@@ -67,6 +73,10 @@ func (c *Controller) wantedOf(ctx context.Context, host *metal3.BareMetalHost, a
 func (c *Controller) readNetwork(ctx context.Context, host *metal3.BareMetalHost, wanted *wantedNode) error {
 	name := host.Spec.PreprovisioningNetworkDataName
 	if name == "" {
+		return nil
+	}
+	if c.settings.isNetworkInImages() {
+		wanted.networkVersion = c.secrets.NetworkVersion(host)
 		return nil
 	}
 	secret, err := c.secrets.Data(ctx, host.Namespace, name)
@@ -147,7 +157,7 @@ func driverInfoPatches(current, wanted map[string]any, passwordKnown bool) []iro
 	// Those that we do not always set: what a setting said that is gone must go, too,
 	// also where somebody has set it by hand. (Without deploy_kernel and the like of
 	// ours, the node may have its own.)
-	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id", "external_http_url", "kernel_append_params"}
+	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id", "external_http_url", kernelParamsKey}
 	if wanted["deploy_iso"] != nil {
 		stale = append(stale, "deploy_kernel", "deploy_ramdisk") // an ISO is either alone or not used
 	} else if wanted["deploy_kernel"] != nil {

@@ -1,13 +1,11 @@
-// Package firmware keeps the HostFirmwareSettings of hosts, and their FirmwareSchemas, up to date
-// with Ironic. What is wanted of them is computed by the package settings.
+// Package firmware keeps the HostFirmwareSettings of hosts with their FirmwareSchemas, and their
+// HostFirmwareComponents, up to date with Ironic. What is wanted of them is computed by the package settings.
 package firmware
 
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,7 +40,7 @@ type Keeper struct {
 	Ironic   Ironic
 	Clock    clock.PassiveClock
 
-	lists singleflight.Group
+	lists sharedLists[ironic.BIOSSetting]
 }
 
 // maxRaces bounds how often an object is written anew because somebody else has written it.
@@ -112,8 +110,8 @@ func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*meta
 			return nil, nil, err
 		}
 	}
-	if source := settings.SourceOf(host); source != nil && (schema == nil || settings.IsOutdated(host, firmware)) {
-		list, err := k.list(ctx, source)
+	if source := settings.SourceOf(host); source != nil && (schema == nil || settings.IsOutdated(host, firmware.Status.Source)) {
+		list, err := k.lists.of(ctx, source, k.Ironic.ListBIOSSettings)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -127,26 +125,6 @@ func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*meta
 	}
 	firmware, err = k.Settings.UpdateStatus(ctx, firmware)
 	return firmware, schema, err
-}
-
-// listTimeout bounds a request for BIOS settings, for which several callers may wait.
-const listTimeout = 10 * time.Second
-
-// list reads the BIOS settings of a node. Callers share a request, also one that is under way: as
-// long as the node remains in its state, the answer is the same.
-func (k *Keeper) list(ctx context.Context, source *metal3.SettingsSource) ([]ironic.BIOSSetting, error) {
-	requested := k.lists.DoChan(source.NodeUUID+" "+source.StateChangedAt.String(), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
-		defer cancel()
-		return k.Ironic.ListBIOSSettings(ctx, source.NodeUUID)
-	})
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case answer := <-requested:
-		list, _ := answer.Val.([]ironic.BIOSSetting)
-		return list, answer.Err
-	}
 }
 
 // maxOwners bounds the owners of a schema, which thousands of hosts of a model may share. Each one is
@@ -187,9 +165,10 @@ func Has(host *metal3.BareMetalHost) bool {
 		host.DeletionTimestamp.IsZero() && !paused && host.Status.OperationalStatus != metal3.OperationalStatusDetached
 }
 
-// IsChanged tells whether the spec of the settings is not what the machine has.
-func IsChanged(recorded *metal3.HostFirmwareSettings) bool {
-	return meta.IsStatusConditionTrue(recorded.Status.Conditions, settings.ChangeDetectedCondition)
+// IsChanged tells whether the spec of an object is not what the machine has, according to the
+// object's conditions.
+func IsChanged(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
 }
 
 // IsDue tells whether Ensure may have something to do. recorded is nil if the settings do not exist.
@@ -197,13 +176,18 @@ func IsDue(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareSettings) bo
 	if !Has(host) {
 		return false
 	}
-	if recorded == nil || !IsOwned(recorded, host) || recorded.Status.FirmwareSchema == nil || settings.IsOutdated(host, recorded) {
+	if recorded == nil || !IsOwned(recorded, host) || recorded.Status.FirmwareSchema == nil || settings.IsOutdated(host, recorded.Status.Source) {
 		return true
 	}
-	for _, c := range recorded.Status.Conditions {
-		if c.ObservedGeneration != recorded.Generation {
-			return true
+	return !areJudged(recorded.Status.Conditions, recorded.Generation)
+}
+
+// areJudged tells whether the conditions of an object are about its spec of now.
+func areJudged(conditions []metav1.Condition, generation int64) bool {
+	for _, c := range conditions {
+		if c.ObservedGeneration != generation {
+			return false
 		}
 	}
-	return len(recorded.Status.Conditions) == 0
+	return len(conditions) > 0
 }

@@ -124,7 +124,7 @@ func newFleet(names ...string) *fleet {
 	f.Reader = &Reader{
 		Keeper: &Keeper{Settings: f.settings, Schemas: f.schemas, Ironic: f.ironic, Clock: clock.RealClock{}},
 		Hosts:  f, Refresher: f, Timeout: time.Second,
-		List: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		ListSettings: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			list := &metal3.HostFirmwareSettingsList{}
 			for _, stored := range f.settings.stored {
 				list.Items = append(list.Items, *stored.DeepCopy())

@@ -80,6 +80,9 @@ const (
 	// Hold sets the condition Held with Step.Reason and Step.Message, or removes the condition
 	// if they are empty.
 	Hold Action = "Hold"
+	// AwaitImage records with Step.Message what the host's ramdisk image waits for, or, if that is empty,
+	// that the host no longer waits for it.
+	AwaitImage Action = "AwaitImage"
 )
 
 // Step is the decision of Next.
@@ -104,7 +107,7 @@ type Step struct {
 	// Retry is set if the step has failed before. The controller spreads such steps over time,
 	// in case a thousand hosts retry at once.
 	Retry bool
-	// Reason and Message are those of Report and Hold; Prepare and Service have a Message only. Secret is the name of a Secret that
+	// Reason and Message are those of Report and Hold; Prepare, Service and AwaitImage have a Message only. Secret is the name of a Secret that
 	// seems to be missing.
 	Reason, Message, Secret string
 }
@@ -122,11 +125,17 @@ type Situation struct {
 	NetworkVersion string
 	// SettingsDigest identifies the settings of the server with which nodes are registered.
 	SettingsDigest string
+	// Image is what is known of the ramdisk image that is built for the host; nil if all hosts boot the
+	// images of the server's settings.
+	Image *Image
 	// Firmware has the BIOS settings of the host, and Schema the values that they accept; nil if
 	// nothing is known of them. They matter only if the host runs nothing, or if Policy permits
 	// changes.
 	Firmware *metal3.HostFirmwareSettings
 	Schema   *metal3.FirmwareSchema
+	// Components has the updates of the host's firmware; nil if there are none. They matter only
+	// if the host runs nothing.
+	Components *metal3.HostFirmwareComponents
 	// Policy says what may be changed while the host runs something; nil if nothing may.
 	Policy *metal3.HostUpdatePolicySpec
 	// CanService is set if Ironic can change settings of a machine that runs something (since
@@ -164,6 +173,7 @@ type Situation struct {
 //	plan.go           the checks that come first
 //	proof.go          what must be true before a step that may harm a machine
 //	plan_register.go  registration in Ironic
+//	image.go          ramdisk images that are built for single hosts
 //	plan_life.go      one function for each provisioning state
 //	plan_settings.go  RAID and other settings of a machine that runs nothing
 //	plan_service.go   settings of a machine that runs something

@@ -32,8 +32,15 @@ func nextToRegister(s Situation) (Step, bool) {
 		return Step{Do: CreateNode, Retry: isRefused(host)}, false
 	case node.Reservation != "":
 		return Step{Do: Wait}, false // a conductor is working on it; the next change triggers another plan
-	case !isRegistered(s) && isUpdatable(node):
+	}
+	if step, failed := imageObstacle(s); failed {
+		return step, false
+	}
+	if !isRegistered(s) && isUpdatable(node) {
 		return Step{Do: Register, Retry: isRefused(host)}, false
+	}
+	if step, waits := awaitImage(s); waits {
+		return step, false
 	}
 	return Step{}, true
 }
@@ -47,12 +54,7 @@ const bmcInUsePause = 30 * time.Second
 // second result is false if nothing is in the way.
 func registrationObstacle(s Situation) (Step, bool) {
 	host := s.Host
-	report := func(reason, message string) (Step, bool) {
-		if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == CutMessage(message) {
-			return Step{Do: Wait}, true
-		}
-		return Step{Do: Report, Reason: reason, Message: message}, true
-	}
+	report := func(reason, message string) (Step, bool) { return reportOnce(host, reason, message), true }
 	missing := func(secret, message string) (Step, bool) {
 		step, failed := report(metal3.SecretNotFoundReason, message)
 		if step.Do == Report {
@@ -85,6 +87,15 @@ func registrationObstacle(s Situation) (Step, bool) {
 	return Step{}, false
 }
 
+// reportOnce returns the step that reports why a host cannot be registered, or a wait if that has been
+// reported.
+func reportOnce(host *metal3.BareMetalHost, reason, message string) Step {
+	if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == CutMessage(message) {
+		return Step{Do: Wait}
+	}
+	return Step{Do: Report, Reason: reason, Message: message}
+}
+
 // MissingNetworkData returns the message for a missing Secret with the network data of the
 // ramdisk.
 func MissingNetworkData(host *metal3.BareMetalHost) string {
@@ -102,7 +113,7 @@ func isRefused(host *metal3.BareMetalHost) bool {
 		return false
 	}
 	switch c.Reason {
-	case metal3.SecretIncompleteReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason, metal3.PortConflictReason, metal3.RequestFailedReason:
+	case metal3.SecretIncompleteReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason, metal3.PortConflictReason, metal3.RequestFailedReason, metal3.ImageNotBuiltReason:
 		return true
 	}
 	return false
@@ -146,7 +157,7 @@ func isRegistered(s Situation) bool {
 		return false
 	case !with.DueWhenIdle && with.NetworkDataVersion != s.NetworkVersion: // only idle nodes are given network data
 		return false
-	case isLockedByItself(s.Node) && !with.PowerSupply:
+	case isLockedByItself(s.Node) && !with.PowerSupply, !isImageRegistered(s, with):
 		return false
 	}
 	tried := host.Status.TriedCredentials

@@ -331,7 +331,7 @@ func guarded(s Situation, step Step) Step {
 // asksIronic tells whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {
 	switch s.Do {
-	case Wait, Begin, Report, Hold, ClearRebootRequest, EndServicing:
+	case Wait, Begin, Report, Hold, AwaitImage, ClearRebootRequest, EndServicing:
 		return false
 	}
 	return true

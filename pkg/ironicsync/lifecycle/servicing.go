@@ -104,6 +104,9 @@ func observeServicing(status *metal3.BareMetalHostStatus, host *metal3.BareMetal
 		if service.Phase == metal3.PreparationRequested {
 			service.Phase = metal3.PreparationRunning
 		}
+		if !failed { // otherwise these are the steps that end it
+			service.StepsDone = max(service.StepsDone, node.Internals.Service.Number-1)
+		}
 	case node.Reservation != "":
 		// The state may be set before last_error.
 	case state == ironic.ServiceFail:

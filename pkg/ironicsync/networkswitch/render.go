@@ -43,8 +43,8 @@ func credentialsIn(name string, data map[string][]byte) (credentials, error) {
 	case c.password == "" && len(c.privateKey) == 0:
 		return c, fmt.Errorf("credentials secret %s missing '%s' or '%s' key", name, passwordKey, privateKeyKey)
 	}
-	for key, value := range map[string]string{usernameKey: c.username, passwordKey: c.password, adminPasswordKey: c.adminPassword} {
-		if strings.ContainsAny(value, "\r\n\x00") {
+	for _, key := range []string{usernameKey, passwordKey, adminPasswordKey} {
+		if breaksLine(string(data[key])) {
 			return c, fmt.Errorf("credentials secret %s: key '%s' has a line break, which cannot be written to the configuration", name, key)
 		}
 	}
@@ -54,13 +54,17 @@ func credentialsIn(name string, data map[string][]byte) (credentials, error) {
 // checkSpec returns why a switch cannot be written to the configuration, in which a line break would
 // begin another setting.
 func checkSpec(spec *metal3.BareMetalSwitchSpec) error {
-	for field, value := range map[string]string{"address": spec.Address, "macAddress": spec.MACAddress, "deviceType": spec.DeviceType, "driver": string(spec.Driver)} {
-		if strings.ContainsAny(value, "\r\n\x00") {
-			return fmt.Errorf("spec.%s has a line break, which cannot be written to the configuration", field)
+	for _, field := range []struct{ name, value string }{
+		{"address", spec.Address}, {"macAddress", spec.MACAddress}, {"deviceType", spec.DeviceType}, {"driver", string(spec.Driver)},
+	} {
+		if breaksLine(field.value) {
+			return fmt.Errorf("spec.%s has a line break, which cannot be written to the configuration", field.name)
 		}
 	}
 	return nil
 }
+
+func breaksLine(value string) bool { return strings.ContainsAny(value, "\r\n\x00") }
 
 // section returns the part of the configuration about one switch. A private key is in a file of the
 // other Secret, which Ironic's networking service finds in the directory keyDir.

@@ -70,8 +70,8 @@ func SchemaOf(host *metal3.BareMetalHost, settings []ironic.BIOSSetting) *metal3
 	return schema
 }
 
-// SourceOf returns the state of the host's node for which Ironic's list of BIOS settings is valid:
-// Ironic reads the settings from the BMC when it verifies, cleans or services a node, so the list
+// SourceOf returns the state of the host's node for which Ironic's lists of BIOS settings and firmware
+// are valid: Ironic reads both from the BMC when it verifies, cleans or services a node, so the list
 // does not change while the node remains in its state. It returns nil if the node is not at rest.
 func SourceOf(host *metal3.BareMetalHost) *metal3.SettingsSource {
 	node := host.Status.Ironic
@@ -81,9 +81,10 @@ func SourceOf(host *metal3.BareMetalHost) *metal3.SettingsSource {
 	return &metal3.SettingsSource{NodeUUID: node.NodeUUID, StateChangedAt: *node.StateChangedAt}
 }
 
-// IsOutdated tells whether Ironic's list has to be read for the host's firmware settings.
-func IsOutdated(host *metal3.BareMetalHost, firmware *metal3.HostFirmwareSettings) bool {
-	source, read := SourceOf(host), firmware.Status.Source
+// IsOutdated tells whether Ironic's list has to be read again that was last read in the state read
+// of the host's node; nil if it was never read.
+func IsOutdated(host *metal3.BareMetalHost, read *metal3.SettingsSource) bool {
+	source := SourceOf(host)
 	return source != nil && (read == nil || read.NodeUUID != source.NodeUUID || !read.StateChangedAt.Equal(&source.StateChangedAt))
 }
 

@@ -1,5 +1,5 @@
 // Package settings computes what Ironic has to do so that a machine has the settings that users
-// ask for: its RAID layout and its BIOS settings. It depends on nothing but its arguments. Each
+// ask for: its RAID layout, its BIOS settings and its firmware. It depends on nothing but its arguments. Each
 // kind of setting implements one small interface; the planner and the executor know none of them
 // by name.
 package settings
@@ -22,6 +22,8 @@ type Machine struct {
 	// are none.
 	Firmware *metal3.HostFirmwareSettings
 	Schema   *metal3.FirmwareSchema
+	// Components has the updates of the machine's firmware; nil if there are none.
+	Components *metal3.HostFirmwareComponents
 	// Policy is set if the machine runs something. It says which settings may be changed
 	// nevertheless, by a service.
 	Policy *metal3.HostUpdatePolicySpec
@@ -54,6 +56,8 @@ type Clean struct {
 	RAID *metal3.RAIDConfig
 	// FirmwareSettings are the BIOS settings that the clean changes, with their values.
 	FirmwareSettings metal3.SettingsMap
+	// FirmwareUpdates are the updates that the clean makes, in their order.
+	FirmwareUpdates []metal3.FirmwareUpdate
 }
 
 // setting is one kind of setting.
@@ -76,7 +80,7 @@ type setting interface {
 }
 
 // settings are all kinds, in the order in which their steps are carried out.
-var settings = []setting{raid{}, bios{}}
+var settings = []setting{raid{}, bios{}, firmwareUpdates{}}
 
 // Differ tells whether the host has to be prepared, because a setting is wanted otherwise than
 // it is recorded.
@@ -157,7 +161,7 @@ func Deprovisioned(status *metal3.BareMetalHostStatus) {
 func Request(clean *Clean, node *ironic.Node, now metav1.Time) *metal3.Preparation {
 	requested := &metal3.Preparation{
 		NodeUUID: node.UUID, Phase: metal3.PreparationRequested, StartedAt: now, Steps: []string{},
-		RAID: clean.RAID.DeepCopy(), FirmwareSettings: clean.FirmwareSettings,
+		RAID: clean.RAID.DeepCopy(), FirmwareSettings: clean.FirmwareSettings, FirmwareUpdates: clean.FirmwareUpdates,
 		StateChangedAt: stateChangedAt(node),
 	}
 	for _, step := range clean.Steps {
@@ -180,9 +184,10 @@ func Observe(status *metal3.BareMetalHostStatus, node *ironic.Node, now metav1.T
 		end(metal3.PreparationFailed) // Ironic has lost the node, and with it what it was doing
 	case isManualClean(node):
 		p.Phase = metal3.PreparationRunning
+		p.StepsDone = max(p.StepsDone, node.Internals.Clean.Number-1)
 	case state == ironic.CleanFail:
 		end(metal3.PreparationFailed)
-	case p.Phase == metal3.PreparationRequested:
+	case p.Phase == metal3.PreparationRequested && !hasChangedState(p, node):
 		// Ironic has not begun. The request is repeated, or is not wanted any more.
 	case state == ironic.Manageable && node.Reservation != "":
 	case state == ironic.Manageable && node.LastError == "" && node.Fault == "":
@@ -212,6 +217,14 @@ func stateChangedAt(node *ironic.Node) *metav1.MicroTime {
 	}
 	changed := metav1.NewMicroTime(node.ProvisionUpdatedAt.Truncate(time.Microsecond))
 	return &changed
+}
+
+// hasChangedState tells whether the node has been in another state since p was requested. If it is
+// back in the same one, the steps have been carried out while nobody looked, because this server
+// was not running. They are not to be requested again.
+func hasChangedState(p *metal3.Preparation, node *ironic.Node) bool {
+	changed := stateChangedAt(node)
+	return changed != nil && p.StateChangedAt != nil && !changed.Equal(p.StateChangedAt)
 }
 
 // isManualClean tells whether a manual clean is in progress. After an automated one, the node

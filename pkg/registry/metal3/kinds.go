@@ -18,9 +18,13 @@ const (
 	dataImages             = "dataimages"
 	hardwareData           = "hardwaredata"
 	firmwareSchemas        = "firmwareschemas"
+	hostClaims             = "hostclaims"
+	hostDeployPolicies     = "hostdeploypolicies"
+	hostFirmwareComponents = "hostfirmwarecomponents"
 	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
 	hostUpdatePolicies     = "hostupdatepolicies"
+	preprovisioningImages  = "preprovisioningimages"
 )
 
 // kinds are all kinds except BareMetalHost. Their names, columns and status subresources are
@@ -38,6 +42,13 @@ var kinds = []kind.Kind{
 		},
 		HasStatus: true,
 		Validate:  validator(validation.ValidateBareMetalSwitch),
+		// Ironic's networking service logs in to the address in the spec with them.
+		Secrets: secretOf(func(s *metal3.BareMetalSwitch) (string, *field.Path) {
+			if s.Spec.Credentials == nil {
+				return "", nil
+			}
+			return s.Spec.Credentials.Name, field.NewPath("spec", "credentials", "name")
+		}),
 	},
 	{
 		Resource: bmcEventSubscriptions, Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
@@ -49,6 +60,13 @@ var kinds = []kind.Kind{
 		},
 		HasStatus: true,
 		Validate:  validator(validation.ValidateBMCEventSubscription),
+		// The BMC sends them to the URL in the spec, as HTTP headers.
+		Secrets: secretOf(func(s *metal3.BMCEventSubscription) (string, *field.Path) {
+			if s.Spec.HTTPHeadersRef == nil {
+				return "", nil
+			}
+			return s.Spec.HTTPHeadersRef.Name, field.NewPath("spec", "httpHeadersRef", "name")
+		}),
 	},
 	{
 		Resource: dataImages, Singular: "dataimage",
@@ -77,7 +95,7 @@ var kinds = []kind.Kind{
 		Validate: validator(validation.ValidateHardwareData),
 	},
 	{
-		Resource: "hostclaims", Singular: "hostclaim",
+		Resource: hostClaims, Singular: "hostclaim",
 		New:       func() runtime.Object { return &metal3.HostClaim{} },
 		NewList:   func() runtime.Object { return &metal3.HostClaimList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -85,7 +103,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostClaim),
 	},
 	{
-		Resource: "hostdeploypolicies", Singular: "hostdeploypolicy",
+		Resource: hostDeployPolicies, Singular: "hostdeploypolicy",
 		New:       func() runtime.Object { return &metal3.HostDeployPolicy{} },
 		NewList:   func() runtime.Object { return &metal3.HostDeployPolicyList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -93,7 +111,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostDeployPolicy),
 	},
 	{
-		Resource: "hostfirmwarecomponents", Singular: "hostfirmwarecomponents",
+		Resource: hostFirmwareComponents, Singular: hostFirmwareComponents,
 		New:       func() runtime.Object { return &metal3.HostFirmwareComponents{} },
 		NewList:   func() runtime.Object { return &metal3.HostFirmwareComponentsList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -130,7 +148,7 @@ var kinds = []kind.Kind{
 		Validate: validator(validation.ValidateHostUpdatePolicy),
 	},
 	{
-		Resource: "preprovisioningimages", Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
+		Resource: preprovisioningImages, Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
 		New:     func() runtime.Object { return &metal3.PreprovisioningImage{} },
 		NewList: func() runtime.Object { return &metal3.PreprovisioningImageList{} },
 		Columns: []kind.Column{
@@ -139,6 +157,10 @@ var kinds = []kind.Kind{
 		},
 		HasStatus: true,
 		Validate:  validator(validation.ValidatePreprovisioningImage),
+		// An image that contains it is served at a URL in the status.
+		Secrets: secretOf(func(i *metal3.PreprovisioningImage) (string, *field.Path) {
+			return i.Spec.NetworkDataName, field.NewPath("spec", "networkDataName")
+		}),
 	},
 }
 
@@ -147,6 +169,18 @@ func validator[T runtime.Object](validate func(obj, old T) field.ErrorList) func
 	return func(obj, old runtime.Object) field.ErrorList {
 		before, _ := old.(T) // nil for a new object
 		return validate(obj.(T), before)
+	}
+}
+
+// secretOf adapts a function that returns the name of a Secret, or nothing, and the field that has it, to
+// the signature of Kind.Secrets.
+func secretOf[T runtime.Object](reference func(T) (name string, path *field.Path)) func(runtime.Object) []kind.SecretReference {
+	return func(obj runtime.Object) []kind.SecretReference {
+		name, path := reference(obj.(T))
+		if name == "" {
+			return nil
+		}
+		return []kind.SecretReference{{Name: name, Path: path}}
 	}
 }
 
@@ -174,6 +208,11 @@ func (k Kinds) HostFirmwareSettings() *kind.Records[*metal3.HostFirmwareSettings
 	return kind.NewRecords[*metal3.HostFirmwareSettings](k[hostFirmwareSettings])
 }
 
+// HostFirmwareComponents gives the engine access to the recorded HostFirmwareComponents.
+func (k Kinds) HostFirmwareComponents() *kind.Records[*metal3.HostFirmwareComponents] {
+	return kind.NewRecords[*metal3.HostFirmwareComponents](k[hostFirmwareComponents])
+}
+
 // FirmwareSchemas gives the engine access to the recorded FirmwareSchemas.
 func (k Kinds) FirmwareSchemas() *kind.Records[*metal3.FirmwareSchema] {
 	return kind.NewRecords[*metal3.FirmwareSchema](k[firmwareSchemas])
@@ -194,7 +233,22 @@ func (k Kinds) BMCEventSubscriptions() *kind.Records[*metal3.BMCEventSubscriptio
 	return kind.NewRecords[*metal3.BMCEventSubscription](k[bmcEventSubscriptions])
 }
 
+// HostClaims gives the controller access to the recorded HostClaims.
+func (k Kinds) HostClaims() *kind.Records[*metal3.HostClaim] {
+	return kind.NewRecords[*metal3.HostClaim](k[hostClaims])
+}
+
+// HostDeployPolicies gives the controller access to the recorded HostDeployPolicies.
+func (k Kinds) HostDeployPolicies() *kind.Records[*metal3.HostDeployPolicy] {
+	return kind.NewRecords[*metal3.HostDeployPolicy](k[hostDeployPolicies])
+}
+
 // BareMetalSwitches gives the controller access to the recorded BareMetalSwitches.
 func (k Kinds) BareMetalSwitches() *kind.Records[*metal3.BareMetalSwitch] {
 	return kind.NewRecords[*metal3.BareMetalSwitch](k[bareMetalSwitches])
+}
+
+// PreprovisioningImages gives the controller access to the recorded PreprovisioningImages.
+func (k Kinds) PreprovisioningImages() *kind.Records[*metal3.PreprovisioningImage] {
+	return kind.NewRecords[*metal3.PreprovisioningImage](k[preprovisioningImages])
 }

@@ -95,11 +95,13 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 // noIronic is a Refresher that has nothing to refresh.
 type noIronic struct{}
 
-func (noIronic) RefreshHost(context.Context, string, string) error     { return nil }
-func (noIronic) TakeOver(*metal3.BareMetalHost, *ironic.Node)          {}
-func (noIronic) RefreshAll(context.Context) error                      { return nil }
-func (noIronic) RefreshSettings(context.Context, string, string) error { return nil }
-func (noIronic) RefreshAllSettings(context.Context, string) error      { return nil }
+func (noIronic) RefreshHost(context.Context, string, string) error       { return nil }
+func (noIronic) TakeOver(*metal3.BareMetalHost, *ironic.Node)            {}
+func (noIronic) RefreshAll(context.Context) error                        { return nil }
+func (noIronic) RefreshSettings(context.Context, string, string) error   { return nil }
+func (noIronic) RefreshAllSettings(context.Context, string) error        { return nil }
+func (noIronic) RefreshComponents(context.Context, string, string) error { return nil }
+func (noIronic) RefreshAllComponents(context.Context, string) error      { return nil }
 func (noIronic) ReadHost(context.Context, string, string) (*metal3.BareMetalHost, error) {
 	return nil, nil
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hostfirmwaresettings"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/firmware"
 )
 
 // Stores has the stores that read and write objects in etcd, independently of Ironic. They are created
@@ -42,7 +42,7 @@ type Live interface {
 	baremetalhost.PasswordRedacter
 	baremetalhost.NodeTaker
 	baremetalhost.Rebuilder
-	hostfirmwaresettings.Refresher
+	firmware.Refresher
 }
 
 // Nodes has the requests to Ironic that the actions make.
@@ -58,7 +58,8 @@ type Nodes interface {
 
 // Storage returns the storage of each resource and subresource of v1alpha1. Reads
 // of hosts and of their settings are brought up to date by live, and actions use nodes. What actions write into hosts
-// goes through admit, which can be nil. consoles opens consoles, for users that authorizer permits.
+// goes through admit, which can be nil. consoles opens consoles, for users that authorizer permits; it is also
+// asked who may refer to which Secrets.
 func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
 	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live}
@@ -85,8 +86,10 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
 	for _, k := range s.Kinds {
+		k.AuthorizeSecrets(authorizer)
 		k.AddTo(storage)
 	}
-	storage[hostFirmwareSettings] = hostfirmwaresettings.NewREST(s.Kinds[hostFirmwareSettings], live)
+	storage[hostFirmwareSettings] = firmware.NewSettingsREST(s.Kinds[hostFirmwareSettings], live)
+	storage[hostFirmwareComponents] = firmware.NewComponentsREST(s.Kinds[hostFirmwareComponents], live)
 	return storage
 }

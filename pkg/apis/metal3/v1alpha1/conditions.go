@@ -33,6 +33,9 @@ const (
 	// something else than what the record is about. Nothing that the contradiction concerns
 	// is done to the machine then. It is absent otherwise.
 	HeldCondition = "Held"
+	// ImageBuiltCondition is False while the host waits for its PreprovisioningImage. It is
+	// absent otherwise.
+	ImageBuiltCondition = "ImageBuilt"
 	// StepFailedCondition is True if Ironic or the cluster refused the last step that would
 	// bring the host closer to its spec. It is absent otherwise.
 	StepFailedCondition = "StepFailed"
@@ -63,12 +66,18 @@ const (
 	// host's: Ironic answers 500 or refuses our credentials, the cluster refuses a write
 	// of a Secret. The request is repeated at least every half a minute.
 	RequestFailedReason = "RequestFailed"
+	// ImageNotBuiltReason means that the PreprovisioningImage of the host cannot be built, or
+	// that Ironic may not use it.
+	ImageNotBuiltReason = "ImageNotBuilt"
 	// NodeLostReason means that the node no longer exists in Ironic.
 	NodeLostReason = "NodeLost"
 	// NamespaceNotManagedReason means that the server is configured to manage hosts in
 	// other namespaces only.
 	NamespaceNotManagedReason = "NamespaceNotManaged"
 )
+
+// WaitingForImageReason is the reason of ImageBuiltCondition.
+const WaitingForImageReason = "WaitingForImage"
 
 // InventoryUnusableReason is the reason of InventoryReadCondition.
 const InventoryUnusableReason = "InventoryUnusable"

@@ -68,6 +68,16 @@ type HostFirmwareComponentsStatus struct {
 	// +listType=atomic
 	Components []FirmwareComponentStatus `json:"components,omitempty"`
 
+	// The state of the host's node in Ironic in which the firmware was read. It is read again
+	// when the node has come into another one.
+	// +optional
+	Source *SettingsSource `json:"source,omitempty"`
+
+	// When the last preparation of the host was requested of which it is recorded in updates what
+	// it has updated.
+	// +optional
+	PreparedAt *metav1.Time `json:"preparedAt,omitempty"`
+
 	// When the status was last written.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`

@@ -93,7 +93,8 @@ type BareMetalHostStatus struct {
 
 	// The conditions of the host, for example for kubectl wait: Registered, Manageable,
 	// AvailableForProvisioning, Provisioned, Ready, Progressing, Healthy, IronicReachable,
-	// and, only in case of a problem, Held, InventoryRead, PowerSynced and StepFailed.
+	// and, only in case of a problem, Held, ImageBuilt, InventoryRead, PowerSynced and
+	// StepFailed.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -254,6 +255,11 @@ type RegisteredWith struct {
 	// +optional
 	NetworkDataVersion string `json:"networkDataVersion,omitempty"`
 
+	// A digest of the PreprovisioningImage of the host, which is part of the node's
+	// driver_info. Empty where hosts boot the images of the server's settings.
+	// +optional
+	Image string `json:"image,omitempty"`
+
 	// Whether the node was not idle (enroll, manageable or available), so that what
 	// Ironic accepts only for idle nodes, such as the inspect interface, has yet to be
 	// registered.
@@ -327,6 +333,10 @@ type Preparation struct {
 	// +listType=atomic
 	Steps []string `json:"steps"`
 
+	// How many of the steps have ended, as far as this server has seen before all have.
+	// +optional
+	StepsDone int `json:"stepsDone,omitempty"`
+
 	// When the node had come into the state in which it was when the steps were requested.
 	// +optional
 	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
@@ -340,6 +350,11 @@ type Preparation struct {
 	// change none, and when the machine has these values.
 	// +optional
 	FirmwareSettings SettingsMap `json:"firmwareSettings,omitempty"`
+
+	// The firmware updates that the steps make, in this order. Absent if they make none.
+	// +optional
+	// +listType=atomic
+	FirmwareUpdates []FirmwareUpdate `json:"firmwareUpdates,omitempty"`
 }
 
 // Servicing is a service in which Ironic changes settings of a machine that runs something, in

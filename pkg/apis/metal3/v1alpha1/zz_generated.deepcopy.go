@@ -1515,6 +1515,15 @@ func (in *HostFirmwareComponentsStatus) DeepCopyInto(out *HostFirmwareComponents
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Source != nil {
+		in, out := &in.Source, &out.Source
+		*out = new(SettingsSource)
+		(*in).DeepCopyInto(*out)
+	}
+	if in.PreparedAt != nil {
+		in, out := &in.PreparedAt, &out.PreparedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.LastUpdated != nil {
 		in, out := &in.LastUpdated, &out.LastUpdated
 		*out = (*in).DeepCopy()
@@ -2802,6 +2811,11 @@ func (in *Preparation) DeepCopyInto(out *Preparation) {
 		for key, val := range *in {
 			(*out)[key] = val
 		}
+	}
+	if in.FirmwareUpdates != nil {
+		in, out := &in.FirmwareUpdates, &out.FirmwareUpdates
+		*out = make([]FirmwareUpdate, len(*in))
+		copy(*out, *in)
 	}
 	return
 }

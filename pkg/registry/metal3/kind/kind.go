@@ -35,6 +35,9 @@ type Kind struct {
 	// before the update, or nil for a new object. Errors that old already has must not be
 	// reported, because a rule can be newer than an object.
 	Validate func(obj, old runtime.Object) field.ErrorList
+	// Secrets returns the Secrets whose contents are sent to where the object says. It can be nil. Only
+	// users who may get these Secrets can write the spec of the object.
+	Secrets func(obj runtime.Object) []SecretReference
 }
 
 // defaultLimits are the limits of kinds that do not set their own.

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -22,6 +23,8 @@ type REST struct {
 	kind     Kind
 	strategy strategy
 	users    Users
+	// authorizer knows who may get Secrets; nil if nobody is asked about.
+	authorizer authorizer.Authorizer
 }
 
 // NewREST returns the storage of a kind. Field selectors can use metadata.name and

@@ -30,7 +30,7 @@ func (r *REST) KeepWhileUsed(users Users) { r.users = users }
 
 // Update writes everything except the status.
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, objInfo, createValidation, r.refuseChangeWhileUsed(updateValidation), forceAllowCreate, options)
+	return r.Store.Update(ctx, name, objInfo, r.refuseForeignSecrets(createValidation), r.refuseForeignSecretsOnChange(r.refuseChangeWhileUsed(updateValidation)), forceAllowCreate, options)
 }
 
 // Delete deletes an object, or marks it for deletion if it has finalizers.

@@ -1,6 +1,6 @@
-// Package hostfirmwaresettings serves HostFirmwareSettings, which are brought up to date with
-// Ironic before they are read.
-package hostfirmwaresettings
+// Package firmware serves HostFirmwareSettings and HostFirmwareComponents, which are brought up to
+// date with Ironic before they are read.
+package firmware
 
 import (
 	"context"
@@ -17,23 +17,34 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// Refresher brings recorded HostFirmwareSettings up to date with Ironic. After an error, what is
-// recorded is served all the same, with the error as a warning.
+// Refresher brings what is recorded up to date with Ironic. After an error, what is recorded is
+// served all the same, with the error as a warning.
 type Refresher interface {
 	RefreshSettings(ctx context.Context, namespace, name string) error
 	// RefreshAllSettings does for a namespace what RefreshSettings does for one object; empty
 	// means all namespaces.
 	RefreshAllSettings(ctx context.Context, namespace string) error
+	// RefreshComponents and RefreshAllComponents do the same for HostFirmwareComponents.
+	RefreshComponents(ctx context.Context, namespace, name string) error
+	RefreshAllComponents(ctx context.Context, namespace string) error
 }
 
-// REST serves hostfirmwaresettings.
+// REST serves one of the two kinds.
 type REST struct {
 	*kind.REST
-	live Refresher
+	refreshOne func(ctx context.Context, namespace, name string) error
+	refreshAll func(ctx context.Context, namespace string) error
 }
 
-// NewREST returns the storage of hostfirmwaresettings.
-func NewREST(stored *kind.REST, live Refresher) *REST { return &REST{stored, live} }
+// NewSettingsREST returns the storage of hostfirmwaresettings.
+func NewSettingsREST(stored *kind.REST, live Refresher) *REST {
+	return &REST{stored, live.RefreshSettings, live.RefreshAllSettings}
+}
+
+// NewComponentsREST returns the storage of hostfirmwarecomponents.
+func NewComponentsREST(stored *kind.REST, live Refresher) *REST {
+	return &REST{stored, live.RefreshComponents, live.RefreshAllComponents}
+}
 
 var (
 	_ rest.StandardStorage      = &REST{}
@@ -44,7 +55,7 @@ var (
 // Get refreshes and returns an object, as it is in etcd then, even if the client would accept an
 // older resourceVersion.
 func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	warn(ctx, r.live.RefreshSettings(ctx, genericapirequest.NamespaceValue(ctx), name))
+	warn(ctx, r.refreshOne(ctx, genericapirequest.NamespaceValue(ctx), name))
 	return r.REST.Get(ctx, name, &metav1.GetOptions{})
 }
 
@@ -72,11 +83,11 @@ func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOpt
 	namespace := genericapirequest.NamespaceValue(ctx)
 	if options != nil && options.FieldSelector != nil && namespace != "" {
 		if name, only := options.FieldSelector.RequiresExactMatch("metadata.name"); only {
-			warn(ctx, r.live.RefreshSettings(ctx, namespace, name))
+			warn(ctx, r.refreshOne(ctx, namespace, name))
 			return
 		}
 	}
-	warn(ctx, r.live.RefreshAllSettings(ctx, namespace))
+	warn(ctx, r.refreshAll(ctx, namespace))
 }
 
 func warn(ctx context.Context, err error) {

@@ -1,0 +1,127 @@
+package secrets
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// copied says of which version of which Secret a copy was made.
+type copied struct {
+	from    types.NamespacedName
+	version string
+}
+
+// Watched tells whether the watch has shown a Secret.
+func (s *Secrets) Watched(namespace, name string) bool { return s.watched(namespace, name) != "" }
+
+// Copy makes a copy of a Secret in another namespace, with these labels and this owner, or brings it
+// up to date. It returns a NotFound error if there is no such Secret, and an AlreadyExists error if
+// there is a Secret in the place of the copy that does not have the labels. No request is sent if
+// nothing has changed since the copy was made.
+func (s *Secrets) Copy(ctx context.Context, from, to types.NamespacedName, labels map[string]string, owner metav1.OwnerReference) error {
+	if len(validation.NameIsDNSSubdomain(from.Name, false)) > 0 {
+		return apierrors.NewNotFound(corev1.Resource("secrets"), from.Name)
+	}
+	s.claims.LockKey(to.String())
+	defer func() { _ = s.claims.UnlockKey(to.String()) }()
+	version := s.watched(from.Namespace, from.Name)
+	s.mu.Lock()
+	known, isKnown := s.copies[to.String()]
+	s.mu.Unlock()
+	if isKnown && known.from == from && version != "" && !lifecycle.IsNewerVersion(version, known.version) && s.Watched(to.Namespace, to.Name) {
+		return nil
+	}
+	source, err := s.client.CoreV1().Secrets(from.Namespace).Get(Quiet(ctx), from.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if err := s.writeCopy(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: to.Name, Labels: labels, OwnerReferences: []metav1.OwnerReference{owner}},
+		Type:       typeOfCopy(source.Type), Data: source.Data,
+	}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.copies[to.String()] = copied{from, source.ResourceVersion}
+	return nil
+}
+
+// typeOfCopy returns the type of the copy of a Secret. Only types that hosts tell apart are kept: others
+// can have a meaning for other components of the cluster.
+func typeOfCopy(source corev1.SecretType) corev1.SecretType {
+	switch source {
+	case corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg:
+		return source
+	}
+	return corev1.SecretTypeOpaque
+}
+
+func (s *Secrets) writeCopy(ctx context.Context, wanted *corev1.Secret) error {
+	secrets := s.client.CoreV1().Secrets(wanted.Namespace)
+	existing, err := secrets.Get(Quiet(ctx), wanted.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case !hasLabels(existing, wanted.Labels):
+		return apierrors.NewAlreadyExists(corev1.Resource("secrets"), wanted.Name)
+	case existing.Type != wanted.Type: // which cannot be changed
+		if err := s.deleteSecret(ctx, existing); err != nil {
+			return err
+		}
+	case maps.EqualFunc(existing.Data, wanted.Data, bytes.Equal):
+		return nil
+	default:
+		return s.ReplaceData(ctx, wanted.Namespace, wanted.Name, wanted.Data)
+	}
+	_, err = secrets.Create(Quiet(ctx), wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("copy %s/%s was created in the meantime", wanted.Namespace, wanted.Name) // and is looked at again
+	}
+	return err
+}
+
+// DeleteCopy deletes a Secret if it exists and has the labels.
+func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, labels map[string]string) error {
+	s.claims.LockKey(copy.String())
+	defer func() { _ = s.claims.UnlockKey(copy.String()) }()
+	s.mu.Lock()
+	delete(s.copies, copy.String())
+	s.mu.Unlock()
+	existing, err := s.client.CoreV1().Secrets(copy.Namespace).Get(Quiet(ctx), copy.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil || !hasLabels(existing, labels) {
+		return err
+	}
+	return s.deleteSecret(ctx, existing)
+}
+
+func (s *Secrets) deleteSecret(ctx context.Context, secret *corev1.Secret) error {
+	err := s.client.CoreV1().Secrets(secret.Namespace).Delete(Quiet(ctx), secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func hasLabels(secret *corev1.Secret, labels map[string]string) bool {
+	for key, value := range labels {
+		if secret.Labels[key] != value {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,120 @@
+package settings
+
+import (
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// updateStep is how a preparation names the step that updates firmware.
+const updateStep = "firmware.update"
+
+// firmwareUpdates are the updates in the spec of a HostFirmwareComponents. Which of them were
+// made is in the status of that object.
+type firmwareUpdates struct{}
+
+func (firmwareUpdates) differs(m Machine) bool { return len(pendingUpdates(m)) > 0 }
+
+// addTo adds a step for each update, in the user's order. One step could make several updates, but
+// Ironic 29.0 waits for ever between two of them if the BMC has restarted itself after its own
+// update and has forgotten the task.
+func (firmwareUpdates) addTo(clean *Clean, m Machine) error {
+	for _, update := range pendingUpdates(m) {
+		clean.Steps = append(clean.Steps, ironic.StepRequest{Interface: "firmware", Step: "update", Args: map[string]any{
+			"settings": []map[string]any{{"component": update.Component, "url": update.URL}},
+		}})
+		clean.FirmwareUpdates = append(clean.FirmwareUpdates, update)
+	}
+	return nil
+}
+
+// pendingUpdates returns the updates that were not made yet. It returns none if one of them is not
+// valid, which the condition Valid reports, or if nothing is known of the machine's firmware yet.
+func pendingUpdates(m Machine) []metal3.FirmwareUpdate {
+	if m.Components == nil || m.Components.Status.Source == nil || len(faultsInUpdates(m.Components)) > 0 {
+		return nil
+	}
+	return without(m.Components.Spec.Updates, updatesMade(m.Host, m.Components))
+}
+
+// without returns the updates that are not among made.
+func without(updates, made []metal3.FirmwareUpdate) (left []metal3.FirmwareUpdate) {
+	is := map[metal3.FirmwareUpdate]bool{}
+	for _, update := range made {
+		is[update] = true
+	}
+	for _, update := range updates {
+		if !is[update] {
+			left = append(left, update)
+		}
+	}
+	return left
+}
+
+// updatesMade returns the last update of each component: those that are recorded, and those that
+// the last preparation or service has made and that are not recorded yet.
+func updatesMade(host *metal3.BareMetalHost, components *metal3.HostFirmwareComponents) []metal3.FirmwareUpdate {
+	recorded := components.Status.Updates
+	if !HasUnrecordedUpdates(host, components) {
+		return recorded
+	}
+	newer := updatesMadeBy(lastUpdates(host))
+	updated := map[string]bool{}
+	for _, update := range newer {
+		updated[update.Component] = true
+	}
+	var made []metal3.FirmwareUpdate
+	for _, update := range recorded {
+		if !updated[update.Component] {
+			made = append(made, update)
+		}
+	}
+	return append(made, newer...)
+}
+
+// updatesMadeBy returns the updates that a preparation has made. If it has failed, these are the ones
+// whose steps have certainly ended: Ironic begins a step when the one before has succeeded.
+func updatesMadeBy(p *metal3.Preparation) []metal3.FirmwareUpdate {
+	if p.Phase == metal3.PreparationSucceeded {
+		return p.FirmwareUpdates
+	}
+	made := 0
+	for i, step := range p.Steps {
+		if step == updateStep && i < p.StepsDone {
+			made++
+		}
+	}
+	return p.FirmwareUpdates[:min(made, len(p.FirmwareUpdates))]
+}
+
+// HasUnrecordedUpdates tells whether a preparation or a service of the host has ended that was to update
+// firmware, and components does not say yet what it has done.
+func HasUnrecordedUpdates(host *metal3.BareMetalHost, components *metal3.HostFirmwareComponents) bool {
+	p := lastUpdates(host)
+	return p != nil && (components.Status.PreparedAt == nil || components.Status.PreparedAt.Before(&p.StartedAt))
+}
+
+// lastUpdates returns the last preparation of the host that was to update firmware and has ended, or
+// its last service if that was later; nil if there is none.
+func lastUpdates(host *metal3.BareMetalHost) (last *metal3.Preparation) {
+	if p := host.Status.Preparation; p != nil && p.EndedAt != nil && len(p.FirmwareUpdates) > 0 {
+		last = p
+	}
+	if s := host.Status.Servicing; s != nil && s.EndedAt != nil && len(s.FirmwareUpdates) > 0 && (last == nil || last.StartedAt.Before(&s.StartedAt)) {
+		last = &s.Preparation
+	}
+	return last
+}
+
+func (firmwareUpdates) allowedBy(policy metal3.HostUpdatePolicySpec) bool {
+	return policy.FirmwareUpdates == metal3.UpdateOnReboot
+}
+
+// succeeded has nothing to record in the host: what was updated is recorded in the
+// HostFirmwareComponents.
+func (firmwareUpdates) succeeded(*metal3.BareMetalHostStatus, *metal3.Preparation, *ironic.Node) string {
+	return ""
+}
+
+func (firmwareUpdates) arrived(*metal3.BareMetalHostStatus, Machine) {}
+
+func (firmwareUpdates) deprovisioned(*metal3.BareMetalHostStatus) {}

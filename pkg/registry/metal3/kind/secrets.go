@@ -1,0 +1,98 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// SecretReference is a Secret that an object refers to. It is in the namespace of the object.
+type SecretReference struct {
+	// Name is the name of the Secret.
+	Name string
+	// Path is the field that has the name.
+	Path *field.Path
+}
+
+// AuthorizeSecrets refuses new objects, and changes of the spec, by users who may not get the Secrets
+// that the object refers to (see Kind.Secrets). Only users are asked about: what the server itself
+// writes does not go through this storage. It must be called before the first request.
+func (r *REST) AuthorizeSecrets(a authorizer.Authorizer) { r.authorizer = a }
+
+// Create creates an object.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	return r.Store.Create(ctx, obj, r.refuseForeignSecrets(createValidation), options)
+}
+
+// refuseForeignSecrets extends validate, which runs admission: afterwards, it refuses an object that
+// refers to a Secret that the user may not get.
+func (r *REST) refuseForeignSecrets(validate rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	if r.authorizer == nil || r.kind.Secrets == nil {
+		return validate
+	}
+	return func(ctx context.Context, obj runtime.Object) error {
+		if validate != nil {
+			if err := validate(ctx, obj); err != nil {
+				return err
+			}
+		}
+		return r.checkSecrets(ctx, obj)
+	}
+}
+
+// refuseForeignSecretsOnChange does what refuseForeignSecrets does, for changes of the spec: not only
+// the name of the Secret matters, but also where its contents are sent. Users without permission on
+// the Secret can still change the metadata, for example to remove a finalizer.
+func (r *REST) refuseForeignSecretsOnChange(validate rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+	if r.authorizer == nil || r.kind.Secrets == nil {
+		return validate
+	}
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		if validate != nil {
+			if err := validate(ctx, obj, old); err != nil {
+				return err
+			}
+		}
+		if equality.Semantic.DeepEqual(specOf(obj), specOf(old)) {
+			return nil
+		}
+		return r.checkSecrets(ctx, obj)
+	}
+}
+
+// checkSecrets returns an error if the user of the request may not get one of the Secrets that an
+// object refers to.
+func (r *REST) checkSecrets(ctx context.Context, obj runtime.Object) error {
+	m := obj.(metav1.Object)
+	user, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return apierrors.NewInternalError(fmt.Errorf("the request has no user"))
+	}
+	for _, secret := range r.kind.Secrets(obj) {
+		decision, _, err := r.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: user, Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: m.GetNamespace(), Name: secret.Name, ResourceRequest: true,
+		})
+		if decision == authorizer.DecisionAllow {
+			continue
+		}
+		reason := fmt.Sprintf("its contents are sent to where this object says, so only users who may get Secret %q in namespace %q can refer to it", secret.Name, m.GetNamespace())
+		if err != nil {
+			reason += fmt.Sprintf("; whether you may could not be determined: %v", err)
+		}
+		problem := field.Forbidden(secret.Path, reason)
+		refusal := apierrors.NewForbidden(metal3.Resource(r.kind.Resource), m.GetName(), problem)
+		refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseType(problem.Type), Field: problem.Field, Message: problem.ErrorBody()}}
+		return refusal
+	}
+	return nil
+}
