@@ -16,9 +16,9 @@ import (
 
 // API versions that servicing depends on.
 const (
-	serviceVersion = 87
-	// abortServiceVersion came with Ironic 32.0, and is not what the abort depends on: before it, a
-	// service that has failed cannot be aborted, which no API version tells.
+	serviceVersion = 87 // the verb service
+	// abortServiceVersion is that of Ironic 32.0, the first release that can abort a service after
+	// it has failed. Ironic 31.0 has 1.99.
 	abortServiceVersion = 101
 )
 

@@ -32,6 +32,7 @@ func (s Situation) machine() settings.Machine {
 	m := settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
 	if isDeployedState(s.Host.Status.Provisioning.State) {
 		m.Policy, m.Reported = s.Policy, hasServicingError(&s.Host.Status)
+		m.NotPolled = s.Node != nil && s.Node.IsOwnParent()
 	}
 	return m
 }

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"errors"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -18,7 +20,11 @@ func (firmwareUpdates) differs(m Machine) bool { return len(pendingUpdates(m)) >
 // Ironic 29.0 waits for ever between two of them if the BMC has restarted itself after its own
 // update and has forgotten the task.
 func (firmwareUpdates) addTo(clean *Clean, m Machine) error {
-	for _, update := range pendingUpdates(m) {
+	pending := pendingUpdates(m)
+	if m.Policy != nil && m.NotPolled && len(pending) > 0 {
+		return errors.New("this Ironic (29.0.5) would never notice the end of a firmware update of a machine that it has deployed: take the update back, or deprovision the host to have it made")
+	}
+	for _, update := range pending {
 		clean.Steps = append(clean.Steps, ironic.StepRequest{Interface: "firmware", Step: "update", Args: map[string]any{
 			"settings": []map[string]any{{"component": update.Component, "url": update.URL}},
 		}})

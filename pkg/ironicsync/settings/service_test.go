@@ -78,3 +78,22 @@ func TestServiced(t *testing.T) {
 		t.Errorf("recorded is %+v, %+v", host.Status.Servicing, host.Status.Provisioning.RAID)
 	}
 }
+
+// TestUpdateOfMachineThatIsNotPolled: Ironic 29.0.5 would never end such a service.
+func TestUpdateOfMachineThatIsNotPolled(t *testing.T) {
+	m := Machine{Host: hostWith(redfish, nil, nil, nil), Components: &metal3.HostFirmwareComponents{}, Policy: &metal3.HostUpdatePolicySpec{FirmwareUpdates: metal3.UpdateOnReboot}}
+	m.Components.Spec.Updates = []metal3.FirmwareUpdate{{Component: "bmc", URL: "http://images/bmc"}}
+	m.Components.Status.Components = []metal3.FirmwareComponentStatus{{Component: "bmc"}}
+	m.Components.Status.Source = &metal3.SettingsSource{}
+	if service, err := NextService(m); err != nil || service == nil || len(service.FirmwareUpdates) != 1 {
+		t.Errorf("the service is %+v, %v", service, err)
+	}
+	m.NotPolled = true
+	if service, err := NextService(m); err == nil || service != nil {
+		t.Errorf("the service is %+v, %v", service, err)
+	}
+	m.Policy = nil
+	if clean, err := NextClean(m); err != nil || clean == nil {
+		t.Errorf("the clean is %+v, %v", clean, err)
+	}
+}

@@ -27,6 +27,10 @@ type Machine struct {
 	// Policy is set if the machine runs something. It says which settings may be changed
 	// nevertheless, by a service.
 	Policy *metal3.HostUpdatePolicySpec
+	// NotPolled is set if Ironic leaves the node out of its periodic checks, as 29.0.5 does with a
+	// node that a PATCH has made its own parent. It never notices the end of a step then of which it
+	// has to ask the BMC again and again.
+	NotPolled bool
 	// Reported is set if the host shows that its preparation, or its service, has failed.
 	Reported bool
 }
