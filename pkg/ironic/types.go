@@ -73,6 +73,7 @@ const (
 	TargetAdopt   ProvisionTarget = "adopt"
 	TargetRebuild ProvisionTarget = "rebuild"
 	TargetClean   ProvisionTarget = "clean"
+	TargetService ProvisionTarget = "service"
 )
 
 // PowerState is what Ironic knows of a node's power. Empty means that Ironic

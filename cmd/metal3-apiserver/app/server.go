@@ -264,7 +264,8 @@ func Run(ctx context.Context, o *Options) (err error) {
 			})
 			controller := drive.NewController(drive.Parts{
 				Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: hostSecrets,
-				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Components: watchedComponents{componentKeeper, firmwareComponents}, Events: recorder, DataImages: images, HostImages: ramdisks, Leading: leading,
+				Hardware: stores.Kinds.HardwareData(), Firmware: watchedFirmware{keeper, firmwareSettings}, Components: watchedComponents{componentKeeper, firmwareComponents}, Policies: stores.Kinds.HostUpdatePolicies(),
+				Events: recorder, DataImages: images, HostImages: ramdisks, Leading: leading,
 			}, settings)
 			images.PlanHost, ramdisks.PlanHost = controller.PlanHost, controller.PlanHost
 			subscriptions := subscription.New(subscription.Parts{

@@ -154,6 +154,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
 		metal3v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
 		metal3v1alpha1.SecretStatus{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref),
+		metal3v1alpha1.Servicing{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_Servicing(ref),
 		metal3v1alpha1.SettingSchema{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref),
 		metal3v1alpha1.SettingsSource{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_SettingsSource(ref),
 		metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
@@ -1061,6 +1062,12 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							Ref:         ref(metal3v1alpha1.RequestedClean{}.OpenAPIModelName()),
 						},
 					},
+					"servicing": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The last service in which Ironic changed settings of the machine while it ran something. Absent if there was none since the host was provisioned.",
+							Ref:         ref(metal3v1alpha1.Servicing{}.OpenAPIModelName()),
+						},
+					},
 					"takeover": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What was last confirmed through the subresource takeover. It counts as long as the node is as it was then.",
@@ -1147,7 +1154,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -5741,7 +5748,7 @@ func schema_pkg_apis_metal3_v1alpha1_Preparation(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The clean steps, for example raid.create_configuration.",
+							Description: "The clean or service steps, for example raid.create_configuration.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -6566,6 +6573,150 @@ func schema_pkg_apis_metal3_v1alpha1_SecretStatus(ref common.ReferenceCallback) 
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Servicing(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Servicing is a service in which Ironic changes settings of a machine that runs something, in the course of a reboot.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"phase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How far it is: Requested, Running, Succeeded or Failed.\n\nPossible enum values:\n - `\"Failed\"` means that a step has failed or was aborted.\n - `\"Requested\"` means that Ironic has been asked for the steps, or is about to be, and has not been seen to carry them out.\n - `\"Running\"` means that Ironic carries out the steps.\n - `\"Succeeded\"` means that Ironic has carried out all steps.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Failed", "Requested", "Running", "Succeeded"},
+						},
+					},
+					"startedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was requested.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"endedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it ended, as far as this server has seen. Absent until then.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"problem": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it has failed, if Ironic takes it for a success.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it has failed, in Ironic's words, or why it has not begun.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"isRequested": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Set if the steps were requested with the subresource clean.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The clean or service steps, for example raid.create_configuration.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"stepsDone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many of the steps have ended, as far as this server has seen before all have.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"stateChangedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the node had come into the state in which it was when the steps were requested.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"raid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The RAID layout that the machine has if the steps succeed. Absent if they do not change it.",
+							Ref:         ref(metal3v1alpha1.RAIDConfig{}.OpenAPIModelName()),
+						},
+					},
+					"firmwareSettings": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The BIOS settings that the steps change, with the values that they set. Absent if they change none, and when the machine has these values.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"firmwareUpdates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The firmware updates that the steps make, in this order. Absent if they make none.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"leaving": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether Ironic has been asked to end a service that has failed or is not wanted any more, so that the machine runs again what it ran before.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"nodeUUID", "phase", "startedAt", "steps"},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.RAIDConfig{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

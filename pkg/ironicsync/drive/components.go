@@ -31,17 +31,19 @@ type componentWatch struct {
 }
 
 // of adds to bios the firmware updates of a host, after it has brought them up to date. They
-// matter while the host runs nothing and they ask for something. In any state, it is recorded what a
+// matter while the host runs nothing, or the policy permits updates, and they ask for something. In any state, it is recorded what a
 // preparation has updated before another one may begin.
-func (w *componentWatch) of(ctx context.Context, host *metal3.BareMetalHost, bios *firmwareOf) error {
+func (w *componentWatch) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec, bios *firmwareOf) error {
 	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
 	recorded, _ := known.(*metal3.HostFirmwareComponents)
 	isWanted := recorded != nil && len(recorded.Spec.Updates) > 0
 	if recorded != nil && (recorded.Generation > 1 || isWanted) {
 		bios.componentsGeneration = recorded.Generation
 	}
-	matters := isWanted && runsNothing(host) || recorded != nil && settings.HasUnrecordedUpdates(host, recorded)
-	if !firmware.Has(host) || !firmware.AreComponentsDue(host, recorded) && !matters {
+	isServiced := policy != nil && policy.FirmwareUpdates == metal3.UpdateOnReboot &&
+		mayBeServiced(host, isWanted && (firmware.AreComponentsDue(host, recorded) || firmware.IsChanged(recorded.Status.Conditions)))
+	matters := isWanted && runsNothing(host) || isServiced || recorded != nil && settings.HasUnrecordedUpdates(host, recorded)
+	if !firmware.Has(host) && !isServiceOpen(host) || !firmware.AreComponentsDue(host, recorded) && !matters {
 		return nil
 	}
 	components, err := w.keeper.Ensure(ctx, host)

@@ -94,6 +94,7 @@ type Controller struct {
 	secrets   *secrets.Secrets
 	hardware  HardwareStore
 	firmware  *firmwareWatch
+	policies  *policyWatch
 	events    EventSink
 	leading   func() bool
 	images    DataImages
@@ -136,6 +137,7 @@ type Parts struct {
 	Hardware   HardwareStore
 	Firmware   FirmwareKeeper
 	Components ComponentKeeper
+	Policies   PolicyStore
 	Events     EventSink
 	// Leading tells whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
@@ -190,6 +192,7 @@ func NewController(parts Parts, settings Settings) *Controller {
 		byWorker: namespaceIf(func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) }),
 	})
 	c.firmware = newFirmwareWatch(parts.Firmware, parts.Components, parts.Events, func(key types.NamespacedName) { c.queue.Add(key) })
+	c.policies = newPolicyWatch(parts.Policies, func(key types.NamespacedName) { c.queue.Add(key) })
 	c.gate = capacity.New(settings.ProvisioningLimit, c.busy)
 	c.retries = capacity.NewPaced(maxRetrying, retriesPerSecond, c.retrying)
 	c.poller = newPoller(c, settings.PollInterval)
@@ -221,7 +224,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	start(func() { c.informer.RunWithContext(ctx) })
 	start(func() { c.secrets.Run(ctx) })
 	start(func() { c.firmware.run(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced, c.firmware.components.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
+	start(func() { c.policies.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced, c.firmware.informer.HasSynced, c.firmware.components.informer.HasSynced, c.policies.informer.HasSynced) || !c.secrets.WaitForSync(ctx) {
 		return ctx.Err()
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.informer.GetStore().ListKeys()))
@@ -379,7 +383,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	if err != nil {
 		return 0, &stepError{err: err}
 	}
-	bios, err := c.firmware.of(ctx, recorded)
+	bios, err := c.settingsOf(ctx, recorded)
 	if err != nil {
 		return 0, &stepError{err: err}
 	}
@@ -407,7 +411,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		return 0, live.IgnoreNotFound(err)
 	}
 	for range maxSteps {
-		if bios, err = c.firmware.of(ctx, host); err != nil {
+		if bios, err = c.settingsOf(ctx, host); err != nil {
 			return 0, &stepError{err: err}
 		}
 		situation, retryNow = c.situation(host, node, hasHardware, bios)

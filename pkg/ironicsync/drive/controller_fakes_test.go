@@ -117,8 +117,11 @@ type fakeIronic struct {
 	// targetRAID are the volumes that were last asked for, cleans the steps of each manual clean.
 	targetRAID []ironic.LogicalDisk
 	cleans     [][]ironic.StepRequest
+	// services are the steps of each service. isOld is an Ironic that cannot abort one that has failed.
+	services [][]ironic.StepRequest
+	isOld    bool
 	// bios are the settings of each machine that has any, as Ironic has read them. A manual clean
-	// applies them, unless the machine is stubborn.
+	// or a service applies them, unless the machine is stubborn.
 	bios     map[string]ironic.Text
 	stubborn bool
 	// components are the firmware versions of each machine. A manual clean updates them to the URL.
@@ -236,7 +239,7 @@ func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time, expected
 func (f *fakeIronic) Supports(_ context.Context, minor int) (bool, error) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	return minor != ironic.FirmwareVersion || !f.noFirmware, nil
+	return (minor != ironic.FirmwareVersion || !f.noFirmware) && (!f.isOld || minor <= 96), nil
 }
 
 func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {
@@ -395,9 +398,11 @@ var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic
 	ironic.TargetClean:   {ironic.Manageable: {ironic.Cleaning, ironic.Manageable}},
 	ironic.TargetActive:  {ironic.Available: {ironic.Deploying, ironic.Active}},
 	ironic.TargetAdopt:   {ironic.Manageable: {ironic.Adopting, ironic.Active}},
+	ironic.TargetService: {ironic.Active: {ironic.Servicing, ironic.Active}, ironic.ServiceFail: {ironic.Servicing, ironic.Active}},
+	ironic.TargetAbort:   {ironic.ServiceFail: {"", ironic.Active}},
 	ironic.TargetDeleted: {
 		ironic.Active: {ironic.Cleaning, ironic.Available}, ironic.DeployFail: {ironic.Cleaning, ironic.Available},
-		ironic.Error: {ironic.Cleaning, ironic.Available},
+		ironic.Error: {ironic.Cleaning, ironic.Available}, ironic.ServiceFail: {ironic.Cleaning, ironic.Available},
 	},
 }
 
@@ -413,6 +418,8 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 			return apiError(409, "Node "+id+" is locked by host conductor-0")
 		case !allowed:
 			return apiError(400, fmt.Sprintf(`The requested action "%s" can not be performed on node "%s" while it is in state "%s".`, target, id, node.ProvisionState))
+		case target == ironic.TargetAbort && f.isOld, (target == ironic.TargetAbort || target == ironic.TargetService) && node.Maintenance:
+			return apiError(400, "The node is in maintenance, or cannot be aborted.")
 		case way[0] == "":
 			f.edit(id, func(n *ironic.Node) { n.ProvisionState = way[1] })
 			return nil
@@ -420,6 +427,12 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 		if target == ironic.TargetClean {
 			f.cleans = append(f.cleans, options.CleanSteps)
 			f.edit(id, func(n *ironic.Node) { f.apply(n, options.CleanSteps) })
+		}
+		if target == ironic.TargetService {
+			f.services = append(f.services, options.ServiceSteps)
+			if f.fails[way[0]] == 0 {
+				f.edit(id, func(n *ironic.Node) { f.apply(n, options.ServiceSteps) })
+			}
 		}
 		if target == ironic.TargetDeleted {
 			f.registrations[id].InstanceUUID = ""
@@ -454,7 +467,13 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 				n.LastError = f.failure
 				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
 					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
+					ironic.Servicing: ironic.ServiceFail,
 				}[way[0]]
+				if n.ProvisionState == ironic.ServiceFail {
+					n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultServiceFailure, f.failure
+				}
+			case way[0] == ironic.Servicing:
+				n.PowerState = ironic.PowerOn
 			}
 		})
 		return nil

@@ -33,6 +33,7 @@ type world struct {
 	events     *memoryEvents
 	firmware   *memoryFirmware
 	components *memoryComponents
+	policies   *memoryObjects[*metal3.HostUpdatePolicy]
 	active     drive.Active
 	rewrites   int // of Secrets
 	// superseded has another replica lead.
@@ -58,7 +59,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 
 func newWorld(t *testing.T) *world {
 	client := newFakeIronic()
-	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), components: newMemoryComponents(client), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
+	return &world{t: t, hosts: enginetest.NewHosts(), ironic: client, firmware: newMemoryFirmware(client), components: newMemoryComponents(client), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
 }
 
 // start begins a process, which is killed at the given step; at 0, never.
@@ -76,7 +77,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	refresher := live.NewRefresher(ctx, hosts, client, clock.RealClock{}, enginetest.ReaderWait)
 	controller := drive.NewController(drive.Parts{
 		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
-		Hardware: w.hardware, Firmware: w.firmware, Components: w.components, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
+		Hardware: w.hardware, Firmware: w.firmware, Components: w.components, Policies: w.policies, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
 	w.planHost = controller.PlanHost
 	ended := make(chan struct{})

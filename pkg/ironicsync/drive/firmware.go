@@ -16,6 +16,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
@@ -33,6 +34,10 @@ type firmwareOf struct {
 	settings   *metal3.HostFirmwareSettings
 	schema     *metal3.FirmwareSchema
 	components *metal3.HostFirmwareComponents
+	// policy says what may be changed while the host runs something; nil if nothing may.
+	policy *metal3.HostUpdatePolicySpec
+	// canService and canAbortService tell what Ironic can do for that.
+	canService, canAbortService bool
 	// generation is that of the settings that a user has written, and 0 while none has.
 	generation int64
 	// componentsGeneration is the same for the components.
@@ -121,6 +126,13 @@ func runsNothing(host *metal3.BareMetalHost) bool {
 	return false
 }
 
+// mayBeServiced tells whether changes may be made to the host that the policy permits while it runs
+// something. isChanged tells whether the watch knows of any. Before a host is switched on, that does not
+// suffice: the user may have written them just before.
+func mayBeServiced(host *metal3.BareMetalHost, isChanged bool) bool {
+	return lifecycle.RunsSomething(host) && (isChanged || isServiceOpen(host) || !host.Status.PoweredOn)
+}
+
 // withoutValues drops the values of all settings, which take most of the memory.
 func withoutValues(obj any) (any, error) {
 	if settings, ok := obj.(*metal3.HostFirmwareSettings); ok {
@@ -132,21 +144,22 @@ func withoutValues(obj any) (any, error) {
 }
 
 // of returns the BIOS settings and the firmware of a host, after it has brought them up to date. They
-// matter while the host runs nothing and they ask for something. A failure to read them keeps nothing
-// else from being done.
-func (w *firmwareWatch) of(ctx context.Context, host *metal3.BareMetalHost) (firmwareOf, error) {
+// matter while the host runs nothing, or the policy permits changes, and they ask for something. A
+// failure to read them otherwise keeps nothing else from being done.
+func (w *firmwareWatch) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (firmwareOf, error) {
 	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
 	recorded, _ := known.(*metal3.HostFirmwareSettings)
 	isWanted := recorded != nil && len(recorded.Spec.Settings) > 0
 	bios := firmwareOf{}
-	if err := w.components.of(ctx, host, &bios); err != nil {
+	if err := w.components.of(ctx, host, policy, &bios); err != nil {
 		return bios, err
 	}
 	if recorded != nil && (recorded.Generation > 1 || isWanted) {
 		bios.generation = recorded.Generation
 	}
-	matters := isWanted && runsNothing(host)
-	if !firmware.Has(host) || !firmware.IsDue(host, recorded) && !matters {
+	matters := isWanted && runsNothing(host) ||
+		policy != nil && policy.FirmwareSettings == metal3.UpdateOnReboot && mayBeServiced(host, isWanted && (firmware.IsDue(host, recorded) || firmware.IsChanged(recorded.Status.Conditions)))
+	if !firmware.Has(host) && !isServiceOpen(host) || !firmware.IsDue(host, recorded) && !matters {
 		return bios, nil
 	}
 	settings, schema, err := w.keeper.Ensure(ctx, host)

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
@@ -162,6 +163,12 @@ func Has(host *metal3.BareMetalHost) bool {
 	_, paused := host.Annotations[metal3.PausedAnnotation]
 	return node != nil && node.StateChangedAt != nil && node.ProvisionState != string(ironic.Enroll) &&
 		host.DeletionTimestamp.IsZero() && !paused && host.Status.OperationalStatus != metal3.OperationalStatusDetached
+}
+
+// IsChanged tells whether the spec of an object is not what the machine has, according to the
+// object's conditions.
+func IsChanged(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
 }
 
 // IsDue tells whether Ensure may have something to do. recorded is nil if the settings do not exist.

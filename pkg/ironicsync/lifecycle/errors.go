@@ -41,6 +41,9 @@ func SetError(status *metal3.BareMetalHostStatus, failure *hostError, again bool
 	case metal3.OperationalStatusDiscovered, metal3.OperationalStatusDelayed, metal3.OperationalStatusDetached:
 	default:
 		status.OperationalStatus = metal3.OperationalStatusOK
+		if isBeingServiced(status) {
+			status.OperationalStatus = metal3.OperationalStatusServicing
+		}
 	}
 	switch status.ErrorType {
 	case metal3.InspectionError, metal3.PreparationError, metal3.ProvisioningError:
@@ -202,6 +205,9 @@ func ironicError(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	if isStepFault(node) && node.Reservation != "" {
 		return nil // Ironic sets the fault first, and is about to set the failed state
 	}
+	if failed := StepError(status); node.ProvisionState == ironic.ServiceFail && failed != nil && failed.Kind == metal3.ServicingError {
+		return failed // what Ironic says now may be about how the service is left
+	}
 	if node.Fault != "" {
 		return failureOf(status, faultType(status, node), node, firstOf(node.MaintenanceReason, "Ironic reports the fault "+node.Fault))
 	}
@@ -301,7 +307,5 @@ func isPoweredAsWanted(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	if !host.DeletionTimestamp.IsZero() {
 		return false
 	}
-	reboot := rebootRequestOf(host)
-	on := host.Spec.Online && !reboot.once && !reboot.stayOff
-	return on == (node.PowerState == ironic.PowerOn) && node.PowerState != ""
+	return isWantedOn(host) == (node.PowerState == ironic.PowerOn) && node.PowerState != ""
 }

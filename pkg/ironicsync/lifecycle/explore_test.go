@@ -64,6 +64,8 @@ func explore(t *testing.T, w *world, crashes, bound int, end func(*world)) int {
 func (w *world) wanted() string {
 	host := w.host
 	node := w.nodes[host.Status.Provisioning.ID]
+	// A machine that is to be off is not led out of a service that has failed, which would start it.
+	isDeployed := node != nil && (node.ProvisionState == ironic.Active || node.ProvisionState == ironic.ServiceFail && !host.Spec.Online)
 	want := metal3.StateAvailable
 	power := ironic.PowerOff
 	if host.Spec.Online {
@@ -80,7 +82,7 @@ func (w *world) wanted() string {
 		if host.Status.Provisioning.State == metal3.StateProvisioned {
 			want = metal3.StateProvisioned
 		}
-	case node != nil && node.ProvisionState == ironic.Active && (w.restored || strings.HasPrefix(node.InstanceUUID, "by-hand")) && !deploy.Deployed(host):
+	case isDeployed && (w.restored || strings.HasPrefix(node.InstanceUUID, "by-hand")) && !deploy.Deployed(host):
 		want = metal3.StateProvisioned // nobody has asked for its end
 	}
 	s := &host.Status
@@ -91,12 +93,14 @@ func (w *world) wanted() string {
 		return fmt.Sprintf("%d nodes", len(w.nodes))
 	case s.Provisioning.State != want:
 		return fmt.Sprintf("state %q, not %q", s.Provisioning.State, want)
-	case want == metal3.StateAvailable && node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable, want != metal3.StateAvailable && node.ProvisionState != ironic.Active:
+	case want == metal3.StateAvailable && node.ProvisionState != ironic.Available && node.ProvisionState != ironic.Manageable, want != metal3.StateAvailable && !isDeployed:
 		return fmt.Sprintf("the node is %s while the host is %s", node.ProvisionState, want)
 	case node.PowerState != power && !isPowerKept(host):
 		return fmt.Sprintf("the node is %s", node.PowerState)
 	case want == metal3.StateAvailable && w.wants() != workload{} && (s.ProvisioningFailCount > 0 || s.ErrorType == metal3.ProvisioningError):
 		// It has failed, and is not tried again while the host is not to be online.
+	case w.mayService && hasServicingError(s) && (s.ErrorMessage == noServiceMessage || !host.Spec.Online):
+		// A service has failed, and is not tried again before the host is rebooted.
 	case s.OperationalStatus != metal3.OperationalStatusOK || s.ErrorMessage != "" || s.ErrorCount != 0 || s.ProvisioningFailCount != 0:
 		return fmt.Sprintf("the host shows %s %q, %d errors, %d failures", s.OperationalStatus, s.ErrorMessage, s.ErrorCount, s.ProvisioningFailCount)
 	case want == metal3.StateProvisioned && w.mayWipe:

@@ -111,6 +111,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, node)
 	observeDeployment(status, host, node)
+	observeServicing(status, host, node, now)
 	if node.PowerState != "" { // empty if Ironic does not know; the last known state is the best guess then
 		status.PoweredOn = node.PowerState == ironic.PowerOn
 	}

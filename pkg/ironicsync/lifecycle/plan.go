@@ -46,6 +46,15 @@ const (
 	// Prepare has Ironic apply settings to the machine, with the manual clean Step.Clean, or
 	// records with Step.Message why that is not possible.
 	Prepare Action = "Prepare"
+	// Service has Ironic change settings of a machine that runs something and is about to be
+	// switched on, with the service Step.Clean, or records with Step.Message why that is not
+	// possible.
+	Service Action = "Service"
+	// LeaveService has Ironic end a service that has failed or is not wanted any more, with
+	// Step.Target.
+	LeaveService Action = "LeaveService"
+	// EndServicing records that nothing is left to be changed by a service.
+	EndServicing Action = "EndServicing"
 	// Deploy tells Ironic what to deploy, has that validated, and starts the deployment.
 	Deploy Action = "Deploy"
 	// Rebuild does what Deploy does on a node that is deployed already, which is not cleaned.
@@ -87,9 +96,9 @@ type Step struct {
 	Failed bool
 	// Limited goes with SetState and Rebuild: only so many hosts may be worked on at a time.
 	Limited bool
-	// Target is the transition of Provision.
+	// Target is the transition of Provision and of LeaveService.
 	Target ironic.ProvisionTarget
-	// Clean is the clean of Prepare.
+	// Clean is the clean of Prepare, and the service of Service.
 	Clean *settings.Clean
 	// Power is the target of SwitchPower.
 	Power ironic.PowerTarget
@@ -98,7 +107,7 @@ type Step struct {
 	// Retry is set if the step has failed before. The controller spreads such steps over time,
 	// in case a thousand hosts retry at once.
 	Retry bool
-	// Reason and Message are those of Report and Hold; Prepare and AwaitImage have a Message only. Secret is the name of a Secret that
+	// Reason and Message are those of Report and Hold; Prepare, Service and AwaitImage have a Message only. Secret is the name of a Secret that
 	// seems to be missing.
 	Reason, Message, Secret string
 }
@@ -120,12 +129,19 @@ type Situation struct {
 	// images of the server's settings.
 	Image *Image
 	// Firmware has the BIOS settings of the host, and Schema the values that they accept; nil if
-	// nothing is known of them. They matter only if the host runs nothing.
+	// nothing is known of them. They matter only if the host runs nothing, or if Policy permits
+	// changes.
 	Firmware *metal3.HostFirmwareSettings
 	Schema   *metal3.FirmwareSchema
 	// Components has the updates of the host's firmware; nil if there are none. They matter only
 	// if the host runs nothing.
 	Components *metal3.HostFirmwareComponents
+	// Policy says what may be changed while the host runs something; nil if nothing may.
+	Policy *metal3.HostUpdatePolicySpec
+	// CanService is set if Ironic can change settings of a machine that runs something (since
+	// API 1.87), and CanAbortService if it can abort such a service after it has failed (since
+	// Ironic 32). They matter only if there is a Policy or a service.
+	CanService, CanAbortService bool
 	// HasHardwareData is set if there is a HardwareData with the host's name. It matters only
 	// if the host has no hardware details yet.
 	HasHardwareData bool
@@ -160,6 +176,7 @@ type Situation struct {
 //	image.go          ramdisk images that are built for single hosts
 //	plan_life.go      one function for each provisioning state
 //	plan_settings.go  RAID and other settings of a machine that runs nothing
+//	plan_service.go   settings of a machine that runs something
 //	plan_power.go     power and reboots
 //	plan_leave.go     detachment and deletion
 func Next(s Situation) Step { return guarded(s, plan(s)) }
@@ -208,7 +225,10 @@ func nextOfNode(s Situation) Step {
 		return s.retryDetach(Step{Do: ClearMaintenance, Error: metal3.DetachError})
 	}
 	if node.Maintenance {
-		if isStepFault(node) {
+		switch {
+		case isStepFault(node) && isDeployedState(s.Host.Status.Provisioning.State) && openService(s.Host, node) != nil:
+			return nextOfDeployed(s) // which leaves the service
+		case isStepFault(node):
 			return s.retry(Step{Do: ClearMaintenance, Error: cleaningErrorType(&s.Host.Status)}, true)
 		}
 		// Either the BMC does not answer, and Ironic ends the maintenance when it does again, or
@@ -216,6 +236,8 @@ func nextOfNode(s Situation) Step {
 		return Step{Do: Wait}
 	}
 	switch s.Host.Status.Provisioning.State {
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		return nextOfDeployed(s)
 	case metal3.StateInspecting, metal3.StateMatchProfile:
 		return nextOfInspecting(s)
 	case metal3.StatePreparing:
@@ -224,10 +246,6 @@ func nextOfNode(s Situation) Step {
 		return nextOfAvailable(s)
 	case metal3.StateProvisioning:
 		return nextOfProvisioning(s)
-	case metal3.StateProvisioned:
-		return nextOfProvisioned(s)
-	case metal3.StateExternallyProvisioned:
-		return nextOfExternallyProvisioned(s)
 	case metal3.StateDeprovisioning:
 		return nextOfDeprovisioning(s)
 	}

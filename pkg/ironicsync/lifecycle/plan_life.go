@@ -286,6 +286,24 @@ func isDeploymentBegun(state ironic.ProvisionState) bool {
 // before. (The machine of a host that has been available may be in use by an operator.)
 func isNew(host *metal3.BareMetalHost) bool { return host.Status.HardwareProfile == "" }
 
+// isDeployedState tells whether a host in this state runs something.
+func isDeployedState(state metal3.ProvisioningState) bool {
+	return state == metal3.StateProvisioned || state == metal3.StateExternallyProvisioned
+}
+
+// RunsSomething tells whether the host is provisioned or externally provisioned.
+func RunsSomething(host *metal3.BareMetalHost) bool {
+	return isDeployedState(host.Status.Provisioning.State)
+}
+
+// nextOfDeployed returns the next step for a host that runs something.
+func nextOfDeployed(s Situation) Step {
+	if s.Host.Status.Provisioning.State == metal3.StateProvisioned {
+		return nextOfProvisioned(s)
+	}
+	return nextOfExternallyProvisioned(s)
+}
+
 // nextOfProvisioned deprovisions the host if its spec has changed accordingly.
 func nextOfProvisioned(s Situation) Step {
 	// A host that was taken over without an image in its spec is not deprovisioned: nobody has
@@ -314,7 +332,11 @@ func keepDeployed(s Situation) Step {
 	adopt := provision(ironic.TargetAdopt, metal3.ProvisionedRegistrationError)
 	switch s.Node.ProvisionState {
 	case ironic.Active:
-		return nextOfPower(s)
+		return nextOfActive(s)
+	case ironic.ServiceWait:
+		return nextOfServiceWait(s)
+	case ironic.ServiceFail:
+		return nextOfFailedService(s)
 	case ironic.Manageable:
 		return s.retry(adopt, hasFailed(s.Host))
 	case ironic.AdoptFail:

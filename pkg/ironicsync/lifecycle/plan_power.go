@@ -21,7 +21,7 @@ type rebootRequest struct {
 // rebootRequestOf parses the reboot annotations. Unless the host is provisioned, only those with
 // force count. A malformed value, which validation refuses, is treated like an empty one.
 func rebootRequestOf(host *metal3.BareMetalHost) (reboot rebootRequest) {
-	deployed := host.Status.Provisioning.State == metal3.StateProvisioned || host.Status.Provisioning.State == metal3.StateExternallyProvisioned
+	deployed := isDeployedState(host.Status.Provisioning.State)
 	for key, value := range host.Annotations {
 		if !metal3.IsRebootAnnotation(key) {
 			continue
@@ -110,7 +110,7 @@ func nextOfPower(s Situation) Step {
 	if reboot.once && !on {
 		return Step{Do: ClearRebootRequest}
 	}
-	switch wanted := host.Spec.Online && !reboot.once && !reboot.stayOff; {
+	switch wanted := isWantedOn(host); {
 	case wanted == on, on && isPowerKept(host) && !reboot.once && !reboot.stayOff:
 		return Step{Do: Wait}
 	case wanted:
@@ -121,6 +121,12 @@ func nextOfPower(s Situation) Step {
 		return switchTo(ironic.TargetPowerOff)
 	}
 	return switchTo(ironic.TargetSoftPowerOff)
+}
+
+// isWantedOn tells whether the spec and the reboot annotations ask for the machine to be on.
+func isWantedOn(host *metal3.BareMetalHost) bool {
+	reboot := rebootRequestOf(host)
+	return host.Spec.Online && !reboot.once && !reboot.stayOff
 }
 
 // isPowerKept tells whether the machine was on when it was taken over and nobody has set

@@ -331,7 +331,7 @@ func guarded(s Situation, step Step) Step {
 // asksIronic tells whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {
 	switch s.Do {
-	case Wait, Begin, Report, Hold, AwaitImage, ClearRebootRequest:
+	case Wait, Begin, Report, Hold, AwaitImage, ClearRebootRequest, EndServicing:
 		return false
 	}
 	return true
@@ -340,7 +340,7 @@ func (s Step) asksIronic() bool {
 // Interrupts tells whether the step ends what a machine runs, or writes to its disks.
 func (s Step) Interrupts() bool {
 	switch s.Do {
-	case Deploy, Rebuild, Prepare:
+	case Deploy, Rebuild, Prepare, Service, LeaveService:
 		return true
 	case SwitchPower:
 		return s.Power != ironic.TargetPowerOn

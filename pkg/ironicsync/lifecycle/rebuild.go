@@ -74,6 +74,8 @@ func rebuildObstacle(host *metal3.BareMetalHost, node *ironic.Node) error {
 		return errors.New("it is to be off (spec.online is false), and a rebuild switches it on")
 	case node.Maintenance:
 		return fmt.Errorf("its node is in maintenance, in which Ironic does not deploy: %s", node.MaintenanceReason)
+	case openService(host, node) != nil:
+		return errors.New("its settings are being changed (status.servicing)")
 	case node.ProvisionState != ironic.Active:
 		return fmt.Errorf("Ironic is not done with it (%s), or does not take it for deployed", node.ProvisionState)
 	}
@@ -90,13 +92,19 @@ func pendingRebuild(host *metal3.BareMetalHost) *metal3.Rebuild {
 
 // HasRebuildBegun tells whether Ironic has begun the rebuild of a node that is active.
 func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
+	return hasStateChanged(rebuild.StateChangedAt, node)
+}
+
+// hasStateChanged tells whether Ironic has changed the node's state since a moment when the last change
+// was at recorded; nil if there had been none.
+func hasStateChanged(recorded *metav1.MicroTime, node *ironic.Node) bool {
 	switch {
 	case node.ProvisionUpdatedAt == nil: // as in what is recorded; what Ironic says is read before anything is done
 		return false
-	case rebuild.StateChangedAt == nil:
+	case recorded == nil:
 		return true
 	}
-	return !sameMoment(rebuild.StateChangedAt.Time, *node.ProvisionUpdatedAt)
+	return !sameMoment(recorded.Time, *node.ProvisionUpdatedAt)
 }
 
 // rebuildPause is how old the last change of the node's state must be before a rebuild is asked

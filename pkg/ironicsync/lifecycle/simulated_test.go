@@ -59,17 +59,21 @@ type world struct {
 	deployments, rebuilds int
 	// volumes are the RAID volumes of the machine; nil if it has none, or if nobody knows them.
 	volumes *metal3.RAIDConfig
-	// raidCleans counts the cleans that changed them.
-	raidCleans int
+	// raidCleans counts the cleans that changed them. cleansRAID is set if the last one was to.
+	// raidAsked is set when a spec has asked for any.
+	raidCleans            int
+	cleansRAID, raidAsked bool
 	// bios is the setting of the machine's BIOS, wantsBIOS what its user wants; empty is nothing.
 	// biosNext is what a clean in progress sets.
 	bios, wantsBIOS, biosNext string
-	// biosCleans counts the cleans that changed it.
-	biosCleans int
+	// biosCleans counts the cleans that changed it, and services the services, failed ones included.
+	biosCleans, services int
 	// cleanAsked is set from the request for a clean that erases the disks until Ironic begins it.
 	// cleans counts these.
 	cleanAsked bool
 	cleans     int
+	// mayService is set while the host's policy permits that.
+	mayService bool
 	// harm is what must never be done and was.
 	harm string
 }
@@ -170,6 +174,11 @@ func (w *world) plan() Step {
 	s := planned(w.host, nil)
 	s.Node = w.nodes[w.host.Status.Provisioning.ID]
 	s.Firmware, s.Schema = w.firmware()
+	if w.mayService {
+		s.Policy = onReboot
+	}
+	_, s.CanService = w.machine[string(ironic.Active)][string(ironic.TargetService)]
+	_, s.CanAbortService = w.machine[string(ironic.ServiceFail)][string(ironic.TargetAbort)]
 	s.Cluster, s.NodesWithSameBMC, s.NodeOfAnother = "this", w.bmcShared && s.Node != nil, w.isAnothers && s.Node != nil
 	if w.noSecret {
 		s.SecretVersion = ""
@@ -235,7 +244,8 @@ func (w *world) firmware() (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema
 
 // raidChanged is called when Ironic begins to change the RAID volumes of the machine.
 func (w *world) raidChanged(after *metal3.RAIDConfig) {
-	if w.host.Spec.RAID == nil && w.volumes == nil {
+	w.raidAsked = w.raidAsked || w.host.Spec.RAID != nil // what a clean that has failed has left is removed
+	if !w.raidAsked && w.volumes == nil {
 		w.harm = "the RAID volumes are changed, and no spec has asked for that"
 	}
 	asked := w.asked
@@ -279,11 +289,17 @@ func (w *world) tick() bool {
 		switch {
 		case w.failures > 0 && before != ironic.Deleting:
 			w.failures--
+			isManual := node.TargetProvisionState == string(ironic.Manageable)
 			w.event(node, "fail")
 			node.LastError = "IPMI call failed: power status."
 			if node.ProvisionState == ironic.CleanFail {
-				w.volumes = nil
+				if !isManual || w.cleansRAID {
+					w.volumes = nil
+				}
 				node.Maintenance, node.Fault = true, ironic.FaultCleanFailure
+			}
+			if node.ProvisionState == ironic.ServiceFail {
+				node.Maintenance, node.Fault, node.PowerState = true, ironic.FaultServiceFailure, ironic.PowerOn // in the ramdisk
 			}
 			return true
 		case before == ironic.Deleting:
@@ -317,10 +333,36 @@ func (w *world) tick() bool {
 			w.rebuilding, w.rebuildLost = false, false
 		case ironic.Cleaning:
 			node.PowerState = ironic.PowerOff
+		case ironic.Servicing:
+			node.PowerState, w.bios, w.biosNext = ironic.PowerOn, firstOf(w.biosNext, w.bios), ""
 		}
 		return true
 	}
 	return false
+}
+
+// beginService is called when Ironic is asked for a service that changes the BIOS of the machine.
+func (w *world) beginService(node *ironic.Node, value string) {
+	switch {
+	case !w.mayService || value == "" || value != w.wantsBIOS:
+		w.harm = "the machine is serviced, and nobody has asked for that"
+	case node.PowerState == ironic.PowerOn:
+		w.harm = fmt.Sprintf("%q is serviced while it runs", w.disk)
+	}
+	w.services++
+	w.biosNext = value
+	w.event(node, string(ironic.TargetService))
+}
+
+// leaveService is called when Ironic is asked to lead the machine out of a service.
+func (w *world) leaveService(node *ironic.Node, target ironic.ProvisionTarget) {
+	if !isWantedOn(w.host) {
+		w.harm = fmt.Sprintf("%q is started, and the host is to be off", w.disk)
+	}
+	node.Maintenance, node.Fault, w.biosNext = false, "", ""
+	if w.event(node, string(target)); target == ironic.TargetAbort {
+		node.PowerState = ironic.PowerOn
+	}
 }
 
 // do executes a step as Controller.do does. Without recorded, the process ends
@@ -379,7 +421,7 @@ func (w *world) do(step Step, recorded bool) {
 			w.cleanAsked = false
 			w.cleans++
 		}
-		if step.Clean.RAID != nil {
+		if w.cleansRAID = step.Clean.RAID != nil; w.cleansRAID {
 			w.raidChanged(step.Clean.RAID)
 		}
 		if w.biosNext = step.Clean.FirmwareSettings["Turbo"]; w.biosNext != "" {
@@ -391,6 +433,29 @@ func (w *world) do(step Step, recorded bool) {
 		node.TargetProvisionState = string(ironic.Manageable)
 		w.event(node, string(ironic.TargetClean))
 		record(func(h *metal3.BareMetalHost) { AcceptPreparation(h, now) })
+	case Service:
+		if step.Clean == nil {
+			record(func(h *metal3.BareMetalHost) { SetStepError(h, step.Error, step.Message, now) })
+			break
+		}
+		h := host.DeepCopy() // it is requested before Ironic is asked, too
+		RequestService(h, node, step.Clean, now)
+		w.host, host = h, h
+		w.beginService(node, step.Clean.FirmwareSettings["Turbo"])
+		record(func(h *metal3.BareMetalHost) {
+			AcceptService(h)
+			SetStepError(h, "", "", now)
+		})
+	case LeaveService:
+		w.leaveService(node, step.Target)
+		record(func(h *metal3.BareMetalHost) {
+			if IsSameService(h, host.Status.Servicing) {
+				LeaveServiceBegun(h)
+			}
+		})
+	case EndServicing:
+		policy := map[bool]*metal3.HostUpdatePolicySpec{true: onReboot}[w.mayService]
+		record(func(h *metal3.BareMetalHost) { ConcludeService(h, policy, now) })
 	case Deploy:
 		w.event(node, "deploy")
 		w.deploying = w.wants().String()
@@ -464,7 +529,7 @@ func (w *world) foreign() string {
 // Step.Interrupts it counts the requests to Ironic, and not what is recorded before.
 func needsProof(step Step) bool {
 	switch step.Do {
-	case Deploy, Rebuild, Prepare:
+	case Deploy, Rebuild, Prepare, Service, LeaveService:
 		return true
 	case SwitchPower:
 		return step.Power != ironic.TargetPowerOn

@@ -30,6 +30,9 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 	if status.OperationalStatus == metal3.OperationalStatusDelayed || status.OperationalStatus == metal3.OperationalStatusDiscovered {
 		status.OperationalStatus = metal3.OperationalStatusOK
 	}
+	if !isDeployedState(step.State) {
+		status.Servicing = nil
+	}
 	switch {
 	case left == metal3.StateDeprovisioning && step.State == metal3.StateProvisioned:
 		status.OperationHistory.Deprovision.End = WholeSeconds(now) // cancelled before Ironic had begun
@@ -182,7 +185,7 @@ func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 				host.Status.Ironic, host.Status.Conditions = nil, nil
 				host.Status.TriedCredentials, host.Status.GoodCredentials, host.Status.RegisteredWith = metal3.CredentialsStatus{}, metal3.CredentialsStatus{}, nil
 				// These fields permit destructive steps, so whoever creates the host must not set them.
-				host.Status.Deployment, host.Status.Takeover, host.Status.Preparation, host.Status.RequestedClean = nil, nil, nil, nil
+				host.Status.Deployment, host.Status.Takeover, host.Status.Preparation, host.Status.Servicing, host.Status.RequestedClean = nil, nil, nil, nil, nil
 			}
 		}
 		delete(host.Annotations, metal3.StatusAnnotation)

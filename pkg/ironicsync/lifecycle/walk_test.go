@@ -53,7 +53,18 @@ var disturbances = map[string]func(w *world, r *rand.Rand){
 			h.Spec.RAID = []*metal3.RAIDConfig{nil, {}, hardwareRAID, softwareRAID, {HardwareRAIDVolumes: []metal3.HardwareRAIDVolume{}, SoftwareRAIDVolumes: []metal3.SoftwareRAIDVolume{}}}[r.IntN(5)]
 		})
 	},
-	"BIOS":          func(w *world, r *rand.Rand) { w.wantsBIOS = []string{"", "on", "off"}[r.IntN(3)] },
+	"BIOS":   func(w *world, r *rand.Rand) { w.wantsBIOS = []string{"", "on", "off"}[r.IntN(3)] },
+	"policy": func(w *world, _ *rand.Rand) { w.mayService = !w.mayService },
+	"change at a reboot": func(w *world, r *rand.Rand) {
+		w.mayService = true
+		w.wantsBIOS = map[bool]string{true: "on", false: "off"}[w.bios != "on"]
+		if r.IntN(2) == 0 {
+			w.failures++
+		}
+		w.change(func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, "")
+		})
+	},
 	"BIOS, by hand": func(w *world, r *rand.Rand) { w.bios = []string{"on", "off"}[r.IntN(2)] },
 	"external": func(w *world, _ *rand.Rand) {
 		if h := w.host; h.Spec.ExternallyProvisioned || h.Status.Provisioning.State == metal3.StateAvailable { // as validation has it
@@ -261,6 +272,19 @@ func (w *world) takeOver() bool {
 	return true
 }
 
+// rebootAfterFailure has the host rebooted if a service has failed, as its user does in the end;
+// false: none has.
+func (w *world) rebootAfterFailure() bool {
+	if s := &w.host.Status; !hasServicingError(s) || s.ErrorMessage == noServiceMessage || !w.host.Spec.Online {
+		return false
+	}
+	w.log = append(w.log, "<reboot after a failure>")
+	w.change(func(h *metal3.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, "")
+	})
+	return true
+}
+
 // A random walk: whatever happens in whatever order, the host comes to where its
 // spec wants it once all is quiet, never is a machine wiped that runs what it is to
 // run, and no disk is written to before a spec asks for that.
@@ -275,7 +299,7 @@ func TestRandomWalk(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	deployments, rebuilds, raidCleans, biosCleans, cleans := 0, 0, 0, 0, 0
+	deployments, rebuilds, raidCleans, biosCleans, cleans, services := 0, 0, 0, 0, 0, 0
 	for walk := range *walks {
 		r := rand.New(rand.NewPCG(seed, uint64(walk)))
 		w := newWorld(t, releases[r.IntN(len(releases))])
@@ -289,8 +313,8 @@ func TestRandomWalk(t *testing.T) {
 		for range 60 {
 			if r.IntN(3) == 0 {
 				name := names[r.IntN(len(names))]
-				if w.host.Status.Provisioning.State == metal3.StateProvisioned && r.IntN(3) == 0 {
-					name = "rebuild" // which is possible in few moments only
+				if RunsSomething(w.host) && r.IntN(2) == 0 { // what is possible in few moments only
+					name = []string{"rebuild", "change at a reboot"}[r.IntN(2)]
 				}
 				w.log = append(w.log, "<"+name+">")
 				disturbances[name](w, r)
@@ -312,7 +336,7 @@ func TestRandomWalk(t *testing.T) {
 			h.Annotations = nil
 			h.Status.ProvisioningFailCount = min(h.Status.ProvisioningFailCount, 1) // as /retry does
 		})
-		for n := 0; w.advance() || w.takeOver(); n++ {
+		for n := 0; w.advance() || w.takeOver() || w.rebootAfterFailure(); n++ {
 			check("when quiet")
 			if n > 300 {
 				t.Fatalf("walk %d: no end: %v", walk, w.log)
@@ -323,13 +347,14 @@ func TestRandomWalk(t *testing.T) {
 		}
 		cleans += w.cleans
 		deployments, rebuilds, raidCleans, biosCleans = deployments+w.deployments, rebuilds+w.rebuilds, raidCleans+w.raidCleans, biosCleans+w.biosCleans
+		services += w.services
 	}
-	t.Logf("%d deployments, %d rebuilds, %d changes of RAID volumes, %d of the BIOS", deployments, rebuilds, raidCleans, biosCleans)
 	t.Logf("%d requested cleans", cleans)
 	if cleans < *walks/300 {
 		t.Errorf("only %d requested cleans: the walk does not go far", cleans)
 	}
-	if deployments < *walks/10 || rebuilds < *walks/100 || raidCleans < *walks/10 || biosCleans < *walks/10 {
-		t.Errorf("only %d deployments, %d rebuilds, %d changes of RAID volumes and %d of the BIOS: the walk does not go far", deployments, rebuilds, raidCleans, biosCleans)
+	t.Logf("%d deployments, %d rebuilds, %d changes of RAID volumes, %d of the BIOS, %d services", deployments, rebuilds, raidCleans, biosCleans, services)
+	if deployments < *walks/10 || rebuilds < *walks/100 || raidCleans < *walks/10 || biosCleans < *walks/10 || services < *walks/50 {
+		t.Errorf("only %d deployments, %d rebuilds, %d changes of RAID volumes, %d of the BIOS and %d services: the walk does not go far", deployments, rebuilds, raidCleans, biosCleans, services)
 	}
 }

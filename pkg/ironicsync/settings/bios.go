@@ -44,7 +44,7 @@ func (bios) addTo(clean *Clean, m Machine) error {
 // checkTaken returns an error if all that is pending was just applied. It is not an error if this
 // has been reported before, so that the settings are applied again after the back-off.
 func checkTaken(pending metal3.DesiredSettingsMap, m Machine) error {
-	last := m.Host.Status.Preparation
+	last := m.last(&m.Host.Status)
 	if m.Reported || last == nil || last.Phase != metal3.PreparationSucceeded {
 		return nil
 	}
@@ -135,10 +135,14 @@ func (bios) succeeded(*metal3.BareMetalHostStatus, *metal3.Preparation, *ironic.
 }
 
 // arrived forgets what was applied: if the machine has other values later, somebody has changed them.
-func (bios) arrived(status *metal3.BareMetalHostStatus, _ Machine) {
-	if status.Preparation != nil {
-		status.Preparation.FirmwareSettings = nil
+func (bios) arrived(status *metal3.BareMetalHostStatus, m Machine) {
+	if last := m.last(status); last != nil {
+		last.FirmwareSettings = nil
 	}
+}
+
+func (bios) allowedBy(policy metal3.HostUpdatePolicySpec) bool {
+	return policy.FirmwareSettings == metal3.UpdateOnReboot
 }
 
 func (bios) deprovisioned(*metal3.BareMetalHostStatus) {}

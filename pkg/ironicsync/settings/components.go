@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"errors"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -18,7 +20,11 @@ func (firmwareUpdates) differs(m Machine) bool { return len(pendingUpdates(m)) >
 // Ironic 29.0 waits for ever between two of them if the BMC has restarted itself after its own
 // update and has forgotten the task.
 func (firmwareUpdates) addTo(clean *Clean, m Machine) error {
-	for _, update := range pendingUpdates(m) {
+	pending := pendingUpdates(m)
+	if m.Policy != nil && m.NotPolled && len(pending) > 0 {
+		return errors.New("this Ironic (29.0.5) would never notice the end of a firmware update of a machine that it has deployed: take the update back, or deprovision the host to have it made")
+	}
+	for _, update := range pending {
 		clean.Steps = append(clean.Steps, ironic.StepRequest{Interface: "firmware", Step: "update", Args: map[string]any{
 			"settings": []map[string]any{{"component": update.Component, "url": update.URL}},
 		}})
@@ -51,15 +57,16 @@ func without(updates, made []metal3.FirmwareUpdate) (left []metal3.FirmwareUpdat
 }
 
 // updatesMade returns the last update of each component: those that are recorded, and those that
-// the last preparation has made and that are not recorded yet. Nobody knows which firmware a component
-// has whose update has failed.
+// the last preparation or service has made and that are not recorded yet. Nobody knows which firmware a
+// component has whose update has failed.
 func updatesMade(host *metal3.BareMetalHost, components *metal3.HostFirmwareComponents) []metal3.FirmwareUpdate {
 	recorded := components.Status.Updates
 	if !HasUnrecordedUpdates(host, components) {
 		return recorded
 	}
+	last := lastUpdates(host)
 	attempted := map[string]bool{}
-	for _, update := range host.Status.Preparation.FirmwareUpdates {
+	for _, update := range last.FirmwareUpdates {
 		attempted[update.Component] = true
 	}
 	var made []metal3.FirmwareUpdate
@@ -68,7 +75,7 @@ func updatesMade(host *metal3.BareMetalHost, components *metal3.HostFirmwareComp
 			made = append(made, update)
 		}
 	}
-	return append(made, updatesMadeBy(host.Status.Preparation)...)
+	return append(made, updatesMadeBy(last)...)
 }
 
 // updatesMadeBy returns the updates that a preparation has made. If it has failed, these are the ones
@@ -86,11 +93,27 @@ func updatesMadeBy(p *metal3.Preparation) []metal3.FirmwareUpdate {
 	return p.FirmwareUpdates[:min(made, len(p.FirmwareUpdates))]
 }
 
-// HasUnrecordedUpdates tells whether a preparation of the host has ended that was to update
+// HasUnrecordedUpdates tells whether a preparation or a service of the host has ended that was to update
 // firmware, and components does not say yet what it has done.
 func HasUnrecordedUpdates(host *metal3.BareMetalHost, components *metal3.HostFirmwareComponents) bool {
-	p := host.Status.Preparation
-	return p != nil && p.EndedAt != nil && len(p.FirmwareUpdates) > 0 && !components.Status.PreparedAt.Equal(&p.StartedAt)
+	p := lastUpdates(host)
+	return p != nil && (components.Status.PreparedAt == nil || components.Status.PreparedAt.Before(&p.StartedAt))
+}
+
+// lastUpdates returns the last preparation of the host that was to update firmware and has ended, or
+// its last service if that was later; nil if there is none.
+func lastUpdates(host *metal3.BareMetalHost) (last *metal3.Preparation) {
+	if p := host.Status.Preparation; p != nil && p.EndedAt != nil && len(p.FirmwareUpdates) > 0 {
+		last = p
+	}
+	if s := host.Status.Servicing; s != nil && s.EndedAt != nil && len(s.FirmwareUpdates) > 0 && (last == nil || last.StartedAt.Before(&s.StartedAt)) {
+		last = &s.Preparation
+	}
+	return last
+}
+
+func (firmwareUpdates) allowedBy(policy metal3.HostUpdatePolicySpec) bool {
+	return policy.FirmwareUpdates == metal3.UpdateOnReboot
 }
 
 // succeeded has nothing to record in the host: what was updated is recorded in the

@@ -50,11 +50,11 @@ func RecordFirmware(components *metal3.HostFirmwareComponents, list []ironic.Fir
 	status.Source = source
 }
 
-// RecordUpdates records in the status of components what the host's last preparation has updated.
+// RecordUpdates records in the status of components what the host's last preparation or service has updated.
 func RecordUpdates(components *metal3.HostFirmwareComponents, host *metal3.BareMetalHost) {
 	if HasUnrecordedUpdates(host, components) {
 		components.Status.Updates = updatesMade(host, components)
-		components.Status.PreparedAt = host.Status.Preparation.StartedAt.DeepCopy()
+		components.Status.PreparedAt = lastUpdates(host).StartedAt.DeepCopy()
 	}
 }
 

@@ -153,6 +153,9 @@ func (raid) arrived(status *metal3.BareMetalHostStatus, m Machine) {
 	}
 }
 
+// allowedBy is false: a change of the volumes destroys what is on them.
+func (raid) allowedBy(metal3.HostUpdatePolicySpec) bool { return false }
+
 // deprovisioned drops software volumes, which are created anew then: the cleaning may have
 // erased them, and what was deployed may have changed them.
 func (raid) deprovisioned(status *metal3.BareMetalHostStatus) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -24,18 +25,37 @@ type Machine struct {
 	Schema   *metal3.FirmwareSchema
 	// Components has the updates of the machine's firmware; nil if there are none.
 	Components *metal3.HostFirmwareComponents
-	// Reported is set if the host shows that its preparation has failed.
+	// Policy is set if the machine runs something. It says which settings may be changed
+	// nevertheless, by a service.
+	Policy *metal3.HostUpdatePolicySpec
+	// NotPolled is set if Ironic leaves the node out of its periodic checks, as 29.0.5 does with a
+	// node that a PATCH has made its own parent. It never notices the end of a step then of which it
+	// has to ask the BMC again and again.
+	NotPolled bool
+	// Reported is set if the host shows that its preparation, or its service, has failed.
 	Reported bool
 }
 
-// Clean is a manual clean that applies settings.
+// last returns the record of the machine's last clean in status, or of its last service if it
+// runs something; nil if there is none.
+func (m Machine) last(status *metal3.BareMetalHostStatus) *metal3.Preparation {
+	switch {
+	case m.Policy == nil:
+		return status.Preparation
+	case status.Servicing == nil:
+		return nil
+	}
+	return &status.Servicing.Preparation
+}
+
+// Clean is a manual clean that applies settings, or a service that does so.
 type Clean struct {
 	// RAIDInterface is the raid_interface that the node must have; empty if the clean does
 	// not need any.
 	RAIDInterface string
 	// LogicalDisks are the volumes that the clean creates; nil if it creates none.
 	LogicalDisks []ironic.LogicalDisk
-	// Steps are the clean steps, in their order.
+	// Steps are the clean or service steps, in their order.
 	Steps []ironic.StepRequest
 	// RAID is the layout that the machine has afterwards; nil if it does not change.
 	RAID *metal3.RAIDConfig
@@ -60,6 +80,8 @@ type setting interface {
 	succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) (problem string)
 	// arrived records in status what is wanted, when Ironic has nothing more to do for it.
 	arrived(status *metal3.BareMetalHostStatus, m Machine)
+	// allowedBy tells whether the policy permits changes while the machine runs something.
+	allowedBy(policy metal3.HostUpdatePolicySpec) bool
 	// deprovisioned drops from status what does not outlive the end of a deployment.
 	deprovisioned(status *metal3.BareMetalHostStatus)
 }
@@ -85,8 +107,26 @@ func NextClean(m Machine) (*Clean, error) {
 	if clean, err := requestedClean(m.Host); clean != nil || err != nil {
 		return clean, err
 	}
-	clean := &Clean{}
+	return next(m, settings)
+}
+
+// NextService returns the service that is needed to change what the policy permits on a machine
+// that runs something. It returns nil if there is nothing to change. The error is for users.
+func NextService(m Machine) (*Clean, error) { return next(m, serviced(m)) }
+
+// serviced returns the kinds of settings that may be changed while the machine runs something.
+func serviced(m Machine) (permitted []setting) {
 	for _, s := range settings {
+		if m.Policy != nil && s.allowedBy(*m.Policy) {
+			permitted = append(permitted, s)
+		}
+	}
+	return permitted
+}
+
+func next(m Machine, kinds []setting) (*Clean, error) {
+	clean := &Clean{}
+	for _, s := range kinds {
 		if err := s.addTo(clean, m); err != nil {
 			return nil, err
 		}
@@ -94,7 +134,7 @@ func NextClean(m Machine) (*Clean, error) {
 	if len(clean.Steps) == 0 {
 		return nil, nil
 	}
-	if last := m.Host.Status.Preparation; last != nil && last.Problem != "" && !m.Reported {
+	if last := m.last(&m.Host.Status); last != nil && last.Problem != "" && !m.Reported {
 		return nil, errors.New(last.Problem) // it is tried again after the back-off
 	}
 	return clean, nil
@@ -108,6 +148,21 @@ func Arrived(status *metal3.BareMetalHostStatus, m Machine) {
 	for _, s := range settings {
 		s.arrived(status, m)
 	}
+}
+
+// Serviced records that the machine, which runs something, has all settings that are wanted and
+// that the policy permits to change.
+func Serviced(status *metal3.BareMetalHostStatus, m Machine) {
+	for _, s := range serviced(m) {
+		s.arrived(status, m)
+	}
+}
+
+// IsServiced tells whether Serviced has nothing to record.
+func IsServiced(m Machine) bool {
+	status := m.Host.Status.DeepCopy()
+	Serviced(status, m)
+	return equality.Semantic.DeepEqual(status, &m.Host.Status)
 }
 
 // Deprovisioned drops what is recorded of settings that do not outlive a deployment.
@@ -165,14 +220,20 @@ func Observe(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, no
 	case state == ironic.Manageable && node.Reservation != "":
 	case state == ironic.Manageable && node.LastError == "" && node.Fault == "":
 		end(metal3.PreparationSucceeded)
-		for _, s := range settings {
-			if problem := s.succeeded(status, p, node); problem != "" {
-				p.Phase, p.Problem = metal3.PreparationFailed, problem
-			}
-		}
+		Succeeded(status, p, node)
 	default:
 		// Somebody has had Ironic do something else, and nobody has seen how the clean ended.
 		end(metal3.PreparationFailed)
+	}
+}
+
+// Succeeded records in status what a clean or a service has applied that Ironic takes for a
+// success, or in done why it is none.
+func Succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparation, node *ironic.Node) {
+	for _, s := range settings {
+		if problem := s.succeeded(status, done, node); problem != "" {
+			done.Phase, done.Problem = metal3.PreparationFailed, problem
+		}
 	}
 }
 

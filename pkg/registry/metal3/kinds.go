@@ -23,6 +23,7 @@ const (
 	hostFirmwareComponents = "hostfirmwarecomponents"
 	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
+	hostUpdatePolicies     = "hostupdatepolicies"
 	preprovisioningImages  = "preprovisioningimages"
 )
 
@@ -140,7 +141,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostNetworkAttachment),
 	},
 	{
-		Resource: "hostupdatepolicies", Singular: "hostupdatepolicy",
+		Resource: hostUpdatePolicies, Singular: "hostupdatepolicy",
 		New:      func() runtime.Object { return &metal3.HostUpdatePolicy{} },
 		NewList:  func() runtime.Object { return &metal3.HostUpdatePolicyList{} },
 		Columns:  []kind.Column{kind.Age},
@@ -224,6 +225,11 @@ func (k Kinds) HostFirmwareComponents() *kind.Records[*metal3.HostFirmwareCompon
 // FirmwareSchemas gives the engine access to the recorded FirmwareSchemas.
 func (k Kinds) FirmwareSchemas() *kind.Records[*metal3.FirmwareSchema] {
 	return kind.NewRecords[*metal3.FirmwareSchema](k[firmwareSchemas])
+}
+
+// HostUpdatePolicies gives the engine access to the recorded HostUpdatePolicies.
+func (k Kinds) HostUpdatePolicies() *kind.Records[*metal3.HostUpdatePolicy] {
+	return kind.NewRecords[*metal3.HostUpdatePolicy](k[hostUpdatePolicies])
 }
 
 // DataImages gives the controller access to the recorded DataImages.

@@ -72,7 +72,7 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 	storage := map[string]rest.Storage{
 		"baremetalhosts":             hostREST,
 		"baremetalhosts/status":      statusREST,
-		"baremetalhosts/power":       baremetalhost.NewPowerREST(sources, changers, nodes, s.Kinds.DataImages()),
+		"baremetalhosts/power":       baremetalhost.NewPowerREST(sources, changers, nodes, s.Kinds.DataImages(), s.Kinds.HostUpdatePolicies()),
 		"baremetalhosts/inspect":     baremetalhost.NewInspectREST(sources, changers, nodes),
 		"baremetalhosts/retry":       baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
 		"baremetalhosts/takeover":    baremetalhost.NewTakeoverREST(sources, live, recorded),

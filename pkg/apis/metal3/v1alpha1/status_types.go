@@ -59,6 +59,11 @@ type BareMetalHostStatus struct {
 	// +optional
 	RequestedClean *RequestedClean `json:"requestedClean,omitempty"`
 
+	// The last service in which Ironic changed settings of the machine while it ran something.
+	// Absent if there was none since the host was provisioned.
+	// +optional
+	Servicing *Servicing `json:"servicing,omitempty"`
+
 	// What was last confirmed through the subresource takeover. It counts as long as the
 	// node is as it was then.
 	// +optional
@@ -337,7 +342,7 @@ type Preparation struct {
 	// +optional
 	IsRequested bool `json:"isRequested,omitempty"`
 
-	// The clean steps, for example raid.create_configuration.
+	// The clean or service steps, for example raid.create_configuration.
 	// +listType=atomic
 	Steps []string `json:"steps"`
 
@@ -365,7 +370,18 @@ type Preparation struct {
 	FirmwareUpdates []FirmwareUpdate `json:"firmwareUpdates,omitempty"`
 }
 
-// PreparationPhase is how far a preparation is.
+// Servicing is a service in which Ironic changes settings of a machine that runs something, in
+// the course of a reboot.
+type Servicing struct {
+	Preparation `json:",inline"`
+
+	// Whether Ironic has been asked to end a service that has failed or is not wanted any more,
+	// so that the machine runs again what it ran before.
+	// +optional
+	Leaving bool `json:"leaving,omitempty"`
+}
+
+// PreparationPhase is how far a preparation or a service is.
 // +enum
 type PreparationPhase string
 

@@ -661,6 +661,11 @@ func (in SecretStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Servicing) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Servicing"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SettingSchema) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.SettingSchema"
 }

@@ -26,7 +26,8 @@ type Event struct {
 	// Type is Normal, or Warning when something is wrong.
 	Type string
 	// Reason is one of those of the Bare Metal Operator, or Attached, Detached,
-	// DeprovisioningAbandoned, PreparationStarted or PreparationComplete.
+	// DeprovisioningAbandoned, PreparationStarted, PreparationComplete, ServicingStarted,
+	// ServicingComplete or ServicingAbandoned.
 	Reason string
 	// Message holds no credentials.
 	Message string
@@ -62,6 +63,7 @@ func Changes(old, new *metal3.BareMetalHost) []Event {
 	c.registration()
 	c.inspection()
 	c.preparation()
+	c.servicing()
 	c.provisioning()
 	c.deprovisioning()
 	c.power()
@@ -183,7 +185,31 @@ func (c *change) inspection() {
 
 // preparation tells when Ironic begins and ends to apply settings. A failure is told as an error.
 func (c *change) preparation() {
-	was, is := c.old.Status.Preparation, c.new.Status.Preparation
+	c.steps("Preparation", c.old.Status.Preparation, c.new.Status.Preparation)
+}
+
+// servicing tells when Ironic begins and ends to change settings of a machine that runs something,
+// and when the machine runs again what it ran before a service that has failed.
+func (c *change) servicing() {
+	was, is := c.old.Status.Servicing, c.new.Status.Servicing
+	if is == nil {
+		return
+	}
+	var before *metal3.Preparation
+	if was != nil {
+		before = &was.Preparation
+	}
+	if isRefused := is.Phase == metal3.PreparationFailed && was != nil && was.Phase == metal3.PreparationRequested; isRefused {
+		return // it has not begun
+	}
+	c.steps("Servicing", before, &is.Preparation)
+	if is.Phase == metal3.PreparationFailed && is.EndedAt != nil && was != nil && was.EndedAt == nil && was.StartedAt.Equal(&is.StartedAt) {
+		c.normal("ServicingAbandoned", "Servicing ended without success%s: the change is tried again when the host is rebooted", after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}))
+	}
+}
+
+// steps tells when Ironic begins and ends to carry out steps.
+func (c *change) steps(what string, was, is *metal3.Preparation) {
 	if is == nil || is.Phase == metal3.PreparationRequested {
 		return
 	}
@@ -193,12 +219,12 @@ func (c *change) preparation() {
 		return
 	}
 	if isNew {
-		c.normal("PreparationStarted", "Preparation started: %s", strings.Join(is.Steps, ", "))
+		c.normal(what+"Started", "%s started: %s", what, strings.Join(is.Steps, ", "))
 		was = is.DeepCopy()
 		was.Phase = metal3.PreparationRunning
 	}
 	if is.Phase == metal3.PreparationSucceeded && was.Phase != is.Phase && is.EndedAt != nil {
-		c.normal("PreparationComplete", "Preparation complete%s: %s", after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}), strings.Join(is.Steps, ", "))
+		c.normal(what+"Complete", "%s complete%s: %s", what, after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}), strings.Join(is.Steps, ", "))
 	}
 }
 

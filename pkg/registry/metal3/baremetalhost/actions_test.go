@@ -125,7 +125,7 @@ func TestActionsWithHungEtcd(t *testing.T) {
 				var action rest.Storage
 				switch request := test.request(); request.(type) {
 				case *metal3.HostPower:
-					action = baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o, noDataImages{})
+					action = baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o, noDataImages{}, noPolicies{})
 				default:
 					action = baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o)
 				}
@@ -154,6 +154,13 @@ func TestActionsWithHungEtcd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// noPolicies has no HostUpdatePolicy for any host.
+type noPolicies struct{}
+
+func (noPolicies) Get(_ context.Context, _, name string) (*metal3.HostUpdatePolicy, error) {
+	return nil, apierrors.NewNotFound(metal3.Resource("hostupdatepolicies"), name)
 }
 
 // noDataImages has no DataImage for any host.

@@ -34,12 +34,13 @@ type power struct {
 	nodes    NodeGetter
 	switcher PowerSwitcher
 	images   DataImageGetter
+	policies UpdatePolicyGetter
 }
 
 // NewPowerREST returns the storage of baremetalhosts/power: POST switches the power, and GET
 // returns the power state.
-func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher, images DataImageGetter) rest.Storage {
-	p := &power{hosts, sources.Nodes, switcher, images}
+func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher, images DataImageGetter, policies UpdatePolicyGetter) rest.Storage {
+	p := &power{hosts, sources.Nodes, switcher, images, policies}
 	kind := requestKind[*metal3.HostPower]{
 		kind:        "HostPower",
 		newRequest:  func() *metal3.HostPower { return &metal3.HostPower{} },
@@ -85,7 +86,10 @@ func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, request *
 
 // write sets spec.online before Ironic is asked. So even if the server dies in between, the
 // controller does not undo the action.
-func (p *power) write(ctx context.Context, host *metal3.BareMetalHost, _ *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
+func (p *power) write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
+	if request.Spec.Action == metal3.PowerActionReboot {
+		return p.requestReboot(ctx, host, node, request, dryRun)
+	}
 	online := request.Spec.Action != metal3.PowerActionOff
 	if host.Spec.Online == online {
 		return host, nil
@@ -97,6 +101,11 @@ func (p *power) write(ctx context.Context, host *metal3.BareMetalHost, _ *ironic
 func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
 	if isUnderWay(request.Spec.Action, node) {
 		reportUnderWay(request)
+		return nil
+	}
+	if isRebootRequested(host, written, request) {
+		request.Status.Mode = request.Spec.Mode
+		request.Status.Message = "the host is switched off and on by way of the annotation " + metal3.RebootAnnotation + ", so that changes can be made that its HostUpdatePolicy permits"
 		return nil
 	}
 	if left, err := p.leaveToController(ctx, host, node, request); left || err != nil {
@@ -124,14 +133,23 @@ func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, no
 }
 
 // leaveToController tells whether the controller is to switch the host on, as spec.online asks for now:
-// a host with a DataImage is switched on only when the image is in its virtual drive.
+// a host with a DataImage is switched on only when the image is in its virtual drive, and one whose
+// settings may be changed at a reboot only when they have been changed.
 func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) (bool, error) {
-	state := host.Status.Provisioning.State
-	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || state != metal3.StateProvisioned && state != metal3.StateExternallyProvisioned {
+	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !isDeployed(host) {
 		return false, nil
 	}
-	_, err := p.images.Get(ctx, host.Namespace, host.Name)
-	if apierrors.IsNotFound(err) {
+	serviced, err := p.isServicedAtReboot(ctx, host)
+	if err != nil {
+		return false, err
+	}
+	_, err = p.images.Get(ctx, host.Namespace, host.Name)
+	switch {
+	case apierrors.IsNotFound(err) && serviced:
+		request.Status.Mode = ""
+		request.Status.Message = "the host is switched on when the changes have been made that its HostUpdatePolicy permits"
+		return true, nil
+	case apierrors.IsNotFound(err):
 		return false, nil
 	}
 	if err == nil {

@@ -25,7 +25,7 @@ func (everyDataImage) Get(context.Context, string, string) (*metal3.DataImage, e
 type neverSwitched struct{ t *testing.T }
 
 func (n neverSwitched) SwitchPower(context.Context, string, ironic.PowerTarget) (ironic.PowerTarget, string, error) {
-	n.t.Error("Ironic was asked to switch the host on before its DataImage is attached")
+	n.t.Error("Ironic was asked for power, which is left to the controller")
 	return "", "", nil
 }
 
@@ -40,7 +40,7 @@ func TestPowerOnWithDataImage(t *testing.T) {
 		reads: -1, writes: -1,
 	}
 	sources := baremetalhost.Sources{Hosts: o, Nodes: o, Refresher: o, Passwords: o}
-	action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, neverSwitched{t}, everyDataImage{})
+	action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, neverSwitched{t}, everyDataImage{}, noPolicies{})
 	request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
 	answer, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
