@@ -199,7 +199,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	firmwareComponents := stores.Kinds.HostFirmwareComponents()
 	componentKeeper := &firmware.ComponentKeeper{Components: firmwareComponents, Ironic: client, Clock: clock.RealClock{}}
 	reads := liveReads{refresher, &firmware.Reader{
-		Keeper: keeper, Components: componentKeeper, Hosts: hosts, Refresher: refresher,
+		Keeper: keeper, Components: componentKeeper, Hosts: hosts, Refresher: refresher, Policies: stores.Kinds.HostUpdatePolicies(),
 		ListSettings: firmwareSettings.List, ListComponents: firmwareComponents.List, Timeout: o.ReadTimeout,
 	}}
 	claims, err := newEtcdClaims(o.Recommended.Etcd.StorageConfig)

@@ -61,7 +61,7 @@ func (k *ComponentKeeper) Ensure(ctx context.Context, host *metal3.BareMetalHost
 func (k *ComponentKeeper) Refresh(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareComponents, error) {
 	for race := 0; ; race++ {
 		components, err := k.refresh(ctx, host)
-		if !apierrors.IsConflict(err) || race == maxRaces {
+		if !isRace(err) || race == maxRaces {
 			return components, err
 		}
 	}

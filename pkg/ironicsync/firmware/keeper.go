@@ -88,11 +88,15 @@ func ownerReference(kind string, owner metav1.Object) metav1.OwnerReference {
 func (k *Keeper) Refresh(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema, error) {
 	for race := 0; ; race++ {
 		firmware, schema, err := k.refresh(ctx, host)
-		if !apierrors.IsConflict(err) || race == maxRaces {
+		if !isRace(err) || race == maxRaces {
 			return firmware, schema, err
 		}
 	}
 }
+
+// isRace tells whether somebody else has written or created the same object. Hosts of a model share a
+// schema, so many of them may create it at the same time.
+func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema, error) {
 	recorded, err := k.Settings.Get(ctx, host.Namespace, host.Name)

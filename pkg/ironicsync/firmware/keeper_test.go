@@ -43,7 +43,14 @@ func (o *objects[T]) Get(_ context.Context, namespace, name string) (obj T, err 
 	return obj, apierrors.NewNotFound(metal3.Resource("tests"), name)
 }
 
-func (o *objects[T]) Create(_ context.Context, obj T) (T, error) {
+func (o *objects[T]) Create(ctx context.Context, obj T) (T, error) {
+	if race := o.race; race != nil {
+		o.race = nil
+		race()
+	}
+	if stored, err := o.Get(ctx, obj.GetNamespace(), obj.GetName()); err == nil {
+		return stored, apierrors.NewAlreadyExists(metal3.Resource("tests"), obj.GetName())
+	}
 	obj = obj.DeepCopyObject().(T)
 	obj.SetUID(types.UID("uid-" + obj.GetName()))
 	obj.SetGeneration(1)
@@ -108,13 +115,14 @@ type fleet struct {
 	*Reader
 	settings *objects[*metal3.HostFirmwareSettings]
 	schemas  *objects[*metal3.FirmwareSchema]
+	policies *objects[*metal3.HostUpdatePolicy]
 	ironic   *lists
 	hosts    map[string]*metal3.BareMetalHost
 	away     error
 }
 
 func newFleet(names ...string) *fleet {
-	f := &fleet{settings: &objects[*metal3.HostFirmwareSettings]{}, schemas: &objects[*metal3.FirmwareSchema]{}, ironic: &lists{value: "on"}, hosts: map[string]*metal3.BareMetalHost{}}
+	f := &fleet{settings: &objects[*metal3.HostFirmwareSettings]{}, schemas: &objects[*metal3.FirmwareSchema]{}, policies: &objects[*metal3.HostUpdatePolicy]{}, ironic: &lists{value: "on"}, hosts: map[string]*metal3.BareMetalHost{}}
 	for _, name := range names {
 		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID("host-" + name)}}
 		host.Status.Ironic = &metal3.IronicStatus{NodeUUID: "node-" + name, ProvisionState: "manageable"}
@@ -123,7 +131,7 @@ func newFleet(names ...string) *fleet {
 	}
 	f.Reader = &Reader{
 		Keeper: &Keeper{Settings: f.settings, Schemas: f.schemas, Ironic: f.ironic, Clock: clock.RealClock{}},
-		Hosts:  f, Refresher: f, Timeout: time.Second,
+		Hosts:  f, Refresher: f, Policies: f.policies, Timeout: time.Second,
 		ListSettings: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			list := &metal3.HostFirmwareSettingsList{}
 			for _, stored := range f.settings.stored {
@@ -343,6 +351,21 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// TestSchemaCreatedByOthers: two hosts of a model create their schema at the same time.
+func TestSchemaCreatedByOthers(t *testing.T) {
+	f := newFleet("a", "b")
+	f.schemas.race = func() { f.ensure(t, "b") }
+	f.ensure(t, "a")
+	if len(f.schemas.stored) != 1 {
+		t.Errorf("there are %d schemas", len(f.schemas.stored))
+	}
+	for name, schema := range f.schemas.stored {
+		if len(schema.OwnerReferences) != 2 {
+			t.Errorf("%s has the owners %v", name, schema.OwnerReferences)
+		}
+	}
+}
+
 // TestPreview: whoever writes settings or updates is told what that would do to the machine.
 func TestPreview(t *testing.T) {
 	f := newFleet("a")
@@ -371,6 +394,9 @@ func TestPreview(t *testing.T) {
 	expect(components, "host a: the machine would be rebooted for the clean steps firmware.update (bmc), firmware.update (bios)")
 	host.Status.Provisioning.State = metal3.StateProvisioned
 	expect(settings, "host a: when it runs nothing (it is provisioned now), the machine would be rebooted for the clean steps bios.apply_configuration (Turbo)")
+	f.policies.put(&metal3.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}, Spec: metal3.HostUpdatePolicySpec{FirmwareSettings: metal3.UpdateOnReboot}})
+	expect(settings, "host a: at its next reboot, Ironic would carry out the service steps bios.apply_configuration (Turbo)")
+	expect(components, "host a: when it runs nothing (it is provisioned now), the machine would be rebooted for the clean steps firmware.update (bmc), firmware.update (bios)")
 	wants("NoSuch", "off", metal3.FirmwareUpdate{Component: "disk", URL: "http://images/disk"})
 	expect(settings, "nothing would be changed: Invalid BIOS setting: setting NoSuch is not in the Status field")
 	expect(components, "nothing would be changed: Invalid Firmware Components: [component disk is invalid, only 'bmc', 'bios', or names starting with 'nic:' are allowed as update names]")

@@ -52,6 +52,21 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 	if valid := meta.FindStatusCondition(conditions, settings.ValidCondition); valid != nil && valid.Status == metav1.ConditionFalse {
 		return "nothing would be changed: " + valid.Message, nil
 	}
+	if m.Policy, err = r.policyOf(ctx, host); err != nil {
+		return "", err
+	}
+	if m.Policy != nil {
+		synced := meta.FindStatusCondition(host.Status.Conditions, metal3.PowerSyncedCondition)
+		m.NotPolled = synced != nil && synced.Reason == metal3.OwnParentReason
+		service, err := settings.NextService(m)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("nothing would be changed on host %s: %s", host.Name, err), nil
+		case service != nil:
+			return fmt.Sprintf("host %s: at its next reboot, Ironic would carry out the service steps %s", host.Name, describe(service)), nil
+		}
+		m.Policy = nil // it does not permit this change
+	}
 	clean, err := settings.NextClean(m)
 	switch {
 	case err != nil:
@@ -66,6 +81,23 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 		when = fmt.Sprintf("when it runs nothing (it is %s now), ", state)
 	}
 	return fmt.Sprintf("host %s: %sthe machine would be rebooted for the clean steps %s", host.Name, when, describe(clean)), nil
+}
+
+// policyOf returns what may be changed on the machine of a host that runs something; nil if nothing may.
+func (r *Reader) policyOf(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostUpdatePolicySpec, error) {
+	switch host.Status.Provisioning.State {
+	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+	default:
+		return nil, nil
+	}
+	policy, err := r.Policies.Get(ctx, host.Namespace, host.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &policy.Spec, nil
 }
 
 // describe names the steps of a clean, and what they change.

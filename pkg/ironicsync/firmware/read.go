@@ -28,6 +28,11 @@ type HostRefresher interface {
 	RefreshAll(ctx context.Context) error
 }
 
+// Policies gives access to the recorded HostUpdatePolicies.
+type Policies interface {
+	Get(ctx context.Context, namespace, name string) (*metal3.HostUpdatePolicy, error)
+}
+
 // Reader brings HostFirmwareSettings and HostFirmwareComponents up to date for those who read them:
 // first the hosts, as for a read of hosts, and then the objects of those whose nodes have come into
 // another state.
@@ -36,6 +41,8 @@ type Reader struct {
 	Components *ComponentKeeper
 	Hosts      Hosts
 	Refresher  HostRefresher
+	// Policies say what Preview may expect of a machine that runs something.
+	Policies Policies
 	// ListSettings and ListComponents return the recorded objects of all namespaces.
 	ListSettings, ListComponents func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
 	// Timeout bounds what a read waits for Ironic's list, in addition to the hosts.
