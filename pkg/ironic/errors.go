@@ -188,6 +188,15 @@ func IsNotIronic(err error) bool {
 	return errors.As(err, &unavailable) && unavailable.Class == ClassNotIronic
 }
 
+// MessageOf returns what Ironic has said about why a request failed, or else ReasonOf.
+func MessageOf(err error) string {
+	var answer *APIError
+	if errors.As(err, &answer) && answer.Message != "" {
+		return answer.Message
+	}
+	return ReasonOf(err)
+}
+
 // ReasonOf says in a few words why a request failed: "connection refused", "no
 // answer within 2s", "HTTP 500".
 func ReasonOf(err error) string {

@@ -142,7 +142,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		c.forget(key)
 	}
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, controller.IgnoreNotFound(err)
 	}
 	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
 	if apierrors.IsNotFound(err) {
@@ -158,7 +158,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return driveRetry, err
 	}
 	if image, err = c.Images.Get(ctx, key.Namespace, key.Name); err != nil {
-		return 0, ignoreNotFound(err) // prepare may have written it
+		return 0, controller.IgnoreNotFound(err) // prepare may have written it
 	}
 	switch {
 	case !image.DeletionTimestamp.IsZero():
@@ -183,7 +183,7 @@ func (c *Controller) adopt(ctx context.Context, image *metal3.DataImage, host *m
 		return r.Kind == owner.Kind && r.Name == owner.Name // of an earlier host with the same name
 	}), owner)
 	_, err := c.Images.Update(ctx, updated)
-	return ignoreNotFound(err)
+	return controller.IgnoreNotFound(err)
 }
 
 // delete lets the image go as soon as it is not in the drive of its host.
@@ -231,7 +231,7 @@ func (c *Controller) release(ctx context.Context, image *metal3.DataImage) error
 	updated := image.DeepCopy()
 	updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == metal3.DataImageFinalizer })
 	_, err := c.Images.Update(ctx, updated)
-	return ignoreNotFound(err)
+	return controller.IgnoreNotFound(err)
 }
 
 // forget drops what is remembered of the drive of a host that waits for it. The host asks again.
@@ -240,11 +240,4 @@ func (c *Controller) forget(key types.NamespacedName) {
 	defer c.mu.Unlock()
 	delete(c.asked, key)
 	delete(c.verdicts, key)
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

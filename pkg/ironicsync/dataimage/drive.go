@@ -142,7 +142,7 @@ func (c *Controller) change(ctx context.Context, host *metal3.BareMetalHost, nod
 	drives, err := c.Ironic.GetVirtualMedia(limited, node.UUID)
 	switch {
 	case ironic.IsWithoutVirtualMedia(err):
-		return outcome{done: true}, c.reportWithoutDrive(ctx, image, fmt.Sprintf("driver %s of the host's node has no virtual media: %s", node.Driver, messageOf(err)))
+		return outcome{done: true}, c.reportWithoutDrive(ctx, image, fmt.Sprintf("driver %s of the host's node has no virtual media: %s", node.Driver, ironic.MessageOf(err)))
 	case err != nil:
 		return c.failed(ctx, image, image.Status.AttachedImage.URL, "the virtual drives cannot be read", err)
 	}
@@ -206,7 +206,7 @@ func (c *Controller) failed(ctx context.Context, image *metal3.DataImage, attach
 	if !isAboutHost(err) {
 		return outcome{}, err
 	}
-	return c.report(ctx, image, attached, what+": "+messageOf(err))
+	return c.report(ctx, image, attached, what+": "+ironic.MessageOf(err))
 }
 
 // isAboutHost tells whether Ironic has answered, and what it says is about the host or its BMC.
@@ -223,14 +223,6 @@ func isAboutHost(err error) bool {
 	}
 	var unavailable *ironic.UnavailableError
 	return errors.As(err, &unavailable) && unavailable.Class == "timeout"
-}
-
-func messageOf(err error) string {
-	var answer *ironic.APIError
-	if errors.As(err, &answer) && answer.Message != "" {
-		return answer.Message
-	}
-	return ironic.ReasonOf(err)
 }
 
 // wantedURL is the image that should be in the drive; empty if none should be.

@@ -210,7 +210,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		c.fleet.forget(key)
 	}
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, controller.IgnoreNotFound(err)
 	}
 	if isPaused(claim) {
 		c.fleet.forget(key)
@@ -223,7 +223,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if !slices.Contains(claim.Finalizers, metal3.HostClaimFinalizer) {
 		claim.Finalizers = append(claim.Finalizers, metal3.HostClaimFinalizer)
 		if claim, err = c.Claims.Update(ctx, claim); err != nil {
-			return 0, ignoreNotFound(err)
+			return 0, controller.IgnoreNotFound(err)
 		}
 	}
 	host, err := c.hostOf(ctx, claim)
@@ -293,7 +293,7 @@ func (c *Controller) record(ctx context.Context, claim *metal3.HostClaim, reache
 	updated.Status.LastUpdated = new(metav1.Now())
 	recorded, err := c.Claims.UpdateStatus(ctx, updated)
 	if err != nil {
-		return ignoreNotFound(err)
+		return controller.IgnoreNotFound(err)
 	}
 	for _, event := range changes(claim, recorded) {
 		c.Events.RecordObject(referenceTo("HostClaim", recorded), event)
@@ -307,11 +307,4 @@ func referenceTo(kind string, obj metav1.Object) *corev1.ObjectReference {
 		APIVersion: metal3.SchemeGroupVersion.String(), Kind: kind,
 		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
 	}
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

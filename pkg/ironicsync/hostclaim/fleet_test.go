@@ -98,9 +98,9 @@ func TestInTurn(t *testing.T) {
 	free("d", large, "large")
 	pick("large", "d")
 	settle("large", types.NamespacedName{}) // it fails, and nobody waits
+	pick("large", "d")
 	pick("middle", "c")
 	settle("middle", c)
-	pick("large", "d")
 	if waiting := f.waitingClaims(); waiting != 0 {
 		t.Errorf("%d claims wait", waiting)
 	}

@@ -15,6 +15,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
@@ -61,7 +62,7 @@ func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error
 	updated := claim.DeepCopy()
 	updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == metal3.HostClaimFinalizer })
 	_, err = c.Claims.Update(ctx, updated)
-	return ignoreNotFound(err)
+	return controller.IgnoreNotFound(err)
 }
 
 // allHostsOf returns all hosts that name a claim as their consumer.
@@ -163,5 +164,5 @@ func (c *Controller) unbind(ctx context.Context, host *metal3.BareMetalHost) err
 	updated := host.DeepCopy()
 	updated.Spec.ConsumerRef = nil
 	_, err := c.Hosts.Update(ctx, updated)
-	return ignoreNotFound(err)
+	return controller.IgnoreNotFound(err)
 }

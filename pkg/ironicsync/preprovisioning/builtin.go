@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/controller"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
@@ -46,7 +47,7 @@ func (c *Controller) provide(ctx context.Context, image *metal3.PreprovisioningI
 		updated.Finalizers = append(updated.Finalizers, metal3.PreprovisioningImageFinalizer)
 		var err error
 		if image, err = c.Images.Update(ctx, updated); err != nil {
-			return 0, ignoreNotFound(err)
+			return 0, controller.IgnoreNotFound(err)
 		}
 	}
 	status, err := c.offer(ctx, image)
@@ -63,7 +64,7 @@ func (c *Controller) provide(ctx context.Context, image *metal3.PreprovisioningI
 	updated := image.DeepCopy()
 	updated.Status = status
 	_, err = c.Images.UpdateStatus(ctx, updated)
-	return after, ignoreNotFound(err)
+	return after, controller.IgnoreNotFound(err)
 }
 
 // offer returns the status of an image that the built-in provider offers. The image has no network data in

@@ -221,14 +221,7 @@ func (c *Controller) removeFinalizer(ctx context.Context, image *metal3.Preprovi
 	gone := !updated.DeletionTimestamp.IsZero() && len(updated.Finalizers) == 0
 	updated, err := c.Images.Update(ctx, updated)
 	if gone || apierrors.IsNotFound(err) {
-		return nil, ignoreNotFound(err)
+		return nil, controller.IgnoreNotFound(err)
 	}
 	return updated, err
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -119,7 +119,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	}
 	subscription, err := c.Subscriptions.Get(ctx, key.Namespace, key.Name)
 	if err != nil {
-		return 0, ignoreNotFound(err)
+		return 0, controller.IgnoreNotFound(err)
 	}
 	host, err := c.Hosts.Get(ctx, key.Namespace, subscription.Spec.HostName)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -137,7 +137,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		updated := subscription.DeepCopy()
 		updated.Finalizers = append(updated.Finalizers, metal3.BMCEventSubscriptionFinalizer)
 		_, err := c.Subscriptions.Update(ctx, updated)
-		return 0, ignoreNotFound(err) // which has it reconciled again
+		return 0, controller.IgnoreNotFound(err) // which has it reconciled again
 	case host == nil:
 		return 0, c.report(ctx, subscription, fmt.Sprintf("there is no host %s in this namespace", subscription.Spec.HostName))
 	case controller.IsPaused(host):
@@ -181,7 +181,7 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 	if _, err := c.Subscriptions.UpdateStatus(ctx, updated); err != nil {
 		// Without its ID, nobody could delete it.
 		c.abandon(ctx, host, id)
-		return 0, ignoreNotFound(err)
+		return 0, controller.IgnoreNotFound(err)
 	}
 	c.setDue(subscription.UID, time.Time{})
 	c.event(subscription, corev1.EventTypeNormal, "Subscribed", "The BMC sends its events to "+subscription.Spec.Destination+", subscription "+id)
@@ -240,7 +240,7 @@ func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSu
 	if err == nil {
 		c.forget(subscription.UID)
 	}
-	return ignoreNotFound(err)
+	return controller.IgnoreNotFound(err)
 }
 
 // unsubscribe deletes a subscription from the BMC. One that the BMC does not have, or whose node is
@@ -287,7 +287,7 @@ func (c *Controller) failed(ctx context.Context, subscription *metal3.BMCEventSu
 	if ironic.IsLocked(err) || controller.IsNotLeading(err) {
 		return err
 	}
-	if reportErr := c.report(ctx, subscription, what+": "+messageOf(err)); reportErr != nil {
+	if reportErr := c.report(ctx, subscription, what+": "+ironic.MessageOf(err)); reportErr != nil {
 		return reportErr
 	}
 	return err
@@ -302,7 +302,7 @@ func (c *Controller) report(ctx context.Context, subscription *metal3.BMCEventSu
 	updated := subscription.DeepCopy()
 	updated.Status.Error = problem
 	if _, err := c.Subscriptions.UpdateStatus(ctx, updated); err != nil {
-		return ignoreNotFound(err)
+		return controller.IgnoreNotFound(err)
 	}
 	if problem != "" {
 		c.event(subscription, corev1.EventTypeWarning, "SubscriptionFailed", problem)

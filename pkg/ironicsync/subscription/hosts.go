@@ -1,10 +1,7 @@
 package subscription
 
 import (
-	"errors"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -61,19 +58,4 @@ func isReady(host *metal3.BareMetalHost) bool {
 		return false
 	}
 	return node.Fault != ironic.FaultPowerFailure
-}
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-func messageOf(err error) string {
-	var answer *ironic.APIError
-	if errors.As(err, &answer) && answer.Message != "" {
-		return answer.Message
-	}
-	return ironic.ReasonOf(err)
 }
