@@ -235,7 +235,7 @@ func (i *installation) createHost() {
 	}
 	i.mustKubectl("", "create", "secret", "generic", "worker-0-bmc", "-n", "metal3", "--from-literal=username=admin", "--from-literal=password=password")
 	i.mustKubectl(fmt.Sprintf(`{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "worker-0", "namespace": "metal3"},
-		"spec": {"bootMACAddress": "00:00:5e:00:53:01", "bmc": {"address": %q, "credentialsName": "worker-0-bmc"}}}`, i.ironic.NewBMC("admin", "password")), "create", "-f", "-")
+		"spec": {"online": true, "bootMACAddress": "00:00:5e:00:53:01", "bmc": {"address": %q, "credentialsName": "worker-0-bmc"}}}`, i.ironic.NewBMC("admin", "password")), "create", "-f", "-")
 	i.mustKubectl("", "wait", "-n", "metal3", "--for=condition=AvailableForProvisioning", "--timeout=1m", "baremetalhost/worker-0")
 }
 
