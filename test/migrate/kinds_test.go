@@ -83,10 +83,8 @@ func createWithStatus(t *testing.T, kind *migrate.Kind, fields map[string]any) {
 	t.Helper()
 	obj := &unstructured.Unstructured{Object: fields}
 	status := fields["status"]
-	all := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource))
-	var client dynamic.ResourceInterface = all.Namespace(obj.GetNamespace())
+	client := clientOf(kind, obj.GetNamespace())
 	if kind.ClusterScoped {
-		client = all
 		obj.SetNamespace("")
 		t.Cleanup(func() { remove(t, client, obj.GetName()) })
 	}
@@ -111,9 +109,18 @@ var operatorFinalizers = map[string][]string{
 	"preprovisioningimages": {metal3.PreprovisioningImageFinalizer, metal3.PreprovisioningImageInUseFinalizer},
 }
 
+// clientOf returns a client for the objects of a kind in a namespace, or in none if the kind has none.
+func clientOf(kind *migrate.Kind, ns string) dynamic.ResourceInterface {
+	all := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(kind.Resource))
+	if kind.ClusterScoped {
+		return all
+	}
+	return all.Namespace(ns)
+}
+
 // createOthers creates an object of each kind that a provisioned host does not have yet, as the operator and
-// its users leave them, and returns the names of their resources.
-func createOthers(t *testing.T, m *member) (resources []string) {
+// its users leave them, and returns their kinds.
+func createOthers(t *testing.T, m *member) (kinds []*migrate.Kind) {
 	t.Helper()
 	consumer := fmt.Appendf(nil, `{"spec":{"consumerRef":{"apiVersion":"metal3.io/v1alpha1","kind":"HostClaim","namespace":%q,"name":%q}}}`, m.ns, m.name)
 	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(m.ns).Patch(t.Context(), m.name, types.MergePatchType, consumer, metav1.PatchOptions{}); err != nil {
@@ -163,23 +170,23 @@ func createOthers(t *testing.T, m *member) (resources []string) {
 		}
 		fields["metadata"] = metadata
 		createWithStatus(t, kind, fields)
-		resources = append(resources, kind.Resource)
+		kinds = append(kinds, kind)
 	}
-	return resources
+	return kinds
 }
 
 // identities returns the UID and the finalizers of each of these objects, which have the name of a host.
-func identities(t *testing.T, m *member, resources []string) (uids map[string]string, finalizers map[string][]string) {
+func identities(t *testing.T, m *member, kinds []*migrate.Kind) (uids map[string]string, finalizers map[string][]string) {
 	t.Helper()
 	uids, finalizers = map[string]string{}, map[string][]string{}
-	for _, resource := range resources {
-		obj, err := s.Dynamic.Resource(metal3.SchemeGroupVersion.WithResource(resource)).Namespace(m.ns).Get(t.Context(), m.name, metav1.GetOptions{})
+	for _, kind := range kinds {
+		obj, err := clientOf(kind, m.ns).Get(t.Context(), m.name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		uids[resource] = string(obj.GetUID())
+		uids[kind.Resource] = string(obj.GetUID())
 		if found := obj.GetFinalizers(); len(found) > 0 {
-			finalizers[resource] = found
+			finalizers[kind.Resource] = found
 		}
 	}
 	return uids, finalizers

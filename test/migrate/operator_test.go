@@ -49,8 +49,8 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 	// One of them has an object of each other kind, too.
 	owner := fleet[1]
 	others := createOthers(t, owner)
-	if len(others) != 11 {
-		t.Fatalf("there are %d other kinds: %q", len(others), others)
+	if len(others) != 12 {
+		t.Fatalf("there are %d other kinds", len(others))
 	}
 	wantUIDs, wantFinalizers := identities(t, owner, others)
 	before := nodesOf(t, fleet)
