@@ -47,7 +47,7 @@ func startKube(t *testing.T) *testbed.Kube {
 	t.Helper()
 	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"} {
 		if _, err := os.Stat("../bin/" + program); err != nil {
-			t.Skipf("%v: build it with hack/tools/build.sh", err)
+			skipWithout(t, "%v: build it with hack/tools/build.sh", err)
 		}
 	}
 	kube, err := testbed.StartKube(t.Context(), testbed.KubeOptions{Dir: t.TempDir(), ControllerManager: true})
@@ -67,7 +67,7 @@ func startKube(t *testing.T) *testbed.Kube {
 // that they need and no others.
 func TestManifestsInCluster(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("make-certs.sh needs openssl: " + err.Error())
+		skipWithout(t, "make-certs.sh needs openssl: %v", err)
 	}
 	kube, ctx := startKube(t), t.Context()
 	client, err := kubernetes.NewForConfig(kube.Admin.Config)
@@ -75,7 +75,7 @@ func TestManifestsInCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := testbed.CreateCertManagerCRDs(ctx, kube); errors.Is(err, os.ErrNotExist) {
-		t.Skip(err)
+		skipWithout(t, "%v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}

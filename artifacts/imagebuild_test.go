@@ -50,7 +50,7 @@ func buildImage(t *testing.T, ctx context.Context) image {
 	}
 	for _, program := range []string{"buildah", "busybox", "unshare"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%v: on Debian, install buildah and busybox-static", err)
+			skipWithout(t, "%v: on Debian, install buildah and busybox-static", err)
 		}
 	}
 	goEnv, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOMODCACHE", "GOCACHE", "GOPROXY", "GOSUMDB").Output()
@@ -120,7 +120,7 @@ func TestImage(t *testing.T) {
 	defer cancel()
 	for _, program := range []string{"etcd", "kube-apiserver", "kubectl"} {
 		if _, err := os.Stat("../bin/" + program); err != nil {
-			t.Skipf("%v: build it with hack/tools/build.sh", err)
+			skipWithout(t, "%v: build it with hack/tools/build.sh", err)
 		}
 	}
 	i := buildImage(t, ctx)

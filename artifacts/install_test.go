@@ -36,7 +36,7 @@ func TestInstall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := exec.LookPath("openssl"); err != nil {
-				t.Skip("make-certs.sh needs openssl: " + err.Error())
+				skipWithout(t, "make-certs.sh needs openssl: %v", err)
 			}
 			i := newInstallation(t, test.resource, test.certManager)
 			for _, command := range installCommands(t) {
@@ -250,7 +250,7 @@ func startCertManager(t *testing.T, kube *testbed.Kube) {
 	t.Helper()
 	certManager, err := testbed.StartCertManager(t.Context(), kube)
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skip(err)
+		skipWithout(t, "%v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,8 @@
 # priority. This is useful for steps that need CPU while the first one mostly waits. Their
 # output is printed when the first one has ended. If a step fails, the others run
 # nevertheless. The real Ironic needs root on Debian or Ubuntu. Elsewhere, its step is left
-# out, which the summary reports; with REQUIRE_IRONIC=1, the step fails instead.
+# out, which the summary reports; with REQUIRE_IRONIC=1, the step fails instead, and so do
+# the tests of the manifests if a program that they need is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin

@@ -3309,8 +3309,8 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 					},
 					"preparedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When the last preparation of the host was requested of which it is recorded in updates what it has updated.",
-							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+							Description: "The stateChangedAt of the last preparation or service of the host of which it is recorded in updates what it has updated.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
 						},
 					},
 					"lastUpdated": {
@@ -3346,7 +3346,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsStatus(ref common.Ref
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.SettingsSource{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName(), metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName(), metal3v1alpha1.SettingsSource{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -111,22 +111,32 @@ func TestBIOSSettings(t *testing.T) {
 	})
 }
 
-// TestBIOSSettingsUnreadable: a node whose settings cannot be read does all that nobody asked of its
-// settings.
-func TestBIOSSettingsUnreadable(t *testing.T) {
+// TestFirmwareUnreadable: a node whose BIOS settings and firmware cannot be read does all that nobody
+// asked of these, also where a policy would permit changes.
+func TestFirmwareUnreadable(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.ironic.refuse["ListBIOSSettings"] = errors.New("Ironic answered 500: no such table")
+		lists := []string{"ListBIOSSettings", "ListFirmware"}
+		for _, list := range lists {
+			w.ironic.refuse[list] = errors.New("Ironic answered 500: no such table")
+		}
 		w.secret("secret")
-		w.hosts.Add(enrolled(0))
+		w.hosts.Add(withRedfish())
 		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
 		w.update(wantImage)
 		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.policy(metal3.UpdateOnReboot)
+		for _, online := range []bool{false, true} {
+			w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = online })
+			w.after(time.Minute, "switched", func() bool { return w.host().Status.PoweredOn == online })
+		}
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 		w.after(time.Minute, "available again", w.in(metal3.StateAvailable))
 		w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
 		w.after(time.Minute, "off", func() bool { return !w.host().Status.PoweredOn })
-		if n := w.ironic.count("ListBIOSSettings"); n == 0 {
-			t.Error("the settings were never read")
+		for _, list := range lists {
+			if n := w.ironic.count(list); n == 0 {
+				t.Errorf("%s was never asked for", list)
+			}
 		}
 	})
 }

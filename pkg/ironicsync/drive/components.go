@@ -31,8 +31,8 @@ type componentWatch struct {
 }
 
 // of adds to bios the firmware updates of a host, after it has brought them up to date. They
-// matter while the host runs nothing, or the policy permits updates, and they ask for something. In any state, it is recorded what a
-// preparation has updated before another one may begin.
+// matter when BIOS settings do. In any state, it is recorded what a preparation has updated before
+// another one may begin.
 func (w *componentWatch) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec, bios *firmwareOf) error {
 	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
 	recorded, _ := known.(*metal3.HostFirmwareComponents)
@@ -42,13 +42,14 @@ func (w *componentWatch) of(ctx context.Context, host *metal3.BareMetalHost, pol
 	}
 	isServiced := policy != nil && policy.FirmwareUpdates == metal3.UpdateOnReboot &&
 		mayBeServiced(host, isWanted && (firmware.AreComponentsDue(host, recorded) || firmware.IsChanged(recorded.Status.Conditions)))
-	matters := isWanted && runsNothing(host) || isServiced || recorded != nil && settings.HasUnrecordedUpdates(host, recorded)
+	isUnrecorded := recorded != nil && settings.HasUnrecordedUpdates(host, recorded)
+	matters := isWanted && runsNothing(host) || isServiced || isUnrecorded
 	if !firmware.Has(host) && !isServiceOpen(host) || !firmware.AreComponentsDue(host, recorded) && !matters {
 		return nil
 	}
 	components, err := w.keeper.Ensure(ctx, host)
 	switch {
-	case err != nil && matters:
+	case err != nil && matters && (isWanted || isUnrecorded):
 		return err
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "The HostFirmwareComponents cannot be brought up to date")

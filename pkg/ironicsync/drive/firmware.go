@@ -144,8 +144,8 @@ func withoutValues(obj any) (any, error) {
 }
 
 // of returns the BIOS settings and the firmware of a host, after it has brought them up to date. They
-// matter while the host runs nothing, or the policy permits changes, and they ask for something. A
-// failure to read them otherwise keeps nothing else from being done.
+// matter while the host runs nothing and they ask for something, and while the policy permits changes. A
+// failure to read them keeps nothing else from being done unless they ask for something.
 func (w *firmwareWatch) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (firmwareOf, error) {
 	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
 	recorded, _ := known.(*metal3.HostFirmwareSettings)
@@ -164,7 +164,7 @@ func (w *firmwareWatch) of(ctx context.Context, host *metal3.BareMetalHost, poli
 	}
 	settings, schema, err := w.keeper.Ensure(ctx, host)
 	switch {
-	case err != nil && matters:
+	case err != nil && matters && isWanted:
 		return bios, err
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "The HostFirmwareSettings cannot be brought up to date")

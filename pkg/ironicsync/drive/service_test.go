@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -30,15 +31,19 @@ func (w *world) provisionedWithPolicy() {
 // policy creates the host's policy, or replaces it.
 func (w *world) policy(firmwareSettings metal3.UpdatePolicy) {
 	w.t.Helper()
-	policy, err := w.policies.Get(w.t.Context(), enginetest.Namespace, enginetest.HostName(0))
-	if err != nil {
-		policy = &metal3.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: enginetest.HostName(0)}}
-		if policy, err = w.policies.Create(w.t.Context(), policy); err != nil {
-			w.t.Fatal(err)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller makes the host its owner
+		policy, err := w.policies.Get(w.t.Context(), enginetest.Namespace, enginetest.HostName(0))
+		if err != nil {
+			policy = &metal3.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: enginetest.HostName(0)}}
+			if policy, err = w.policies.Create(w.t.Context(), policy); err != nil {
+				return err
+			}
 		}
-	}
-	policy.Spec.FirmwareSettings, policy.Spec.FirmwareUpdates = firmwareSettings, firmwareSettings
-	if _, err := w.policies.Update(w.t.Context(), policy); err != nil {
+		policy.Spec.FirmwareSettings, policy.Spec.FirmwareUpdates = firmwareSettings, firmwareSettings
+		_, err = w.policies.Update(w.t.Context(), policy)
+		return err
+	})
+	if err != nil {
 		w.t.Fatal(err)
 	}
 }

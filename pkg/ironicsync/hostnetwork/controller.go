@@ -201,8 +201,5 @@ func (c *Controller) record(ctx context.Context, host *metal3.BareMetalHost, ver
 	}
 	updated.Status.LastUpdated = lifecycle.StatusTime(time.Now())
 	_, err := c.Hosts.Record(ctx, updated)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return controller.IgnoreNotFound(err)
 }

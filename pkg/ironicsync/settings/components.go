@@ -3,6 +3,8 @@ package settings
 import (
 	"errors"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -97,19 +99,29 @@ func updatesMadeBy(p *metal3.Preparation) []metal3.FirmwareUpdate {
 // firmware, and components does not say yet what it has done.
 func HasUnrecordedUpdates(host *metal3.BareMetalHost, components *metal3.HostFirmwareComponents) bool {
 	p := lastUpdates(host)
-	return p != nil && (components.Status.PreparedAt == nil || components.Status.PreparedAt.Before(&p.StartedAt))
+	return p != nil && (components.Status.PreparedAt == nil || components.Status.PreparedAt.Before(new(requestedIn(p))))
 }
 
-// lastUpdates returns the last preparation of the host that was to update firmware and has ended, or
-// its last service if that was later; nil if there is none.
-func lastUpdates(host *metal3.BareMetalHost) (last *metal3.Preparation) {
+// requestedIn tells preparations and services of a host apart and orders them, by the time at which the node had
+// come into the state in which they were requested. That is Ironic's clock: those of this server's replicas may
+// differ, and an update that seems to be recorded already would be made again.
+func requestedIn(p *metal3.Preparation) metav1.MicroTime {
+	if p.StateChangedAt == nil { // Ironic has not told it
+		return metav1.NewMicroTime(p.StartedAt.Time)
+	}
+	return *p.StateChangedAt
+}
+
+// lastUpdates returns the last preparation of the host that was to update firmware and has ended, or its last
+// service, which is forgotten when the host runs nothing any more, and so is always later; nil if there is none.
+func lastUpdates(host *metal3.BareMetalHost) *metal3.Preparation {
+	if s := host.Status.Servicing; s != nil && s.EndedAt != nil && len(s.FirmwareUpdates) > 0 {
+		return &s.Preparation
+	}
 	if p := host.Status.Preparation; p != nil && p.EndedAt != nil && len(p.FirmwareUpdates) > 0 {
-		last = p
+		return p
 	}
-	if s := host.Status.Servicing; s != nil && s.EndedAt != nil && len(s.FirmwareUpdates) > 0 && (last == nil || last.StartedAt.Before(&s.StartedAt)) {
-		last = &s.Preparation
-	}
-	return last
+	return nil
 }
 
 func (firmwareUpdates) allowedBy(policy metal3.HostUpdatePolicySpec) bool {

@@ -54,7 +54,7 @@ func RecordFirmware(components *metal3.HostFirmwareComponents, list []ironic.Fir
 func RecordUpdates(components *metal3.HostFirmwareComponents, host *metal3.BareMetalHost) {
 	if HasUnrecordedUpdates(host, components) {
 		components.Status.Updates = updatesMade(host, components)
-		components.Status.PreparedAt = lastUpdates(host).StartedAt.DeepCopy()
+		components.Status.PreparedAt = new(requestedIn(lastUpdates(host)))
 	}
 }
 

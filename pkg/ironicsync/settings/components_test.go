@@ -3,6 +3,7 @@ package settings
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -133,7 +134,7 @@ func TestFirmwareUpdateFails(t *testing.T) {
 	Observe(status, nil, at(4), metav1.Now())
 	Observe(status, nil, &ironic.Node{UUID: "u", ProvisionState: ironic.CleanFail, LastError: "the signature is wrong"}, metav1.Now())
 	RecordUpdates(c, m.Host)
-	if diff := cmp.Diff(updates("bmc", "u1"), c.Status.Updates); diff != "" || !c.Status.PreparedAt.Equal(&status.Preparation.StartedAt) {
+	if diff := cmp.Diff(updates("bmc", "u1"), c.Status.Updates); diff != "" || !c.Status.PreparedAt.Time.Equal(status.Preparation.StartedAt.Time) {
 		t.Errorf("recorded (- want, + got):\n%s", diff)
 	}
 	if pending := pendingUpdates(m); cmp.Diff(updates("bios", "u1"), pending) != "" {
@@ -166,6 +167,34 @@ func TestCleanThatNobodySaw(t *testing.T) {
 	}
 	if Observe(&m.Host.Status, nil, node(metav1.NewTime(began.Add(1e9))), began); m.Host.Status.Preparation.Phase != metal3.PreparationSucceeded || Differ(m) {
 		t.Errorf("after it has ended: %+v", m.Host.Status.Preparation)
+	}
+}
+
+// TestUpdatesAfterClockWentBack: the replica that has the firmware updated once more may have a clock that
+// is behind that of the last one.
+func TestUpdatesAfterClockWentBack(t *testing.T) {
+	c := componentsWith(updates("bios", "u1"), nil, "bios")
+	m := Machine{Host: &metal3.BareMetalHost{}, Components: c}
+	ironicTime, ourTime := time.Unix(1_000_000, 0), time.Unix(1_000_000, 0)
+	for _, url := range []string{"u1", "u2"} {
+		c.Spec.Updates = updates("bios", url)
+		node := manageable()
+		node.ProvisionUpdatedAt = &ironicTime
+		clean, err := NextClean(m)
+		if err != nil || clean == nil {
+			t.Fatalf("the clean for %s is %+v, %v", url, clean, err)
+		}
+		m.Host.Status.Preparation = Request(clean, node, metav1.NewTime(ourTime))
+		Observe(&m.Host.Status, nil, cleaning(), metav1.NewTime(ourTime))
+		Observe(&m.Host.Status, nil, manageable(), metav1.NewTime(ourTime))
+		RecordUpdates(c, m.Host)
+		if diff := cmp.Diff(updates("bios", url), c.Status.Updates); diff != "" {
+			t.Errorf("recorded (- want, + got):\n%s", diff)
+		}
+		if Differ(m) {
+			t.Errorf("%s is to be made again", url)
+		}
+		ironicTime, ourTime = ironicTime.Add(time.Minute), ourTime.Add(-10*time.Minute)
 	}
 }
 

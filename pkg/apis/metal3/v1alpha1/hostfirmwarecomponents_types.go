@@ -73,10 +73,10 @@ type HostFirmwareComponentsStatus struct {
 	// +optional
 	Source *SettingsSource `json:"source,omitempty"`
 
-	// When the last preparation of the host was requested of which it is recorded in updates what
-	// it has updated.
+	// The stateChangedAt of the last preparation or service of the host of which it is recorded in
+	// updates what it has updated.
 	// +optional
-	PreparedAt *metav1.Time `json:"preparedAt,omitempty"`
+	PreparedAt *metav1.MicroTime `json:"preparedAt,omitempty"`
 
 	// When the status was last written.
 	// +optional
