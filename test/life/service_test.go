@@ -69,12 +69,7 @@ func TestServicing(t *testing.T) {
 		if st := bmh.Status; st.ErrorType != metal3.ServicingError || !strings.Contains(st.ErrorMessage, "NumCores") || st.Provisioning.State != metal3.StateProvisioned || st.Ironic.Maintenance {
 			t.Errorf("%s: %q, the host is %s, its node in maintenance: %v", st.ErrorType, st.ErrorMessage, st.Provisioning.State, st.Ironic.Maintenance)
 		}
-		h.eventually(patience, func() string {
-			if running := h.machine.Running(); running != bmcsim.RunningDisk {
-				return "the machine runs " + string(running)
-			}
-			return ""
-		})
+		h.runsItsDisk()
 		h.tells("Warning ServicingError", "Normal ServicingAbandoned")
 		h.mend(bmcsim.LoseBIOSChanges)
 		h.annotate(metal3.RebootAnnotation, `{"mode":"hard"}`)

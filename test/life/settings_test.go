@@ -60,9 +60,6 @@ func (h *host) prepared() *metal3.BareMetalHost {
 // is provisioned.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	if s.release == "bookworm" {
-		t.Skip("nobody has tried this with Ironic 21.4")
-	}
 	h := newHost(t, virtualMedia, notInspected, notCleaned)
 	h.available()
 	h.expectSettings(metav1.ConditionFalse, metav1.ConditionTrue, metal3.SettingsMap{"ProcVirtualization": "Disabled", "NumCores": "16", "QuietBoot": "true"})
@@ -130,9 +127,6 @@ func TestSettings(t *testing.T) {
 // host does not.
 func TestRAIDNotMade(t *testing.T) {
 	t.Parallel()
-	if s.release == "bookworm" {
-		t.Skip("nobody has tried this with Ironic 21.4")
-	}
 	h := newHost(t, virtualMedia, notInspected, notCleaned, faulty(bmcsim.VolumeTaskFails), func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.RAID = &metal3.RAIDConfig{HardwareRAIDVolumes: []metal3.HardwareRAIDVolume{{Level: "1", SizeGibibytes: ptr.To(100), Controller: "RAID", PhysicalDisks: []string{"Disk.Bay.4", "Disk.Bay.5"}}}}
 	})

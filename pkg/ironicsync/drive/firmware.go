@@ -38,6 +38,8 @@ type firmwareOf struct {
 	policy *metal3.HostUpdatePolicySpec
 	// canService and canAbortService tell what Ironic can do for that.
 	canService, canAbortService bool
+	// raidAlone is set if RAID and BIOS settings need a clean each.
+	raidAlone bool
 	// generation is that of the settings that a user has written, and 0 while none has.
 	generation int64
 	// componentsGeneration is the same for the components.

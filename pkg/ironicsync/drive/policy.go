@@ -14,8 +14,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-// API versions that servicing depends on.
+// API versions on which it depends how settings are applied.
 const (
+	// raidThenBIOSVersion is that of Ironic 29.0, the oldest release known to notice the end of a BIOS step
+	// that follows a RAID step. Ironic 21.4 keeps the mark cleaning_polling of a RAID step that was done at
+	// once, and then ignores the heartbeats of the ramdisk.
+	raidThenBIOSVersion = 96
 	serviceVersion = 87 // the verb service
 	// abortServiceVersion is that of Ironic 32.0, the first release that can abort a service after
 	// it has failed. Ironic 31.0 has 1.99.
@@ -80,6 +84,11 @@ func (c *Controller) settingsOf(ctx context.Context, host *metal3.BareMetalHost)
 	policy := c.policies.of(host)
 	found, err := c.firmware.of(ctx, host, policy)
 	found.policy = policy
+	if err == nil && found.settings != nil && runsNothing(host) {
+		var together bool
+		together, err = c.ironic.Supports(ctx, raidThenBIOSVersion)
+		found.raidAlone = !together
+	}
 	if err != nil || !lifecycle.RunsSomething(host) || policy == nil && host.Status.Servicing == nil {
 		return found, err
 	}

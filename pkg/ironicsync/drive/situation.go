@@ -26,7 +26,7 @@ func (c *Controller) refreshSecrets(ctx context.Context, host *metal3.BareMetalH
 func (c *Controller) situation(host *metal3.BareMetalHost, node *ironic.Node, hasHardware bool, bios firmwareOf) (s lifecycle.Situation, retryNow bool) {
 	s = lifecycle.Situation{
 		Host: host, Node: node, Firmware: bios.settings, Schema: bios.schema, Components: bios.components,
-		Policy: bios.policy, CanService: bios.canService, CanAbortService: bios.canAbortService,
+		Policy: bios.policy, CanService: bios.canService, CanAbortService: bios.canAbortService, RAIDAlone: bios.raidAlone,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
 		Image:                       c.imageOf(host),

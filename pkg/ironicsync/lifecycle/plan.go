@@ -142,6 +142,9 @@ type Situation struct {
 	// API 1.87), and CanAbortService if it can abort such a service after it has failed (since
 	// Ironic 32). They matter only if there is a Policy or a service.
 	CanService, CanAbortService bool
+	// RAIDAlone is set if Ironic, as in its release 21.4, does not notice the end of a step that
+	// follows one for RAID.
+	RAIDAlone bool
 	// HasHardwareData is set if there is a HardwareData with the host's name. It matters only
 	// if the host has no hardware details yet.
 	HasHardwareData bool

@@ -31,7 +31,7 @@ func nextOfSettings(s Situation) Step {
 }
 
 func (s Situation) machine() settings.Machine {
-	m := settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
+	m := settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, RAIDAlone: s.RAIDAlone, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
 	if isDeployedState(s.Host.Status.Provisioning.State) {
 		m.Policy, m.Reported = s.Policy, hasServicingError(&s.Host.Status)
 		m.NotPolled = s.Node != nil && s.Node.IsOwnParent()

@@ -151,6 +151,15 @@ func TestBIOSClean(t *testing.T) {
 	if clean, err = NextClean(m); err != nil || len(clean.Steps) != 3 || clean.Steps[2].Interface != "bios" {
 		t.Errorf("the steps are %+v, %v", clean, err)
 	}
+	// With an old Ironic, it has a clean of its own.
+	m.RAIDAlone = true
+	if clean, err = NextClean(m); err != nil || len(clean.Steps) != 2 || clean.Steps[1].Interface != "raid" || clean.FirmwareSettings != nil {
+		t.Errorf("the steps are %+v, %v", clean, err)
+	}
+	m.Host.Spec.RAID = nil
+	if clean, err = NextClean(m); err != nil || len(clean.Steps) != 1 || clean.Steps[0].Interface != "bios" {
+		t.Errorf("the steps are %+v, %v", clean, err)
+	}
 }
 
 // TestBIOSNotTaken: a machine that does not take a value is not rebooted again and again.

@@ -32,6 +32,8 @@ type Machine struct {
 	// node that a PATCH has made its own parent. It never notices the end of a step then of which it
 	// has to ask the BMC again and again.
 	NotPolled bool
+	// RAIDAlone is set if Ironic does not notice the end of a step that follows one for RAID.
+	RAIDAlone bool
 	// Reported is set if the host shows that its preparation, or its service, has failed.
 	Reported bool
 }
