@@ -75,16 +75,22 @@ func recordRequests(endpoint string, call func(*client.Client) error) ([]ironicR
 // ask makes requests to Ironic and reads the answers.
 func (b *bed) ask(ctx context.Context, requests []ironicRequest) error {
 	for _, r := range requests {
-		request, err := http.NewRequestWithContext(ctx, r.method, b.endpoint+r.uri, nil)
-		if err != nil {
-			return err
-		}
-		request.Header.Set("X-OpenStack-Ironic-API-Version", r.version)
-		if _, err := readAll(b.raw, request, io.Discard); err != nil {
+		if err := r.make(ctx, b.raw, b.endpoint); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// make makes the request to the Ironic at endpoint, and reads the answer.
+func (r ironicRequest) make(ctx context.Context, through *http.Client, endpoint string) error {
+	request, err := http.NewRequestWithContext(ctx, r.method, endpoint+r.uri, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("X-OpenStack-Ironic-API-Version", r.version)
+	_, err = readAll(through, request, io.Discard)
+	return err
 }
 
 // askNode is the raw request for node i.

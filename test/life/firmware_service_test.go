@@ -13,7 +13,7 @@ import (
 
 // TestFirmwareService updates the firmware of a provisioned machine when it is rebooted, with an update
 // that fails first. Ironic 29.0.5 does not notice the end of one: there, the machine is rebooted
-// without the update, and the host says why.
+// without the update, and the host says why. Its firmware is updated when it runs nothing and has a new node.
 func TestFirmwareService(t *testing.T) {
 	t.Parallel()
 	if s.release == "bookworm" {
@@ -41,6 +41,17 @@ func TestFirmwareService(t *testing.T) {
 		if len(h.machine.Updates()) != asked {
 			t.Errorf("the BMC was asked for %v", h.machine.Updates())
 		}
+		// The same node cannot be cleaned for it either, and a new one can.
+		h.patch(`{"spec":{"image":null}}`)
+		h.wait(patience, "says why it is not prepared", func(bmh *metal3.BareMetalHost) bool {
+			return bmh.Status.ErrorType == metal3.PreparationError && strings.Contains(bmh.Status.ErrorMessage, "29.0.5")
+		})
+		h.annotate(metal3.DetachedAnnotation, `{"force":true}`)
+		h.detached(metal3.StatePreparing)
+		h.annotateNot(metal3.DetachedAnnotation)
+		h.available()
+		h.expectFirmware(metav1.ConditionFalse, metav1.ConditionTrue, updates, "bios", "2.18.0")
+		h.wrote(1)
 		return
 	}
 

@@ -27,6 +27,8 @@ type machine interface {
 	Erasures() int
 	// PowerCuts counts how often its BMC was told to switch it off while it was on.
 	PowerCuts() int
+	// Updates are the URLs of the firmware updates that its BMC was asked for, in order.
+	Updates() []string
 }
 
 // ironicUnderTest is an Ironic of a test's own.
@@ -36,6 +38,8 @@ type ironicUnderTest interface {
 	NewMachine(t *testing.T) machine
 	// Image returns the URL of an image and its SHA-256 checksum.
 	Image(name string) (url, checksum string)
+	// FirmwareURL returns the URL of a version of the BMC's firmware; empty where machines have none.
+	FirmwareURL(version string) string
 	// BackUp copies the database. What it returns puts the copy back.
 	BackUp(t *testing.T) (restore func())
 }
@@ -89,6 +93,8 @@ func (i simulatedIronic) Image(name string) (url, checksum string) {
 	return "http://images/" + name, strings.Repeat("a", 64)
 }
 
+func (i simulatedIronic) FirmwareURL(string) string { return "" }
+
 func (i simulatedIronic) BackUp(*testing.T) (restore func()) {
 	snapshot := i.Snapshot()
 	return func() { i.Restore(snapshot) }
@@ -99,10 +105,11 @@ type simulatedMachine struct {
 	address, mac string
 }
 
-func (m simulatedMachine) Address() string { return m.address }
-func (m simulatedMachine) MAC() string     { return m.mac }
-func (m simulatedMachine) IsOn() bool      { return m.bmc.Power() == "power on" }
-func (m simulatedMachine) PowerCuts() int  { return m.bmc.PowerCuts() }
+func (m simulatedMachine) Address() string   { return m.address }
+func (m simulatedMachine) MAC() string       { return m.mac }
+func (m simulatedMachine) IsOn() bool        { return m.bmc.Power() == "power on" }
+func (m simulatedMachine) PowerCuts() int    { return m.bmc.PowerCuts() }
+func (m simulatedMachine) Updates() []string { return nil }
 func (m simulatedMachine) Press(on bool) {
 	m.bmc.SetPower(map[bool]string{true: "power on", false: "power off"}[on])
 }
@@ -145,6 +152,10 @@ func (i debianIronic) Image(name string) (url, checksum string) {
 		return i.machines.FileURL(name), checksum
 	}
 	return i.machines.AddFile(name, []byte("the image "+name))
+}
+
+func (i debianIronic) FirmwareURL(version string) string {
+	return i.machines.FirmwareURL("bmc", version)
 }
 
 func (i debianIronic) BackUp(t *testing.T) (restore func()) {

@@ -178,7 +178,7 @@ func (f *fleet) day() (later func()) {
 }
 
 func (h *fleetHost) account() account {
-	return account{h.machine.Images(), h.machine.Erasures(), h.machine.PowerCuts()}
+	return account{Images: h.machine.Images(), Erasures: h.machine.Erasures(), PowerCuts: h.machine.PowerCuts()}
 }
 
 func (f *fleet) stop() {

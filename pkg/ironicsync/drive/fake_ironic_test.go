@@ -52,6 +52,8 @@ type fakeIronic struct {
 	components map[string]ironic.Text
 	// noFirmware is set if Ironic has no API for firmware.
 	noFirmware bool
+	// makesOwnParents has each PATCH make the node its own parent, as in Ironic 29.0.5.
+	makesOwnParents bool
 }
 
 func newFakeIronic() *fakeIronic {
@@ -247,7 +249,11 @@ func (f *fakeIronic) UpdateNode(ctx context.Context, id string, patches []ironic
 				r.Properties["capabilities"] = p.Value
 			}
 		}
-		f.edit(id, func(*ironic.Node) {})
+		f.edit(id, func(n *ironic.Node) {
+			if f.makesOwnParents {
+				n.ParentNode = id
+			}
+		})
 		node := f.ByID[id]
 		updated = &node
 		return nil

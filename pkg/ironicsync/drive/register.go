@@ -299,7 +299,7 @@ func (c *Controller) verify(ctx context.Context, host *metal3.BareMetalHost, nod
 // updateRegistration patches what differs in the node's registration, and only
 // then: a PATCH makes Ironic 29.0.5 take the node for its own parent, and keep it
 // out of the power synchronisation for ever. A node of ours that was never
-// verified has nothing to lose: it is deleted, to be made again (remade).
+// verified, or never used after that, has nothing to lose: it is deleted, to be made again (remade).
 func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, wanted *wantedNode, credentials secrets.Credentials) (remade bool, err error) {
 	registration, err := c.ironic.GetRegistration(ctx, node.UUID)
 	if err != nil {
@@ -331,14 +331,27 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 		return false, nil
 	}
 	updated, err := c.ironic.UpdateNode(ctx, node.UUID, patches)
-	if err != nil || !updated.IsOwnParent() {
+	if err != nil {
 		return false, err
 	}
-	if ours && node.ProvisionState == ironic.Enroll {
+	klog.FromContext(ctx).V(2).Info("Node updated", "node", node.UUID, "paths", pathsOf(patches)) // never with values: some are passwords
+	if !updated.IsOwnParent() {
+		return false, nil
+	}
+	neverUsed := node.ProvisionState == ironic.Enroll ||
+		node.ProvisionState == ironic.Manageable && host.Status.Provisioning.State == metal3.StateRegistering && host.Status.RegisteredWith == nil
+	if ours && neverUsed {
 		return again("Ironic has made it its own parent")
 	}
 	klog.FromContext(ctx).Info("Ironic has made the node its own parent and no longer synchronises its power", "node", node.UUID)
 	return false, nil
+}
+
+func pathsOf(patches []ironic.Patch) (paths []string) {
+	for _, p := range patches {
+		paths = append(paths, p.Path)
+	}
+	return paths
 }
 
 // registered records that Ironic is in step with the spec and the Secret, releases the

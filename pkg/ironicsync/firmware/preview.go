@@ -55,9 +55,9 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 	if m.Policy, err = r.policyOf(ctx, host); err != nil {
 		return "", err
 	}
+	synced := meta.FindStatusCondition(host.Status.Conditions, metal3.PowerSyncedCondition)
+	m.NotPolled = synced != nil && synced.Reason == metal3.OwnParentReason
 	if m.Policy != nil {
-		synced := meta.FindStatusCondition(host.Status.Conditions, metal3.PowerSyncedCondition)
-		m.NotPolled = synced != nil && synced.Reason == metal3.OwnParentReason
 		service, err := settings.NextService(m)
 		switch {
 		case err != nil:

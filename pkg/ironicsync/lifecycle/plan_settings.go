@@ -32,9 +32,9 @@ func nextOfSettings(s Situation) Step {
 
 func (s Situation) machine() settings.Machine {
 	m := settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, RAIDAlone: s.RAIDAlone, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
+	m.NotPolled = s.Node != nil && s.Node.IsOwnParent()
 	if isDeployedState(s.Host.Status.Provisioning.State) {
 		m.Policy, m.Reported = s.Policy, hasServicingError(&s.Host.Status)
-		m.NotPolled = s.Node != nil && s.Node.IsOwnParent()
 	}
 	return m
 }

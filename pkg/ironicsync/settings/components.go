@@ -23,8 +23,9 @@ func (firmwareUpdates) differs(m Machine) bool { return len(pendingUpdates(m)) >
 // update and has forgotten the task.
 func (firmwareUpdates) addTo(clean *Clean, m Machine) error {
 	pending := pendingUpdates(m)
-	if m.Policy != nil && m.NotPolled && len(pending) > 0 {
-		return errors.New("this Ironic (29.0.5) would never notice the end of a firmware update of a machine that it has deployed: take the update back, or deprovision the host to have it made")
+	if m.NotPolled && len(pending) > 0 {
+		return errors.New("this Ironic (29.0.5) would never notice the end of a firmware update, because it has made the node its own parent when the node was changed: " +
+			`take the update back, or give the host a new node while it runs nothing, by detaching it with the annotation baremetalhost.metal3.io/detached={"force":true} and attaching it again`)
 	}
 	for _, update := range pending {
 		clean.Steps = append(clean.Steps, ironic.StepRequest{Interface: "firmware", Step: "update", Args: map[string]any{

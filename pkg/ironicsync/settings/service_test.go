@@ -79,7 +79,7 @@ func TestServiced(t *testing.T) {
 	}
 }
 
-// TestUpdateOfMachineThatIsNotPolled: Ironic 29.0.5 would never end such a service.
+// TestUpdateOfMachineThatIsNotPolled: Ironic 29.0.5 would never end such a service or clean.
 func TestUpdateOfMachineThatIsNotPolled(t *testing.T) {
 	m := Machine{Host: hostWith(redfish, nil, nil, nil), Components: &metal3.HostFirmwareComponents{}, Policy: &metal3.HostUpdatePolicySpec{FirmwareUpdates: metal3.UpdateOnReboot}}
 	m.Components.Spec.Updates = []metal3.FirmwareUpdate{{Component: "bmc", URL: "http://images/bmc"}}
@@ -93,6 +93,10 @@ func TestUpdateOfMachineThatIsNotPolled(t *testing.T) {
 		t.Errorf("the service is %+v, %v", service, err)
 	}
 	m.Policy = nil
+	if clean, err := NextClean(m); err == nil || clean != nil {
+		t.Errorf("the clean is %+v, %v", clean, err)
+	}
+	m.NotPolled = false
 	if clean, err := NextClean(m); err != nil || clean == nil {
 		t.Errorf("the clean is %+v, %v", clean, err)
 	}
