@@ -38,7 +38,7 @@ type ironicUnderTest interface {
 	NewMachine(t *testing.T) machine
 	// Image returns the URL of an image and its SHA-256 checksum.
 	Image(name string) (url, checksum string)
-	// FirmwareURL returns the URL of a version of the BMC's firmware; empty where machines have none.
+	// FirmwareURL returns the URL of a version of the BMC's firmware; empty if this Ironic cannot update any.
 	FirmwareURL(version string) string
 	// BackUp copies the database. What it returns puts the copy back.
 	BackUp(t *testing.T) (restore func())
@@ -155,6 +155,9 @@ func (i debianIronic) Image(name string) (url, checksum string) {
 }
 
 func (i debianIronic) FirmwareURL(version string) string {
+	if os.Getenv("IRONIC") == "bookworm" {
+		return ""
+	}
 	return i.machines.FirmwareURL("bmc", version)
 }
 
