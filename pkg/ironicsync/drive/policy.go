@@ -20,7 +20,7 @@ const (
 	// that follows a RAID step. Ironic 21.4 keeps the mark cleaning_polling of a RAID step that was done at
 	// once, and then ignores the heartbeats of the ramdisk.
 	raidThenBIOSVersion = 96
-	serviceVersion = 87 // the verb service
+	serviceVersion      = 87 // the verb service
 	// abortServiceVersion is that of Ironic 32.0, the first release that can abort a service after
 	// it has failed. Ironic 31.0 has 1.99.
 	abortServiceVersion = 101
