@@ -84,6 +84,9 @@ func (b *bed) beginLives() *lives {
 	l := &lives{over: make(chan struct{}), lives: make([]*life, 20)}
 	for i := range l.lives {
 		l.lives[i] = &life{bed: b, name: fmt.Sprintf("worker-%02d", i), machine: b.NewMachine(b.t), deletedProvisioned: i%2 == 0, tuned: i%5 == 0 && b.FirmwareURL("1.46.0") != ""}
+		if l.lives[i].tuned {
+			b.createSecret(l.lives[i].secret())
+		}
 		l.running.Go(func() { l.lives[i].repeat(l.over) })
 	}
 	return l
@@ -248,9 +251,21 @@ func (l *life) live() error {
 	return nil
 }
 
+// secret is the name of the Secret of the host's BMC. Whenever another host claims a Secret that they
+// share, its version changes, and after a restart the server gives Ironic the password again. That PATCH makes
+// Ironic 29.0.5 unable to update the firmware.
+func (l *life) secret() string {
+	if l.tuned {
+		return l.name
+	}
+	return "bmc"
+}
+
 func (l *life) create() error {
 	return l.persist(func() error {
-		_, err := l.hosts.Create(l.ctx, newHost(l.name, l.machine), metav1.CreateOptions{})
+		host := newHost(l.name, l.machine)
+		host.Spec.BMC.CredentialsName = l.secret()
+		_, err := l.hosts.Create(l.ctx, host, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			return nil // an earlier request had got through
 		}

@@ -58,11 +58,17 @@ func newBed(t *testing.T, ctx context.Context, args ...string) *bed {
 func newIronicBed(t *testing.T, ctx context.Context) *bed {
 	t.Helper()
 	b := &bed{ironicUnderTest: startIronic(t, ctx), t: t, ctx: ctx, ns: s.NewNamespace(t, ctx)}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bmc"}, StringData: map[string]string{"username": "admin", "password": "password"}}
-	if _, err := s.Core.CoreV1().Secrets(b.ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.createSecret("bmc")
 	return b
+}
+
+// createSecret creates a Secret with the credentials of all BMCs.
+func (b *bed) createSecret(name string) {
+	b.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"username": "admin", "password": "password"}}
+	if _, err := s.Core.CoreV1().Secrets(b.ns).Create(b.ctx, secret, metav1.CreateOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // newServer prepares a server, and returns it with a client.

@@ -6361,12 +6361,6 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 							Format:      "",
 						},
 					},
-					"secretChangedAt": {
-						SchemaProps: spec.SchemaProps{
-							Description: "When the contents of the Secret with the BMC's credentials were last changed, as its managedFields say. Its resource version also changes with its metadata.",
-							Ref:         ref(v1.Time{}.OpenAPIModelName()),
-						},
-					},
 					"bmc": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The BMC that Ironic was told, as protocol, host, port and system.",
@@ -6384,8 +6378,6 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 				},
 			},
 		},
-		Dependencies: []string{
-			v1.Time{}.OpenAPIModelName()},
 	}
 }
 

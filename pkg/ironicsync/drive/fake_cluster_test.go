@@ -54,26 +54,23 @@ func newSecretStore(t *testing.T) *secretStore {
 		s.mu.Lock()
 		fuse := s.fuse
 		s.mu.Unlock()
-		return true, secret, fuse.step(func() error { return s.write(secret, "metal3-apiserver") })
+		return true, secret, fuse.step(func() error { return s.put(secret) })
 	})
 	return s
 }
 
-// put is a user's write.
-func (s *secretStore) put(secret *corev1.Secret) error { return s.write(secret, "kubectl") }
-
-// write writes a Secret at the next resourceVersion.
-func (s *secretStore) write(secret *corev1.Secret, manager string) error {
+// put writes a Secret at the next resourceVersion.
+func (s *secretStore) put(secret *corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
 	secret.ResourceVersion = strconv.Itoa(s.version)
 	m := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: secret.ObjectMeta}
 	if _, err := s.client.Tracker().Get(secretsResource, secret.Namespace, secret.Name); err == nil {
-		return errors.Join(s.client.Tracker().Update(secretsResource, secret, secret.Namespace, metav1.UpdateOptions{FieldManager: manager}),
+		return errors.Join(s.client.Tracker().Update(secretsResource, secret, secret.Namespace),
 			s.metadata.Tracker().Update(secretsResource, m, secret.Namespace))
 	}
-	return errors.Join(s.client.Tracker().Create(secretsResource, secret, secret.Namespace, metav1.CreateOptions{FieldManager: manager}),
+	return errors.Join(s.client.Tracker().Create(secretsResource, secret, secret.Namespace),
 		s.metadata.Tracker().Create(secretsResource, m, secret.Namespace))
 }
 

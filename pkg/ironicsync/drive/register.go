@@ -292,7 +292,6 @@ func (c *Controller) verify(ctx context.Context, host *metal3.BareMetalHost, nod
 		Image:              wanted.image,
 		DueWhenIdle:        !lifecycle.IsIdle(node),
 		PowerSupply:        node.IsOwnParent(),
-		SecretChangedAt:    credentials.ChangedAt,
 		BMC:                lifecycle.BMCKey(host).String(),
 	})
 }
@@ -314,7 +313,8 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 	if ours && node.ProvisionState == ironic.Enroll && (node.Driver != wanted.access.Driver || registration.BootInterface != wanted.access.BootInterface) {
 		return again("another driver or way to boot is wanted")
 	}
-	known := knowsCredentials(host, credentials)
+	tried := host.Status.TriedCredentials
+	known := tried.Reference != nil && tried.Reference.Name == host.Spec.BMC.CredentialsName && !lifecycle.IsNewerVersion(credentials.Since, tried.Version)
 	info := wanted.driverInfo(credentials)
 	if params, has := registration.DriverInfo[kernelParamsKey]; has && wanted.keepsImage {
 		info[kernelParamsKey] = params // they may be those of the image
@@ -345,17 +345,6 @@ func (c *Controller) updateRegistration(ctx context.Context, host *metal3.BareMe
 	}
 	klog.FromContext(ctx).Info("Ironic has made the node its own parent and no longer synchronises its power", "node", node.UUID)
 	return false, nil
-}
-
-// knowsCredentials tells whether Ironic was given these credentials already. A new process cannot tell since which
-// version a Secret has its contents, and another host that shares it may have claimed it since.
-func knowsCredentials(host *metal3.BareMetalHost, credentials secrets.Credentials) bool {
-	tried, with := host.Status.TriedCredentials, host.Status.RegisteredWith
-	if tried.Reference == nil || tried.Reference.Name != host.Spec.BMC.CredentialsName {
-		return false
-	}
-	return !lifecycle.IsNewerVersion(credentials.Since, tried.Version) ||
-		with != nil && with.SecretChangedAt != nil && with.SecretChangedAt.Equal(credentials.ChangedAt)
 }
 
 func pathsOf(patches []ironic.Patch) (paths []string) {

@@ -199,39 +199,6 @@ func TestNodeMadeItsOwnParent(t *testing.T) {
 	})
 }
 
-// TestSharedSecretAfterRestart: a Secret gets another version with each host that claims it. A new process
-// cannot compare its contents with the former ones, and does not give Ironic the same password again.
-func TestSharedSecretAfterRestart(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.becomes(metal3.StateAvailable)
-		patches := w.ironic.count("UpdateNode")
-
-		w.stop()
-		claimed := w.storedSecret()
-		claimed.OwnerReferences = append(claimed.OwnerReferences, metav1.OwnerReference{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-1", UID: "uid-of-worker-1"})
-		if err := w.secrets.write(claimed, "metal3-apiserver"); err != nil {
-			t.Fatal(err)
-		}
-		w.start(0)
-		w.after(time.Minute, "registered again", func() bool { return w.host().Status.TriedCredentials.Version == claimed.ResourceVersion })
-		if got := w.ironic.count("UpdateNode"); got != patches {
-			t.Errorf("%d PATCHes of the node, whose password has not changed", got-patches)
-		}
-
-		w.stop()
-		w.ironic.Change(func() { w.ironic.password = "changed" })
-		changed := w.storedSecret()
-		changed.Data["password"] = []byte("changed")
-		if err := w.secrets.put(changed); err != nil {
-			t.Fatal(err)
-		}
-		w.start(0)
-		w.after(time.Minute, "given the new password", func() bool { return w.registration().DriverInfo["ipmi_password"] == "changed" })
-	})
-}
-
 // TestSharedMACOfUnimportantCard: the USB network cards of some BMCs have the same
 // MAC address in each machine. Only the one that the host boots from is its own.
 func TestSharedMACOfUnimportantCard(t *testing.T) {

@@ -49,27 +49,12 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	if err != nil {
 		return Credentials{}, err
 	}
-	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret, read, true), ChangedAt: changedAt(secret)}
+	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret, read, true)}
 	var missing []string
 	if c.Username, c.Password, missing = CredentialsIn(secret); missing != nil {
 		return Credentials{Version: c.Version}, &IncompleteError{fmt.Sprintf("Secret %q has no %s: it needs the keys username and password of the BMC", secret.Name, strings.Join(missing, " and no "))}
 	}
 	return c, nil
-}
-
-// changedAt returns the latest time at which somebody who manages any of a Secret's data has changed what
-// he manages of the Secret; nil if that is not known. Claims manage metadata only.
-func changedAt(secret *corev1.Secret) (latest *metav1.Time) {
-	for _, entry := range secret.ManagedFields {
-		var managed map[string]json.RawMessage
-		if entry.FieldsV1 == nil || entry.Time == nil || json.Unmarshal(entry.FieldsV1.Raw, &managed) != nil {
-			continue
-		}
-		if _, ok := managed["f:data"]; ok && (latest == nil || latest.Before(entry.Time)) {
-			latest = entry.Time
-		}
-	}
-	return latest
 }
 
 // Data is the contents of a Secret that a host names, other than the one with its BMC

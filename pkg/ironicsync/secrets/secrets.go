@@ -35,9 +35,6 @@ type Credentials struct {
 	// Version is the resourceVersion of the Secret. Since is the earliest resourceVersion known
 	// to have had the same credentials.
 	Version, Since string
-	// ChangedAt is when the contents of the Secret were last changed, in whole seconds; nil if its
-	// managedFields do not tell.
-	ChangedAt *metav1.Time
 }
 
 // IncompleteError says which keys of a Secret are missing. It never contains any of its values.

@@ -351,29 +351,3 @@ func TestSecretsErrors(t *testing.T) {
 		t.Errorf("Claim: %v", err)
 	}
 }
-
-// TestChangedAt: claims, and whatever else is done to the metadata alone, do not count.
-func TestChangedAt(t *testing.T) {
-	entry := func(seconds int64, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Time: new(metav1.Unix(seconds, 0)), FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
-	}
-	data, metadata := `{"f:data":{".":{},"f:password":{}},"f:type":{}}`, `{"f:metadata":{"f:ownerReferences":{}}}`
-	for name, test := range map[string]struct {
-		entries []metav1.ManagedFieldsEntry
-		want    *metav1.Time
-	}{
-		"not managed":      {},
-		"claimed since":    {[]metav1.ManagedFieldsEntry{entry(1, data), entry(2, metadata)}, new(metav1.Unix(1, 0))},
-		"two managers":     {[]metav1.ManagedFieldsEntry{entry(3, data), entry(1, data)}, new(metav1.Unix(3, 0))},
-		"not legible":      {[]metav1.ManagedFieldsEntry{entry(1, `{"f:data"`), {}}, nil},
-		"without contents": {[]metav1.ManagedFieldsEntry{entry(1, metadata)}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			secret := newSecret()
-			secret.ManagedFields = test.entries
-			if got := changedAt(secret); !got.Equal(test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-		})
-	}
-}

@@ -271,11 +271,6 @@ type RegisteredWith struct {
 	// +optional
 	DueWhenIdle bool `json:"dueWhenIdle,omitempty"`
 
-	// When the contents of the Secret with the BMC's credentials were last changed, as
-	// its managedFields say. Its resource version also changes with its metadata.
-	// +optional
-	SecretChangedAt *metav1.Time `json:"secretChangedAt,omitempty"`
-
 	// The BMC that Ironic was told, as protocol, host, port and system.
 	// +optional
 	BMC string `json:"bmc,omitempty"`
