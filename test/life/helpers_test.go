@@ -496,7 +496,8 @@ func (h *host) deploying() *slowImage {
 	select {
 	case <-image.begun:
 	case <-time.After(patience):
-		h.t.Fatalf("the machine did not begin to fetch its image: %+v", h.get().Status)
+		status := h.get().Status
+		h.t.Fatalf("the machine did not begin to fetch its image: the host is %s, error %q, conditions %+v, Ironic %+v", status.Provisioning.State, status.ErrorMessage, status.Conditions, status.Ironic)
 	case <-h.ctx.Done():
 		h.t.Fatal(h.ctx.Err())
 	}
