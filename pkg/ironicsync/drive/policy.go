@@ -84,7 +84,7 @@ func (c *Controller) settingsOf(ctx context.Context, host *metal3.BareMetalHost)
 	policy := c.policies.of(host)
 	found, err := c.firmware.of(ctx, host, policy)
 	found.policy = policy
-	if err == nil && found.settings != nil && runsNothing(host) {
+	if err == nil && (found.settings != nil || found.components != nil) && runsNothing(host) {
 		var together bool
 		together, err = c.ironic.Supports(ctx, raidThenBIOSVersion)
 		found.raidAlone = !together

@@ -22,11 +22,10 @@ func (bios) differs(m Machine) bool { return len(pendingBIOS(m)) > 0 }
 
 // addTo adds the step that sets what differs. Ironic has succeeded with such a step although the
 // machine has another value afterwards if the BIOS does not take the value: that is an error, and
-// not a reason to reboot the machine again at once. Where RAID needs a clean of its own, BIOS settings have
-// the next one.
+// not a reason to reboot the machine again at once.
 func (bios) addTo(clean *Clean, m Machine) error {
 	pending := pendingBIOS(m)
-	if len(pending) == 0 || m.RAIDAlone && clean.RAID != nil {
+	if len(pending) == 0 {
 		return nil
 	}
 	if err := checkTaken(pending, m); err != nil {

@@ -132,6 +132,9 @@ func next(m Machine, kinds []setting) (*Clean, error) {
 		if err := s.addTo(clean, m); err != nil {
 			return nil, err
 		}
+		if m.RAIDAlone && clean.RAID != nil {
+			break // the other kinds have the next clean
+		}
 	}
 	if len(clean.Steps) == 0 {
 		return nil, nil
