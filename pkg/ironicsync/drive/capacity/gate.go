@@ -27,7 +27,10 @@ type Gate struct {
 
 	mu sync.Mutex
 	// grants are the hosts that may start and were not seen at work yet.
-	grants map[host]time.Time
+	grants map[host]grant
+	// lost are the arrivals of hosts that did not ask while they might start, because whoever plans them has
+	// a backlog. One that asks later gets its place back.
+	lost map[host]uint64
 	// waiting are the hosts that asked in vain, in each namespace in the order in which
 	// they came; places are where each of them is. No namespace has an empty list.
 	waiting  map[string]*list.List
@@ -36,6 +39,13 @@ type Gate struct {
 }
 
 type host struct{ namespace, name string }
+
+// grant says since when a host may start, which arrival it was, and whether it has asked since then.
+type grant struct {
+	since  time.Time
+	number uint64
+	asked  bool
+}
 
 // arrival is a host in waiting, and which arrival it was of all.
 type arrival struct {
@@ -48,7 +58,7 @@ type arrival struct {
 // whenever a host asks to start, so it must not take longer with more hosts, and it must
 // not call the Gate.
 func New(limit int, busy func() map[string]int) *Gate {
-	return &Gate{limit: limit, busy: busy, clock: clock.RealClock{}, grants: map[host]time.Time{}, waiting: map[string]*list.List{}, places: map[host]*list.Element{}}
+	return &Gate{limit: limit, busy: busy, clock: clock.RealClock{}, grants: map[host]grant{}, lost: map[host]uint64{}, waiting: map[string]*list.List{}, places: map[host]*list.Element{}}
 }
 
 // NewPaced is New with a bound on how many start in each second, too.
@@ -69,14 +79,16 @@ func (g *Gate) TryStart(namespace, name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	running, room := g.load()
-	if _, granted := g.grants[h]; granted {
+	if granted, ok := g.grants[h]; ok {
+		granted.asked = true
+		g.grants[h] = granted
 		return true
 	}
 	g.enqueue(h)
 	if room < len(g.places) && !slices.Contains(g.turns(running, room), h) {
 		return false
 	}
-	g.grant(h)
+	g.grant(h, true)
 	return true
 }
 
@@ -98,7 +110,7 @@ func (g *Gate) NextReady() (namespace, name string, ok bool) {
 	if len(first) == 0 {
 		return "", "", false
 	}
-	g.grant(first[0])
+	g.grant(first[0], false)
 	return first[0].namespace, first[0].name, true
 }
 
@@ -110,6 +122,7 @@ func (g *Gate) Forget(namespace, name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.grants, host{namespace, name})
+	delete(g.lost, host{namespace, name})
 	g.dequeue(host{namespace, name})
 }
 
@@ -122,8 +135,22 @@ func (g *Gate) enqueue(h host) {
 		queue = list.New()
 		g.waiting[h.namespace] = queue
 	}
-	g.arrivals++
-	g.places[h] = queue.PushBack(arrival{h, g.arrivals})
+	number, lost := g.lost[h]
+	if !lost {
+		g.arrivals++
+		g.places[h] = queue.PushBack(arrival{h, g.arrivals})
+		return
+	}
+	delete(g.lost, h)
+	next := queue.Front() // only other hosts that had lost their place can be before it
+	for next != nil && next.Value.(arrival).number < number {
+		next = next.Next()
+	}
+	if next == nil {
+		g.places[h] = queue.PushBack(arrival{h, number})
+	} else {
+		g.places[h] = queue.InsertBefore(arrival{h, number}, next)
+	}
 }
 
 func (g *Gate) dequeue(h host) {
@@ -138,9 +165,10 @@ func (g *Gate) dequeue(h host) {
 	}
 }
 
-func (g *Gate) grant(h host) {
+func (g *Gate) grant(h host, asked bool) {
+	number := g.places[h].Value.(arrival).number
 	g.dequeue(h)
-	g.grants[h] = g.clock.Now()
+	g.grants[h] = grant{g.clock.Now(), number, asked}
 	if g.pace != nil {
 		g.pace.AllowN(g.clock.Now(), 1)
 	}
@@ -149,7 +177,15 @@ func (g *Gate) grant(h host) {
 // load returns how many hosts are running or may start, by namespace, and how many
 // more may. It drops grants that are too old.
 func (g *Gate) load() (running map[string]int, room int) {
-	maps.DeleteFunc(g.grants, func(_ host, since time.Time) bool { return g.clock.Since(since) >= grantTime })
+	maps.DeleteFunc(g.grants, func(h host, granted grant) bool {
+		if g.clock.Since(granted.since) < grantTime {
+			return false
+		}
+		if !granted.asked {
+			g.lost[h] = granted.number
+		}
+		return true
+	})
 	running = map[string]int{}
 	maps.Copy(running, g.busy())
 	for h := range g.grants {

@@ -180,6 +180,54 @@ func TestGrantsEnd(t *testing.T) {
 	f.expectNext(t)
 }
 
+// TestPlaceIsKept: a host that is planned so late that it may not start any more is the next one all the
+// same. One that has tried to start, in vain, goes to the end.
+func TestPlaceIsKept(t *testing.T) {
+	hosts := []host{{"a", "0"}, {"a", "1"}, {"a", "2"}, {"a", "3"}}
+	f := newFleet(1)
+	f.expectTry(t, true, hosts[0])
+	f.begin(hosts[0])
+	f.expectTry(t, false, hosts[1:]...)
+	f.end(hosts[0])
+	f.expectNext(t, hosts[1])
+	f.later(grantTime)
+	f.expectNext(t, hosts[2])
+	f.expectTry(t, false, hosts[1])
+	f.later(grantTime)
+	f.expectNext(t, hosts[1])
+	f.expectTry(t, true, hosts[1])
+	f.later(grantTime)
+	f.expectTry(t, false, hosts[1])
+	f.expectTry(t, true, hosts[2])
+	f.begin(hosts[2])
+	f.end(hosts[2])
+	f.expectNext(t, hosts[3])
+	f.begin(hosts[3])
+	f.end(hosts[3])
+	f.expectNext(t, hosts[1])
+	f.Forget("a", "1")
+	if len(f.grants)+len(f.lost)+len(f.places) != 0 {
+		t.Errorf("remembered: %v, %v, %v", f.grants, f.lost, f.places)
+	}
+}
+
+// TestPlaceIsKeptAmongNamespaces: the place that is kept counts among hosts of other namespaces, too.
+func TestPlaceIsKeptAmongNamespaces(t *testing.T) {
+	working, first, second := host{"c", "0"}, host{"b", "0"}, host{"a", "0"}
+	f := newFleet(1)
+	f.expectTry(t, true, working)
+	f.begin(working)
+	f.expectTry(t, false, first, second)
+	f.end(working)
+	f.expectNext(t, first)
+	f.later(grantTime)
+	f.expectNext(t, second)
+	f.expectTry(t, false, first)
+	f.later(grantTime)
+	f.expectTry(t, false, second)
+	f.expectTry(t, true, first)
+}
+
 // TestFairness: a few hosts of one namespace need not wait for a hundred of
 // another, which are all started, too, and there are never too many at a time.
 func TestFairness(t *testing.T) {
