@@ -32,79 +32,69 @@ func (r *Refresher) ObserveAndGet(ctx context.Context, namespace, name string) (
 }
 
 // observeAndGet reads the host from etcd and its node from Ironic, one after the other. If cached
-// is the host as it was known before the call, the node is read at the same time as the host. That
-// read of the node is used only if the host in etcd is still the cached one, so that here, too, the
-// host that is recorded was known before Ironic was asked.
+// is the host as it was known before the call, both are read at the same time, as far as readHost
+// allows.
 func (r *Refresher) observeAndGet(ctx context.Context, namespace, name string, cached *metal3.BareMetalHost) (*metal3.BareMetalHost, *ironic.Node, error) {
-	early := r.readNodeOf(ctx, cached)
-	defer early.stop()
 	for race := 0; ; race++ {
 		began := r.clock.Now()
-		host, err := r.hosts.Get(ctx, namespace, name)
+		host, read, err := r.readHost(ctx, namespace, name, cached)
 		if err != nil || host.Status.Provisioning.ID == "" {
 			return host, nil, err // the host has no node yet, so there is nothing to observe
 		}
-		var node *ironic.Node
-		if race == 0 && early.isOf(host) {
-			node, began, err = early.wait()
-		} else {
-			node, err = r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
+		if read == nil {
+			read = r.readNode(ctx, host)
 		}
-		if err != nil && !ironic.IsNotFound(err) {
-			return nil, nil, err
+		if read.err != nil && !ironic.IsNotFound(read.err) {
+			return nil, nil, read.err
 		}
-		recorded, observation, err := r.observe(ctx, host, node, true)
+		recorded, observation, err := r.observe(ctx, host, read.node, true)
 		if err == nil {
 			r.keepRecent(recorded, observation.Node, began)
 		}
 		if err == nil || !apierrors.IsConflict(err) || race == MaxRaces {
 			return recorded, observation.Node, err
 		}
+		cached = nil // a later version is recorded
 	}
 }
 
-// earlyRead is a read of a host's node that began before the host was read from etcd.
-type earlyRead struct {
-	host   *metal3.BareMetalHost // nil if nothing is being read
-	began  time.Time
-	cancel context.CancelFunc
-	done   chan struct{}
-	node   *ironic.Node
-	err    error
+// nodeRead is the result of reading the node of a host.
+type nodeRead struct {
+	node *ironic.Node
+	err  error
 }
 
-// readNodeOf begins to read the node of a host, if there is one.
-func (r *Refresher) readNodeOf(ctx context.Context, host *metal3.BareMetalHost) *earlyRead {
-	e := &earlyRead{}
-	if host == nil || host.Status.Provisioning.ID == "" {
-		return e
+func (r *Refresher) readNode(ctx context.Context, host *metal3.BareMetalHost) *nodeRead {
+	node, err := r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
+	return &nodeRead{node, err}
+}
+
+// readHost reads a host from etcd and, at the same time, the node of the cached host, if it has one.
+// That read of the node is returned only if the host in etcd is still the cached one, so that the
+// returned host was known before Ironic was asked. Otherwise the nodeRead is nil.
+func (r *Refresher) readHost(ctx context.Context, namespace, name string, cached *metal3.BareMetalHost) (host *metal3.BareMetalHost, read *nodeRead, err error) {
+	if cached == nil || cached.Status.Provisioning.ID == "" {
+		host, err = r.hosts.Get(ctx, namespace, name)
+		return host, nil, err
 	}
-	e.host, e.began, e.done = host, r.clock.Now(), make(chan struct{})
-	ctx, e.cancel = context.WithCancel(ctx)
+	nodeCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done, unchanged := make(chan struct{}), false
 	go func() {
-		defer close(e.done)
-		e.node, e.err = r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
+		defer close(done)
+		host, err = r.hosts.Get(ctx, namespace, name)
+		if unchanged = err == nil && host.UID == cached.UID && host.ResourceVersion == cached.ResourceVersion; !unchanged {
+			cancel()
+		}
 	}()
-	return e
-}
-
-// isOf tells whether the read is that of the node of this version of a host.
-func (e *earlyRead) isOf(host *metal3.BareMetalHost) bool {
-	return e.host != nil && e.host.UID == host.UID && e.host.ResourceVersion == host.ResourceVersion
-}
-
-// wait returns the node and when the read began.
-func (e *earlyRead) wait() (*ironic.Node, time.Time, error) {
-	<-e.done
-	return e.node, e.began, e.err
-}
-
-// stop cancels the read and waits for its end.
-func (e *earlyRead) stop() {
-	if e.host != nil {
-		e.cancel()
-		<-e.done
+	// Ironic takes longer than etcd, so it is asked here and not in the new goroutine, which may
+	// begin only when this one blocks.
+	read = r.readNode(nodeCtx, cached)
+	<-done
+	if !unchanged {
+		read = nil
 	}
+	return host, read, err
 }
 
 // observe records the observation of a host's node, and returns the host as it is recorded
