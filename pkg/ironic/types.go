@@ -278,6 +278,9 @@ type Step struct {
 // Internals tells how far Ironic is with the steps of each operation.
 type Internals struct {
 	Clean, Deploy, Service StepPosition
+	// HasFirmwareUpdates is set while Ironic has firmware updates in progress, and after one has
+	// failed until Ironic has discarded them.
+	HasFirmwareUpdates bool
 }
 
 // StepPosition is the number of the current step, from 1, and how many there are. A number
@@ -297,6 +300,7 @@ func (i *Internals) UnmarshalJSON(value []byte) error {
 		StepsValidated anyTruth  `json:"steps_validated"`
 		ServiceSteps   stepCount `json:"service_steps"`
 		ServiceIndex   stepIndex `json:"service_step_index"`
+		Updates        stepCount `json:"redfish_fw_updates"`
 	}
 	if err := json.Unmarshal(value, &info); err != nil {
 		*i = Internals{}
@@ -311,6 +315,8 @@ func (i *Internals) UnmarshalJSON(value []byte) error {
 		Clean:   positionOf(info.CleanIndex, info.CleanSteps),
 		Deploy:  positionOf(info.DeployIndex, info.DeploySteps),
 		Service: positionOf(info.ServiceIndex, info.ServiceSteps),
+
+		HasFirmwareUpdates: info.Updates > 0,
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ func TestInternals(t *testing.T) {
 		// Before the first step, after the last one, and after a failure.
 		{`{"clean_steps": [{}, {}]}`, Internals{Clean: StepPosition{0, 2}}},
 		{`{"clean_steps": null, "clean_step_index": null}`, Internals{}},
+		{`{"redfish_fw_updates": [{"component": "bios", "task_monitor": "/redfish/v1/TaskService/Tasks/1"}]}`, Internals{HasFirmwareUpdates: true}},
+		{`{"redfish_fw_updates": []}`, Internals{}},
 		{`{}`, Internals{}},
 		// Ironic's answer to those who may not read it, and what it never sends.
 		{`"** Redacted - Requires baremetal:node:get:driver_internal_info permission. **"`, Internals{}},

@@ -42,8 +42,8 @@ const (
 	VolumeTaskFails Fault = "volume-task-fails"
 	// UpdateTaskFails makes the task of a firmware update fail when the firmware is to be installed.
 	UpdateTaskFails Fault = "update-task-fails"
-	// BMCRestarts makes the BMC restart itself after an update of its own firmware. Meanwhile it refuses
-	// connections, and afterwards the task no longer exists.
+	// BMCRestarts makes the BMC restart itself after an update of its own firmware, once somebody has asked for
+	// the task. Meanwhile it refuses connections, and afterwards the task no longer exists.
 	BMCRestarts Fault = "bmc-restarts"
 	// RefuseMedia makes the BMC refuse to insert images into its virtual drives.
 	RefuseMedia Fault = "refuse-media"

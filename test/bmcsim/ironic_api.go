@@ -17,14 +17,22 @@ import (
 type ironicAPI struct {
 	url    string
 	client *http.Client
+	// turns holds a token for each request that is being made.
+	turns chan struct{}
 }
+
+const (
+	maxIronicRequests    = 4
+	ironicRequestTimeout = 30 * time.Second
+)
 
 func newIronicAPI(url string) *ironicAPI {
 	return &ironicAPI{
 		url: strings.TrimSuffix(url, "/"),
-		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
-			MaxConnsPerHost: 4, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
+		client: &http.Client{Timeout: ironicRequestTimeout, Transport: &http.Transport{
+			MaxConnsPerHost: maxIronicRequests, MaxIdleConnsPerHost: maxIronicRequests, IdleConnTimeout: time.Minute,
 		}},
+		turns: make(chan struct{}, maxIronicRequests),
 	}
 }
 
@@ -84,6 +92,14 @@ func (i *ironicAPI) do(ctx context.Context, method, path, version string, in, ou
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "ironic-python-agent")
 	request.Header.Set("X-OpenStack-Ironic-API-Version", version)
+	// The wait for the other machines does not count towards the timeout: a ramdisk that gives up a lookup may
+	// never get its token, because Ironic sends it only once.
+	select {
+	case i.turns <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-i.turns }()
 	response, err := i.client.Do(request)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package bmcsim_test
 import (
 	"net/http"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,8 +55,10 @@ func (b *bed) fails(m *bmcsim.Machine, state, text string, request doc) {
 		b.t.Fatal(err)
 	}
 	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), 100*time.Second, func(n testbed.Node) bool {
-		// For a moment, the state can be there with the error of an earlier failure.
-		return n.ProvisionState == state && n.Reservation == "" && strings.Contains(n.LastError, text)
+		// For a moment, the state can be there with the error of an earlier failure. Of a firmware update that
+		// has failed, Ironic keeps the list until a periodic task discards it, and only as long as the node is in
+		// maintenance. What is left of it would fail the next request that waits for the machine.
+		return n.ProvisionState == state && n.Reservation == "" && strings.Contains(n.LastError, text) && n.DriverInternalInfo["redfish_fw_updates"] == nil
 	})
 	if err != nil {
 		b.t.Fatalf("%v: %s, and last_error %q does not have %q: %v", request, n.ProvisionState, n.LastError, text, err)
@@ -170,13 +171,9 @@ func failingBIOSSettings(b *bed, m *bmcsim.Machine) {
 		lostBIOSChange(b, m, request)
 		return
 	}
-	state := "clean failed"
-	if b.release == "trixie" {
-		// In Ironic 29.0 the step fails the clean and returns as if it had succeeded. What ends the clean then
-		// moves the node on to manageable, which is where one in clean failed can be moved to.
-		state = "manageable"
-	}
-	b.fails(m, state, "LogicalProc", request)
+	// In Ironic 21.4 and 29.0 the step fails the clean and returns as if it had succeeded. What ends the clean
+	// then moves the node on to manageable, which is where one in clean failed can be moved to.
+	b.fails(m, "manageable", "LogicalProc", request)
 	if got := m.BIOS()["LogicalProc"]; got != "Enabled" {
 		b.t.Errorf("LogicalProc is %v", got)
 	}
@@ -222,10 +219,15 @@ func mirror(name string) doc {
 
 var buildRAID = []doc{step("raid", "delete_configuration", nil), step("raid", "create_configuration", nil)}
 
-func volumes(t *testing.T, m *bmcsim.Machine, want ...bmcsim.Volume) {
-	t.Helper()
-	if diff := cmp.Diff(want, m.Volumes(), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(bmcsim.Volume{}, "ID")); diff != "" {
-		t.Errorf("volumes (-want +got):\n%s", diff)
+// volumes compares the volumes of a machine with those that are wanted.
+func (b *bed) volumes(m *bmcsim.Machine, want ...bmcsim.Volume) {
+	b.t.Helper()
+	ignored := []string{"ID"}
+	if b.release == "bookworm" {
+		ignored = append(ignored, "Name") // Ironic 21.4 leaves it to the BMC to name a volume
+	}
+	if diff := cmp.Diff(want, m.Volumes(), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(bmcsim.Volume{}, ignored...)); diff != "" {
+		b.t.Errorf("volumes (-want +got):\n%s", diff)
 	}
 }
 
@@ -240,17 +242,17 @@ func hardwareRAID(b *bed, m *bmcsim.Machine) {
 	data := bmcsim.Volume{
 		Name: "Virtual disk 2", RAIDType: "RAID5", Bytes: 300 << 30, Drives: []string{"Disk.Bay.0", "Disk.Bay.1", "Disk.Bay.2", "Disk.Bay.3"}, Disk: "/dev/sdc",
 	}
-	volumes(t, m, system, data)
-	if got := b.raidConfig(m); len(got) != 2 || got[0]["name"] != "system" || got[1]["raid_level"] != "5" {
+	b.volumes(m, system, data)
+	if got := b.raidConfig(m); len(got) != 2 || got[0]["name"] != m.Volumes()[0].Name || got[1]["raid_level"] != "5" {
 		t.Errorf("raid_config: %v", got)
 	}
 	// The same once more, which replaces them.
 	b.setRAID(m, mirror("other"))
 	b.clean(m, buildRAID...)
 	system.Name = "other"
-	volumes(t, m, system)
+	b.volumes(m, system)
 	b.clean(m, buildRAID[0])
-	volumes(t, m)
+	b.volumes(m)
 	if got := b.raidConfig(m); len(got) != 0 {
 		t.Errorf("raid_config after deletion: %v", got)
 	}
@@ -262,9 +264,9 @@ func hardwareRAIDAtReset(b *bed, m *bmcsim.Machine) {
 	b.fault(m, bmcsim.VolumesNeedReset, "")
 	b.setRAID(m, mirror("system"))
 	b.clean(m, buildRAID...)
-	volumes(b.t, m, bmcsim.Volume{Name: "system", RAIDType: "RAID1", Bytes: 100 << 30, Drives: []string{"Disk.Bay.4", "Disk.Bay.5"}, Disk: "/dev/sdb"})
+	b.volumes(m, bmcsim.Volume{Name: "system", RAIDType: "RAID1", Bytes: 100 << 30, Drives: []string{"Disk.Bay.4", "Disk.Bay.5"}, Disk: "/dev/sdb"})
 	b.clean(m, buildRAID[0])
-	volumes(b.t, m)
+	b.volumes(m)
 }
 
 func failingHardwareRAID(b *bed, m *bmcsim.Machine) {
@@ -277,7 +279,7 @@ func failingHardwareRAID(b *bed, m *bmcsim.Machine) {
 	// Ironic only logs that the task has failed: cleaning goes on, and raid_config tells the truth.
 	b.fault(m, bmcsim.VolumeTaskFails, "the drives are of different makes")
 	b.clean(m, buildRAID...)
-	volumes(b.t, m)
+	b.volumes(m)
 	if got := b.raidConfig(m); len(got) != 0 {
 		b.t.Errorf("raid_config after a task that failed: %v", got)
 	}

@@ -16,6 +16,9 @@ type bmcTask struct {
 	status string // OK or Critical
 	// message is in the list of messages when the task has ended. Ironic shows it if the task has failed.
 	message string
+	// asked is called once when somebody has been told how far the task is; nil does nothing. Machine.mu is
+	// held then.
+	asked func()
 }
 
 // The TaskStates that tasks have. A task that is taskStarting waits for a reset of the machine: one that is Running
@@ -78,6 +81,10 @@ func (m *Machine) getTask(w http.ResponseWriter, r *http.Request) {
 			code = http.StatusOK
 		}
 		respond(w, code, t.resource())
+		if asked := t.asked; asked != nil {
+			t.asked = nil
+			asked()
+		}
 		return
 	}
 	fail(w, http.StatusNotFound, "Base.1.0.ResourceMissingAtURI", "There is no task at "+r.URL.Path+".")

@@ -248,12 +248,20 @@ func TestFirmwareUpdate(t *testing.T) {
 	// A BMC that restarts itself forgets its tasks.
 	setFault(t, m, bmcsim.BMCRestarts, "")
 	path = update(sim.FirmwareURL("bmc", "1.46.0"))
-	testbed.Eventually(t, t.Context(), 10*time.Second, 5*time.Millisecond, func() string {
-		if m.BMCRestarts() == 0 {
-			return "the BMC is not back"
-		}
-		return ""
-	})
+	eventually := func(what string, is func() bool) {
+		t.Helper()
+		testbed.Eventually(t, t.Context(), 10*time.Second, 5*time.Millisecond, func() string {
+			if !is() {
+				return "not: " + what
+			}
+			return ""
+		})
+	}
+	eventually("installed", func() bool { return m.Firmware()["bmc"] == "1.46.0" })
+	if code, _ := getTask(t, m, path); code != 202 {
+		t.Errorf("the task before the restart of the BMC: %d", code)
+	}
+	eventually("back after a restart", func() bool { return m.BMCRestarts() == 1 })
 	if code, _ := getTask(t, m, path); code != 404 {
 		t.Errorf("the task after a restart of the BMC: %d", code)
 	}

@@ -34,6 +34,7 @@ type Node struct {
 	Owner                string         `json:"owner"`
 	Driver               string         `json:"driver"`
 	DriverInfo           map[string]any `json:"driver_info"`
+	DriverInternalInfo   map[string]any `json:"driver_internal_info"`
 	Extra                map[string]any `json:"extra"`
 	Properties           map[string]any `json:"properties"`
 	PowerState           string         `json:"power_state"`

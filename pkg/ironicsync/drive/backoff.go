@@ -19,17 +19,24 @@ const maxBackoffExponent = 9
 // interruptedDelay is in place of the minute for what a restart of Ironic broke off.
 const interruptedDelay = 2 * time.Second
 
+// attempt says which versions of its inputs a step was based on. A later version may make a step succeed
+// that has failed.
+type attempt struct {
+	generation int64
+	// versions are those of the Secrets that the host names, and the generations of its
+	// HostFirmwareSettings and HostFirmwareComponents.
+	versions map[string]string
+}
+
 // failure is an error that a host shows, and what was known when it appeared.
 type failure struct {
-	kind       metal3.ErrorType
-	message    string
-	count      int
-	generation int64
+	kind    metal3.ErrorType
+	message string
+	count   int
 	// reboots are the reboot annotations.
 	reboots map[string]string
-	// secrets are the versions of the Secrets that the host names, as they were when
-	// the step was taken that failed.
-	secrets map[string]string
+	// tried is what the step went by that failed.
+	tried attempt
 	// until is when to try again if nothing changes.
 	until time.Time
 	// mayBeSilentBMC is set when the BMC may be back at any moment.
@@ -53,8 +60,10 @@ func identityOf(step lifecycle.Step) stepIdentity {
 // Secret that none saw costs no more than the rest of the wait.
 type backoff struct {
 	current *failure
-	// seen are the versions of the Secrets now, tried those of the last step.
-	seen, tried map[string]string
+	// seen is what a step would go by now, and tried what the last one went by; nil if this
+	// leader has taken none.
+	seen  attempt
+	tried *attempt
 	// failed is the step whose failure is recorded in the host.
 	failed stepIdentity
 	// failingSince is when the first of the steps began that have failed one after the
@@ -62,17 +71,31 @@ type backoff struct {
 	failingSince time.Time
 }
 
-// begin says that a step is taken.
-func (b *backoff) begin() { b.tried = b.seen }
+// begin says that a step is taken. One that only leads out of a failed state of the node is no
+// attempt: Ironic keeps the error meanwhile, and may reword it.
+func (b *backoff) begin(step lifecycle.Step) {
+	if step.Do != lifecycle.ClearMaintenance && step.Target != ironic.TargetManage {
+		tried := b.seen
+		b.tried = &tried
+	}
+}
+
+// refused says that Ironic has refused a step, or that its requests keep failing, which the host is
+// about to show. Whatever the step was for, it is not taken again at once, even if the host goes on
+// to show an older error of its node.
+func (b *backoff) refused(step lifecycle.Step) {
+	tried := b.seen
+	b.current, b.tried, b.failed = nil, &tried, identityOf(step)
+}
 
 // hold returns how long the host's failure is still to be left alone; 0 when there is
 // none. retryNow is set when something has changed that the failure may have been about:
 // the spec, a Secret that the host names, the reboot annotations, or the error count,
 // which somebody has set to 0. The next try then waits neither for the hold nor for
 // other hosts.
-func (b *backoff) hold(host *metal3.BareMetalHost, secrets map[string]string, now time.Time) (left time.Duration, retryNow bool) {
+func (b *backoff) hold(host *metal3.BareMetalHost, versions map[string]string, now time.Time) (left time.Duration, retryNow bool) {
 	status := &host.Status
-	b.seen = secrets
+	b.seen = attempt{host.Generation, versions}
 	if status.ErrorType == "" || status.ErrorCount == 0 {
 		b.current = nil
 		return 0, status.ErrorType != ""
@@ -80,23 +103,23 @@ func (b *backoff) hold(host *metal3.BareMetalHost, secrets map[string]string, no
 	f := b.current
 	if f == nil || f.kind != status.ErrorType || f.message != status.ErrorMessage || f.count < status.ErrorCount {
 		since := now
-		if f == nil && !status.LastUpdated.IsZero() && status.LastUpdated.Time.Before(now) {
+		if b.tried == nil && !status.LastUpdated.IsZero() && status.LastUpdated.Time.Before(now) {
 			since = status.LastUpdated.Time // a leader that has just begun
 		}
 		f = &failure{
-			kind: status.ErrorType, message: status.ErrorMessage, count: status.ErrorCount, generation: host.Generation,
-			reboots: rebootAnnotations(host), secrets: b.tried, until: since.Add(delayAfter(status)), mayBeSilentBMC: mayBeSilentBMC(status),
+			kind: status.ErrorType, message: status.ErrorMessage, count: status.ErrorCount,
+			reboots: rebootAnnotations(host), tried: b.seen, until: since.Add(delayAfter(status)), mayBeSilentBMC: mayBeSilentBMC(status),
 		}
-		if b.tried == nil {
-			f.secrets = secrets
+		if b.tried != nil {
+			f.tried = *b.tried
 		}
 		b.current = f
 	}
-	if host.Generation != f.generation || !maps.Equal(rebootAnnotations(host), f.reboots) {
+	if host.Generation != f.tried.generation || !maps.Equal(rebootAnnotations(host), f.reboots) {
 		return 0, true
 	}
-	for name, version := range secrets {
-		if lifecycle.IsNewerVersion(version, f.secrets[name]) {
+	for name, version := range versions {
+		if lifecycle.IsNewerVersion(version, f.tried.versions[name]) {
 			return 0, true
 		}
 	}

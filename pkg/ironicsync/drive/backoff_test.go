@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // How long what failed is left alone: 2^n minutes less up to a half, and half a
@@ -106,21 +107,32 @@ func TestBackoffIgnoresOldSecret(t *testing.T) {
 	}
 }
 
-// A Secret that is changed between the step that goes by it and its failure, which may
-// be an hour later, is a reason to try again at once.
+// What is changed between the step that goes by it and its failure, which may be an hour
+// later, is a reason to try again at once.
 func TestBackoffKnowsWhatWasTried(t *testing.T) {
-	host, b := newHost(), &backoff{}
-	b.hold(host, secretVersions("7"), now)
-	b.begin()
-	b.hold(host, secretVersions("8"), now) // while the step is under way
-	withError(metal3.ProvisioningError, "no", 1)(host)
-	if left, mended := b.hold(host, secretVersions("8"), now); left != 0 || !mended {
-		t.Errorf("held for %s; mended: %t", left, mended)
-	}
-	b.begin()
-	host.Status.ErrorCount++
-	if left, mended := b.hold(host, secretVersions("8"), now); left < 2*time.Minute || mended {
-		t.Errorf("the next failure is held for %s; mended: %t", left, mended)
+	for name, change := range map[string]func(*metal3.BareMetalHost) (secret string){
+		"Secret": func(*metal3.BareMetalHost) string { return "8" },
+		"spec":   func(h *metal3.BareMetalHost) string { h.Generation++; return "7" },
+	} {
+		host, b := newHost(), &backoff{}
+		b.hold(host, secretVersions("7"), now)
+		b.begin(lifecycle.Step{})
+		secret := change(host)
+		b.hold(host, secretVersions(secret), now) // while the step is under way
+		withError(metal3.ProvisioningError, "no", 1)(host)
+		if left, mended := b.hold(host, secretVersions(secret), now); left != 0 || !mended {
+			t.Errorf("%s: held for %s; mended: %t", name, left, mended)
+		}
+		b.begin(lifecycle.Step{Do: lifecycle.ClearMaintenance}) // before the next try
+		host.Status.ErrorCount, host.Status.ErrorMessage = 2, "no, in other words"
+		if left, mended := b.hold(host, secretVersions(secret), now); left != 0 || !mended {
+			t.Errorf("%s: held for %s after the maintenance was ended; mended: %t", name, left, mended)
+		}
+		b.begin(lifecycle.Step{})
+		host.Status.ErrorCount++
+		if left, mended := b.hold(host, secretVersions(secret), now); left < 2*time.Minute || mended {
+			t.Errorf("%s: the next failure is held for %s; mended: %t", name, left, mended)
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ import (
 type ComponentKeeper interface {
 	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+	// EnsureExists creates the components of a host if necessary, and tells whether they exist. They do not
+	// if Ironic cannot update firmware.
+	EnsureExists(ctx context.Context, host *metal3.BareMetalHost) (exist bool, err error)
 	// Ensure creates the components of a host if necessary, and brings them up to date with
 	// Ironic. They are nil if Ironic cannot update firmware.
 	Ensure(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareComponents, error)
@@ -30,12 +33,11 @@ type componentWatch struct {
 	informer cache.SharedIndexInformer
 }
 
-// of adds to bios the firmware updates of a host, after it has brought them up to date. They
-// matter when BIOS settings do. In any state, it is recorded what a preparation has updated before
-// another one may begin.
+// of adds to bios the firmware updates of a host if they matter now, after it has brought them up to
+// date; otherwise, it only makes sure that they exist. They matter when BIOS settings do. In any state,
+// it is recorded what a preparation has updated before another one may begin.
 func (w *componentWatch) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec, bios *firmwareOf) error {
-	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
-	recorded, _ := known.(*metal3.HostFirmwareComponents)
+	recorded := w.recorded(host)
 	isWanted := recorded != nil && len(recorded.Spec.Updates) > 0
 	if recorded != nil && (recorded.Generation > 1 || isWanted) {
 		bios.componentsGeneration = recorded.Generation
@@ -44,17 +46,39 @@ func (w *componentWatch) of(ctx context.Context, host *metal3.BareMetalHost, pol
 		mayBeServiced(host, isWanted && (firmware.AreComponentsDue(host, recorded) || firmware.IsChanged(recorded.Status.Conditions)))
 	isUnrecorded := recorded != nil && settings.HasUnrecordedUpdates(host, recorded)
 	matters := isWanted && runsNothing(host) || isServiced || isUnrecorded
-	if !firmware.Has(host) && !isServiceOpen(host) || !firmware.AreComponentsDue(host, recorded) && !matters {
+	if recorded == nil && firmware.AreComponentsDue(host, nil) {
+		if _, err := w.keeper.EnsureExists(ctx, host); err != nil {
+			klog.FromContext(ctx).Error(err, "The HostFirmwareComponents cannot be created")
+		}
+	}
+	if !firmware.Has(host) && !isServiceOpen(host) || !matters {
 		return nil
 	}
 	components, err := w.keeper.Ensure(ctx, host)
 	switch {
-	case err != nil && matters && (isWanted || isUnrecorded):
+	case err != nil && (isWanted || isUnrecorded):
 		return err
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "The HostFirmwareComponents cannot be brought up to date")
-	case matters:
+	default:
 		bios.components = components
 	}
 	return nil
+}
+
+func (w *componentWatch) recorded(host *metal3.BareMetalHost) *metal3.HostFirmwareComponents {
+	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
+	recorded, _ := known.(*metal3.HostFirmwareComponents)
+	return recorded
+}
+
+// refresh does for the components what firmwareWatch.refresh does for the settings.
+func (w *componentWatch) refresh(ctx context.Context, host *metal3.BareMetalHost) {
+	recorded := w.recorded(host)
+	if recorded == nil || !firmware.AreComponentsDue(host, recorded) {
+		return
+	}
+	if _, err := w.keeper.Ensure(ctx, host); err != nil {
+		klog.FromContext(ctx).Error(err, "The HostFirmwareComponents cannot be brought up to date")
+	}
 }

@@ -232,3 +232,36 @@ func TestIronicWithoutFirmware(t *testing.T) {
 		}
 	})
 }
+
+// TestFirmwareIsReadAtTheEnd: on the way of a host from its creation to a written image, its lists of BIOS
+// settings and firmware are read once, when it is provisioned. Its objects exist long before, so that users
+// can write to them.
+func TestFirmwareIsReadAtTheEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.bios = map[string]ironic.Text{"Turbo": "on"}
+		w.secret("secret")
+		host := withRedfish()
+		wantImage(host)
+		w.hosts.Add(host)
+		w.after(20*time.Second, "being inspected", func() bool { return w.host().Status.Provisioning.State == metal3.StateInspecting })
+		w.after(time.Second, "there", func() bool {
+			_, biosErr := w.firmware.Get(t.Context(), enginetest.Namespace, enginetest.HostName(0))
+			_, componentsErr := w.components.Get(t.Context(), enginetest.Namespace, enginetest.HostName(0))
+			return biosErr == nil && componentsErr == nil
+		})
+		w.after(time.Minute, "being deployed", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
+		for _, list := range []string{"ListBIOSSettings", "ListFirmware"} {
+			if n := w.ironic.count(list); n != 0 {
+				t.Errorf("%s was asked for %d times on the way", list, n)
+			}
+		}
+		w.after(time.Minute, "provisioned", w.in(metal3.StateProvisioned))
+		w.after(time.Second, "recorded", func() bool { return w.biosSays(false, true) && w.firmwareSays(false, true) })
+		time.Sleep(time.Hour)
+		for _, list := range []string{"ListBIOSSettings", "ListFirmware"} {
+			if n := w.ironic.count(list); n != 1 {
+				t.Errorf("%s was asked for %d times", list, n)
+			}
+		}
+	})
+}

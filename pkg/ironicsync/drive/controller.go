@@ -394,6 +394,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 	}
 	mustObserve := !recorded.DeletionTimestamp.IsZero() || recorded.Status.OperationalStatus == metal3.OperationalStatusDelayed
 	if step.Do == lifecycle.Wait && !mustObserve {
+		c.firmware.refresh(ctx, recorded)
 		return step.After, nil
 	}
 	var host *metal3.BareMetalHost
@@ -420,7 +421,9 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		case !c.mayTry(host, step, retryNow):
 			return 0, nil
 		case step.Do == lifecycle.Wait:
-			return step.After, c.undelay(ctx, host, node)
+			err := c.undelay(ctx, host, node)
+			c.firmware.refresh(ctx, host)
+			return step.After, err
 		case situation.Hold > 0 && c.hasFailed(key, step):
 			return situation.Hold, nil // whatever state of the node has it planned again
 		case step.Limited && !isExempt(host) && !c.gate.TryStart(key.Namespace, key.Name):
@@ -431,7 +434,7 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 			return 0, err
 		}
 		klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
-		c.backoffOf(key, (*backoff).begin)
+		c.backoffOf(key, func(b *backoff) { b.begin(step) })
 		c.refresher.DiscardObservations(host.UID)
 		next, err := c.execute(ironic.WithPrecondition(ctx, stillDecided), host, node, step)
 		steps.WithLabelValues(string(step.Do), stepResult(err)).Inc()

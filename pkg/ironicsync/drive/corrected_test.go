@@ -172,3 +172,68 @@ func TestIronicRestarted(t *testing.T) {
 		t.Logf("provisioned %s later", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
 	})
 }
+
+// failedUpdate has a host whose update of firmware has failed, and whose node Ironic has put in maintenance.
+func (w *world) failedUpdate() {
+	w.t.Helper()
+	w.ironic.components = versions()
+	w.secret("secret")
+	w.hosts.Add(withRedfish())
+	w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+	w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 })
+	w.wantFirmware("bios", "http://images/wrong")
+	w.after(20*time.Second, "failed", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
+	w.editNode(func(n *ironic.Node) {
+		n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultCleanFailure, "it failed"
+	})
+}
+
+func (w *world) editNode(change func(*ironic.Node)) {
+	w.ironic.Change(func() { w.ironic.edit(w.host().Status.Provisioning.ID, change) })
+}
+
+// TestFirmwareCorrected: an update that failed is made anew as soon as its spec is corrected and Ironic has
+// discarded the old one, also if Ironic rewords the failure when the maintenance of the node ends.
+func TestFirmwareCorrected(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.reworded = "it failed, said in other words"
+		w.failedUpdate()
+		w.editNode(func(n *ironic.Node) { n.Internals.HasFirmwareUpdates = true })
+		time.Sleep(10 * time.Second)
+		if w.cleans() != 1 {
+			t.Errorf("%d cleans before the spec was corrected", w.cleans())
+		}
+		w.wantFirmware("bios", "http://images/right")
+		time.Sleep(15 * time.Second)
+		if w.cleans() != 1 || !w.host().Status.Ironic.Maintenance {
+			t.Errorf("%d cleans before Ironic has discarded the update that failed, maintenance %t", w.cleans(), w.host().Status.Ironic.Maintenance)
+		}
+		w.editNode(func(n *ironic.Node) { n.Internals.HasFirmwareUpdates = false })
+		t.Logf("updated %s after the failed update was discarded", w.after(20*time.Second, "updated", func() bool {
+			return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true)
+		}))
+	})
+}
+
+// TestWayBackRefused: if Ironic refuses to end the maintenance after the spec was corrected, it is not asked
+// again and again.
+func TestWayBackRefused(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.failedUpdate()
+		w.ironic.Change(func() {
+			w.ironic.refuse["ClearMaintenance"] = &ironic.APIError{Status: 400, Message: "not you", Op: "clear maintenance"}
+		})
+		time.Sleep(5 * time.Second)
+		w.wantFirmware("bios", "http://images/right")
+		w.after(10*time.Second, "refused", func() bool {
+			c := meta.FindStatusCondition(w.host().Status.Conditions, metal3.StepFailedCondition)
+			return c != nil && c.Status == metav1.ConditionTrue && c.Message == "not you"
+		})
+		time.Sleep(30 * time.Minute)
+		if n := w.ironic.count("ClearMaintenance"); n > 31 {
+			t.Errorf("asked %d times within half an hour", n)
+		}
+		w.ironic.Change(func() { delete(w.ironic.refuse, "ClearMaintenance") })
+		w.after(10*time.Minute, "updated", func() bool { return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true) })
+	})
+}

@@ -132,7 +132,7 @@ func clearRebootRequest(host *metal3.BareMetalHost, _ time.Time) {
 func (c *Controller) settle(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step, err error) error {
 	key := types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
 	if message, refused := refusal(err, c.queue.NumRequeues(key)); refused && step.Error != "" {
-		c.backoffOf(key, func(b *backoff) { b.failed = identityOf(step) })
+		c.backoffOf(key, func(b *backoff) { b.refused(step) })
 		return c.record(ctx, host, node, func(h *metal3.BareMetalHost) {
 			lifecycle.SetStepError(h, step.Error, message, time.Now())
 			countAgain(h, message)

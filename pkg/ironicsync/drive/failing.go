@@ -80,7 +80,7 @@ func (c *Controller) tellFailing(ctx context.Context, key types.NamespacedName, 
 		if !lifecycle.SetRequestFailing(updated, failed.step, failed.Error(), time.Now()) {
 			return
 		}
-		c.backoffOf(key, func(b *backoff) { b.failed = identityOf(failed.step) })
+		c.backoffOf(key, func(b *backoff) { b.refused(failed.step) })
 		err = c.record(ctx, host, lifecycle.RecordedNode(host), func(h *metal3.BareMetalHost) {
 			lifecycle.SetRequestFailing(h, failed.step, failed.Error(), time.Now())
 		})

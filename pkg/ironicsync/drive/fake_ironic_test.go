@@ -36,6 +36,8 @@ type fakeIronic struct {
 	invalid []string
 	fails   map[ironic.ProvisionState]int
 	failure string
+	// reworded is what the error of a node is turned into when its maintenance ends, if not empty.
+	reworded string
 	// takes is how long a state lasts, where that is not a second.
 	takes map[ironic.ProvisionState]time.Duration
 	// targetRAID are the volumes that were last asked for, cleans the steps of each manual clean.
@@ -282,7 +284,12 @@ func (f *fakeIronic) SetMaintenance(ctx context.Context, id, reason string) erro
 
 func (f *fakeIronic) ClearMaintenance(ctx context.Context, id string) error {
 	return f.do(ctx, "ClearMaintenance", func() error {
-		f.edit(id, func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason, n.Fault = false, "", "" })
+		f.edit(id, func(n *ironic.Node) {
+			n.Maintenance, n.MaintenanceReason, n.Fault = false, "", ""
+			if f.reworded != "" {
+				n.LastError = f.reworded
+			}
+		})
 		return nil
 	})
 }

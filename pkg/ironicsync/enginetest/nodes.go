@@ -123,6 +123,7 @@ func (f *Nodes) GetNode(ctx context.Context, id string) (*ironic.Node, error) {
 	if !ok {
 		return nil, &ironic.APIError{Status: 404, Message: "Node " + id + " could not be found.", Op: "get node " + id}
 	}
+	node.AnsweredAt = time.Now().Add(f.Clock).Truncate(time.Second)
 	return &node, nil
 }
 

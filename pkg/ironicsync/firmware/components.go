@@ -31,13 +31,13 @@ type ComponentKeeper struct {
 	lists sharedLists[ironic.FirmwareComponent]
 }
 
-// Ensure creates the components of a host if they do not exist and its firmware can be updated,
-// makes the host their owner, and refreshes them. It returns nil if Ironic cannot update firmware.
-func (k *ComponentKeeper) Ensure(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareComponents, error) {
+// EnsureExists creates the components of a host if they do not exist and its firmware can be updated, and
+// makes the host their owner. It does not ask Ironic for them. It tells whether they exist.
+func (k *ComponentKeeper) EnsureExists(ctx context.Context, host *metal3.BareMetalHost) (exist bool, err error) {
 	components, err := k.Components.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
 		if supported, err := k.Ironic.Supports(ctx, ironic.FirmwareVersion); err != nil || !supported || !hasFirmwareInterface(host) {
-			return nil, err
+			return false, err
 		}
 		components, err = k.Components.Create(ctx, &metal3.HostFirmwareComponents{
 			ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name, OwnerReferences: []metav1.OwnerReference{ownerReference("BareMetalHost", host)}},
@@ -50,7 +50,16 @@ func (k *ComponentKeeper) Ensure(ctx context.Context, host *metal3.BareMetalHost
 		_, err = k.Components.Update(ctx, components)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("writing HostFirmwareComponents %s/%s: %w", host.Namespace, host.Name, err)
+		return false, fmt.Errorf("writing HostFirmwareComponents %s/%s: %w", host.Namespace, host.Name, err)
+	}
+	return true, nil
+}
+
+// Ensure creates the components of a host if they do not exist and its firmware can be updated,
+// makes the host their owner, and refreshes them. It returns nil if Ironic cannot update firmware.
+func (k *ComponentKeeper) Ensure(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareComponents, error) {
+	if exist, err := k.EnsureExists(ctx, host); err != nil || !exist {
+		return nil, err
 	}
 	return k.Refresh(ctx, host)
 }

@@ -46,9 +46,9 @@ type Keeper struct {
 // maxRaces bounds how often an object is written anew because somebody else has written it.
 const maxRaces = 10
 
-// Ensure creates the settings of a host if they do not exist, makes the host their owner, and
-// refreshes them. It returns them with their schema, which is nil if Ironic has not been asked yet.
-func (k *Keeper) Ensure(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema, error) {
+// EnsureExists creates the settings of a host if they do not exist, and makes the host their owner. It
+// does not ask Ironic.
+func (k *Keeper) EnsureExists(ctx context.Context, host *metal3.BareMetalHost) error {
 	firmware, err := k.Settings.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
 		firmware, err = k.Settings.Create(ctx, &metal3.HostFirmwareSettings{
@@ -62,7 +62,16 @@ func (k *Keeper) Ensure(ctx context.Context, host *metal3.BareMetalHost) (*metal
 		_, err = k.Settings.Update(ctx, firmware)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("writing HostFirmwareSettings %s/%s: %w", host.Namespace, host.Name, err)
+		return fmt.Errorf("writing HostFirmwareSettings %s/%s: %w", host.Namespace, host.Name, err)
+	}
+	return nil
+}
+
+// Ensure creates the settings of a host if they do not exist, makes the host their owner, and
+// refreshes them. It returns them with their schema, which is nil if Ironic has not been asked yet.
+func (k *Keeper) Ensure(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema, error) {
+	if err := k.EnsureExists(ctx, host); err != nil {
+		return nil, nil, err
 	}
 	return k.Refresh(ctx, host)
 }

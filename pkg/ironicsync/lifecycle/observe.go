@@ -58,7 +58,7 @@ func sameMoment(a, b time.Time) bool {
 // continually, such as clocks and heartbeats, so the status of a host to which nothing happens
 // remains the same, and changed is false. If anything has changed, LastUpdated is set to now.
 func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (status metal3.BareMetalHostStatus, changed bool) {
-	status = *host.Status.DeepCopy()
+	status = copyStatus(&host.Status)
 	switch detached := IsDetached(host); {
 	case detached && !meta.IsStatusConditionFalse(status.Conditions, metal3.IronicReachableCondition):
 		return status, false // the host has no node on purpose, and its status is frozen
@@ -73,11 +73,29 @@ func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (statu
 	SetCondition(&status, host, metav1.Condition{
 		Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue, Reason: metal3.ReachableReason,
 	}, now)
-	if equality.Semantic.DeepEqual(status, host.Status) {
+	if equalStatus(status, host.Status) {
 		return status, false
 	}
 	status.LastUpdated = &metav1.Time{Time: now.Truncate(time.Second)}
 	return status, true
+}
+
+// copyStatus returns a copy that shares the hardware details, which are most of a status and are
+// only ever replaced as a whole.
+func copyStatus(status *metal3.BareMetalHostStatus) metal3.BareMetalHostStatus {
+	shallow := *status
+	shallow.HardwareDetails = nil
+	copied := *shallow.DeepCopy()
+	copied.HardwareDetails = status.HardwareDetails
+	return copied
+}
+
+// equalStatus compares two statuses, and their hardware details only if they do not share them.
+func equalStatus(a, b metal3.BareMetalHostStatus) bool {
+	if a.HardwareDetails == b.HardwareDetails {
+		a.HardwareDetails, b.HardwareDetails = nil, nil
+	}
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // observeMissing updates the status of a host whose node Ironic does not have, because it was

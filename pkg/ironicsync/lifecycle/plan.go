@@ -232,7 +232,7 @@ func nextOfNode(s Situation) Step {
 		case isStepFault(node) && isDeployedState(s.Host.Status.Provisioning.State) && openService(s.Host, node) != nil:
 			return nextOfDeployed(s) // which leaves the service
 		case isStepFault(node):
-			return s.retry(Step{Do: ClearMaintenance, Error: cleaningErrorType(&s.Host.Status)}, true)
+			return s.clearMaintenance(cleaningErrorType(&s.Host.Status))
 		}
 		// Either the BMC does not answer, and Ironic ends the maintenance when it does again, or
 		// an operator has set the maintenance.
@@ -260,6 +260,38 @@ func nextOfNode(s Situation) Step {
 // has requested the maintenance, it is not ended here either.
 func isStepFault(node *ironic.Node) bool {
 	return node.Maintenance && !node.IsMaintenanceRequested() && (node.Fault == ironic.FaultCleanFailure || node.Fault == ironic.FaultServiceFailure)
+}
+
+// isLocked tells whether a conductor is working on the node. When it has finished, the node changes, which
+// triggers another plan. A lock does not count while Ironic waits for a ramdisk: each heartbeat of the
+// ramdisk locks the node for a moment, and on a busy Ironic nearly every read may meet such a lock. A
+// request then waits for the lock in Ironic itself ([conductor]node_locked_retry_attempts).
+func isLocked(node *ironic.Node) bool {
+	return node.Reservation != "" && !isWaitState(node.ProvisionState)
+}
+
+// clearMaintenance ends the maintenance of a failed clean or service, once Ironic has discarded the
+// firmware updates of it.
+func (s Situation) clearMaintenance(kind metal3.ErrorType) Step {
+	if isDiscardingFirmware(s.Node) {
+		return Step{Do: Wait, After: discardPause}
+	}
+	return s.retry(Step{Do: ClearMaintenance, Error: kind}, true)
+}
+
+const (
+	// discardPause is when to look again whether Ironic has discarded firmware updates.
+	discardPause = 5 * time.Second
+	// discardLimit is how long that may take: twice the default of Ironic's firmware_update_fail_interval.
+	discardLimit = 2 * time.Minute
+)
+
+// isDiscardingFirmware tells whether Ironic has yet to discard firmware updates of which one has
+// failed. Ironic 29.0 does so in a periodic task, and only while the node is in maintenance. What it
+// has not discarded goes on with the next clean or service that waits for the machine: that one fails
+// with the old error or, if the BMC does not know the old task any more, updates what is left of the list.
+func isDiscardingFirmware(node *ironic.Node) bool {
+	return node.Internals.HasFirmwareUpdates && isStepFault(node) && changedWithin(node, discardLimit)
 }
 
 // retry returns step, or a wait while the back-off lasts. failed tells whether the step has

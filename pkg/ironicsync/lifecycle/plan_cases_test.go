@@ -27,6 +27,11 @@ func fault(f string) func(*ironic.Node) {
 	return func(n *ironic.Node) { n.Maintenance, n.Fault = true, f }
 }
 
+// withUpdates has Ironic keep the firmware updates of a failed clean or service.
+func withUpdates(n *ironic.Node) { n.Internals.HasFirmwareUpdates = true }
+
+func answeredAt(t time.Time) func(*ironic.Node) { return func(n *ironic.Node) { n.AnsweredAt = t } }
+
 func offline(h *metal3.BareMetalHost) { h.Spec.Online = false }
 
 func neverOff(h *metal3.BareMetalHost) { h.Spec.DisablePowerOff = true }

@@ -56,7 +56,7 @@ func nextOfDetached(s Situation) (Step, bool) {
 func leaveIronic(s Situation) Step {
 	host, node := s.Host, s.Node
 	deleteNode := s.retryDetach(Step{Do: DeleteNode, Error: metal3.DetachError})
-	if node.Reservation != "" {
+	if isLocked(node) {
 		return Step{Do: Wait}
 	}
 	switch node.ProvisionState {
@@ -138,7 +138,7 @@ func nextOfDeleted(s Situation) Step {
 		}
 		return Step{Do: Release}
 	}
-	if node.Reservation != "" {
+	if isLocked(node) {
 		return Step{Do: Wait}
 	}
 	if state == metal3.StateDeleting {
@@ -171,7 +171,7 @@ func nextOfDeleted(s Situation) Step {
 		case mustRegister(s):
 			return Step{Do: Register, Retry: isRefused(host)}
 		case isStepFault(node):
-			return s.retry(Step{Do: ClearMaintenance, Error: metal3.ProvisioningError}, true)
+			return s.clearMaintenance(metal3.ProvisioningError)
 		}
 		return nextOfDeprovisioning(s)
 	}

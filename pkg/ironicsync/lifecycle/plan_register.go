@@ -30,7 +30,7 @@ func nextToRegister(s Situation) (Step, bool) {
 	switch {
 	case node == nil:
 		return Step{Do: CreateNode, Retry: isRefused(host)}, false
-	case node.Reservation != "":
+	case isLocked(node):
 		return Step{Do: Wait}, false // a conductor is working on it; the next change triggers another plan
 	}
 	if step, failed := imageObstacle(s); failed {

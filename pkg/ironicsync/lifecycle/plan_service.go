@@ -80,6 +80,8 @@ func nextOfFailedService(s Situation) Step {
 		return Step{Do: Wait} // it is somebody else's
 	case !isWantedOn(s.Host):
 		return nextOfPower(s)
+	case isDiscardingFirmware(s.Node):
+		return Step{Do: Wait, After: discardPause}
 	}
 	step := Step{Do: LeaveService, Target: ironic.TargetService, Error: metal3.ServicingError}
 	if s.CanAbortService {

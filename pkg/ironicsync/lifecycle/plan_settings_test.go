@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -56,6 +57,8 @@ func TestSettings(t *testing.T) {
 		"requested, and not begun":               {options: and(preparing, preparationIn(metal3.PreparationRequested)), node: nodeIn(ironic.Manageable), want: "Prepare redfish raid.delete_configuration raid.create_configuration"},
 		"running":                                {options: and(preparing, preparationIn(metal3.PreparationRunning)), node: nodeIn(ironic.CleanWait), want: "Wait"},
 		"failed":                                 {options: and(preparing, preparationIn(metal3.PreparationFailed)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), want: "ClearMaintenance"},
+		"failed, updates not discarded":          {options: and(preparing, preparationIn(metal3.PreparationFailed)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure), withUpdates, changedAt(now.Add(-time.Minute)), answeredAt(now)), want: "Wait:5s"},
+		"failed, updates never discarded":        {options: and(preparing, preparationIn(metal3.PreparationFailed)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure), withUpdates, changedAt(now.Add(-2*time.Minute)), answeredAt(now)), want: "ClearMaintenance"},
 		"failed, cleared":                        {options: and(preparing, preparationIn(metal3.PreparationFailed)), node: nodeIn(ironic.CleanFail), want: "manage"},
 		"failed, manageable":                     {options: and(preparing, preparationIn(metal3.PreparationFailed)), node: nodeIn(ironic.Manageable), want: "Prepare redfish raid.delete_configuration raid.create_configuration"},
 		"refused just now":                       {options: preparing, node: nodeIn(ironic.Manageable), hold: true, want: "Wait"},

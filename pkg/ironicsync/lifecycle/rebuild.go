@@ -138,6 +138,9 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 	return setState(metal3.StateProvisioned)
 }
 
-func isSwitchedJustNow(node *ironic.Node) bool {
-	return node.ProvisionUpdatedAt != nil && !node.AnsweredAt.IsZero() && node.AnsweredAt.Sub(*node.ProvisionUpdatedAt) < rebuildPause
+func isSwitchedJustNow(node *ironic.Node) bool { return changedWithin(node, rebuildPause) }
+
+// changedWithin tells whether the node came into its state within the last d, by Ironic's clock.
+func changedWithin(node *ironic.Node, d time.Duration) bool {
+	return node.ProvisionUpdatedAt != nil && !node.AnsweredAt.IsZero() && node.AnsweredAt.Sub(*node.ProvisionUpdatedAt) < d
 }
