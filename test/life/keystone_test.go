@@ -2,6 +2,7 @@ package life
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,7 +35,9 @@ func TestKeystone(t *testing.T) {
 	}
 	k.start()
 	h := k.newHost(notInspected, notCleaned)
-	h.available()
+	if node := h.available().Status.Ironic; node.BMC == "" || strings.Contains(fmt.Sprint(*node), "Redacted") {
+		t.Errorf("Ironic conceals the node from the project that owns it: %+v", *node)
+	}
 	if node := k.node(h); node.Owner != k.projects["metal"] {
 		t.Errorf("the node is owned by %q, want the project of the credential, %q", node.Owner, k.projects["metal"])
 	}
@@ -67,14 +70,8 @@ func TestKeystone(t *testing.T) {
 		t.Errorf("what was recorded is lost: %+v", s)
 	}
 
-	// An administrator of another project, for whom Ironic has no node either. The machine is left alone.
-	k.use(k.user("stranger", "admin", "other"))
-	h.wait(patience, "says that its node is concealed", func(bmh *metal3.BareMetalHost) bool {
-		c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.RegisteredCondition)
-		return c != nil && c.Status == "False" && strings.Contains(c.Message, "conceals it from the server")
-	})
-	if h.machine.Power() != bmcsim.On || h.machine.Running() != bmcsim.RunningDisk {
-		t.Errorf("the machine is %s and runs %v", h.machine.Power(), h.machine.Running())
+	if s.release != "bookworm" { // in Ironic 21.4, an administrator of any project is an administrator of all projects
+		k.strangerLeavesItAlone(h)
 	}
 
 	// System scope, which sees the nodes of all projects.
@@ -85,6 +82,20 @@ func TestKeystone(t *testing.T) {
 	h.patch(`{"spec":{"online":false}}`)
 	h.power(bmcsim.Off)
 	h.wrote(1)
+}
+
+// strangerLeavesItAlone has the server be an administrator of another project, for whom Ironic has no node
+// either. The machine is left alone.
+func (k *keystoneBed) strangerLeavesItAlone(h *host) {
+	k.t.Helper()
+	k.use(k.user("stranger", "admin", "other"))
+	h.wait(patience, "says that its node is concealed", func(bmh *metal3.BareMetalHost) bool {
+		c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.RegisteredCondition)
+		return c != nil && c.Status == "False" && strings.Contains(c.Message, "conceals it from the server")
+	})
+	if h.machine.Power() != bmcsim.On || h.machine.Running() != bmcsim.RunningDisk {
+		k.t.Errorf("the machine is %s and runs %v", h.machine.Power(), h.machine.Running())
+	}
 }
 
 // keystoneBed is an Ironic with a Keystone, machines and a server of its own.

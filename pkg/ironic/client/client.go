@@ -243,10 +243,12 @@ func (c *Client) try(caller context.Context, r request) (sc *gophercloud.Service
 	if words, ok := r.into.(masked); ok {
 		words.MaskPasswords()
 	}
-	if answer, ok := r.into.(dated); ok {
-		if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-			answer.setAnsweredAt(date)
+	if answer, ok := r.into.(nodesAnswer); ok {
+		date, err := http.ParseTime(resp.Header.Get("Date"))
+		if err != nil {
+			date = time.Time{}
 		}
+		answer.received(date)
 	}
 	return sc, nil
 }
@@ -313,8 +315,11 @@ func classOf(err error) string {
 	return "http_" + codeOf(err)
 }
 
-// dated is an answer that keeps what Ironic's clock said.
-type dated interface{ setAnsweredAt(time.Time) }
+// nodesAnswer is an answer with nodes.
+type nodesAnswer interface {
+	// received says what Ironic's clock said when it answered; zero if that is not known.
+	received(date time.Time)
+}
 
 // masked is an answer with texts of Ironic's that may quote a password.
 type masked interface{ MaskPasswords() }

@@ -15,13 +15,15 @@ func (c *Client) GetConsole(ctx context.Context, uuid string) (*ironic.Console, 
 		return nil, errEmptyID
 	}
 	console := &ironic.Console{}
-	return console, c.do(ctx, request{
+	err := c.do(ctx, request{
 		op: "GetConsole", text: "get the console of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
 		build: func(Version) (url.Values, any, error) {
-			return url.Values{"fields": {"console_interface,console_enabled,reservation"}}, nil, nil
+			return url.Values{"fields": {ownership + "console_interface,console_enabled,reservation"}}, nil, nil
 		},
 		into: console,
 	})
+	dropConcealed(&console.Reservation)
+	return console, err
 }
 
 // GetConsoleInfo returns how to connect to an enabled console; nil if it is not enabled. Beware:

@@ -12,9 +12,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
+// ownership are fields that each list of fields needs. Ironic applies its policy to the fields that it
+// returns: without them, a user of the project that owns a node is nobody to Ironic 29.0, which conceals
+// last_error, reservation, driver_info and driver_internal_info from such a user.
+const ownership = "owner,lessee,"
+
 // statusFields are the fields of Node. "conductor" and "links" must not be in
 // it: Ironic answers 500 to a LIST that asks for them.
-const statusFields = "uuid,name,driver,power_state,target_power_state," +
+const statusFields = ownership + "uuid,name,driver,power_state,target_power_state," +
 	"provision_state,target_provision_state,provision_updated_at," +
 	"last_error,maintenance,maintenance_reason,fault,reservation,instance_uuid,extra,driver_info,automated_clean," +
 	"inspection_started_at,inspection_finished_at,clean_step,deploy_step,driver_internal_info,raid_config"
@@ -83,7 +88,7 @@ func (c *Client) GetRegistration(ctx context.Context, uuid string) (*ironic.Regi
 	err := c.do(ctx, request{
 		op: "GetRegistration", text: "get registration of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
 		build: func(v Version) (url.Values, any, error) {
-			fields := "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,raid_interface,network_interface,instance_info,instance_uuid,network_data"
+			fields := ownership + "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,raid_interface,network_interface,instance_info,instance_uuid,network_data"
 			if v.atLeast(minorDisablePowerOff) {
 				fields += ",disable_power_off"
 			}
@@ -107,17 +112,31 @@ type nodePage struct {
 	answeredAt time.Time
 }
 
-func (p *nodePage) setAnsweredAt(t time.Time) {
-	p.answeredAt = t
+func (p *nodePage) received(date time.Time) {
+	p.answeredAt = date
 	for i := range p.Nodes {
-		p.Nodes[i].AnsweredAt = t
+		p.Nodes[i].AnsweredAt = date
+		dropConcealed(&p.Nodes[i].LastError, &p.Nodes[i].Reservation)
 	}
 }
 
 // nodeAnswer is the answer to a read or a write of one node.
 type nodeAnswer struct{ ironic.Node }
 
-func (a *nodeAnswer) setAnsweredAt(t time.Time) { a.AnsweredAt = t }
+func (a *nodeAnswer) received(date time.Time) {
+	a.AnsweredAt = date
+	dropConcealed(&a.LastError, &a.Reservation)
+}
+
+// dropConcealed removes what Ironic returns in place of texts that its policy conceals from the user. They
+// would be taken for an error of the node and for a lock that nobody ever releases.
+func dropConcealed(texts ...*string) {
+	for _, text := range texts {
+		if strings.HasPrefix(*text, "** ") && strings.HasSuffix(*text, " permission. **") {
+			*text = ""
+		}
+	}
+}
 
 // more tells whether another page has to be asked for.
 func more(got, limit int, next string) bool { return got > 0 && (next != "" || got >= limit) }

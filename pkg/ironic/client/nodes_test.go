@@ -267,6 +267,33 @@ func TestGetNodeEscapesNames(t *testing.T) {
 	}
 }
 
+// TestConcealed: what Ironic's policy conceals from the user is neither an error of the node nor a lock.
+func TestConcealed(t *testing.T) {
+	const node = `{
+		"last_error": "** Value Redacted - Requires baremetal:node:get:last_error permission. **",
+		"reservation": "** Redacted - requires baremetal:node:get:reservation permission. **",
+		"driver_info": {"content": "** Redacted - requires baremetal:node:get:driver_info permission. **"},
+		"driver_internal_info": {"content": "** Redacted - Requires baremetal:node:get:driver_internal_info permission. **"}}`
+	one, err := newFake(t, newestMinor, answer(200, node)).client().GetNode(t.Context(), "host-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := newFake(t, newestMinor, answer(200, `{"nodes": [`+node+`]}`)).client().ListNodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range append(all, *one) {
+		got.AnsweredAt = time.Time{}
+		if diff := cmp.Diff(ironic.Node{}, got); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	}
+	visible := `{"last_error": "** power on failed **", "reservation": "conductor-0"}`
+	if got, err := newFake(t, newestMinor, answer(200, visible)).client().GetNode(t.Context(), "host-0"); err != nil || got.LastError != "** power on failed **" || got.Reservation != "conductor-0" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func TestGetInventory(t *testing.T) {
 	f := newFake(t, newestMinor, answer(200, `{"inventory":{"cpu":{"count":8}},"plugin_data":{"valid_interfaces":{}}}`))
 	got, err := f.client().GetInventory(t.Context(), "11111111-0000-4000-8000-000000000001")

@@ -96,6 +96,7 @@ func (c *Client) writeNode(ctx context.Context, r request) (*ironic.Node, error)
 	if err := c.do(ctx, r); err != nil {
 		return nil, err
 	}
+	dropConcealed(&node.LastError, &node.Reservation)
 	return node, nil
 }
 
