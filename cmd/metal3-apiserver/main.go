@@ -16,7 +16,7 @@ import (
 
 // garbagePercent is the default of GOGC. Nearly all of the heap is hosts that stay, of which Go's
 // own default, 100, adds as much again in garbage. docs/performance.md has what this costs.
-const garbagePercent = 50
+const garbagePercent = 25
 
 func main() {
 	if os.Getenv("GOGC") == "" {

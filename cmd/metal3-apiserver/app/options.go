@@ -62,7 +62,7 @@ type Options struct {
 // NewOptions returns options with their defaults.
 func NewOptions() *Options {
 	o := &Options{
-		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.ShareHardware(apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))),
+		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.ShareMemory(apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))),
 		Run:         genericoptions.NewServerRunOptions(),
 		Logs:        logs.NewOptions(),
 		LeaderElection: componentconfig.LeaderElectionConfiguration{

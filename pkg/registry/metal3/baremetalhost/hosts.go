@@ -70,8 +70,8 @@ func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.B
 	return obj.(*metal3.BareMetalHostList), nil
 }
 
-// Watch watches the recorded hosts of all namespaces. They share their hardware details with the
-// watch cache: make a deep copy of a host before changing it.
+// Watch watches the recorded hosts of all namespaces. They share memory with the watch cache, so that
+// an informer does not hold a second copy of the fleet: make a deep copy of a host before changing it.
 func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	internal, err := kind.InternalListOptions(&options)
 	if err != nil {
@@ -83,7 +83,9 @@ func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.In
 	}
 	return kind.ForInformer(stored, func(obj runtime.Object) {
 		if host, ok := obj.(*metal3.BareMetalHost); ok {
-			sharedHardware.share(host)
+			if cached := h.Cached(ctx, host.Namespace, host.Name); cached != nil && cached.UID == host.UID && cached.ResourceVersion == host.ResourceVersion {
+				*host = *cached
+			}
 		}
 	}), nil
 }

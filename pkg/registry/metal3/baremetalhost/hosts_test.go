@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -157,15 +158,21 @@ func TestLastFinalizerCompletesDeletion(t *testing.T) {
 	})
 }
 
+func watchHosts(t *testing.T, hosts *baremetalhost.Hosts) watch.Interface {
+	t.Helper()
+	w, err := hosts.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return w
+}
+
 // TestHostsOfAllNamespaces: the synchronisation sees hosts wherever they are.
 func TestHostsOfAllNamespaces(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		hosts := baremetalhost.NewHosts(store)
-		w, err := hosts.Watch(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Stop()
+		w := watchHosts(t, hosts)
 		var want []string
 		for i := range 3 {
 			host := newHost("worker-0")
@@ -196,6 +203,33 @@ func TestHostsOfAllNamespaces(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, watched); diff != "" {
 			t.Errorf("watch:\n%s", diff)
+		}
+	})
+}
+
+// TestWatchSharesMemory: an informer does not hold a second copy of the fleet. If the watch cache is
+// on, what it watches shares memory with it, and a change of a copy does not reach the watch cache.
+func TestWatchSharesMemory(t *testing.T) {
+	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
+		hosts := baremetalhost.NewHosts(store)
+		w := watchHosts(t, hosts)
+		created := create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
+			h.Finalizers = []string{metal3.BareMetalHostFinalizer}
+		}))
+		watched := nextEvent(t, w).Object.(*metal3.BareMetalHost)
+		if diff := cmp.Diff(created, watched, cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
+			t.Errorf("watched is something else than what was created (- want, + got):\n%s", diff)
+		}
+		cached := hosts.Cached(t.Context(), created.Namespace, created.Name)
+		if cached == nil {
+			return // no watch cache
+		}
+		if &watched.Finalizers[0] != &cached.Finalizers[0] {
+			t.Error("the watched host has a copy of what the watch cache has")
+		}
+		watched.DeepCopy().Finalizers[0] = "changed"
+		if again := hosts.Cached(t.Context(), created.Namespace, created.Name); again.Finalizers[0] != metal3.BareMetalHostFinalizer {
+			t.Errorf("the watch cache has finalizer %q", again.Finalizers[0])
 		}
 	})
 }

@@ -23,20 +23,23 @@ import (
 // share the list of its features. It follows that the hardware details of a host must never be
 // changed in place. (An inspection replaces them as a whole.)
 
-// ShareHardware wraps the codec for the storage of hosts, so that the hosts which it decodes share
-// their hardware details with earlier versions of the same host.
-func ShareHardware(codec apiruntime.Codec) apiruntime.Codec { return sharingCodec{codec} }
+// ShareMemory wraps the codec for the storage of hosts, so that the hosts which it decodes share
+// their hardware details with earlier versions of the same host, and with other hosts what they have
+// in common with them.
+func ShareMemory(codec apiruntime.Codec) apiruntime.Codec { return sharingCodec{codec} }
 
 type sharingCodec struct{ apiruntime.Codec }
 
 // Decode decodes an object.
 func (c sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into apiruntime.Object) (apiruntime.Object, *schema.GroupVersionKind, error) {
 	if host, ok := into.(*metal3.BareMetalHost); ok {
-		host.Status.HardwareDetails = nil // JSON is decoded into what is there already
+		// JSON is decoded into what is there already.
+		host.ManagedFields, host.Status.Conditions, host.Status.HardwareDetails = nil, nil, nil
 	}
 	obj, kind, err := c.Codec.Decode(data, defaults, into)
 	if host, ok := obj.(*metal3.BareMetalHost); ok && err == nil {
 		sharedHardware.share(host)
+		sharedCommons.share(host)
 	}
 	return obj, kind, err
 }

@@ -1,13 +1,16 @@
 package baremetalhost
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +30,8 @@ func storedHost(t *testing.T, uid, hostname string, poweredOn bool) []byte {
 		Hostname: hostname, CPU: metal3.CPU{Flags: []string{"aes", "avx", "sse"}},
 		NIC: []metal3.NIC{{Name: "eth0"}}, Storage: []metal3.Storage{{Name: "/dev/sda"}},
 	}
+	host.Status.Conditions = []metav1.Condition{{Type: metal3.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Reason" + uid}}
+	host.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 	data, err := json.Marshal(host)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +43,7 @@ func newSharingCodec(t *testing.T) apiruntime.Codec {
 	t.Helper()
 	scheme := apiruntime.NewScheme()
 	install.Install(scheme)
-	return ShareHardware(serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion))
+	return ShareMemory(serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion))
 }
 
 func decodeHost(t *testing.T, codec apiruntime.Codec, data []byte) *metal3.BareMetalHost {
@@ -69,6 +74,13 @@ func TestHardwareIsShared(t *testing.T) {
 	if unsafe.SliceData(other.Status.HardwareDetails.CPU.Flags) != unsafe.SliceData(first.Status.HardwareDetails.CPU.Flags) {
 		t.Error("hosts with the same processor have lists of its features of their own")
 	}
+	if unsafe.StringData(other.Status.Conditions[0].Type) != unsafe.StringData(first.Status.Conditions[0].Type) ||
+		other.ManagedFields[0].FieldsV1 != first.ManagedFields[0].FieldsV1 {
+		t.Error("hosts have types of conditions and managed fields of their own")
+	}
+	if got := other.Status.Conditions[0]; got.Reason != "Reasonshared-b" || got.Status != metav1.ConditionTrue || other.ManagedFields[0].Manager != "kubectl" {
+		t.Errorf("another host has %+v and %+v", got, other.ManagedFields)
+	}
 	changed := decodeHost(t, codec, storedHost(t, "shared-a", "inspected again", false))
 	if got := changed.Status.HardwareDetails.Hostname; got != "inspected again" || first.Status.HardwareDetails.Hostname != "a" {
 		t.Errorf("after an inspection: %q, and before it: %q", got, first.Status.HardwareDetails.Hostname)
@@ -80,12 +92,14 @@ func TestHardwareIsShared(t *testing.T) {
 func TestDecodeIntoSharedHardware(t *testing.T) {
 	codec := newSharingCodec(t)
 	first := decodeHost(t, codec, storedHost(t, "into", "a", false))
-	before, reused := first.DeepCopy(), *first
-	if _, _, err := codec.Decode(storedHost(t, "into", "b", false), nil, &reused); err != nil {
+	second := decodeHost(t, codec, storedHost(t, "into-2", "a", false)) // has the same managed fields
+	before, reused := []*metal3.BareMetalHost{first.DeepCopy(), second.DeepCopy()}, *first
+	data := bytes.ReplaceAll(storedHost(t, "into", "b", false), []byte("f:spec"), []byte("f:other"))
+	if _, _, err := codec.Decode(data, nil, &reused); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, first); diff != "" {
-		t.Errorf("the earlier version has changed (-before +after):\n%s", diff)
+	if diff := cmp.Diff(before, []*metal3.BareMetalHost{first, second}); diff != "" {
+		t.Errorf("what was decoded earlier has changed (-before +after):\n%s", diff)
 	}
 }
 
@@ -113,4 +127,26 @@ func TestHardwareIsForgotten(t *testing.T) {
 		runtime.Gosched() // cleanups run in a goroutine of their own
 	}
 	t.Errorf("%d hosts are remembered after they have gone", hosts())
+}
+
+// TestCommonsAreBounded: neither many texts and managed fields nor large ones are kept.
+func TestCommonsAreBounded(t *testing.T) {
+	commons := newCommons()
+	share := func(text string) *metav1.FieldsV1 {
+		host := &metal3.BareMetalHost{}
+		host.Namespace = text
+		host.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:%s":{}}`, text))}}
+		commons.share(host)
+		return host.ManagedFields[0].FieldsV1
+	}
+	large := strings.Repeat("x", maxCommonSize+1)
+	if first, again := share(large), share(large); first == again || commons.texts.Len() != 0 {
+		t.Errorf("%d texts and %d managed fields are kept, and they are too large", commons.texts.Len(), commons.fields.Len())
+	}
+	for i := range 2 * maxCommonTexts {
+		share(fmt.Sprint(i))
+	}
+	if texts, fields := commons.texts.Len(), commons.fields.Len(); texts != maxCommonTexts || fields != maxCommonFields {
+		t.Errorf("%d texts and %d managed fields are kept", texts, fields)
+	}
 }
