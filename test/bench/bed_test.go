@@ -109,7 +109,7 @@ func (b *bed) start(ctx context.Context) (err error) {
 
 func (b *bed) startIronic(ctx context.Context) error {
 	if b.kind.realIronic {
-		i, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: *release, Dir: b.dir})
+		i, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: *release, Dir: b.dir, ExtraConf: "[conductor]\n" + rarely})
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -49,6 +51,15 @@ max_concurrent_deploy = 2000
 max_concurrent_clean = 2000
 `
 
+// rarely has Ironic do what it repeats for each node as rarely as in large installations, and not as often
+// as other tests need it. With hundreds of nodes, it would do little else.
+const rarely = `sync_power_state_interval = 600
+check_provision_state_interval = 60
+deploy_callback_timeout = 1800
+clean_callback_timeout = 1800
+inspect_wait_timeout = 1800
+`
+
 // fleetOptions are the choices of newFleet.
 type fleetOptions struct {
 	size int
@@ -56,6 +67,10 @@ type fleetOptions struct {
 	counted bool
 	// args are added to the flags of the server.
 	args []string
+	// large has Ironic repeat things rarely.
+	large bool
+	// heartbeat is how often ramdisks call; 0 is each second. Each call takes Ironic 10 to 20 ms.
+	heartbeat time.Duration
 }
 
 // newFleet starts an Ironic with machines and prepares the server, which does not
@@ -66,11 +81,15 @@ func newFleet(ctx context.Context, options fleetOptions) (*fleet, error) {
 	if err != nil {
 		return f, err
 	}
-	if f.ironic, err = testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: *release, Dir: dir, ExtraConf: manyAtOnce}); err != nil {
+	conf := manyAtOnce
+	if options.large {
+		conf += rarely
+	}
+	if f.ironic, err = testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: *release, Dir: dir, ExtraConf: conf}); err != nil {
 		return f, err
 	}
 	f.onStop(f.ironic.Close)
-	if f.machines, err = bmcsim.Start(bmcsim.Options{Machines: f.size, IronicURL: f.ironic.Endpoint}); err != nil {
+	if f.machines, err = bmcsim.Start(bmcsim.Options{Machines: f.size, IronicURL: f.ironic.Endpoint, Heartbeat: options.heartbeat}); err != nil {
 		return f, err
 	}
 	f.onStop(f.machines.Close)
@@ -180,7 +199,8 @@ func (f *fleet) watchHosts(ctx context.Context) (progress, error) {
 	if err != nil {
 		return progress{}, err
 	}
-	events, err := f.hosts.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	// It begins anew if the watch ends, as informers do.
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{WatchFuncWithContext: f.hosts.Watch})
 	if err != nil {
 		return progress{}, err
 	}
