@@ -55,9 +55,7 @@ func TestSilentRamdisk(t *testing.T) {
 		h.wait(patience, "given up, and tells why", func(bmh *metal3.BareMetalHost) bool {
 			return bmh.Status.ErrorType == h.kind && strings.Contains(strings.ToLower(bmh.Status.ErrorMessage), text) && !isTried(bmh)
 		})
-	}
-	for _, h := range stages {
-		h.mend(bmcsim.SilentRamdisk)
+		h.mend(bmcsim.SilentRamdisk) // before it is tried again, which would take its time to fail
 		h.retry()
 	}
 	for _, h := range stages {

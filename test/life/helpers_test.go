@@ -274,11 +274,17 @@ func (h *host) wait(limit time.Duration, what string, wanted func(*metal3.BareMe
 		if wanted(bmh) {
 			return ""
 		}
-		return fmt.Sprintf("host %s not: %s; it is %s %q, on %t, error %d %q %q, Ironic %+v", h.name, what, bmh.Status.Provisioning.State,
-			bmh.Status.OperationalStatus, bmh.Status.PoweredOn, bmh.Status.ErrorCount, bmh.Status.ErrorType, bmh.Status.ErrorMessage, bmh.Status.Ironic)
+		return fmt.Sprintf("host not: %s; %s", what, describe(bmh))
 	})
 	h.t.Logf("%s after %s", what, time.Since(began).Round(100*time.Millisecond))
 	return last
+}
+
+// describe returns what a failed test says of a host.
+func describe(bmh *metal3.BareMetalHost) string {
+	s := &bmh.Status
+	return fmt.Sprintf("host %s is %s %q, on %t, error %d %q %q, updated %s, Ironic %+v", bmh.Name, s.Provisioning.State,
+		s.OperationalStatus, s.PoweredOn, s.ErrorCount, s.ErrorType, s.ErrorMessage, s.LastUpdated, s.Ironic)
 }
 
 // in waits until isIn is true.
@@ -345,8 +351,7 @@ func (h *host) recovers(limit time.Duration, what string, arrived func(*metal3.B
 		case isTried(bmh):
 			resting = time.Now()
 		case time.Since(resting) > limit:
-			h.t.Fatalf("host %s was not tried for %s: it is %s, error %d %q %q, Ironic %+v", h.name, limit, bmh.Status.Provisioning.State,
-				bmh.Status.ErrorCount, bmh.Status.ErrorType, bmh.Status.ErrorMessage, bmh.Status.Ironic)
+			h.t.Fatalf("not tried for %s: %s", limit, describe(bmh))
 		}
 		return false
 	})

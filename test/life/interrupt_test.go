@@ -1,6 +1,7 @@
 package life
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -34,9 +35,11 @@ func TestForcedRebootWhileDeploying(t *testing.T) {
 	h.available()
 	image := h.deploying()
 	h.states()
+	boots := len(h.machine.Boots())
 	h.annotate(metal3.RebootAnnotation, forceReboot)
-	h.wait(patience, "aborted", func(bmh *metal3.BareMetalHost) bool {
-		return bmh.Status.Provisioning.State != metal3.StateProvisioning && h.machine.Running() != bmcsim.RunningRamdisk
+	// The host may be provisioning again before anybody reads it.
+	h.wait(patience, "aborted", func(*metal3.BareMetalHost) bool {
+		return slices.Contains(h.seenSoFar(), metal3.StateDeprovisioning) && (h.machine.Running() != bmcsim.RunningRamdisk || len(h.machine.Boots()) > boots)
 	})
 	image.release()
 	bmh := h.provisioned()

@@ -4,8 +4,11 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
@@ -63,6 +66,11 @@ func startOwnServer(t *testing.T, args ...string) *ownServer {
 func (o *ownServer) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	if o.t.Failed() {
+		hosts := o.describe(ctx)
+		// A summary of the test's output may have nothing but its last lines.
+		defer func() { o.t.Logf("hosts when the test failed:\n%s", hosts) }()
+	}
 	if _, err := o.server.Stop(); err != nil {
 		o.t.Error(err)
 	}
@@ -81,6 +89,19 @@ func (o *ownServer) end() {
 		}
 		o.machines[name].SetPower(bmcsim.Off)
 	}
+}
+
+// describe returns a line for each host.
+func (o *ownServer) describe(ctx context.Context) string {
+	list, err := o.hosts.Metal3V1alpha1().BareMetalHosts(o.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for _, bmh := range list.Items {
+		lines = append(lines, describe(&bmh))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // newHost makes a machine, its Secret and its host on this server.
