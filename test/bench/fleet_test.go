@@ -69,7 +69,7 @@ type fleetOptions struct {
 	args []string
 	// large has Ironic repeat things rarely.
 	large bool
-	// heartbeat is how often ramdisks call; 0 is each second. Each call takes Ironic 10 to 20 ms.
+	// heartbeat is bmcsim's option of this name; 0 is its default. Each call takes Ironic 10 to 20 ms.
 	heartbeat time.Duration
 }
 

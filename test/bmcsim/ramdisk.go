@@ -19,13 +19,12 @@ func (m *Machine) ramdisk(ctx context.Context) {
 		return
 	}
 	a := &agent{machine: m, ctx: ctx, wake: make(chan struct{}, 1)}
+	known := false
 	wait := m.sim.options.Heartbeat / 4
 	for {
 		m.callHome(ctx, a)
-		if a.node() != "" {
-			wait = m.sim.options.Heartbeat
-		} else if wait < 4*m.sim.options.Heartbeat {
-			wait *= 2
+		if !known && a.node() != "" {
+			known, wait = true, m.sim.options.Heartbeat
 		}
 		timer := time.NewTimer(jitter(wait))
 		select {
@@ -34,10 +33,15 @@ func (m *Machine) ramdisk(ctx context.Context) {
 			return
 		case <-a.wake:
 			timer.Stop()
+			wait = m.sim.options.Heartbeat
 		case <-timer.C:
+			wait = min(2*wait, maxHeartbeats*m.sim.options.Heartbeat)
 		}
 	}
 }
+
+// maxHeartbeats is how many times Options.Heartbeat the interval between two calls may become.
+const maxHeartbeats = 5
 
 // callHome makes one round of requests to Ironic. Those that fail are repeated in the next round.
 func (m *Machine) callHome(ctx context.Context, a *agent) {
