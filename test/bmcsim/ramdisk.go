@@ -19,12 +19,18 @@ func (m *Machine) ramdisk(ctx context.Context) {
 		return
 	}
 	a := &agent{machine: m, ctx: ctx, wake: make(chan struct{}, 1)}
-	known := false
 	wait := m.sim.options.Heartbeat / 4
+	beats := 0 // since the ramdisk has found its node, or a step has ended
 	for {
 		m.callHome(ctx, a)
-		if !known && a.node() != "" {
-			known, wait = true, m.sim.options.Heartbeat
+		switch {
+		case a.node() == "":
+			wait = min(2*wait, 4*m.sim.options.Heartbeat)
+		case beats < quickHeartbeats:
+			wait = m.sim.options.Heartbeat
+			beats++
+		default:
+			wait = slowHeartbeat * m.sim.options.Heartbeat
 		}
 		timer := time.NewTimer(jitter(wait))
 		select {
@@ -33,15 +39,15 @@ func (m *Machine) ramdisk(ctx context.Context) {
 			return
 		case <-a.wake:
 			timer.Stop()
-			wait = m.sim.options.Heartbeat
+			beats = 0
 		case <-timer.C:
-			wait = min(2*wait, maxHeartbeats*m.sim.options.Heartbeat)
 		}
 	}
 }
 
-// maxHeartbeats is how many times Options.Heartbeat the interval between two calls may become.
-const maxHeartbeats = 5
+// During a long step, heartbeats become slower: after quickHeartbeats, the interval is slowHeartbeat times
+// Options.Heartbeat.
+const quickHeartbeats, slowHeartbeat = 5, 5
 
 // callHome makes one round of requests to Ironic. Those that fail are repeated in the next round.
 func (m *Machine) callHome(ctx context.Context, a *agent) {

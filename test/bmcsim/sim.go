@@ -23,10 +23,9 @@ type Options struct {
 	PowerDelay time.Duration
 	// BootDelay is the time from power-on until the ramdisk's first call.
 	BootDelay time.Duration
-	// Heartbeat is the interval between two calls of a ramdisk after it has been found or a step has ended.
-	// It doubles with each call up to five times this value, because Ironic locks the node during each
-	// heartbeat, and on a busy machine could do nothing else with it. The default is one second. A real
-	// ramdisk waits for a minute or more, and for at least five seconds after a step.
+	// Heartbeat is the interval between two calls of a ramdisk. The default is one second. It becomes five
+	// times as long when a step takes long, because Ironic locks the node during each heartbeat, and on a
+	// busy machine could do nothing else with it. A real ramdisk waits for a minute or more.
 	Heartbeat time.Duration
 	// StepDelay is the time that each step of cleaning and deployment takes.
 	StepDelay time.Duration

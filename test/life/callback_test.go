@@ -1,8 +1,11 @@
 package life
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
@@ -22,42 +25,58 @@ func TestSilentRamdisk(t *testing.T) {
 	deprovisioning := o.newHost("deprovisioning", notInspected, withImage)
 	deploying := o.newHost("deploying", notInspected, notCleaned)
 	cleaning := o.newHost("cleaning", notInspected, withImage, faulty(bmcsim.RefuseConnections), faulty(bmcsim.SilentRamdisk))
-	stages := []struct {
+	type stage struct {
 		*host
 		kind   metal3.ErrorType
 		writes int
 		wanted metal3.ProvisioningState
-	}{
+	}
+	stages := []stage{
 		{cleaning, metal3.ProvisioningError, 1, metal3.StateProvisioned},
 		{deploying, metal3.ProvisioningError, 1, metal3.StateProvisioned},
 		{deprovisioning, metal3.ProvisioningError, 1, metal3.StateAvailable},
 	}
+	var inspecting *host
 	if s.inspects() {
-		stages = append(stages, stages[0])
-		inspecting := &stages[len(stages)-1]
-		inspecting.host = o.newHost("inspecting", notCleaned, faulty(bmcsim.RefuseConnections), faulty(bmcsim.SilentRamdisk))
-		inspecting.kind, inspecting.writes, inspecting.wanted = metal3.InspectionError, 0, metal3.StateAvailable
-		inspecting.changedInIronic()
+		inspecting = o.newHost("inspecting", notCleaned, faulty(bmcsim.RefuseConnections), faulty(bmcsim.SilentRamdisk))
+		stages = append(stages, stage{inspecting, metal3.InspectionError, 0, metal3.StateAvailable})
 	}
-	cleaning.changedInIronic()
 	deploying.available()
+	deprovisioning.provisioned()
 	deploying.fault(bmcsim.SilentRamdisk)
 	deploying.wantImage()
-	deprovisioning.provisioned()
 	deprovisioning.fault(bmcsim.SilentRamdisk)
 	deprovisioning.patch(`{"spec":{"image":null}}`)
+	cleaning.changedInIronic()
+	if inspecting != nil {
+		inspecting.changedInIronic()
+	}
 
 	text := "timeout reached"
 	if s.release == "trixie" {
 		text = "the ramdisk has not called ironic"
 	}
-	for _, h := range stages {
-		h.wait(patience, "given up, and tells why", func(bmh *metal3.BareMetalHost) bool {
-			return bmh.Status.ErrorType == h.kind && strings.Contains(strings.ToLower(bmh.Status.ErrorMessage), text) && !isTried(bmh)
+	// They are given up in any order. Each is mended at once, because another try would take its time to
+	// fail.
+	silent := slices.Clone(stages)
+	deploying.eventually(patience, func() string {
+		var complaints []string
+		silent = slices.DeleteFunc(silent, func(h stage) bool {
+			bmh, err := h.api.Get(h.ctx, h.name, metav1.GetOptions{})
+			switch {
+			case err != nil:
+				complaints = append(complaints, err.Error())
+				return false
+			case bmh.Status.ErrorType != h.kind, !strings.Contains(strings.ToLower(bmh.Status.ErrorMessage), text), isTried(bmh):
+				complaints = append(complaints, "not given up, or without telling why: "+describe(bmh))
+				return false
+			}
+			h.mend(bmcsim.SilentRamdisk)
+			h.retry()
+			return true
 		})
-		h.mend(bmcsim.SilentRamdisk) // before it is tried again, which would take its time to fail
-		h.retry()
-	}
+		return strings.Join(complaints, "; ")
+	})
 	for _, h := range stages {
 		h.in(patience, h.wanted)
 		h.wrote(h.writes)

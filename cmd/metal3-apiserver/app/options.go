@@ -154,7 +154,7 @@ func (o *Options) addIronicFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.ReadConnections, "ironic-read-connections", client.DefaultReadConnections, "How many reads this replica sends to Ironic at a time.")
 	fs.IntVar(&c.WriteConnections, "ironic-write-connections", client.DefaultWriteConnections, "How many writes this replica sends to Ironic at a time.")
 	fs.DurationVar(&o.Settings.PollInterval, "ironic-poll-interval", o.Settings.PollInterval,
-		"How often the leader looks for changes in Ironic on behalf of watchers while nobody reads. While Ironic is working on a host, it does so three times as often.")
+		"How often the leader looks for changes in Ironic on behalf of watchers while nobody reads. While Ironic is working on a host, it does so up to three times as often, but not for more than a tenth of the time.")
 	fs.DurationVar(&o.ReadTimeout, "ironic-read-timeout", o.ReadTimeout,
 		"How long a read waits for Ironic. After that, the last recorded status is served with a warning.")
 }

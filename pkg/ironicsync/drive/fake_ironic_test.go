@@ -343,6 +343,10 @@ var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic
 	},
 }
 
+// lockOutlasts is for how long a node remains locked in the state that a conductor has brought it to. Polls
+// show it.
+const lockOutlasts = 500 * time.Millisecond
+
 // SetProvisionState takes a second for what is not done at once.
 func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
 	return f.do(ctx, string(target), func() error {
@@ -389,7 +393,7 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 			}
 		}
 		f.later(id, took, func(n *ironic.Node) {
-			n.ProvisionState, n.TargetProvisionState, n.Reservation = way[1], "", ""
+			n.ProvisionState, n.TargetProvisionState = way[1], ""
 			now := time.Now()
 			switch {
 			case way[0] == ironic.Verifying && (f.silent || f.mute[address] || !f.takesPassword(f.registrations[id].DriverInfo)):
@@ -413,6 +417,8 @@ func (f *fakeIronic) SetProvisionState(ctx context.Context, id string, target ir
 				n.PowerState = ironic.PowerOn
 			}
 		})
+		// A conductor releases its lock only after the node has reached its new state.
+		f.later(id, took+lockOutlasts, func(n *ironic.Node) { n.Reservation = "" })
 		return nil
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
@@ -192,8 +193,13 @@ func (w *firmwareWatch) recorded(host *metal3.BareMetalHost) *metal3.HostFirmwar
 // refresh brings the HostFirmwareSettings and HostFirmwareComponents of a host up to date. It is called
 // when there is nothing else to do for the host, because no step depends on it, and Ironic takes twice as
 // long for each of these lists as for a node: when they were read after each state on the way to provisioned,
-// that took nearly a tenth of Ironic's CPU time. A read of the objects refreshes them anyway.
+// that took nearly a tenth of Ironic's CPU time. Nor is there nothing else to do while Ironic works on the node:
+// a state that it has just reached may be followed by the next step as soon as the lock is released. A read of the
+// objects refreshes them anyway.
 func (w *firmwareWatch) refresh(ctx context.Context, host *metal3.BareMetalHost) {
+	if node := host.Status.Ironic; node != nil && (node.Reservation != "" || ironic.ProvisionState(node.ProvisionState).IsInTransit()) {
+		return
+	}
 	// What has just been created has the host planned again.
 	if recorded := w.recorded(host); recorded != nil && firmware.IsDue(host, recorded) {
 		if _, _, err := w.keeper.Ensure(ctx, host); err != nil {

@@ -47,17 +47,19 @@ func (p *poller) run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
+		began := time.Now()
 		p.poll(ctx)
-		timer.Reset(wait.Jitter(p.pause(), 0.1))
+		timer.Reset(wait.Jitter(p.pause(time.Since(began)), 0.1))
 	}
 }
 
-// pause is how long to wait for the next poll. While Ironic is at work on a host,
-// what comes next waits for the end of that to be seen; one poll serves all hosts.
-func (p *poller) pause() time.Duration {
+// pause is how long to wait for the next poll, after one that took so long. While Ironic is at work on a
+// host, what comes next waits for the end of that to be seen; one poll serves all hosts. But polls of an Ironic
+// that is busy take at most a tenth of its time, because what they wait for takes longer then, too.
+func (p *poller) pause(took time.Duration) time.Duration {
 	for _, obj := range p.c.informer.GetStore().List() {
 		if s := obj.(*metal3.BareMetalHost).Status.Ironic; s != nil && (ironic.ProvisionState(s.ProvisionState).IsInTransit() || s.TargetPowerState != "") {
-			return p.interval * 3 / 10
+			return min(max(p.interval*3/10, 9*took), p.interval)
 		}
 	}
 	return p.interval
