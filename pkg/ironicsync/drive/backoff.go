@@ -66,6 +66,9 @@ type backoff struct {
 	tried *attempt
 	// failed is the step whose failure is recorded in the host.
 	failed stepIdentity
+	// accepted is the last step whose effect a poll is to show, and acceptedAt when Ironic accepted it.
+	accepted   stepIdentity
+	acceptedAt time.Time
 	// failingSince is when the first of the steps began that have failed one after the
 	// other for reasons that are not the host's. Zero: the last one has not.
 	failingSince time.Time
@@ -78,6 +81,20 @@ func (b *backoff) begin(step lifecycle.Step) {
 		tried := b.seen
 		b.tried = &tried
 	}
+}
+
+// accept says that Ironic has accepted a step whose effect a poll is to show.
+func (b *backoff) accept(step lifecycle.Step) {
+	b.accepted, b.acceptedAt = identityOf(step), time.Now()
+}
+
+// untilShown returns how long to wait before Ironic is asked about the node once more, if nothing but a step
+// that it has just accepted is to be done.
+func (b *backoff) untilShown(step lifecycle.Step) time.Duration {
+	if identityOf(step) != b.accepted {
+		return 0
+	}
+	return max(stepPause-time.Since(b.acceptedAt), 0)
 }
 
 // refused says that Ironic has refused a step, or that its requests keep failing, which the host is

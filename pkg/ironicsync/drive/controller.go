@@ -397,6 +397,11 @@ func (c *Controller) advance(ctx context.Context, key types.NamespacedName) (tim
 		c.firmware.refresh(ctx, recorded)
 		return step.After, nil
 	}
+	var left time.Duration
+	c.backoffOf(key, func(b *backoff) { left = b.untilShown(step) })
+	if left > 0 {
+		return left, nil
+	}
 	var host *metal3.BareMetalHost
 	var node *ironic.Node
 	looked := wallClock()

@@ -152,7 +152,19 @@ func (c *Controller) settle(ctx context.Context, host *metal3.BareMetalHost, nod
 			return err
 		}
 	}
+	if step.Do == lifecycle.Provision || step.Do == lifecycle.Deploy || step.Do == lifecycle.Rebuild {
+		c.leaveToPoll(key, host, step)
+		return nil
+	}
 	return c.observe(ctx, host)
+}
+
+// leaveToPoll has the next poll show what becomes of a step that Ironic has accepted and that takes it a while:
+// one request for all hosts that have just taken such a step, where Ironic takes as long for a read of each node.
+func (c *Controller) leaveToPoll(key types.NamespacedName, host *metal3.BareMetalHost, step lifecycle.Step) {
+	c.refresher.DiscardObservations(host.UID) // a poll may have seen the node during the step, before the request
+	c.backoffOf(key, func(b *backoff) { b.accept(step) })
+	c.poller.expectChange()
 }
 
 // observe has the host observed after a step.

@@ -27,42 +27,66 @@ type poller struct {
 	c        *Controller
 	interval time.Duration
 	progress heartbeat
+	// stepped tells that Ironic has been asked for something that the next poll will show.
+	stepped chan struct{}
 
 	downSince time.Time // zero: Ironic answers
 	reported  bool      // the hosts say that Ironic is unreachable
 }
 
 func newPoller(c *Controller, interval time.Duration) *poller {
-	return &poller{c: c, interval: interval}
+	return &poller{c: c, interval: interval, stepped: make(chan struct{}, 1)}
 }
 
 func (p *poller) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer p.progress.stop()
+	due, took := time.Now(), time.Duration(0)
 	for {
 		p.progress.beat()
 		select {
 		case <-ctx.Done():
 			return
+		case <-p.stepped:
+			if soon := time.Now().Add(p.pauseAtWork(took)); soon.Before(due) {
+				due = soon
+				timer.Reset(time.Until(due))
+			}
+			continue
 		case <-timer.C:
 		}
 		began := time.Now()
 		p.poll(ctx)
-		timer.Reset(wait.Jitter(p.pause(time.Since(began)), 0.1))
+		took = time.Since(began)
+		due = time.Now().Add(wait.Jitter(p.pause(took), 0.1))
+		timer.Reset(time.Until(due))
 	}
 }
 
-// pause is how long to wait for the next poll, after one that took so long. While Ironic is at work on a
-// host, what comes next waits for the end of that to be seen; one poll serves all hosts. But polls of an Ironic
-// that is busy take at most a tenth of its time, because what they wait for takes longer then, too.
+// expectChange has the next poll follow soon.
+func (p *poller) expectChange() {
+	select {
+	case p.stepped <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// pause is how long to wait for the next poll, after one that took so long.
 func (p *poller) pause(took time.Duration) time.Duration {
 	for _, obj := range p.c.informer.GetStore().List() {
 		if s := obj.(*metal3.BareMetalHost).Status.Ironic; s != nil && (ironic.ProvisionState(s.ProvisionState).IsInTransit() || s.TargetPowerState != "") {
-			return min(max(p.interval*3/10, 9*took), p.interval)
+			return p.pauseAtWork(took)
 		}
 	}
 	return p.interval
+}
+
+// pauseAtWork is pause while Ironic is at work on a host: what comes next waits for the end of that to be
+// seen; one poll serves all hosts. But polls of an Ironic that is busy take at most a tenth of its time, because
+// what they wait for takes longer then, too.
+func (p *poller) pauseAtWork(took time.Duration) time.Duration {
+	return min(max(p.interval*3/10, 9*took), p.interval)
 }
 
 func (p *poller) poll(ctx context.Context) {
