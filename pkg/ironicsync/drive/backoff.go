@@ -88,8 +88,8 @@ func (b *backoff) accept(step lifecycle.Step) {
 	b.accepted, b.acceptedAt = identityOf(step), time.Now()
 }
 
-// untilShown returns how long to wait before Ironic is asked about the node once more, if nothing but a step
-// that it has just accepted is to be done.
+// untilShown returns for how long not to ask Ironic about the node, because the step to be taken is the one that it has
+// just accepted, and a poll is about to show that. It is 0 for any other step.
 func (b *backoff) untilShown(step lifecycle.Step) time.Duration {
 	if identityOf(step) != b.accepted {
 		return 0

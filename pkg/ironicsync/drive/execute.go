@@ -159,8 +159,9 @@ func (c *Controller) settle(ctx context.Context, host *metal3.BareMetalHost, nod
 	return c.observe(ctx, host)
 }
 
-// leaveToPoll has the next poll show what becomes of a step that Ironic has accepted and that takes it a while:
-// one request for all hosts that have just taken such a step, where Ironic takes as long for a read of each node.
+// leaveToPoll has the next poll show what becomes of a step that Ironic has accepted and that takes it a while.
+// A poll serves all hosts that have just taken such a step, and takes a busy Ironic about as long as a read of one node.
+// If none shows the step in time, the host is planned anew after stepPause, and its node is read.
 func (c *Controller) leaveToPoll(key types.NamespacedName, host *metal3.BareMetalHost, step lifecycle.Step) {
 	c.refresher.DiscardObservations(host.UID) // a poll may have seen the node during the step, before the request
 	c.backoffOf(key, func(b *backoff) { b.accept(step) })

@@ -41,32 +41,47 @@ func (w *world) expectNoPowerEvents() {
 	}
 }
 
-// TestStepsOfSlowIronic: polls that see a node during a step are no reason to take the step again, and a step
-// that no poll shows is not taken again either.
-func TestStepsOfSlowIronic(t *testing.T) {
+// TestTransitionsAreShown: whoever watches a host soon sees a transition that Ironic has accepted, which is requested
+// once. Polls that see the node during the step, before the request, are no reason to take the step again.
+func TestTransitionsAreShown(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		polls error
-	}{{"polls during the step", nil}, {"no poll answers", apiError(500, "Internal error")}} {
+		name   string
+		answer time.Duration
+		polls  error
+		within time.Duration
+	}{
+		{"by an early poll", 0, nil, 450 * time.Millisecond},
+		{"by a slow Ironic", 400 * time.Millisecond, nil, 2 * time.Second},
+		{"though no poll answers", 400 * time.Millisecond, apiError(500, "Internal error"), 2 * time.Second},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.secret("secret")
 				w.hosts.Add(enrolled(0))
 				w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
 				w.ironic.Change(func() {
-					w.ironic.Single = func() time.Duration { return 400 * time.Millisecond }
+					w.ironic.Single = func() time.Duration { return tt.answer }
 					w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Cleaning: 20 * time.Second, ironic.Deploying: 20 * time.Second}
 					w.ironic.refuse["ChangedSince"] = tt.polls
 				})
+				reads := w.ironic.count("ListBIOSSettings")
 				w.update(wantImage)
-				w.after(2*time.Minute, "provisioned", w.in(metal3.StateProvisioned))
+				for _, transition := range []struct {
+					call  string
+					state ironic.ProvisionState
+				}{{"provide", ironic.Cleaning}, {"active", ironic.Deploying}} {
+					w.after(time.Minute, transition.call+" requested", func() bool { return w.ironic.count(transition.call) > 0 })
+					w.after(tt.within, "shown as "+string(transition.state), func() bool {
+						return w.host().Status.Ironic.ProvisionState == string(transition.state)
+					})
+				}
+				w.after(time.Minute, "provisioned", w.in(metal3.StateProvisioned))
 				for _, call := range []string{"provide", "Validate", "active"} {
 					if n := w.ironic.count(call); n != 1 {
-						t.Errorf("%s was asked for %d times", call, n)
+						t.Errorf("%s was requested %d times", call, n)
 					}
 				}
-				w.ironic.Change(func() { w.ironic.Single = nil })
-				time.Sleep(time.Second) // the last answers
+				w.after(time.Minute, "read with its BIOS settings, which come last", func() bool { return w.ironic.count("ListBIOSSettings") > reads })
 			})
 		})
 	}
