@@ -62,11 +62,15 @@ generate: need-go ## Regenerate pkg/generated and the zz_generated files
 
 .PHONY: test
 test: need-go ## Run everything: verify, unit tests, and end-to-end tests on the simulated Ironic and on the real one of Debian trixie
-	@hack/test.sh unit e2e ironic-trixie+verify
+	@hack/test.sh unit e2e ironic-trixie+engine+verify
+
+.PHONY: check
+check: need-go ## Run what a change is most likely to break: lint, unit tests, and the heart of the end-to-end tests on the simulated Ironic
+	@hack/test.sh heart quick-unit lint
 
 .PHONY: test-unit
 test-unit: need-go ## Run the unit tests with the race detector, and the fuzz targets with the known inputs
-	@hack/test.sh unit
+	@hack/test.sh unit engine
 
 .PHONY: fuzz
 fuzz: need-go ## Search for inputs that break the parsers of user input, for FUZZTIME (30s) per fuzz target
@@ -77,8 +81,13 @@ test-e2e: need-go ## Run the end-to-end tests on the simulated Ironic
 	@hack/test.sh e2e
 
 .PHONY: test-ironic
-test-ironic: need-go ## Run the end-to-end tests on a real Ironic, of RELEASE trixie, bookworm or sid; with AUTH=keystone, with a real Keystone. Needs root on Debian or Ubuntu
-	@REQUIRE_IRONIC=1 hack/test.sh ironic-$(RELEASE)
+test-ironic: need-go ## Run all end-to-end tests on a real Ironic, of RELEASE trixie, bookworm or sid; with AUTH=keystone, with a real Keystone. Needs root on Debian or Ubuntu
+	@REQUIRE_IRONIC=1 ALL=$${ALL:-1} hack/test.sh ironic-$(RELEASE)
+
+.PHONY: soak
+soak: need-go tools build ## Repeat for hours, on the simulated Ironic or on the real one of Debian release IRONIC, what make test does for minutes: kills, suspensions, restores, lists after changes
+	KILLS=$${KILLS:-1000} SUSPENSIONS=$${SUSPENSIONS:-100} RESTORE_HOSTS=$${RESTORE_HOSTS:-100} HOSTS=$${HOSTS:-20} go test -count=1 -v -timeout 12h ./test/safety
+	go test -count=1 -v -timeout 2h -run '^TestLists' ./test/e2e -list-rounds 500
 
 .PHONY: bench
 bench: need-go tools build ## Measure reads and watches with 1,000 and 10,000 hosts, and the time from create to provisioned compared with a plain client of Ironic

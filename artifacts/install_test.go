@@ -210,7 +210,7 @@ func (i *installation) startPods() {
 		}
 	}
 	var secret *corev1.Secret
-	testbed.Eventually(i.t, i.ctx, time.Minute, 100*time.Millisecond, func() string {
+	testbed.Eventually(i.t, i.ctx, time.Minute, func() string {
 		var err error
 		secret, err = i.client.CoreV1().Secrets(namespace).Get(i.ctx, name+"-serving", metav1.GetOptions{})
 		if err != nil {

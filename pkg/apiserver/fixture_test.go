@@ -52,6 +52,30 @@ type server struct {
 	live   *fakeLive
 	ironic *simulatedIronic
 	admit  *fakeAdmission
+	// requested are the events about requests of users.
+	requested requestEvents
+}
+
+// requestEvents are events about requests of users.
+type requestEvents struct {
+	mu     sync.Mutex
+	events []string
+}
+
+// Requested implements baremetalhost.EventRecorder.
+func (r *requestEvents) Requested(_ *metal3.BareMetalHost, reason, message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, reason+": "+message)
+}
+
+// take returns the events since the last call.
+func (r *requestEvents) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events := r.events
+	r.events = nil
+	return events
 }
 
 // startServer starts a server with the watch cache on, which is the default, or off.
@@ -95,8 +119,8 @@ func startServer(t *testing.T, watchCache bool) *server {
 		t.Fatal(err)
 	}
 	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
-	s.live.hosts, s.live.settings, s.live.components = s.hosts, stores.Kinds.HostFirmwareSettings(), stores.Kinds.HostFirmwareComponents()
-	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, s.ironic.client, s.admit, nil, nil)); err != nil {
+	s.live.hosts, s.live.settings, s.live.components = s.hosts, metal3registry.Records[*metal3.HostFirmwareSettings](stores.Kinds), metal3registry.Records[*metal3.HostFirmwareComponents](stores.Kinds)
+	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, fakeRequests{}, s.ironic.client, s.admit, nil, nil, &s.requested)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -256,11 +280,6 @@ type fakeLive struct {
 	away     string
 }
 
-// TakeOver does what this package's tests of it need.
-func (l *fakeLive) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
-	host.Status.Takeover = &metal3.Takeover{NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID}
-}
-
 func (l *fakeLive) say(name, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -390,13 +409,21 @@ func (*fakeLive) Preview(_ context.Context, obj runtime.Object) (string, error) 
 	return fmt.Sprintf("a preview of %T", obj), nil
 }
 
+// fakeRequests records requests.
+type fakeRequests struct{}
+
+// TakeOver does what this package's tests of it need.
+func (fakeRequests) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
+	host.Status.Record.Takeover = &metal3.Takeover{NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID}
+}
+
 // RequestClean is tested with the engine.
-func (*fakeLive) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
+func (fakeRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
 	return errors.New("cleaning is not part of these tests")
 }
 
 // RequestRebuild is tested with the engine.
-func (*fakeLive) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error {
+func (fakeRequests) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error {
 	return errors.New("rebuild is not part of these tests")
 }
 

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
@@ -43,7 +41,7 @@ func TestHardwareActions(t *testing.T) {
 	off := func(_ *metal3.BareMetalHost, n *ironic.Node) { n.PowerState = ironic.PowerOff }
 	reserved := func(_ *metal3.BareMetalHost, n *ironic.Node) { n.Reservation = "conductor-0" }
 	held := func(h *metal3.BareMetalHost, _ *ironic.Node) {
-		h.Status.Conditions = []metav1.Condition{{Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: metal3.NodeOfAnotherHostReason, Message: "it is another's", LastTransitionTime: metav1.Now()}}
+		h.Status.Record.Hold = &metal3.Hold{Reason: metal3.NodeOfAnotherHostReason, Message: "it is another's"}
 	}
 	tests := []struct {
 		name, method, path, body, query string

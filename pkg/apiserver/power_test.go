@@ -168,3 +168,26 @@ func checkError(t *testing.T, got answer, name, says string) {
 		t.Errorf("want %q about %s in: %s", says, name, got.body)
 	}
 }
+
+// TestRequestsAreTold: events name who has requested what of a host, once it is done, so that nobody has to guess why a
+// machine was rebooted.
+func TestRequestsAreTold(t *testing.T) {
+	s := startServer(t, true)
+	for i, test := range []struct {
+		subresource, body, query string
+		want                     []string
+	}{
+		{"power", `{"spec":{"action":"reboot","mode":"hard"}}`, "", []string{"PowerRequested: A user has requested a reboot (hard)"}},
+		{"power", `{"spec":{"action":"off"}}`, "", []string{"PowerRequested: A user has requested the power to be switched off (soft)"}},
+		{"inspect", `{}`, "", []string{"InspectionRequested: A user has requested a HostInspection"}},
+		{"power", `{"spec":{"action":"off"}}`, "?dryRun=All", nil},
+		{"power", `{"spec":{"action":"explode"}}`, "", nil},
+	} {
+		name := fmt.Sprintf("told-%d", i)
+		s.register(t, name, nil)
+		answer := s.do(t, "POST", hostsPath+"/"+name+"/"+test.subresource+test.query, test.body)
+		if diff := cmp.Diff(test.want, s.requested.take()); diff != "" {
+			t.Errorf("%s %s: HTTP %d %s (- want, + got):\n%s", test.subresource, test.body, answer.code, answer.body, diff)
+		}
+	}
+}

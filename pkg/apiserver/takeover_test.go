@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -41,8 +40,8 @@ func TestTakeover(t *testing.T) {
 				checkError(t, got, name, test.says)
 			}
 			after := s.recorded(t, name)
-			if taken := after.Status.Takeover != nil && after.Status.Takeover.NodeUUID == before.Status.Provisioning.ID; taken != test.writes {
-				t.Errorf("recorded: %v", after.Status.Takeover)
+			if taken := after.Status.Record.Takeover != nil && after.Status.Record.Takeover.NodeUUID == before.Status.Provisioning.ID; taken != test.writes {
+				t.Errorf("recorded: %v", after.Status.Record.Takeover)
 			}
 			if diff := cmp.Diff(before, after); !test.writes && diff != "" {
 				t.Errorf("something was written:\n%s", diff)
@@ -69,9 +68,7 @@ func TestActionsOnMachineOfAnother(t *testing.T) {
 		t.Run(test.reason+" "+test.action, func(t *testing.T) {
 			name := fmt.Sprintf("held-%d", i)
 			s.register(t, name, func(h *metal3.BareMetalHost, _ *ironic.Node) {
-				h.Status.Conditions = append(h.Status.Conditions, metav1.Condition{
-					Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: test.reason, Message: "why it is held", LastTransitionTime: metav1.Now(),
-				})
+				h.Status.Record.Hold = &metal3.Hold{Reason: test.reason, Message: "why it is held"}
 			})
 			got := s.do(t, "POST", hostsPath+"/"+name+"/"+test.action, test.body)
 			if got.code != test.code {

@@ -116,6 +116,25 @@ func IsBusy(err error) bool {
 // ClassBusy is the class of a request that was not sent, because too many were under way.
 const ClassBusy = "busy"
 
+// IsNotCarriedOut tells whether it is certain that Ironic has not carried out a request, nor ever will: Ironic itself has
+// refused it, or it was never sent. Of any other failed request nothing is known.
+func IsNotCarriedOut(err error) bool {
+	var api *APIError
+	var unavailable *UnavailableError
+	switch {
+	case errors.Is(err, ErrNotLeading), errors.Is(err, ErrLookedTooLongAgo), errors.Is(err, errNoFence):
+		return true
+	case errors.As(err, &api): // 503: no conductor has a free worker
+		return !api.foreign && (api.Status < http.StatusInternalServerError || api.Status == http.StatusServiceUnavailable)
+	case errors.As(err, &unavailable):
+		switch unavailable.Class {
+		case ClassBusy, ClassAuth, "refused", "unreachable", "dns":
+			return true
+		}
+	}
+	return false
+}
+
 func conflictSays(err error, words string) bool {
 	var api *APIError
 	return errors.As(err, &api) && api.Status == http.StatusConflict && api.says(words)

@@ -79,5 +79,8 @@ func RequestedMaintenance(user, reason string) string { return requestedBy + use
 // it. Ironic keeps this reason if a step fails meanwhile, which is a fault that would have put the node
 // into maintenance.
 func (n *Node) IsMaintenanceRequested() bool {
-	return n.Maintenance && strings.HasPrefix(n.MaintenanceReason, requestedBy)
+	return n.Maintenance && IsRequestedMaintenance(n.MaintenanceReason)
 }
+
+// IsRequestedMaintenance tells whether the reason of a maintenance is one of RequestedMaintenance.
+func IsRequestedMaintenance(reason string) bool { return strings.HasPrefix(reason, requestedBy) }

@@ -140,12 +140,11 @@ type Node struct {
 	Internals Internals `json:"driver_internal_info"`
 	// RAIDVolumes is how many RAID volumes Ironic has made on the machine; see raid_config.
 	RAIDVolumes VolumeCount `json:"raid_config"`
-	// Health is the BMC's own verdict (API 1.109 and later): OK, Warning,
+	// Health is the BMC's own verdict (Features.Health): OK, Warning,
 	// Critical, or empty when it is not known.
 	Health string `json:"health"`
-	// ParentNode is the UUID of the node that this one is part of (API 1.83 and
-	// later). Ironic 29.0.5 makes a node its own parent with any PATCH, and then
-	// leaves it out of its power synchronisation.
+	// ParentNode is the UUID of the node that this one is part of (Features.ParentNodes).
+	// See IsOwnParent.
 	ParentNode string `json:"parent_node"`
 	// UpdatedAt is set only where the detailed form was read (ChangedSince):
 	// Ironic cannot return it in a field list.
@@ -224,16 +223,18 @@ type Changes struct {
 	AnsweredAt time.Time
 }
 
-// IsOwnParent tells whether Ironic has made the node its own parent.
-func (n *Node) IsOwnParent() bool { return n.ParentNode != "" && n.ParentNode == n.UUID }
-
 // NodeName is the name of the node that is made for a name in a namespace.
 func NodeName(namespace, name string) string { return namespace + "~" + name }
 
 // IsAnothers tells whether the node was made for another name or namespace. Who may
 // write a host could otherwise have it point at the machine of somebody else.
 func (n *Node) IsAnothers(namespace, name string) bool {
-	return strings.Contains(n.Name, "~") && n.Name != NodeName(namespace, name)
+	return IsNameOfAnother(n.Name, namespace, name)
+}
+
+// IsNameOfAnother tells whether nodeName is that of a node that was made for another name or namespace.
+func IsNameOfAnother(nodeName, namespace, name string) bool {
+	return strings.Contains(nodeName, "~") && nodeName != NodeName(namespace, name)
 }
 
 // Registration is what Ironic was told of a node.
@@ -397,9 +398,6 @@ type BIOSSetting struct {
 	ReadOnly        *bool  `json:"read_only"`
 	Unique          *bool  `json:"unique"`
 }
-
-// FirmwareVersion is the minor API version with which the firmware of a node can be read and updated.
-const FirmwareVersion = 86
 
 // FirmwareComponent is a part of a machine that has firmware, as Ironic has stored it: bios, bmc, or
 // nic: and the name of a network adapter.

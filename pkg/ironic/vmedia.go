@@ -6,10 +6,6 @@ import (
 	"slices"
 )
 
-// VirtualMediaVersion is the minor API version with which the virtual drives of a node can be read.
-// They can be written since 1.89, which tells nobody whether that has succeeded.
-const VirtualMediaVersion = 93
-
 // VirtualMedia is a virtual drive of a machine.
 type VirtualMedia struct {
 	MediaTypes []string `json:"media_types"`

@@ -9,11 +9,19 @@
 //   - lifecycle: Observe turns what Ironic says into a status, Next decides the next
 //     step towards Ironic. Pure: neither a context nor a clock nor a client.
 //   - secrets: what the Secrets of hosts say, and who owns them.
-//   - firmware: the HostFirmwareSettings and FirmwareSchemas of hosts, kept up to date.
-//   - live: what Ironic says now, recorded in etcd before anybody is shown it.
-//   - drive: the leader's work. It takes a host from its queue, asks Next for the one
-//     thing to do now, does it, and has it observed.
-//   - controller: what the small controllers of the kinds other than BareMetalHost share.
-//     Each of them has a package of its own: dataimage,
-//     networkswitch, subscription.
+//   - firmware: the HostFirmwareSettings, FirmwareSchemas and HostFirmwareComponents of
+//     hosts, kept up to date.
+//   - request: records what users ask the leader for.
+//   - live: what Ironic says now, recorded in etcd before anybody is shown it. In it, flight
+//     lets readers share observations, and index (pure) knows the nodes by the feed and sweeps.
+//   - limit, events, destination: how many hosts Ironic works on at a time; the Kubernetes
+//     events of hosts; the addresses to which users may have Ironic connect.
+//   - hostindex: all hosts in memory. recorder: writes the statuses of hosts.
+//   - registrar: gives hosts their nodes. executor: takes the steps that Next decides on.
+//   - reconcile: the leader's work. It takes a host from its queue, asks Next for the one
+//     step to take now, has the executor take it, and plans the next one.
+//   - manager: who leads, and what runs while this replica does. It knows none of the others.
+//   - kinds: what the small controllers of the kinds other than BareMetalHost share. Each
+//     of them has a package below it: dataimage, hostclaim, hostnetwork, networkswitch,
+//     preprovisioning, subscription.
 package ironicsync

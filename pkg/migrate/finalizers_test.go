@@ -14,13 +14,13 @@ import (
 // removed by one of the controllers in pkg/ironicsync. One that nothing removes would have to be left out: the
 // object could never be deleted.
 var finalizerRemovers = map[string]string{
-	"BareMetalHostFinalizer":             "drive",
-	"BMCEventSubscriptionFinalizer":      "subscription",
-	"DataImageFinalizer":                 "dataimage",
-	"HardwareDataFinalizer":              "drive", // with that of the host
-	"HostClaimFinalizer":                 "hostclaim",
-	"PreprovisioningImageFinalizer":      "preprovisioning", // also without --build-preprov-image
-	"PreprovisioningImageInUseFinalizer": "preprovisioning",
+	"BareMetalHostFinalizer":             "executor",
+	"BMCEventSubscriptionFinalizer":      "kinds/subscription",
+	"DataImageFinalizer":                 "kinds/dataimage",
+	"HardwareDataFinalizer":              "executor", // with that of the host
+	"HostClaimFinalizer":                 "kinds/hostclaim",
+	"PreprovisioningImageFinalizer":      "kinds/preprovisioning", // also without --build-preprov-image
+	"PreprovisioningImageInUseFinalizer": "kinds/preprovisioning",
 	"SecretFinalizer":                    "secrets", // of a Secret, which is not imported
 }
 

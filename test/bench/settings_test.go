@@ -158,7 +158,7 @@ func (f *fleet) setNumCores(ctx context.Context, cores int) error {
 		return err
 	}
 	_, err = f.untilAll(ctx, func(host *metal3.BareMetalHost) bool {
-		p := host.Status.Preparation
+		p := host.Status.Record.Preparation
 		return host.Status.Provisioning.State == metal3.StateAvailable && (host.Name >= fleetHost(*tunedHosts) || p != nil && p.Phase == metal3.PreparationSucceeded)
 	})
 	if err != nil {

@@ -191,7 +191,7 @@ func lostBIOSChange(b *bed, m *bmcsim.Machine, request doc) {
 	if err := b.operator.Do(b.t.Context(), http.MethodPut, "/v1/nodes/"+m.Name()+"/states/provision", request, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	testbed.Eventually(b.t, b.t.Context(), time.Minute, 100*time.Millisecond, func() string {
+	testbed.Eventually(b.t, b.t.Context(), time.Minute, func() string {
 		if m.BIOSChangesLost() == 0 {
 			return "the machine was not reset to change its BIOS"
 		}

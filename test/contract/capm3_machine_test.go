@@ -71,7 +71,7 @@ func TestCAPM3Machine(t *testing.T) {
 	}
 
 	t.Run("sync labels", func(t *testing.T) {
-		mergePatch(t, ctx, ns, "worker-0", `{"metadata":{"labels":{"my-prefix.metal3.io/rack":"r7"}}}`)
+		s.PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"labels":{"my-prefix.metal3.io/rack":"r7"}}}`)
 		c.until("worker-0", "labelled", func(h *metal3.BareMetalHost) bool { return h.Labels["my-prefix.metal3.io/rack"] == "r7" })
 	})
 	t.Run("pause", func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestCAPM3Machine(t *testing.T) {
 			metav1.SetMetaDataAnnotation(&h.ObjectMeta, unhealthyAnnotation, "capm3/UnhealthyNode")
 		})
 		c.sent("mark it", "GET baremetalhosts/worker-0", mergePatchOf("worker-0", `{"metadata":{"annotations":{"capm3.metal3.io/unhealthy":"capm3/UnhealthyNode"}}}`))
-		mergePatch(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"capm3.metal3.io/unhealthy":null}}}`) // its user
+		s.PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"capm3.metal3.io/unhealthy":null}}}`) // its user
 	})
 
 	if c.deprovision("worker-0", "") {
@@ -162,7 +162,7 @@ func TestCAPM3Patches(t *testing.T) {
 		h.Spec.Description, h.Status.ErrorMessage = "mine", "mine"
 		h.Status.Conditions = append(h.Status.Conditions, metav1.Condition{Type: "Mine", Status: metav1.ConditionTrue, Reason: "Mine", LastTransitionTime: at})
 		// The controller is at work on other fields meanwhile.
-		mergePatch(t, ctx, ns, "worker-0", `{"status":{"errorCount":3}}`, "status")
+		s.PatchHost(t, ctx, ns, "worker-0", `{"status":{"errorCount":3}}`, "status")
 	})
 	sent := c.took()
 	if len(sent) != 5 || sent[0] != sent[1] || !isMergePatchOf(sent[2], "worker-0/status", `{"metadata":{"resourceVersion":"`) ||

@@ -117,7 +117,7 @@ func TestCAPM3Move(t *testing.T) {
 	if host.UID == before.UID || host.UID != m.uid || host.Annotations[metal3.PausedAnnotation] != capm3Pause || host.Status.Provisioning.ID != "" {
 		t.Errorf("the copy is %+v %+v", host.ObjectMeta, host.Status.Provisioning)
 	}
-	w, err := hostsIn(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion})
+	w, err := s.Hosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +156,6 @@ func TestCAPM3Move(t *testing.T) {
 		done = host.ResourceVersion == after.ResourceVersion
 	}
 	// It is in hand there.
-	mergePatch(t, ctx, ns, "worker-0", `{"spec":{"image":null,"userData":null,"metaData":null,"networkData":null}}`)
+	s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null,"userData":null,"metaData":null,"networkData":null}}`)
 	c.until("worker-0", "deprovisioned", isAvailable)
 }

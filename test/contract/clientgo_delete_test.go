@@ -22,7 +22,7 @@ const holdFinalizer = "example.com/hold"
 func isGone(t *testing.T, ctx context.Context, ns, name string) {
 	t.Helper()
 	comes(t, ctx, func() string {
-		host, err := hostsIn(ns).Get(ctx, name, metav1.GetOptions{})
+		host, err := s.Hosts(ns).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}
@@ -35,22 +35,22 @@ func TestClientGoDeletePreconditions(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	stale := idleHost(t, ctx, ns, "worker-0")
-	host := mergePatch(t, ctx, ns, "worker-0", `{"spec":{"description":"newer"}}`)
+	host := s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"newer"}}`)
 	for name, wrong := range map[string]metav1.Preconditions{
 		"another UID":                {UID: ptr.To(types.UID("another"))},
 		"an older resourceVersion":   {ResourceVersion: &stale.ResourceVersion},
 		"one of the two being wrong": {UID: &host.UID, ResourceVersion: &stale.ResourceVersion},
 	} {
-		if err := hostsIn(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{Preconditions: &wrong}); !apierrors.IsConflict(err) {
+		if err := s.Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{Preconditions: &wrong}); !apierrors.IsConflict(err) {
 			t.Errorf("deletion with %s: %v, want 409", name, err)
 		}
 	}
 	right := metav1.Preconditions{UID: &host.UID, ResourceVersion: &host.ResourceVersion}
-	if err := hostsIn(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{Preconditions: &right}); err != nil {
+	if err := s.Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{Preconditions: &right}); err != nil {
 		t.Fatal(err)
 	}
 	isGone(t, ctx, ns, "worker-0")
-	if err := hostsIn(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+	if err := s.Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("deletion of what is gone: %v, want 404", err)
 	}
 }
@@ -61,17 +61,17 @@ func TestClientGoFinalizers(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	before := idleHost(t, ctx, ns, "worker-0", withFinalizer(holdFinalizer))
-	w, err := hostsIn(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion})
+	w, err := s.Hosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: before.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Stop()
 	for range 2 { // the second time changes nothing
-		if err := hostsIn(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+		if err := s.Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	host, err := hostsIn(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+	host, err := s.Hosts(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,19 +79,19 @@ func TestClientGoFinalizers(t *testing.T) {
 	if host.DeletionTimestamp.IsZero() || ptr.Deref(host.DeletionGracePeriodSeconds, -1) != 0 || host.Generation != before.Generation+1 {
 		t.Errorf("deleted, it is %+v", host.ObjectMeta)
 	}
-	_, err = hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holdFinalizer+`","example.com/more"]}}`), metav1.PatchOptions{})
+	_, err = s.Hosts(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(`{"metadata":{"finalizers":["`+holdFinalizer+`","example.com/more"]}}`), metav1.PatchOptions{})
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("one more finalizer for a deleted host: %v, want 422", err)
 	}
-	_, err = hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(`{"metadata":{"deletionTimestamp":null}}`), metav1.PatchOptions{})
-	if after, getErr := hostsIn(ns).Get(ctx, "worker-0", metav1.GetOptions{}); getErr != nil || after.DeletionTimestamp.IsZero() {
+	_, err = s.Hosts(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(`{"metadata":{"deletionTimestamp":null}}`), metav1.PatchOptions{})
+	if after, getErr := s.Hosts(ns).Get(ctx, "worker-0", metav1.GetOptions{}); getErr != nil || after.DeletionTimestamp.IsZero() {
 		t.Errorf("a deletion was taken back: %v %v", err, getErr)
 	}
-	changed := mergePatch(t, ctx, ns, "worker-0", `{"metadata":{"labels":{"a":"b"}},"spec":{"description":"on its way"}}`)
+	changed := s.PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"labels":{"a":"b"}},"spec":{"description":"on its way"}}`)
 	if changed.Generation != host.Generation+1 || changed.Spec.Description != "on its way" {
 		t.Errorf("a change of a deleted host made it %+v %+v", changed.ObjectMeta, changed.Spec)
 	}
-	mergePatch(t, ctx, ns, "worker-0", `{"metadata":{"finalizers":null}}`)
+	s.PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"finalizers":null}}`)
 	isGone(t, ctx, ns, "worker-0")
 	var got []watch.EventType
 	for len(got) == 0 || got[len(got)-1] != watch.Deleted {
@@ -121,11 +121,11 @@ func TestClientGoDeleteCollection(t *testing.T) {
 		{metav1.ListOptions{}, []string{"held"}},
 	}
 	for _, step := range steps {
-		if err := hostsIn(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, step.options); err != nil {
+		if err := s.Hosts(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, step.options); err != nil {
 			t.Fatal(err)
 		}
 		comes(t, ctx, func() string {
-			list, err := hostsIn(ns).List(ctx, metav1.ListOptions{})
+			list, err := s.Hosts(ns).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return err.Error()
 			}
@@ -136,7 +136,7 @@ func TestClientGoDeleteCollection(t *testing.T) {
 			return cmp.Diff(step.left, left)
 		})
 	}
-	if held := mergePatch(t, ctx, ns, "held", `{"metadata":{"finalizers":null}}`); held.DeletionTimestamp.IsZero() {
+	if held := s.PatchHost(t, ctx, ns, "held", `{"metadata":{"finalizers":null}}`); held.DeletionTimestamp.IsZero() {
 		t.Error("a host with a finalizer was not marked as deleted")
 	}
 	isGone(t, ctx, ns, "held")
@@ -154,11 +154,11 @@ func TestClientGoDeletePropagation(t *testing.T) {
 	} {
 		name := strings.ToLower(string(propagation))
 		host := idleHost(t, ctx, ns, name, withFinalizer(holdFinalizer))
-		w, err := hostsIn(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion, FieldSelector: "metadata.name=" + name})
+		w, err := s.Hosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion, FieldSelector: "metadata.name=" + name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := hostsIn(ns).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
+		if err := s.Hosts(ns).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
 			t.Fatal(err)
 		}
 		// The first event, because the collector removes its finalizer at any moment.
@@ -168,13 +168,13 @@ func TestClientGoDeletePropagation(t *testing.T) {
 		}
 		w.Stop()
 		comes(t, ctx, func() string {
-			host, err := hostsIn(ns).Get(ctx, name, metav1.GetOptions{})
+			host, err := s.Hosts(ns).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return cmp.Diff([]string{holdFinalizer}, host.Finalizers)
 		})
-		mergePatch(t, ctx, ns, name, `{"metadata":{"finalizers":null}}`)
+		s.PatchHost(t, ctx, ns, name, `{"metadata":{"finalizers":null}}`)
 		isGone(t, ctx, ns, name)
 	}
 }

@@ -12,23 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
-	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 var hostResource = metal3.SchemeGroupVersion.WithResource("baremetalhosts")
-
-// hostsIn is the typed client of a namespace.
-func hostsIn(ns string) typed.BareMetalHostInterface {
-	return s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
-}
 
 // idleHost makes a host that is paused and has no BMC: what clients write is all
 // that ever changes in it.
@@ -40,7 +33,7 @@ func idleHost(t *testing.T, ctx context.Context, ns, name string, change ...func
 	for _, c := range change {
 		c(host)
 	}
-	created, err := hostsIn(ns).Create(ctx, host, metav1.CreateOptions{})
+	created, err := s.Hosts(ns).Create(ctx, host, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +69,7 @@ func managedHost(t *testing.T, ctx context.Context, ns, name string, change ...f
 	for _, c := range change {
 		c(host)
 	}
-	created, err := hostsIn(ns).Create(ctx, host, metav1.CreateOptions{})
+	created, err := s.Hosts(ns).Create(ctx, host, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,20 +77,9 @@ func managedHost(t *testing.T, ctx context.Context, ns, name string, change ...f
 }
 
 // hostIs waits until a host is as wanted.
-func hostIs(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) (host *metal3.BareMetalHost) {
+func hostIs(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
 	t.Helper()
-	comes(t, ctx, func() string {
-		var err error
-		if host, err = hostsIn(ns).Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return err.Error()
-		}
-		if wanted(host) {
-			return ""
-		}
-		return fmt.Sprintf("host %s/%s is not %s; it is %q %q, on %t, error %q, Ironic %+v", ns, name, what,
-			host.Status.Provisioning.State, host.Status.OperationalStatus, host.Status.PoweredOn, host.Status.ErrorMessage, host.Status.Ironic)
-	})
-	return host
+	return s.WaitHost(t, ctx, ns, name, patience, what, wanted)
 }
 
 // isAvailable tells whether a host can be claimed and its power is as it is to be.
@@ -105,20 +87,13 @@ func isAvailable(h *metal3.BareMetalHost) bool {
 	return h.Status.Provisioning.State == metal3.StateAvailable && h.Status.ErrorMessage == "" && h.Status.PoweredOn == h.Spec.Online
 }
 
-// mergePatch sends a JSON merge patch.
-func mergePatch(t *testing.T, ctx context.Context, ns, name, patch string, subresources ...string) *metal3.BareMetalHost {
-	t.Helper()
-	host, err := hostsIn(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return host
-}
+// patience is how long clients wait for what a controller does.
+const patience = 100 * time.Second
 
 // comes waits until check has nothing to complain about.
 func comes(t *testing.T, ctx context.Context, check func() string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, 100*time.Second, 100*time.Millisecond, check)
+	testbed.Eventually(t, ctx, patience, check)
 }
 
 // change is one event as whoever watches is told it.

@@ -19,7 +19,7 @@ func TestClientGoGeneration(t *testing.T) {
 	host := hostIs(t, ctx, ns, "worker-0", "available", isAvailable)
 	power := func(spec metal3.HostPowerSpec) func() error {
 		return func() error {
-			_, err := hostsIn(ns).Power(ctx, "worker-0", &metal3.HostPower{Spec: spec}, metav1.CreateOptions{})
+			_, err := s.Hosts(ns).Power(ctx, "worker-0", &metal3.HostPower{Spec: spec}, metav1.CreateOptions{})
 			if apierrors.IsTooManyRequests(err) || err == nil {
 				return err
 			}
@@ -28,7 +28,7 @@ func TestClientGoGeneration(t *testing.T) {
 	}
 	patch := func(patch string, subresources ...string) func() error {
 		return func() error {
-			_, err := hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+			_, err := s.Hosts(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
 			return err
 		}
 	}

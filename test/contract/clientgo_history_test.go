@@ -33,15 +33,15 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 	for n := range 5 {
 		idleHost(t, ctx, ns, fmt.Sprintf("more-%d", n))
 	}
-	page, err := hostsIn(ns).List(ctx, metav1.ListOptions{Limit: 2})
+	page, err := s.Hosts(ns).List(ctx, metav1.ListOptions{Limit: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	line.Cut()
 	for round := range 3 {
-		mergePatch(t, ctx, ns, "worker-0", fmt.Sprintf(`{"spec":{"description":"unseen %d"}}`, round))
+		s.PatchHost(t, ctx, ns, "worker-0", fmt.Sprintf(`{"spec":{"description":"unseen %d"}}`, round))
 	}
-	if err := hostsIn(ns).Delete(ctx, "more-0", metav1.DeleteOptions{}); err != nil {
+	if err := s.Hosts(ns).Delete(ctx, "more-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	idleHost(t, ctx, ns, "worker-1")
@@ -63,13 +63,13 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 		}
 	})
 	t.Run("list", func(t *testing.T) {
-		_, err := hostsIn(ns).List(ctx, metav1.ListOptions{ResourceVersion: old.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		_, err := s.Hosts(ns).List(ctx, metav1.ListOptions{ResourceVersion: old.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		if !apierrors.IsResourceExpired(err) {
 			t.Errorf("a list of a compacted resourceVersion: %v, want 410 Expired", err)
 		}
 	})
 	t.Run("continue", func(t *testing.T) {
-		_, err := hostsIn(ns).List(ctx, metav1.ListOptions{Limit: 2, Continue: page.Continue})
+		_, err := s.Hosts(ns).List(ctx, metav1.ListOptions{Limit: 2, Continue: page.Continue})
 		if !apierrors.IsResourceExpired(err) {
 			t.Fatalf("an expired continue token: %v, want 410 Expired", err)
 		}
@@ -80,7 +80,7 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 			names = append(names, host.Name)
 		}
 		for fresh != "" {
-			next, err := hostsIn(ns).List(ctx, metav1.ListOptions{Limit: 2, Continue: fresh})
+			next, err := s.Hosts(ns).List(ctx, metav1.ListOptions{Limit: 2, Continue: fresh})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 				t.Error("the informer did not tell of the host that was deleted meanwhile")
 			}
 			label := strings.NewReplacer(" ", "_", ",", "").Replace(name)
-			after := mergePatch(t, ctx, ns, "worker-1", fmt.Sprintf(`{"metadata":{"labels":{"for":%q}}}`, label))
+			after := s.PatchHost(t, ctx, ns, "worker-1", fmt.Sprintf(`{"metadata":{"labels":{"for":%q}}}`, label))
 			arrives(t, ctx, name, &i.journal, change{watch.Modified, "worker-1", after.ResourceVersion})
 		})
 	}
@@ -114,7 +114,7 @@ func TestClientGoHistoryIsGone(t *testing.T) {
 // watchFrom watches the hosts of a namespace and returns the error with which the
 // watch begins. Servers refuse a watch either with a status code or with an event.
 func watchFrom(ctx context.Context, ns, version string) error {
-	w, err := hostsIn(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+	w, err := s.Hosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
 		return err
 	}

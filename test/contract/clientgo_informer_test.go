@@ -149,7 +149,7 @@ func versionOf(obj any) string {
 // versionsIn are the resourceVersions of the hosts of a namespace.
 func versionsIn(t *testing.T, ctx context.Context, ns string) map[string]string {
 	t.Helper()
-	list, err := hostsIn(ns).List(ctx, metav1.ListOptions{})
+	list, err := s.Hosts(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,12 +174,12 @@ func writeHistory(t *testing.T, ctx context.Context, ns, prefix string) (written
 	}
 	for round := range 5 {
 		for _, name := range names {
-			wrote(watch.Modified, mergePatch(t, ctx, ns, name, fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}}}`, round)))
-			wrote(watch.Modified, mergePatch(t, ctx, ns, name, fmt.Sprintf(`{"spec":{"description":"round %d"}}`, round)))
-			wrote(watch.Modified, mergePatch(t, ctx, ns, name, fmt.Sprintf(`{"status":{"errorCount":%d}}`, round+1), "status"))
+			wrote(watch.Modified, s.PatchHost(t, ctx, ns, name, fmt.Sprintf(`{"metadata":{"labels":{"round":"%d"}}}`, round)))
+			wrote(watch.Modified, s.PatchHost(t, ctx, ns, name, fmt.Sprintf(`{"spec":{"description":"round %d"}}`, round)))
+			wrote(watch.Modified, s.PatchHost(t, ctx, ns, name, fmt.Sprintf(`{"status":{"errorCount":%d}}`, round+1), "status"))
 		}
 	}
-	if err := hostsIn(ns).Delete(ctx, names[1], metav1.DeleteOptions{}); err != nil {
+	if err := s.Hosts(ns).Delete(ctx, names[1], metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return written
@@ -191,12 +191,12 @@ func TestClientGoInformers(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "before")
-	start, err := hostsIn(ns).List(ctx, metav1.ListOptions{})
+	start, err := s.Hosts(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A plain watch is what they are compared with.
-	w, err := hostsIn(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: start.ResourceVersion})
+	w, err := s.Hosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: start.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}

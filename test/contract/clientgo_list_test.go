@@ -44,8 +44,8 @@ func TestClientGoListVersions(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "a")
-	first := mergePatch(t, ctx, ns, "a", `{"spec":{"description":"first"}}`)
-	mergePatch(t, ctx, ns, "a", `{"spec":{"description":"second"}}`)
+	first := s.PatchHost(t, ctx, ns, "a", `{"spec":{"description":"first"}}`)
+	s.PatchHost(t, ctx, ns, "a", `{"spec":{"description":"second"}}`)
 	last := idleHost(t, ctx, ns, "b")
 	then, now := map[string]string{"a": "first"}, map[string]string{"a": "second", "b": ""}
 	tests := []struct {
@@ -66,7 +66,7 @@ func TestClientGoListVersions(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			list, err := hostsIn(ns).List(ctx, test.options)
+			list, err := s.Hosts(ns).List(ctx, test.options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestClientGoPages(t *testing.T) {
 		var names, versions []string
 		options := metav1.ListOptions{Limit: 3}
 		for {
-			page, err := hostsIn(ns).List(ctx, options)
+			page, err := s.Hosts(ns).List(ctx, options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,9 +151,9 @@ func TestClientGoPages(t *testing.T) {
 				break
 			}
 			if len(versions) == 1 { // nothing of this is in what follows
-				mergePatch(t, ctx, ns, "worker-5", `{"spec":{"description":"changed"}}`)
+				s.PatchHost(t, ctx, ns, "worker-5", `{"spec":{"description":"changed"}}`)
 				idleHost(t, ctx, ns, "worker-8")
-				if err := hostsIn(ns).Delete(ctx, "worker-6", metav1.DeleteOptions{}); err != nil {
+				if err := s.Hosts(ns).Delete(ctx, "worker-6", metav1.DeleteOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -30,12 +30,12 @@ func TestClientGoNamespaceDeletion(t *testing.T) {
 	}
 	created.Wait()
 	for i := range 3 {
-		if _, err := hostsIn(other).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("unmanaged-%d", i)}}, metav1.CreateOptions{}); err != nil {
+		if _, err := s.Hosts(other).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("unmanaged-%d", i)}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	comes(t, ctx, func() string {
-		list, err := hostsIn(full).List(ctx, metav1.ListOptions{})
+		list, err := s.Hosts(full).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -73,7 +73,7 @@ func TestClientGoNamespaceDeletion(t *testing.T) {
 		}
 		return stillHasHosts(ns, n)
 	})
-	list, err := hostsIn(full).List(ctx, metav1.ListOptions{})
+	list, err := s.Hosts(full).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestClientGoStreamedList(t *testing.T) {
 		SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}
 	starts := map[string]func(options metav1.ListOptions) (watch.Interface, error){
-		"typed": func(options metav1.ListOptions) (watch.Interface, error) { return hostsIn(ns).Watch(ctx, options) },
+		"typed": func(options metav1.ListOptions) (watch.Interface, error) { return s.Hosts(ns).Watch(ctx, options) },
 		"dynamic": func(options metav1.ListOptions) (watch.Interface, error) {
 			return s.Dynamic.Resource(hostResource).Namespace(ns).Watch(ctx, options)
 		},
@@ -81,7 +81,7 @@ func TestClientGoStreamedList(t *testing.T) {
 				if diff := cmp.Diff([]string{"ADDED a", "ADDED c"}, initial); diff != "" {
 					t.Errorf("resourceVersion %q: initial events (-want +got):\n%s", version, diff)
 				}
-				changed := mergePatch(t, ctx, ns, "c", `{"metadata":{"labels":{"seen-by":"`+how+version+`"}}}`)
+				changed := s.PatchHost(t, ctx, ns, "c", `{"metadata":{"labels":{"seen-by":"`+how+version+`"}}}`)
 				event := nextEvent(t, ctx, w)
 				if event.Type != watch.Modified || versionOf(event.Object) != changed.ResourceVersion {
 					t.Errorf("after the initial events came %s %+v, want the change to resourceVersion %s", event.Type, event.Object, changed.ResourceVersion)
@@ -97,7 +97,7 @@ func TestClientGoStreamedList(t *testing.T) {
 		} {
 			options := options
 			change(&options)
-			if w, err := hostsIn(ns).Watch(ctx, options); !apierrors.IsInvalid(err) {
+			if w, err := s.Hosts(ns).Watch(ctx, options); !apierrors.IsInvalid(err) {
 				t.Errorf("a watch %s: %v %v, want 422", name, w, err)
 			}
 		}
@@ -108,13 +108,13 @@ func TestClientGoStreamedList(t *testing.T) {
 // if none of its hosts changes, and can go on from there. etcd alone gives one in
 // ten minutes, so this is of the watch cache.
 func TestClientGoBookmarks(t *testing.T) {
-	if !*watchCache {
+	if !watchCache {
 		t.Skip("without the watch cache a watch has no bookmarks but the first")
 	}
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "watched", withLabel("pool", "x"))
-	from, err := hostsIn(ns).List(ctx, metav1.ListOptions{})
+	from, err := s.Hosts(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +123,12 @@ func TestClientGoBookmarks(t *testing.T) {
 	if err := newerOrSame(bookmark.ResourceVersion, other.ResourceVersion); err != nil {
 		t.Errorf("the bookmark does not tell of the host that the watch does not show: %v", err)
 	}
-	again, err := hostsIn(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: bookmark.ResourceVersion, LabelSelector: "pool=x"})
+	again, err := s.Hosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: bookmark.ResourceVersion, LabelSelector: "pool=x"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again.Stop()
-	changed := mergePatch(t, ctx, ns, "watched", `{"metadata":{"labels":{"x":"y"}}}`)
+	changed := s.PatchHost(t, ctx, ns, "watched", `{"metadata":{"labels":{"x":"y"}}}`)
 	if event := nextEvent(t, ctx, again); event.Type != watch.Modified || versionOf(event.Object) != changed.ResourceVersion {
 		t.Errorf("from the bookmark on came %s %+v, want the change to resourceVersion %s", event.Type, event.Object, changed.ResourceVersion)
 	}
@@ -141,7 +141,7 @@ func awaitBookmark(t *testing.T, ctx context.Context, ns string, options metav1.
 	t.Helper()
 	options.AllowWatchBookmarks, options.TimeoutSeconds = true, ptr.To[int64](5)
 	for ctx.Err() == nil {
-		w, err := hostsIn(ns).Watch(ctx, options)
+		w, err := s.Hosts(ns).Watch(ctx, options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestClientGoSelectedWatch(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "worker-0")
-	from, err := hostsIn(ns).List(ctx, metav1.ListOptions{})
+	from, err := s.Hosts(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,14 +176,14 @@ func TestClientGoSelectedWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			options.ResourceVersion = from.ResourceVersion
-			w, err := hostsIn(ns).Watch(ctx, options)
+			w, err := s.Hosts(ns).Watch(ctx, options)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer w.Stop()
-			mergePatch(t, ctx, ns, "worker-0", `{"spec":{"consumerRef":{"name":"machine-0"}},"metadata":{"labels":{"pool":"x"}}}`)
-			mergePatch(t, ctx, ns, "worker-0", `{"spec":{"description":"`+name+`"}}`)
-			gone := mergePatch(t, ctx, ns, "worker-0", `{"spec":{"consumerRef":null},"metadata":{"labels":{"pool":null}}}`)
+			s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"consumerRef":{"name":"machine-0"}},"metadata":{"labels":{"pool":"x"}}}`)
+			s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"`+name+`"}}`)
+			gone := s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"consumerRef":null},"metadata":{"labels":{"pool":null}}}`)
 			var got []watch.EventType
 			for {
 				event := nextEvent(t, ctx, w)

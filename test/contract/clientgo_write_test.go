@@ -24,28 +24,28 @@ func TestClientGoOptimisticLocking(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	stale := idleHost(t, ctx, ns, "worker-0")
-	mergePatch(t, ctx, ns, "worker-0", `{"spec":{"description":"newer"}}`)
+	s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"newer"}}`)
 	stale.Spec.Description = "mine"
 
-	if _, err := hostsIn(ns).Update(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+	if _, err := s.Hosts(ns).Update(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("PUT of a stale host: %v, want 409", err)
 	}
-	if _, err := hostsIn(ns).UpdateStatus(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+	if _, err := s.Hosts(ns).UpdateStatus(ctx, stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("PUT of a stale status: %v, want 409", err)
 	}
 	blind := stale.DeepCopy()
 	blind.ResourceVersion = ""
-	if _, err := hostsIn(ns).Update(ctx, blind, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := s.Hosts(ns).Update(ctx, blind, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("PUT without a resourceVersion: %v, want 422 as from a CRD", err)
 	}
 	for _, kind := range []types.PatchType{types.MergePatchType, types.ApplyPatchType} {
 		patch := fmt.Sprintf(`{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"worker-0","resourceVersion":%q},"spec":{"description":"mine"}}`, stale.ResourceVersion)
 		options := metav1.PatchOptions{FieldManager: "contract"}
-		if _, err := hostsIn(ns).Patch(ctx, "worker-0", kind, []byte(patch), options); !apierrors.IsConflict(err) {
+		if _, err := s.Hosts(ns).Patch(ctx, "worker-0", kind, []byte(patch), options); !apierrors.IsConflict(err) {
 			t.Errorf("%s with a stale resourceVersion: %v, want 409", kind, err)
 		}
 	}
-	if host := mergePatch(t, ctx, ns, "worker-0", `{"spec":{"description":"mine"}}`); host.Spec.Description != "mine" {
+	if host := s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"mine"}}`); host.Spec.Description != "mine" {
 		t.Errorf("a patch without a resourceVersion left %q", host.Spec.Description)
 	}
 }
@@ -57,7 +57,7 @@ func TestClientGoConcurrentIncrements(t *testing.T) {
 	const writers, each = 4, 5
 	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "worker-0")
-	hosts := hostsIn(ns)
+	hosts := s.Hosts(ns)
 	increment := func(change func(*metal3.BareMetalHost), write func(context.Context, *metal3.BareMetalHost, metav1.UpdateOptions) (*metal3.BareMetalHost, error)) error {
 		backoff := retry.DefaultRetry
 		backoff.Steps = 100
@@ -110,7 +110,7 @@ func TestClientGoServerSetFields(t *testing.T) {
 		Name: "worker-0", UID: "11111111-2222-3333-4444-555555555555", Generation: 42,
 		CreationTimestamp: metav1.NewTime(time.Unix(0, 0)), DeletionTimestamp: &metav1.Time{Time: time.Unix(0, 0)},
 	}, Status: metal3.BareMetalHostStatus{ErrorMessage: "not so", PoweredOn: true}}
-	created, err := hostsIn(ns).Create(ctx, wanted, metav1.CreateOptions{})
+	created, err := s.Hosts(ns).Create(ctx, wanted, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,10 +119,10 @@ func TestClientGoServerSetFields(t *testing.T) {
 		t.Errorf("a client chose some of %+v %+v", created.ObjectMeta, created.Status)
 	}
 	wanted.Name, wanted.ResourceVersion = "worker-1", created.ResourceVersion
-	if _, err := hostsIn(ns).Create(ctx, wanted, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "resourceVersion") {
+	if _, err := s.Hosts(ns).Create(ctx, wanted, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "resourceVersion") {
 		t.Errorf("creation with a resourceVersion: %v", err)
 	}
-	if _, err := hostsIn(ns).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := s.Hosts(ns).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "worker-0"}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("creation of what is there: %v", err)
 	}
 	for _, patch := range []string{
@@ -133,8 +133,8 @@ func TestClientGoServerSetFields(t *testing.T) {
 		`{"metadata":{"selfLink":"/x"}}`,
 	} {
 		// Some are refused and some are dropped, as with every kind; none is done.
-		_, _ = hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		host, err := hostsIn(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+		_, _ = s.Hosts(ns).Patch(ctx, "worker-0", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		host, err := s.Hosts(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestClientGoGenerateName(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	names := map[string]bool{}
 	for range 5 {
-		host, err := hostsIn(ns).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{GenerateName: "worker-"}}, metav1.CreateOptions{})
+		host, err := s.Hosts(ns).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{GenerateName: "worker-"}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestClientGoHalves(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	idleHost(t, ctx, ns, "worker-0")
 	change := func(to string) *metal3.BareMetalHost {
-		host, err := hostsIn(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+		host, err := s.Hosts(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,16 +194,16 @@ func TestClientGoHalves(t *testing.T) {
 		want []string
 	}{
 		{"PUT", func() (*metal3.BareMetalHost, error) {
-			return hostsIn(ns).Update(ctx, change("one"), metav1.UpdateOptions{})
+			return s.Hosts(ns).Update(ctx, change("one"), metav1.UpdateOptions{})
 		}, []string{"one", "one", "one", "", "example.com/one"}},
 		{"PUT of /status", func() (*metal3.BareMetalHost, error) {
-			return hostsIn(ns).UpdateStatus(ctx, change("two"), metav1.UpdateOptions{})
+			return s.Hosts(ns).UpdateStatus(ctx, change("two"), metav1.UpdateOptions{})
 		}, []string{"one", "one", "one", "two", "example.com/one"}},
 		{"patch", func() (*metal3.BareMetalHost, error) {
-			return hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, patch("three"), metav1.PatchOptions{})
+			return s.Hosts(ns).Patch(ctx, "worker-0", types.MergePatchType, patch("three"), metav1.PatchOptions{})
 		}, []string{"three", "three", "three", "two", "example.com/three"}},
 		{"patch of /status", func() (*metal3.BareMetalHost, error) {
-			return hostsIn(ns).Patch(ctx, "worker-0", types.MergePatchType, patch("four"), metav1.PatchOptions{}, "status")
+			return s.Hosts(ns).Patch(ctx, "worker-0", types.MergePatchType, patch("four"), metav1.PatchOptions{}, "status")
 		}, []string{"three", "three", "three", "four", "example.com/three"}},
 	}
 	for _, step := range steps {
@@ -215,7 +215,7 @@ func TestClientGoHalves(t *testing.T) {
 			t.Errorf("%s: label, annotation, description, error message, finalizers (-want +got):\n%s", step.name, diff)
 		}
 	}
-	if host := mergePatch(t, ctx, ns, "worker-0", `{"metadata":{"finalizers":[]}}`); len(host.Finalizers) != 0 {
+	if host := s.PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"finalizers":[]}}`); len(host.Finalizers) != 0 {
 		t.Errorf("finalizers remain: %v", host.Finalizers)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // kubectlStep is one command on RESOURCE, a KIND of GROUPVERSION. The object h is
@@ -136,7 +138,7 @@ func TestKubectlAsOnACustomResource(t *testing.T) {
 		}
 	})
 	k.ok("", "wait", "crd/machines.contract.test", "--for=condition=Established", "--timeout=60s")
-	eventuallyTrue(t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(t, k.ctx, time.Minute, func() string {
 		_, stderr, _ := k.run("", "get", "machines.contract.test")
 		if strings.Contains(stderr, "No resources found") {
 			return ""

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // kubectlShell runs kubectl in the namespace of a test, as an administrator.
@@ -63,7 +61,8 @@ func (k kubectlShell) run(stdin string, args ...string) (stdout, stderr string, 
 func (k kubectlShell) ok(stdin string, args ...string) string {
 	k.t.Helper()
 	stdout, stderr, code := k.run(stdin, args...)
-	if code != 0 || strings.Contains(stderr, "Warning:") {
+	// kubectl's own log, in which a watch that kubectl has ended is one that "ended with error", is no warning.
+	if code != 0 || strings.HasPrefix(stderr, "Warning:") || strings.Contains(stderr, "\nWarning:") {
 		k.t.Fatalf("kubectl %s: exit code %d: %s%s", strings.Join(args, " "), code, stdout, stderr)
 	}
 	return strings.TrimSuffix(stdout, "\n")
@@ -215,10 +214,4 @@ func hostYAML(name, spec string) string {
 // cleanupContext is for what is left to do when the context of a test has ended.
 func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-}
-
-// eventuallyTrue repeats check until it says nothing.
-func eventuallyTrue(t *testing.T, ctx context.Context, limit time.Duration, check func() (complaint string)) {
-	t.Helper()
-	testbed.Eventually(t, ctx, limit, 100*time.Millisecond, check)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // What kubectl tells about a kind and a host beside `get`.
@@ -42,7 +44,7 @@ func TestKubectlDescribeAndEvents(t *testing.T) {
 	// No Secret of that name: the controller says so in the status and in an event.
 	k.ok(hostYAML("h", "online: true, bmc: {address: 'ipmi://192.0.2.1', credentialsName: missing}"), "create", "-f", "-")
 	k.ok("", "wait", "bmh/h", "--for=jsonpath={.status.operationalStatus}=error", "--timeout=60s")
-	eventuallyTrue(t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(t, k.ctx, time.Minute, func() string {
 		if out, _, _ := k.run("", "events", "--for=bmh/h"); !regexp.MustCompile(`Warning +\w+ +BareMetalHost/h +.*missing`).MatchString(out) {
 			return "events print " + out
 		}

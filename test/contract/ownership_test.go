@@ -166,11 +166,11 @@ func testOwnership(t *testing.T, policy metav1.DeletionPropagation) {
 	firmwareSchema.create(t, ctx, ns, "schema-shared", byOwn, byOther)
 	collectorKnows(t, ctx, ns, append(owned, firmwareSchema)...)
 
-	if err := hostsIn(ns).Delete(ctx, "h", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+	if err := s.Hosts(ns).Delete(ctx, "h", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 		t.Fatal(err)
 	}
 	comes(t, ctx, func() string {
-		host, err := hostsIn(ns).Get(ctx, "h", metav1.GetOptions{})
+		host, err := s.Hosts(ns).Get(ctx, "h", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 const exceeded = `is forbidden: exceeded quota: hosts, requested: count/baremetalhosts.metal3.io=1, used: count/baremetalhosts.metal3.io=2, limited: count/baremetalhosts.metal3.io=2`
@@ -98,7 +100,7 @@ func (k kubectlShell) limit(hard string) {
 	// The controller that counts looks for new kinds every 30 seconds, and counts
 	// them in quotas that it has seen before after five minutes, or when those change.
 	changes := 0
-	eventuallyTrue(k.t, k.ctx, 2*time.Minute, func() string {
+	testbed.Eventually(k.t, k.ctx, 2*time.Minute, func() string {
 		if k.used() == "0" {
 			return ""
 		}
@@ -117,7 +119,7 @@ func (k kubectlShell) used() string {
 // quotaUsed waits until the quota says how many hosts there are.
 func (k kubectlShell) quotaUsed(want string) {
 	k.t.Helper()
-	eventuallyTrue(k.t, k.ctx, 2*time.Minute, func() string {
+	testbed.Eventually(k.t, k.ctx, 2*time.Minute, func() string {
 		if used := k.used(); used != want {
 			return fmt.Sprintf("the quota says that %q hosts are there, want %s", used, want)
 		}
@@ -128,7 +130,7 @@ func (k kubectlShell) quotaUsed(want string) {
 // quotaHasRoom waits until our server has heard of the same.
 func (k kubectlShell) quotaHasRoom() {
 	k.t.Helper()
-	eventuallyTrue(k.t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(k.t, k.ctx, time.Minute, func() string {
 		_, stderr, _ := k.run(hostYAML("room", "online: true"), "create", "--dry-run=server", "-f", "-")
 		return stderr
 	})

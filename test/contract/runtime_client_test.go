@@ -202,7 +202,7 @@ func TestRuntimeMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	changed := mergePatch(t, ctx, ns, "worker-0", `{"status":{"errorCount":1}}`, "status")
+	changed := s.PatchHost(t, ctx, ns, "worker-0", `{"status":{"errorCount":1}}`, "status")
 	event := nextEvent(t, ctx, w)
 	if partial, ok := event.Object.(*metav1.PartialObjectMetadata); !ok || event.Type != watch.Modified || partial.ResourceVersion != changed.ResourceVersion {
 		t.Errorf("%s %T %+v", event.Type, event.Object, event.Object)

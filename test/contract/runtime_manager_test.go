@@ -83,7 +83,7 @@ func TestRuntimeController(t *testing.T) {
 	noted := func(name, want string) {
 		t.Helper()
 		comes(t, ctx, func() string {
-			host, err := hostsIn(ns).Get(ctx, name, metav1.GetOptions{})
+			host, err := s.Hosts(ns).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err.Error()
 			}
@@ -102,14 +102,14 @@ func TestRuntimeController(t *testing.T) {
 	}
 	noted("before", "false")
 	noted("after", "false")
-	mergePatch(t, ctx, ns, "after", `{"spec":{"online":true}}`)
+	s.PatchHost(t, ctx, ns, "after", `{"spec":{"online":true}}`)
 	noted("after", "true")
 	if err := secrets.Delete(ctx, "after-note", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	noted("after", "true") // it is made again: the controller was told of what it owns
 
-	if err := hostsIn(ns).Delete(ctx, "after", metav1.DeleteOptions{}); err != nil {
+	if err := s.Hosts(ns).Delete(ctx, "after", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	isGone(t, ctx, ns, "after")
@@ -201,7 +201,7 @@ func TestRuntimeCache(t *testing.T) {
 	})
 	startManager(t, ctx, live)
 	for round := range 20 { // the writes of others at once
-		want := mergePatch(t, ctx, ns, "worker-1", fmt.Sprintf(`{"status":{"errorCount":%d}}`, round+1), "status")
+		want := s.PatchHost(t, ctx, ns, "worker-1", fmt.Sprintf(`{"status":{"errorCount":%d}}`, round+1), "status")
 		var host metal3.BareMetalHost
 		if err := live.GetClient().Get(ctx, client.ObjectKeyFromObject(want), &host); err != nil || host.ResourceVersion != want.ResourceVersion {
 			t.Fatalf("round %d: read is resourceVersion %s %v, want %s", round, host.ResourceVersion, err, want.ResourceVersion)

@@ -3,11 +3,12 @@
 // Metal3, and the admission policies and webhooks of users. They go through a real
 // kube-apiserver; the Ironic is the simulator, which the tests of other packages
 // hold to the real one.
+//
+// The tests whose results can depend on the watch cache run twice: with it, as the server is shipped, and without it.
 package contract
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"testing"
 
@@ -23,9 +24,7 @@ type suite struct {
 
 var s suite
 
-var watchCache = flag.Bool("watch-cache", true, "the server's --watch-cache: true as it is shipped; all has to pass with false too")
-
-func TestMain(m *testing.M) { s.Main(m, "contract", s.start) }
+func TestMain(m *testing.M) { s.Main(withAndWithoutCache{m}, "contract", s.start) }
 
 func (s *suite) start(ctx context.Context) (err error) {
 	if s.ironic, err = s.StartSimulatedIronic(ironicsim.Options{AutoInspect: true, AutoDeploy: true}); err != nil {
@@ -33,6 +32,11 @@ func (s *suite) start(ctx context.Context) (err error) {
 	}
 	return s.StartServer(ctx, testbed.ServerOptions{
 		IronicEndpoint: s.ironic.URL(),
-		Args:           append([]string{"--v=2", fmt.Sprintf("--watch-cache=%t", *watchCache)}, testbed.UnusedRamdiskArgs...),
+		Args:           serverArgs(),
 	})
+}
+
+// serverArgs are the server's flags.
+func serverArgs() []string {
+	return append([]string{"--v=2", fmt.Sprintf("--watch-cache=%t", watchCache)}, testbed.UnusedRamdiskArgs...)
 }

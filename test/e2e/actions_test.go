@@ -14,6 +14,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 func actionPath(ns, name, action string) string {
@@ -23,6 +24,7 @@ func actionPath(ns, name, action string) string {
 // TestPowerByKubectl switches a machine by its BMC, with the commands and the
 // short bodies that users type.
 func TestPowerByKubectl(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
@@ -48,7 +50,7 @@ func TestPowerByKubectl(t *testing.T) {
 	}
 	isOn := func(want bool) {
 		t.Helper()
-		host := waitHost(t, ctx, ns, "worker-1", 30*time.Second, fmt.Sprintf("is on: %t", want), func(h *metal3.BareMetalHost) bool {
+		host := bed(ctx).WaitHost(t, ctx, ns, "worker-1", 30*time.Second, fmt.Sprintf("is on: %t", want), func(h *metal3.BareMetalHost) bool {
 			return h.Status.PoweredOn == want && h.Status.Ironic.TargetPowerState == "" && h.Status.Ironic.Reservation == ""
 		})
 		if on, err := b.Power(); err != nil || on != want {
@@ -78,9 +80,10 @@ func TestPowerByKubectl(t *testing.T) {
 // TestPowerErrors: what is refused, with which code and words, and that nothing
 // has happened then.
 func TestPowerErrors(t *testing.T) {
+	testbed.OnSimulator(t, "the server refuses these requests before it asks Ironic")
 	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-1")
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := bed(ctx).Hosts(ns)
 	createHost(t, ctx, ns, "new", "ipmi://192.0.2.9", "missing", "")
 	act := func(name string, spec metal3.HostPowerSpec) error {
 		_, err := hosts.Power(ctx, name, &metal3.HostPower{Spec: spec}, metav1.CreateOptions{})
@@ -100,23 +103,23 @@ func TestPowerErrors(t *testing.T) {
 	dry, err := hosts.Power(ctx, "worker-1", &metal3.HostPower{Spec: off}, metav1.CreateOptions{DryRun: []string{"All"}})
 	if err != nil {
 		t.Errorf("dry run: %v", err)
-	} else if got := getHost(t, ctx, ns, "worker-1"); !got.Spec.Online || dry.Status.Mode == "" {
+	} else if got := bed(ctx).GetHost(t, ctx, ns, "worker-1"); !got.Spec.Online || dry.Status.Mode == "" {
 		t.Errorf("a dry run set spec.online to %t and answered %+v", got.Spec.Online, dry.Status)
 	}
-	if err := s.ironic.Stop(); err != nil {
+	if err := bed(ctx).ironic.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	err = act("worker-1", off)
 	if seconds, retry := apierrors.SuggestsClientDelay(err); !apierrors.IsServiceUnavailable(err) || !retry || seconds == 0 {
 		t.Errorf("Ironic away: %v (retry after %d)", err, seconds)
 	}
-	if err := s.ironic.Start(ctx); err != nil {
+	if err := bed(ctx).ironic.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := getHost(t, ctx, ns, "worker-1"); !got.Spec.Online {
+	if got := bed(ctx).GetHost(t, ctx, ns, "worker-1"); !got.Spec.Online {
 		t.Error("spec.online is false though nothing was done")
 	}
-	patchHost(t, ctx, ns, "worker-1", `{"spec":{"disablePowerOff":true}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-1", `{"spec":{"disablePowerOff":true}}`)
 	if err := act("worker-1", off); !apierrors.IsInvalid(err) {
 		t.Errorf("power-off disabled: %v", err)
 	}
@@ -124,6 +127,7 @@ func TestPowerErrors(t *testing.T) {
 
 // TestInspect: an inspection begins at once; what it found shows once it is done.
 func TestInspect(t *testing.T) {
+	t.Parallel()
 	sim := needsSimulator(t)
 	ctx, ns := s.Begin(t)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
@@ -143,13 +147,13 @@ func TestInspect(t *testing.T) {
 		t.Fatalf("%v: %s", err, stderr)
 	}
 	t.Logf("answered after %s: %s", time.Since(began).Round(time.Millisecond), stdout)
-	host = waitHost(t, ctx, ns, "worker-1", 20*time.Second, "is inspected", func(h *metal3.BareMetalHost) bool {
+	host = bed(ctx).WaitHost(t, ctx, ns, "worker-1", 20*time.Second, "is inspected", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateInspecting && h.Status.Ironic.ProvisionState == "inspect wait"
 	})
 	if host.Status.OperationHistory.Inspect.Start.IsZero() || !host.Status.OperationHistory.Inspect.End.IsZero() {
 		t.Errorf("history of inspections: %+v", host.Status.OperationHistory.Inspect)
 	}
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := bed(ctx).Hosts(ns)
 	if _, err := hosts.Inspect(ctx, "worker-1", &metal3.HostInspection{}, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("a second inspection: %v, want a conflict", err)
 	}
@@ -161,7 +165,7 @@ func TestInspect(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	waitHost(t, ctx, ns, "worker-1", 20*time.Second, "shows its hardware", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-1", 20*time.Second, "shows its hardware", func(h *metal3.BareMetalHost) bool {
 		return h.Status.HardwareDetails != nil && h.Status.HardwareDetails.RAMMebibytes == 32768
 	})
 	host = waitAvailable(t, ctx, ns, "worker-1")
@@ -181,6 +185,8 @@ func TestInspect(t *testing.T) {
 // TestActionsNeedTheirOwnRights: reading and editing hosts does not include
 // acting on the hardware; the operator's role does.
 func TestActionsNeedTheirOwnRights(t *testing.T) {
+	testbed.OnSimulator(t, "permissions are a matter of RBAC")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-1")
 	can := func(role string) (read, edit, act error) {
@@ -203,7 +209,7 @@ func TestActionsNeedTheirOwnRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine := hosts.Metal3V1alpha1().BareMetalHosts(ns)
-		eventually(t, ctx, 10*time.Second, func() string { // until the authorizer has seen the binding
+		testbed.Eventually(t, ctx, 10*time.Second, func() string { // until the authorizer has seen the binding
 			if role == "metal3-baremetalhosts-operator" {
 				_, err = mine.Power(ctx, "worker-1", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: "on"}}, metav1.CreateOptions{})
 			} else {
@@ -243,11 +249,13 @@ func TestActionsNeedTheirOwnRights(t *testing.T) {
 // TestStatusIsWrittenByThoseWhoDoToday: PUT and PATCH of /status, generation and
 // spec untouched; and it is Ironic that has the last word on what Ironic knows.
 func TestStatusIsWrittenByThoseWhoDoToday(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the registry")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-1")
 	// As Cluster API does around a move: nobody else writes then.
-	patchHost(t, ctx, ns, "worker-1", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"metal3.io/capm3"}}}`)
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-1", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"metal3.io/capm3"}}}`)
+	hosts := bed(ctx).Hosts(ns)
 	before := settled(t, ctx, ns, "worker-1")
 	got, err := hosts.Patch(ctx, "worker-1", "application/merge-patch+json",
 		[]byte(`{"spec":{"online":false},"status":{"provisioningFailCount":3,"hardwareProfile":"dell","poweredOn":true}}`), metav1.PatchOptions{}, "status")
@@ -257,7 +265,7 @@ func TestStatusIsWrittenByThoseWhoDoToday(t *testing.T) {
 	if !got.Spec.Online || got.Generation != before.Generation {
 		t.Errorf("a patch of the status changed the spec: online %t, generation %d -> %d", got.Spec.Online, before.Generation, got.Generation)
 	}
-	after := getHost(t, ctx, ns, "worker-1")
+	after := bed(ctx).GetHost(t, ctx, ns, "worker-1")
 	if after.Status.ProvisioningFailCount != 3 || after.Status.HardwareProfile != "dell" {
 		t.Errorf("the patch was lost: %+v", after.Status)
 	}

@@ -56,7 +56,7 @@ func TestWatchersWhateverTheClock(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, ns := s.Begin(t)
-			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
+			ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			sim.SetClock(test.clock)
 			var ids []string
 			for i := range nodes {
@@ -91,7 +91,7 @@ func TestWatchersWhateverTheClock(t *testing.T) {
 // changes to reach a watcher.
 func arrivals(t *testing.T, ctx context.Context, ns string, sim *simulated, ids []string, reason string, worst time.Duration) []time.Duration {
 	t.Helper()
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := bed(ctx).Hosts(ns)
 	list, err := hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func arrivals(t *testing.T, ctx context.Context, ns string, sim *simulated, ids 
 
 	// From here on nobody reads. The leader has looked often enough to know the newest.
 	looks := looksAtNodes(sim)
-	testbed.Eventually(t, ctx, 30*time.Second, 50*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, 30*time.Second, 50*time.Millisecond, func() string {
 		if n := looksAtNodes(sim) - looks; n < 3 {
 			return fmt.Sprintf("the leader has looked at Ironic %d times", n)
 		}
@@ -140,7 +140,7 @@ func arrivals(t *testing.T, ctx context.Context, ns string, sim *simulated, ids 
 			t.Fatal(err)
 		}
 	}
-	testbed.Eventually(t, ctx, worst, 50*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, worst, 50*time.Millisecond, func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		if missing := len(ids) - len(arrived); missing > 0 {
@@ -171,8 +171,10 @@ func looksAtNodes(sim *simulated) int {
 func TestInventoryWhateverTheClock(t *testing.T) {
 	for name, offset := range map[string]time.Duration{"IronicAhead": 10 * time.Minute, "IronicBehind": -10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx, ns := s.Begin(t)
-			onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{InventoryLag: 3 * time.Second}).SetClock(ironicsim.Clock{Offset: offset})
+			ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{InventoryLag: 3 * time.Second})
+			sim.SetClock(ironicsim.Clock{Offset: offset})
 			b := startBMC(t, ctx)
 			createSecretOnce(t, ctx, ns, "bmc")
 			createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", wholeLife)

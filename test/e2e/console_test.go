@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // serialLine is the machine's end of its serial line. It answers each line in upper case.
@@ -118,7 +120,7 @@ func connect(t *testing.T, ctx context.Context, config *rest.Config, user, ns, h
 
 func (c *terminal) wait(t *testing.T, ctx context.Context, text string) {
 	t.Helper()
-	eventually(t, ctx, 40*time.Second, func() string {
+	testbed.Eventually(t, ctx, 40*time.Second, func() string {
 		select {
 		case err := <-c.ended:
 			t.Fatalf("the console has ended: %v; it has shown %q", err, c.screen())
@@ -151,7 +153,7 @@ func (c *terminal) waitEnd(t *testing.T, ctx context.Context) string {
 // startMachineWithConsole starts a BMC that has the serial line of its machine.
 func startMachineWithConsole(t *testing.T, ctx context.Context) (*serialLine, bmc) {
 	t.Helper()
-	ironic, ok := s.ironic.(debianIronic)
+	ironic, ok := bed(ctx).ironic.(debianIronic)
 	if !ok {
 		t.Skip("the simulated Ironic has no consoles")
 	}
@@ -199,7 +201,7 @@ func TestConsole(t *testing.T) {
 	bob.wait(t, ctx, "SOL Session operational")
 	alice = connect(t, ctx, s.Kube.Admin.Config, "alice", ns, "worker-0", "share=true")
 	// The connection is made when the other one's text is seen, which may be typed too early.
-	eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, 20*time.Second, func() string {
 		if _, err := io.WriteString(bob.keys, "both\r"); err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +221,7 @@ func TestConsole(t *testing.T) {
 	waitConsoleDisabled(t, ctx, node)
 
 	// The host is served as before, and what is not a WebSocket is refused in words.
-	err := s.Metal3.Metal3V1alpha1().RESTClient().Post().Namespace(ns).Resource("baremetalhosts").Name("worker-0").SubResource("console").Do(ctx).Error()
+	err := bed(ctx).Metal3.Metal3V1alpha1().RESTClient().Post().Namespace(ns).Resource("baremetalhosts").Name("worker-0").SubResource("console").Do(ctx).Error()
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "WebSocket") {
 		t.Errorf("POST without an upgrade: %v", err)
 	}
@@ -230,18 +232,18 @@ func TestConsole(t *testing.T) {
 func TestConsoleOfKilledServer(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	_, b := startMachineWithConsole(t, ctx)
-	onServerOfItsOwn(t, ctx, ns)
+	ctx = onServerOfItsOwn(t, ctx, ns)
 	host := runningHost(t, ctx, ns, "worker-0", b)
-	user := connect(t, ctx, s.Server.Direct.Config, "alice", ns, "worker-0", "")
+	user := connect(t, ctx, bed(ctx).Server.Direct.Config, "alice", ns, "worker-0", "")
 	user.wait(t, ctx, "SOL Session operational")
 	if !consoleEnabled(t, ctx, host.Status.Provisioning.ID) {
 		t.Fatal("the console is not enabled in Ironic while it is used")
 	}
-	if err := s.Server.Kill(); err != nil {
+	if err := bed(ctx).Server.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	user.waitEnd(t, ctx)
-	if err := s.Server.Start(ctx); err != nil {
+	if err := bed(ctx).Server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	waitConsoleDisabled(t, ctx, host.Status.Provisioning.ID)
@@ -252,7 +254,7 @@ func consoleEnabled(t *testing.T, ctx context.Context, node string) bool {
 	var answer struct {
 		Enabled bool `json:"console_enabled"`
 	}
-	if err := s.ironic.Operator().Do(ctx, "GET", "/v1/nodes/"+node, nil, &answer); err != nil {
+	if err := bed(ctx).ironic.Operator().Do(ctx, "GET", "/v1/nodes/"+node, nil, &answer); err != nil {
 		t.Fatal(err)
 	}
 	return answer.Enabled
@@ -260,7 +262,7 @@ func consoleEnabled(t *testing.T, ctx context.Context, node string) bool {
 
 func waitConsoleDisabled(t *testing.T, ctx context.Context, node string) {
 	t.Helper()
-	eventually(t, ctx, 60*time.Second, func() string {
+	testbed.Eventually(t, ctx, 60*time.Second, func() string {
 		if consoleEnabled(t, ctx, node) {
 			return "the console is still enabled in Ironic"
 		}

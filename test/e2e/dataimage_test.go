@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // A host whose driver has no virtual media is switched on all the same, and its DataImage says why
@@ -18,13 +19,13 @@ import (
 func TestDataImageWithoutVirtualMedia(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
-	images := s.Metal3.Metal3V1alpha1().DataImages(ns)
+	images := bed(ctx).Metal3.Metal3V1alpha1().DataImages(ns)
 	gone := func(name string) {
 		t.Helper()
 		if err := images.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, ctx, time.Minute, func() string {
+		testbed.Eventually(t, ctx, time.Minute, func() string {
 			image, err := images.Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return ""
@@ -53,12 +54,12 @@ func TestDataImageWithoutVirtualMedia(t *testing.T) {
 	online := func(on bool) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"spec":{"online":%t}}`, on)
-		if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, "worker-0", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := bed(ctx).Hosts(ns).Patch(ctx, "worker-0", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		waitHost(t, ctx, ns, "worker-0", time.Minute, fmt.Sprintf("on: %t", on), is(on))
+		bed(ctx).WaitHost(t, ctx, ns, "worker-0", time.Minute, fmt.Sprintf("on: %t", on), is(on))
 	}
-	waitHost(t, ctx, ns, "worker-0", time.Minute, "externally provisioned and on", is(true))
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", time.Minute, "externally provisioned and on", is(true))
 	online(false)
 	online(true)
 	image, err := images.Get(ctx, "worker-0", metav1.GetOptions{})

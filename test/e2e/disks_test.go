@@ -13,11 +13,12 @@ import (
 // nothing until there is an image; then they are cleaned and written to, and cleaned
 // once more when it goes. What is clean is not cleaned again.
 func TestDisksAreWrittenForImagesOnly(t *testing.T) {
+	t.Parallel()
 	sim := needsSimulator(t)
 	ctx, ns := s.Begin(t)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", startBMC(t, ctx).Address(), "creds", "", wholeLife)
-	host := waitHost(t, ctx, ns, "worker-0", 40*time.Second, "is available", func(h *metal3.BareMetalHost) bool {
+	host := bed(ctx).WaitHost(t, ctx, ns, "worker-0", 40*time.Second, "is available", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateAvailable && h.Status.PoweredOn && h.Status.ErrorMessage == ""
 	})
 	id := host.Status.Provisioning.ID
@@ -35,8 +36,8 @@ func TestDisksAreWrittenForImagesOnly(t *testing.T) {
 	}
 	provisioned := func() {
 		t.Helper()
-		patchHost(t, ctx, ns, "worker-0", wantImage)
-		waitHost(t, ctx, ns, "worker-0", 40*time.Second, "is provisioned", func(h *metal3.BareMetalHost) bool {
+		bed(ctx).PatchHost(t, ctx, ns, "worker-0", wantImage)
+		bed(ctx).WaitHost(t, ctx, ns, "worker-0", 40*time.Second, "is provisioned", func(h *metal3.BareMetalHost) bool {
 			return h.Status.Provisioning.State == metal3.StateProvisioned
 		})
 	}
@@ -46,14 +47,14 @@ func TestDisksAreWrittenForImagesOnly(t *testing.T) {
 	}
 	provisioned()
 	expect("provisioned", "deploy.erase_devices_metadata", "deploy.write_image")
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
-	waitHost(t, ctx, ns, "worker-0", 40*time.Second, "is available again", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 40*time.Second, "is available again", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateAvailable
 	})
 	expect("deprovisioned", "deploy.erase_devices_metadata")
 	provisioned()
 	expect("provisioned again", "deploy.write_image")
-	deleteHost(t, ctx, ns, "worker-0")
+	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
 	waitGone(t, ctx, ns, "worker-0", 40*time.Second)
 	expect("deleted", "deploy.erase_devices_metadata")
 }

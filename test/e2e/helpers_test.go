@@ -17,7 +17,7 @@ import (
 
 func startBMC(t *testing.T, ctx context.Context) bmc {
 	t.Helper()
-	b, err := s.ironic.StartBMC(ctx, "admin", "password")
+	b, err := bed(ctx).ironic.StartBMC(ctx, "admin", "password")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,15 +26,7 @@ func startBMC(t *testing.T, ctx context.Context) bmc {
 
 func createSecret(t *testing.T, ctx context.Context, ns, name, user, password string) {
 	t.Helper()
-	createSecretData(t, ctx, ns, name, map[string]string{"username": user, "password": password})
-}
-
-func createSecretData(t *testing.T, ctx context.Context, ns, name string, data map[string]string) {
-	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
-	if _, err := s.Core.CoreV1().Secrets(ns).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.CreateSecret(t, ctx, ns, name, map[string]string{"username": user, "password": password})
 }
 
 // createHost makes a host that becomes available without booting a ramdisk, which
@@ -52,7 +44,7 @@ func createHost(t *testing.T, ctx context.Context, ns, name, address, secret, ma
 	for _, c := range change {
 		c(host)
 	}
-	created, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Create(ctx, host, metav1.CreateOptions{})
+	created, err := bed(ctx).Hosts(ns).Create(ctx, host, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,28 +56,10 @@ func wholeLife(h *metal3.BareMetalHost) {
 	h.Spec.InspectionMode, h.Spec.AutomatedCleaningMode = "", ""
 }
 
-// waitHost reads the host until it is as wanted. Reading is what makes it fresh.
-func waitHost(t *testing.T, ctx context.Context, ns, name string, limit time.Duration, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
-	t.Helper()
-	var last *metal3.BareMetalHost
-	eventually(t, ctx, limit, func() string {
-		host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		last = host
-		if wanted(host) {
-			return ""
-		}
-		return fmt.Sprintf("host %s not: %s; it is %s %q, error %q, Ironic %+v", name, what, host.Status.Provisioning.State, host.Status.OperationalStatus, host.Status.ErrorMessage, host.Status.Ironic)
-	})
-	return last
-}
-
 func waitGone(t *testing.T, ctx context.Context, ns, name string, limit time.Duration) {
 	t.Helper()
-	eventually(t, ctx, limit, func() string {
-		host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
+	testbed.Eventually(t, ctx, limit, func() string {
+		host, err := bed(ctx).Hosts(ns).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}
@@ -96,18 +70,12 @@ func waitGone(t *testing.T, ctx context.Context, ns, name string, limit time.Dur
 	})
 }
 
-// eventually repeats check until it returns nothing.
-func eventually(t *testing.T, ctx context.Context, limit time.Duration, check func() string) {
-	t.Helper()
-	testbed.Eventually(t, ctx, limit, 100*time.Millisecond, check)
-}
-
 // fakeHost makes a host of a node that is in Ironic already, with the
 // fake-hardware driver: its power and its transitions take milliseconds, on a real
 // Ironic too. The host takes the node over by its name.
 func fakeHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
-	if _, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"}); err != nil {
+	if _, err := bed(ctx).ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"}); err != nil {
 		t.Fatal(err)
 	}
 	createSecretOnce(t, ctx, ns, "bmc")
@@ -119,7 +87,7 @@ func fakeHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMe
 // spec wants it, nothing under way.
 func waitAvailable(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
-	return waitHost(t, ctx, ns, name, 30*time.Second, "is available", func(h *metal3.BareMetalHost) bool {
+	return bed(ctx).WaitHost(t, ctx, ns, name, 30*time.Second, "is available", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateAvailable && isAtRest(h)
 	})
 }
@@ -127,16 +95,9 @@ func waitAvailable(t *testing.T, ctx context.Context, ns, name string) *metal3.B
 // waitState waits until a host is at rest in a state.
 func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.ProvisioningState) *metal3.BareMetalHost {
 	t.Helper()
-	return waitHost(t, ctx, ns, name, 30*time.Second, "is "+string(state), func(h *metal3.BareMetalHost) bool {
+	return bed(ctx).WaitHost(t, ctx, ns, name, 30*time.Second, "is "+string(state), func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == state && isAtRest(h)
 	})
-}
-
-func deleteHost(t *testing.T, ctx context.Context, ns, name string) {
-	t.Helper()
-	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // runningHost makes a host of a machine that runs already, and waits until it is
@@ -192,7 +153,7 @@ func createSecretOnce(t *testing.T, ctx context.Context, ns, name string) {
 // waitNode waits for Ironic's own word, past our server.
 func waitNode(t *testing.T, ctx context.Context, id string, wanted func(testbed.Node) bool) testbed.Node {
 	t.Helper()
-	node, err := s.ironic.Operator().WaitNode(ctx, id, 30*time.Second, wanted)
+	node, err := bed(ctx).ironic.Operator().WaitNode(ctx, id, 30*time.Second, wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,20 +165,4 @@ func patchSecret(t *testing.T, ctx context.Context, ns, name, patch string) {
 	if _, err := s.Core.CoreV1().Secrets(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func patchHost(t *testing.T, ctx context.Context, ns, name, patch string) {
-	t.Helper()
-	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func getHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
-	t.Helper()
-	host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return host
 }

@@ -16,12 +16,13 @@ import (
 // The built-in provider offers the images of the flags. The image follows its host and its Secret, and is
 // let go with the host.
 func TestBuiltInImage(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
-	onServerOfItsOwn(t, ctx, ns, "--build-preprov-image")
-	images := s.Metal3.Metal3V1alpha1().PreprovisioningImages(ns)
+	ctx = onServerOfItsOwn(t, ctx, ns, "--build-preprov-image")
+	images := bed(ctx).Metal3.Metal3V1alpha1().PreprovisioningImages(ns)
 	image := func(what string, wanted func(*metal3.PreprovisioningImage) bool) (is *metal3.PreprovisioningImage) {
 		t.Helper()
-		eventually(t, ctx, 30*time.Second, func() string {
+		testbed.Eventually(t, ctx, 30*time.Second, func() string {
 			var err error
 			if is, err = images.Get(ctx, "worker-0", metav1.GetOptions{}); err != nil {
 				return err.Error()
@@ -33,15 +34,15 @@ func TestBuiltInImage(t *testing.T) {
 		})
 		return is
 	}
-	b, err := s.ironic.StartBMC(ctx, "admin", "secret")
+	b, err := bed(ctx).ironic.StartBMC(ctx, "admin", "secret")
 	if err != nil {
 		t.Fatal(err)
 	}
 	createSecret(t, ctx, ns, "bmc", "admin", "secret")
-	createSecretData(t, ctx, ns, "network", map[string]string{"networkData": `{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"b","link":"a","type":"ipv4_dhcp","network_id":"b"}],"services":[]}`})
+	s.CreateSecret(t, ctx, ns, "network", map[string]string{"networkData": `{"links":[{"id":"a","type":"phy","ethernet_mac_address":"52:54:00:00:00:01"}],"networks":[{"id":"b","link":"a","type":"ipv4_dhcp","network_id":"b"}],"services":[]}`})
 	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", func(h *metal3.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "network" })
 	host := waitAvailable(t, ctx, ns, "worker-0")
-	node, err := s.ironic.Operator().Node(ctx, host.Status.Provisioning.ID)
+	node, err := bed(ctx).ironic.Operator().Node(ctx, host.Status.Provisioning.ID)
 	if err != nil || node.DriverInfo["deploy_kernel"] != testbed.UnusedKernelURL || node.DriverInfo["deploy_ramdisk"] != testbed.UnusedRamdiskURL {
 		t.Errorf("driver_info %v, %v", node.DriverInfo, err)
 	}
@@ -67,9 +68,9 @@ func TestBuiltInImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	image("stays while its host uses it", func(i *metal3.PreprovisioningImage) bool { return i.DeletionTimestamp != nil && len(i.Finalizers) == 2 })
-	deleteHost(t, ctx, ns, "worker-0")
+	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
 	waitGone(t, ctx, ns, "worker-0", 30*time.Second)
-	eventually(t, ctx, 30*time.Second, func() string {
+	testbed.Eventually(t, ctx, 30*time.Second, func() string {
 		left, err := images.List(ctx, metav1.ListOptions{})
 		if err != nil || len(left.Items) > 0 {
 			return fmt.Sprintf("the image of a host that is gone stays: %+v, %v", left.Items, err)
@@ -83,7 +84,7 @@ func TestNoImageUnlessAsked(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-0")
-	images, err := s.Metal3.Metal3V1alpha1().PreprovisioningImages(ns).List(ctx, metav1.ListOptions{})
+	images, err := bed(ctx).Metal3.Metal3V1alpha1().PreprovisioningImages(ns).List(ctx, metav1.ListOptions{})
 	if err != nil || len(images.Items) > 0 {
 		t.Errorf("images %+v, %v", images.Items, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // kubectl runs kubectl as an administrator and wants it to succeed.
@@ -23,6 +24,8 @@ func kubectl(t *testing.T, ctx context.Context, stdin string, args ...string) st
 
 // TestWhatUsersType are the commands and outputs of the lab guides.
 func TestWhatUsersType(t *testing.T) {
+	testbed.OnSimulator(t, "this is about kubectl")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	out := kubectl(t, ctx, strings.ReplaceAll(workerYAML, "ADDRESS", b.Address()), "create", "-n", ns, "-f", "-")
@@ -32,7 +35,7 @@ func TestWhatUsersType(t *testing.T) {
 		}
 	}
 	waitAvailable(t, ctx, ns, "openshift-worker-0")
-	patchHost(t, ctx, ns, "openshift-worker-0", `{"spec":{"consumerRef":{"name":"ostest-worker-0","kind":"Machine"}}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "openshift-worker-0", `{"spec":{"consumerRef":{"name":"ostest-worker-0","kind":"Machine"}}}`)
 	host := settled(t, ctx, ns, "openshift-worker-0")
 
 	lines := strings.Split(kubectl(t, ctx, "", "get", "baremetalhosts", "-n", ns), "\n")
@@ -101,6 +104,8 @@ spec:
 `
 
 func TestExplain(t *testing.T) {
+	testbed.OnSimulator(t, "this is about kubectl")
+	t.Parallel()
 	ctx, _ := s.Begin(t)
 	for path, want := range map[string]string{
 		"baremetalhost":                     "GROUP:      metal3.io",
@@ -117,6 +122,8 @@ func TestExplain(t *testing.T) {
 }
 
 func TestValidationSpeaksToKubectl(t *testing.T) {
+	testbed.OnSimulator(t, "this is about kubectl")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	for name, c := range map[string]struct{ spec, want string }{
 		"bad scheme":     {`{"online":true,"bmc":{"address":"ilo4://192.0.2.1","credentialsName":"x"}}`, "spec.bmc.address"},
@@ -132,6 +139,8 @@ func TestValidationSpeaksToKubectl(t *testing.T) {
 
 // TestGetWatch: -w and --watch-only print a line for each change that Ironic shows.
 func TestGetWatch(t *testing.T) {
+	testbed.OnSimulator(t, "this is about kubectl")
+	t.Parallel()
 	for _, args := range [][]string{{"-w"}, {"--watch-only"}, {"-w", "worker-0", "-o", "wide"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			ctx, ns := s.Begin(t)
@@ -183,7 +192,7 @@ func TestGetWatch(t *testing.T) {
 				next("worker-0")
 			}
 			// Somebody has Ironic take the node for deployed, and the host follows.
-			if err := s.ironic.Operator().Provision(ctx, host.Status.Provisioning.ID, "adopt"); err != nil {
+			if err := bed(ctx).ironic.Operator().Provision(ctx, host.Status.Provisioning.ID, "adopt"); err != nil {
 				t.Fatal(err)
 			}
 			next(string(metal3.StateProvisioned))

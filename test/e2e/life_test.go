@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 const (
@@ -34,6 +35,7 @@ func needsSimulator(t *testing.T) *simulated {
 // what its ramdisk finds, and what a watcher is told, with no state skipped.
 // TestWholeLife of test/life does the same on a real Ironic.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	sim := needsSimulator(t)
 	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
@@ -51,7 +53,7 @@ func TestLife(t *testing.T) {
 	if host.Spec.Architecture != "x86_64" || host.Status.HardwareProfile != "unknown" {
 		t.Errorf("spec.architecture is %q, the hardware profile %q", host.Spec.Architecture, host.Status.HardwareProfile)
 	}
-	data, err := s.Metal3.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+	data, err := bed(ctx).Metal3.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +67,10 @@ func TestLife(t *testing.T) {
 		t.Errorf("kubectl get hd prints %q", out)
 	}
 
-	createSecretData(t, ctx, ns, "user-data", map[string]string{"userData": "#cloud-config\nhostname: x\n"})
-	createSecretData(t, ctx, ns, "network-data", map[string]string{"networkData": "links: []\n"})
-	createSecretData(t, ctx, ns, "meta-data", map[string]string{"metaData": "rack: r7\n"})
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"userData":{"name":"user-data"},"networkData":{"name":"network-data"},"metaData":{"name":"meta-data"},
+	s.CreateSecret(t, ctx, ns, "user-data", map[string]string{"userData": "#cloud-config\nhostname: x\n"})
+	s.CreateSecret(t, ctx, ns, "network-data", map[string]string{"networkData": "links: []\n"})
+	s.CreateSecret(t, ctx, ns, "meta-data", map[string]string{"metaData": "rack: r7\n"})
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"userData":{"name":"user-data"},"networkData":{"name":"network-data"},"metaData":{"name":"meta-data"},
 		"rootDeviceHints":{"deviceName":"/dev/vdb"},"image":{"url":"`+imageURL+`","checksum":"abc","checksumType":"sha256","format":"qcow2"}}}`)
 	host = waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
 	isOn(t, b, true)
@@ -97,19 +99,19 @@ func TestLife(t *testing.T) {
 		t.Errorf("config drive: %v", drive)
 	}
 
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
 	host = waitState(t, ctx, ns, "worker-0", metal3.StateAvailable)
 	if got := host.Status.Provisioning.Image.URL; got != "" || host.Status.OperationHistory.Deprovision.End.IsZero() {
 		t.Errorf("after deprovisioning: image %q, history %+v", got, host.Status.OperationHistory.Deprovision)
 	}
 	hasEvents(t, ctx, ns, "worker-0", "BMCAccessValidated", "Registered", "InspectionStarted", "InspectionComplete", "ProfileSet",
 		"ProvisioningStarted", "ProvisioningComplete", "DeprovisioningStarted", "DeprovisioningComplete")
-	deleteHost(t, ctx, ns, "worker-0")
+	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
 	waitGone(t, ctx, ns, "worker-0", 30*time.Second)
 	isOn(t, b, false)
 	gone := time.Now()
-	eventually(t, ctx, 80*time.Second, func() string { // the garbage collector takes it
-		data, err := s.Metal3.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
+	testbed.Eventually(t, ctx, 80*time.Second, func() string { // the garbage collector takes it
+		data, err := bed(ctx).Metal3.Metal3V1alpha1().HardwareData(ns).Get(ctx, "worker-0", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}
@@ -125,6 +127,7 @@ func TestLife(t *testing.T) {
 // TestNodeLostWhileProvisioned: Ironic's database is gone. What runs is adopted,
 // never deployed or cleaned again, also when it boots from an ISO.
 func TestNodeLostWhileProvisioned(t *testing.T) {
+	t.Parallel()
 	sim := needsSimulator(t)
 	for name, image := range map[string]string{
 		"Image":   wantImage,
@@ -137,7 +140,7 @@ func TestNodeLostWhileProvisioned(t *testing.T) {
 			createSecret(t, ctx, ns, "creds", "admin", "password")
 			createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
 			id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
-			patchHost(t, ctx, ns, "worker-0", image)
+			bed(ctx).PatchHost(t, ctx, ns, "worker-0", image)
 			before := waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
 			w := watchHosts(t, ctx, ns)
 			if err := sim.LoseNode(id); err != nil {
@@ -157,12 +160,12 @@ func TestNodeLostWhileProvisioned(t *testing.T) {
 			isOn(t, b, true)
 			sawStates(t, ctx, w, metal3.StateProvisioned)
 
-			if node, _ := sim.Node(id); node["instance_uuid"] != before.Status.Deployment.InstanceUUID {
-				t.Errorf("the new node is of instance %v, want %s", node["instance_uuid"], before.Status.Deployment.InstanceUUID)
+			if node, _ := sim.Node(id); node["instance_uuid"] != before.Status.Record.Deployment.InstanceUUID {
+				t.Errorf("the new node is of instance %v, want %s", node["instance_uuid"], before.Status.Record.Deployment.InstanceUUID)
 			}
 
 			// It can still be given back.
-			patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null,"customDeploy":null}}`)
+			bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null,"customDeploy":null}}`)
 			waitAvailable(t, ctx, ns, "worker-0")
 		})
 	}
@@ -171,12 +174,13 @@ func TestNodeLostWhileProvisioned(t *testing.T) {
 // TestHardPowerOffIsHard: the controller, which would ask the system to shut down
 // and wait for it, must not come before the action that cuts the power.
 func TestHardPowerOffIsHard(t *testing.T) {
+	t.Parallel()
 	needsSimulator(t)
 	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	b.(simulatedBMC).SetNoSoftPower(true) // a system that hangs
 	runningHost(t, ctx, ns, "worker-0", b)
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := bed(ctx).Hosts(ns)
 	for _, spec := range slices.Repeat([]metal3.HostPowerSpec{{Action: "off", Mode: "hard"}, {Action: "on"}}, 10) {
 		if _, err := hosts.Power(ctx, "worker-0", &metal3.HostPower{Spec: spec}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)

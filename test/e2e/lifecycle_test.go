@@ -8,19 +8,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 func TestEnrolAndDelete(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "worker-0-bmc", "admin", "password")
-	createHost(t, ctx, ns, "worker-0", b.Address(), "worker-0-bmc", "00:ab:4f:d8:9e:fa")
+	createHost(t, ctx, ns, "worker-0", b.Address(), "worker-0-bmc", "")
 
 	host := waitAvailable(t, ctx, ns, "worker-0")
 	if on, err := b.Power(); err != nil || !on || !host.Status.PoweredOn {
 		t.Errorf("spec.online is true, status.poweredOn %t, and the machine is on: %t (%v)", host.Status.PoweredOn, on, err)
 	}
-	node, err := s.ironic.Operator().Node(ctx, host.Status.Provisioning.ID)
+	node, err := bed(ctx).ironic.Operator().Node(ctx, host.Status.Provisioning.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +39,11 @@ func TestEnrolAndDelete(t *testing.T) {
 		t.Errorf("the Secret is not claimed: %v", secret.ObjectMeta)
 	}
 
-	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+	if err := bed(ctx).Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	waitGone(t, ctx, ns, "worker-0", 30*time.Second)
-	if _, err := s.ironic.Operator().Node(ctx, node.UUID); err == nil {
+	if _, err := bed(ctx).ironic.Operator().Node(ctx, node.UUID); err == nil {
 		t.Errorf("node %s is still in Ironic", node.UUID)
 	}
 	if on, err := b.Power(); err != nil || on {
@@ -50,14 +53,14 @@ func TestEnrolAndDelete(t *testing.T) {
 
 // TestCredentialsMended: a Secret that is missing, incomplete, wrong and then right.
 // Each is shown within seconds of the change, without the contents of the Secret, and
-// the host recovers as soon as it is right.
+// the host recovers within five seconds of its being right, apart from what Ironic takes to verify it.
 func TestCredentialsMended(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
 	shows := func(limit time.Duration, text string) {
 		t.Helper()
-		host := waitHost(t, ctx, ns, "worker-0", limit, "shows "+text, func(h *metal3.BareMetalHost) bool {
+		host := bed(ctx).WaitHost(t, ctx, ns, "worker-0", limit, "shows "+text, func(h *metal3.BareMetalHost) bool {
 			return h.Status.ErrorType == metal3.RegistrationError && strings.Contains(h.Status.ErrorMessage, text)
 		})
 		if host.Status.Provisioning.State != metal3.StateRegistering || host.Status.OperationalStatus != metal3.OperationalStatusError {
@@ -65,19 +68,32 @@ func TestCredentialsMended(t *testing.T) {
 		}
 	}
 	shows(10*time.Second, `Secret "creds"`)
-	createSecretData(t, ctx, ns, "creds", map[string]string{"username": "admin"})
+	s.CreateSecret(t, ctx, ns, "creds", map[string]string{"username": "admin"})
 	shows(5*time.Second, "has no password")
 	patchSecret(t, ctx, ns, "creds", `{"stringData":{"password":"wrong"}}`)
 	shows(30*time.Second, "IPMI call failed")
 	patchSecret(t, ctx, ns, "creds", `{"stringData":{"password":"password"}}`)
-	mended := time.Now()
-	waitHost(t, ctx, ns, "worker-0", 5*time.Second, "recovers within 5 s of the Secret being mended", isVerified)
-	t.Logf("recovered %s after the Secret was mended", time.Since(mended).Round(time.Millisecond))
+	// Ironic 29 takes three seconds and more to verify a BMC, because it leaves a second between two commands.
+	mended, looked, verifies := time.Now(), time.Now(), time.Duration(0)
+	isVerifying := false
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 30*time.Second, "recovers when the Secret is mended", func(h *metal3.BareMetalHost) bool {
+		if isVerifying {
+			verifies += time.Since(looked)
+		}
+		looked, isVerifying = time.Now(), h.Status.Ironic != nil && h.Status.Ironic.ProvisionState == string(ironic.Verifying)
+		return isVerified(h)
+	})
+	took := time.Since(mended)
+	t.Logf("recovered %s after the Secret was mended, of which Ironic verified the BMC for %s", took.Round(time.Millisecond), verifies.Round(time.Millisecond))
+	if took-verifies > 5*time.Second {
+		t.Errorf("it took the server more than 5 s to recover")
+	}
 }
 
 // TestBMCAwayWhileRegistering is the lab guide's story: an unreachable BMC shows
 // in the list with Ironic's own words, and the host recovers by itself.
 func TestBMCAwayWhileRegistering(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	if err := b.Stop(); err != nil {
@@ -85,7 +101,7 @@ func TestBMCAwayWhileRegistering(t *testing.T) {
 	}
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "openshift-master-0", b.Address(), "creds", "")
-	host := waitHost(t, ctx, ns, "openshift-master-0", 30*time.Second, "shows the error", func(h *metal3.BareMetalHost) bool {
+	host := bed(ctx).WaitHost(t, ctx, ns, "openshift-master-0", 30*time.Second, "shows the error", func(h *metal3.BareMetalHost) bool {
 		return h.Status.OperationalStatus == metal3.OperationalStatusError
 	})
 	want := "Failed to get power state for node " + host.Status.Provisioning.ID + ". Error: IPMI call failed: power status."
@@ -99,34 +115,38 @@ func TestBMCAwayWhileRegistering(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := time.Now()
-	waitHost(t, ctx, ns, "openshift-master-0", 30*time.Second, "recovers within 30 s of the BMC answering", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "openshift-master-0", 30*time.Second, "recovers within 30 s of the BMC answering", func(h *metal3.BareMetalHost) bool {
 		return h.Status.OperationalStatus == metal3.OperationalStatusOK && isVerified(h)
 	})
 	t.Logf("recovered %s after the BMC answered again", time.Since(back).Round(time.Millisecond))
 }
 
 func TestHostWithoutBMCIsUnmanaged(t *testing.T) {
+	testbed.OnSimulator(t, "such a host is not in Ironic")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createHost(t, ctx, ns, "found", "", "", "52:54:00:77:00:09")
-	waitHost(t, ctx, ns, "found", 10*time.Second, "is unmanaged", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "found", 10*time.Second, "is unmanaged", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateUnmanaged && h.Status.OperationalStatus == metal3.OperationalStatusDiscovered
 	})
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
-	patchHost(t, ctx, ns, "found", `{"spec":{"bmc":{"address":"`+b.Address()+`","credentialsName":"creds"}}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "found", `{"spec":{"bmc":{"address":"`+b.Address()+`","credentialsName":"creds"}}}`)
 	waitAvailable(t, ctx, ns, "found")
 }
 
 func TestDeleteWhenTheNodeIsGone(t *testing.T) {
+	testbed.OnSimulator(t, "a node that is not there is the same everywhere")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
-	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
-	if err := s.ironic.Operator().DeleteNode(ctx, host.Status.Provisioning.ID); err != nil {
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
+	if err := bed(ctx).ironic.Operator().DeleteNode(ctx, host.Status.Provisioning.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+	if err := bed(ctx).Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":null}}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":null}}}`)
 	waitGone(t, ctx, ns, "worker-0", 10*time.Second)
 }

@@ -22,10 +22,10 @@ func TestNetworkInterfaces(t *testing.T) {
 	attachment := &metal3.HostNetworkAttachment{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, Spec: metal3.HostNetworkAttachmentSpec{
 		Mode: metal3.SwitchPortTrunk, NativeVLAN: 10, AllowedVLANs: []string{"20-22"},
 	}}
-	if _, err := s.Metal3.Metal3V1alpha1().HostNetworkAttachments(ns).Create(ctx, attachment, metav1.CreateOptions{}); err != nil {
+	if _, err := bed(ctx).Metal3.Metal3V1alpha1().HostNetworkAttachments(ns).Create(ctx, attachment, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.ironic.StartBMC(ctx, "admin", "secret")
+	b, err := bed(ctx).ironic.StartBMC(ctx, "admin", "secret")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestNetworkInterfaces(t *testing.T) {
 	host := waitAvailable(t, ctx, ns, "worker-0")
 	reason := func(want string) {
 		t.Helper()
-		waitHost(t, ctx, ns, "worker-0", 30*time.Second, "the condition has the reason "+want, func(h *metal3.BareMetalHost) bool {
+		bed(ctx).WaitHost(t, ctx, ns, "worker-0", 30*time.Second, "the condition has the reason "+want, func(h *metal3.BareMetalHost) bool {
 			c := meta.FindStatusCondition(h.Status.Conditions, metal3.NetworkInterfacesValidCondition)
 			return c == nil && want == "" || c != nil && c.Reason == want
 		})
@@ -49,7 +49,7 @@ func TestNetworkInterfaces(t *testing.T) {
 	switchport := func() string {
 		t.Helper()
 		var ports struct{ Ports []ironic.SwitchPort }
-		if err := s.ironic.Operator().Do(ctx, http.MethodGet, "/v1/ports?fields=address,extra,local_link_connection&node="+host.Status.Provisioning.ID, nil, &ports); err != nil {
+		if err := bed(ctx).ironic.Operator().Do(ctx, http.MethodGet, "/v1/ports?fields=address,extra,local_link_connection&node="+host.Status.Provisioning.ID, nil, &ports); err != nil {
 			t.Fatal(err)
 		}
 		if len(ports.Ports) != 1 {
@@ -64,19 +64,19 @@ func TestNetworkInterfaces(t *testing.T) {
 	if got := switchport(); got != "[null,null]" {
 		t.Errorf("an Ironic that configures no switch ports was told %s", got)
 	}
-	sim, isSimulated := s.ironic.(*simulated)
+	sim, isSimulated := bed(ctx).ironic.(*simulated)
 	if !isSimulated {
 		return // Ironic's networking service would have to run, with a switch
 	}
 	if err := sim.SetNode(host.Status.Provisioning.ID, map[string]any{"network_interface": ironic.NetworkInterfaceNetworking}); err != nil {
 		t.Fatal(err)
 	}
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"with another network interface"}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"with another network interface"}}`)
 	reason(metal3.AllInterfacesValidReason)
 	if got, want := switchport(), `["Eth1",{"allowed_vlans":[20,21,22],"mode":"trunk","native_vlan":10}]`; got != want {
 		t.Errorf("Ironic was told %s, want %s", got, want)
 	}
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"networkInterfaces":null}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"networkInterfaces":null}}`)
 	reason("")
 	if got, want := switchport(), `["Eth1",null]`; got != want {
 		t.Errorf("Ironic has %s, want %s", got, want)

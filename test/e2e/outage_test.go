@@ -6,12 +6,15 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestReadsGoOnWithoutIronic: Ironic stopped, or accepting and not answering. What
 // was recorded is served within three seconds, with a warning that kubectl prints,
 // and the first read after Ironic is back is fresh.
 func TestReadsGoOnWithoutIronic(t *testing.T) {
+	testbed.OnSimulator(t, "an Ironic that does not answer is the same everywhere")
 	for _, outage := range []struct {
 		name       string
 		begin, end func() error
@@ -51,9 +54,9 @@ func TestReadsGoOnWithoutIronic(t *testing.T) {
 				}
 			}
 			// Spec writes go on, too.
-			patchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"written without Ironic"}}`)
+			bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"written without Ironic"}}`)
 			began := time.Now()
-			if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{}); err != nil {
+			if _, err := bed(ctx).Hosts(ns).List(ctx, metav1.ListOptions{}); err != nil {
 				t.Error(err)
 			}
 			if took := time.Since(began); took > 3*time.Second {
@@ -63,10 +66,10 @@ func TestReadsGoOnWithoutIronic(t *testing.T) {
 				t.Fatal(err)
 			}
 			over = true
-			if err := s.ironic.Operator().SetMaintenance(ctx, before.Status.Provisioning.ID, true, "after the outage"); err != nil {
+			if err := bed(ctx).ironic.Operator().SetMaintenance(ctx, before.Status.Provisioning.ID, true, "after the outage"); err != nil {
 				t.Fatal(err)
 			}
-			after := getHost(t, ctx, ns, "worker-0")
+			after := bed(ctx).GetHost(t, ctx, ns, "worker-0")
 			if after.Status.Ironic.MaintenanceReason != "after the outage" {
 				t.Errorf("the first read after the outage shows %+v", after.Status.Ironic)
 			}

@@ -12,6 +12,7 @@ import (
 
 	plugin "github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/app"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // bmh runs kubectl bmh as an administrator in a namespace.
@@ -35,6 +36,8 @@ func mustBMH(t *testing.T, ctx context.Context, ns, stdin string, args ...string
 // TestPlugin is the way of a new user: an inventory with a mistake, hosts that become available,
 // one whose BMC does not answer, and the power.
 func TestPlugin(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the plugin")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	good := startBMC(t, ctx)
 	inventory := fmt.Sprintf(`name,address,username,password,bootMACAddress,inspectionMode,automatedCleaningMode,labels
@@ -78,7 +81,7 @@ wrong,nonsense://127.0.0.1,admin,password,00:00:5e:00:53:03,disabled,disabled,
 		t.Errorf("power off prints %q", out)
 	}
 	isOn(t, good, false)
-	if host := getHost(t, ctx, ns, "good"); host.Spec.Online {
+	if host := bed(ctx).GetHost(t, ctx, ns, "good"); host.Spec.Online {
 		t.Error("spec.online is true after power off")
 	}
 	if out := mustBMH(t, ctx, ns, "", "retry", "silent"); !strings.Contains(out, "baremetalhost.metal3.io/silent retried") {
@@ -90,13 +93,15 @@ wrong,nonsense://127.0.0.1,admin,password,00:00:5e:00:53:03,disabled,disabled,
 	if _, _, stderr = bmh(ctx, ns, corrected, "create", "-f", "-"); !strings.Contains(stderr, "3 of 3 hosts applied") {
 		t.Errorf("create again: %q", stderr)
 	}
-	if host := getHost(t, ctx, ns, "good"); host.Labels["rack"] != "7" || host.Status.Provisioning.State != metal3.StateAvailable || host.Spec.Online {
+	if host := bed(ctx).GetHost(t, ctx, ns, "good"); host.Labels["rack"] != "7" || host.Status.Provisioning.State != metal3.StateAvailable || host.Spec.Online {
 		t.Errorf("the host is %s with the labels %v, online %t", host.Status.Provisioning.State, host.Labels, host.Spec.Online)
 	}
 }
 
 // TestPluginWithoutRights: errors are those of the server, also for a live view.
 func TestPluginWithoutRights(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the plugin")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	for _, args := range [][]string{{}, {"watch"}, {"wait", "x", "--for", "available"}, {"power", "on", "x"}} {
 		code, stdout, stderr := bmh(ctx, ns, "", append(args, "--as=nobody")...)
@@ -109,6 +114,8 @@ func TestPluginWithoutRights(t *testing.T) {
 // TestPluginAdopts: a node that somebody has deployed in Ironic is a candidate, and becomes a host that
 // goes on running.
 func TestPluginAdopts(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the plugin")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	b := startBMC(t, ctx)
 	host := runningHost(t, ctx, ns, "first", b)
@@ -117,12 +124,12 @@ func TestPluginAdopts(t *testing.T) {
 		t.Errorf("the node of a host is a candidate:\n%s", out)
 	}
 	// A detached host has no node; the node that is made past the server has the name of another host.
-	deleteHost(t, ctx, ns, "first")
+	bed(ctx).DeleteHost(t, ctx, ns, "first")
 	waitGone(t, ctx, ns, "first", 30*time.Second)
 	name := "adopted-" + ns
 	address := strings.TrimPrefix(b.Address(), "ipmi://")
 	bmcHost, port, _ := strings.Cut(address, ":")
-	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{
+	node, err := bed(ctx).ironic.Operator().CreateNode(ctx, map[string]any{
 		"name": name, "driver": "ipmi",
 		"driver_info": map[string]any{"ipmi_address": bmcHost, "ipmi_port": port, "ipmi_username": "admin", "ipmi_password": "password"},
 	})
@@ -143,7 +150,7 @@ func TestPluginAdopts(t *testing.T) {
 		t.Errorf("adopt under another name: exit code %d, %q", code, stderr)
 	}
 	mustBMH(t, ctx, ns, "password\n", "adopt", name, "--username", "admin", "--password-file", "-", "--boot-mac", "00:00:5e:00:53:77")
-	patchHost(t, ctx, ns, name, `{"spec":{"inspectionMode":"disabled"}}`)
+	bed(ctx).PatchHost(t, ctx, ns, name, `{"spec":{"inspectionMode":"disabled"}}`)
 	adopted := waitAvailable(t, ctx, ns, name)
 	if adopted.Status.Provisioning.ID != node.UUID {
 		t.Errorf("the host has the node %s, want %s", adopted.Status.Provisioning.ID, node.UUID)
@@ -155,6 +162,8 @@ func TestPluginAdopts(t *testing.T) {
 
 // TestPluginMaintenance: what a person does with a machine that is being repaired.
 func TestPluginMaintenance(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the plugin")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	fakeHost(t, ctx, ns, "worker-0")
 	if out := mustBMH(t, ctx, ns, "", "maintenance", "on", "worker-0", "--reason", "a fan is broken"); !strings.Contains(out, "baremetalhost.metal3.io/worker-0 maintenance on") {

@@ -72,7 +72,7 @@ func TestPrometheus(t *testing.T) {
 	if err := os.WriteFile(rules, rule.Spec, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	prometheus, err := testbed.StartPrometheus(ctx, dir, s.Server, token.Status.Token, rules)
+	prometheus, err := testbed.StartPrometheus(ctx, dir, bed(ctx).Server, token.Status.Token, rules)
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip(err)
 	}
@@ -86,7 +86,7 @@ func TestPrometheus(t *testing.T) {
 	})
 
 	// Some history: a watch, a host that becomes available, one with an error, and an outage of Ironic.
-	watch, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+	watch, err := bed(ctx).Hosts(ns).Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,17 +95,17 @@ func TestPrometheus(t *testing.T) {
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "wrong", "admin", "not-the-password")
 	createHost(t, ctx, ns, "worker-1", b.Address(), "wrong", "")
-	waitHost(t, ctx, ns, "worker-1", 30*time.Second, "fails", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })
-	if err := s.ironic.Stop(); err != nil {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-1", 30*time.Second, "fails", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })
+	if err := bed(ctx).ironic.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, 20*time.Second, func() string {
 		if !strings.Contains(metrics(t, ctx), "\nmetal3_ironic_request_errors_total{") {
 			return "no request to Ironic has failed"
 		}
 		return ""
 	})
-	if err := s.ironic.Start(ctx); err != nil {
+	if err := bed(ctx).ironic.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 
@@ -121,8 +121,8 @@ func TestPrometheus(t *testing.T) {
 			return ""
 		}
 	}
-	eventually(t, ctx, 30*time.Second, finds(`up{job="metal3-apiserver"} == 1`))
-	eventually(t, ctx, 30*time.Second, finds(`ALERTS{alertname="Metal3HostsInError", alertstate="firing", error_type="registration error", namespace="metal3-system"}`))
+	testbed.Eventually(t, ctx, 30*time.Second, finds(`up{job="metal3-apiserver"} == 1`))
+	testbed.Eventually(t, ctx, 30*time.Second, finds(`ALERTS{alertname="Metal3HostsInError", alertstate="firing", error_type="registration error", namespace="metal3-system"}`))
 	ours, _, _ := strings.Cut(read("docs/monitoring.md"), "### Metrics of the Bare Metal Operator")
 	documented := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ").FindAllStringSubmatch(ours, -1)
 	if len(documented) < 20 {
@@ -130,7 +130,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	for _, row := range documented {
 		// A histogram is there as NAME_bucket and so on.
-		eventually(t, ctx, 10*time.Second, finds(`count ({__name__=~"`+row[1]+`(_count)?", namespace="metal3-system"})`))
+		testbed.Eventually(t, ctx, 10*time.Second, finds(`count ({__name__=~"`+row[1]+`(_count)?", namespace="metal3-system"})`))
 	}
 	var dashboard struct {
 		Panels []struct {

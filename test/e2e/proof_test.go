@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -30,7 +32,7 @@ func isHeld(reason string) func(*metal3.BareMetalHost) bool {
 func takeOver(t *testing.T, ctx context.Context, ns, name, node string) {
 	t.Helper()
 	request := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: node}}
-	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Takeover(ctx, name, request, metav1.CreateOptions{}); err != nil {
+	if _, err := bed(ctx).Hosts(ns).Takeover(ctx, name, request, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -38,6 +40,8 @@ func takeOver(t *testing.T, ctx context.Context, ns, name, node string) {
 // TestTwoHostsWithOneBMC: the second one is told so and touches nothing, however it spells
 // the address, until the first one is gone.
 func TestTwoHostsWithOneBMC(t *testing.T) {
+	testbed.OnSimulator(t, "the server finds this without Ironic")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	_, elsewhere := s.Begin(t)
 	b := startBMC(t, ctx)
@@ -51,7 +55,7 @@ func TestTwoHostsWithOneBMC(t *testing.T) {
 	createHost(t, ctx, elsewhere, "stranger", copied, "bmc", "", wholeLife)
 	refused := func(namespace, name, says string) *metal3.BareMetalHost {
 		t.Helper()
-		return waitHost(t, ctx, namespace, name, 20*time.Second, "is refused", func(h *metal3.BareMetalHost) bool {
+		return bed(ctx).WaitHost(t, ctx, namespace, name, 20*time.Second, "is refused", func(h *metal3.BareMetalHost) bool {
 			c := meta.FindStatusCondition(h.Status.Conditions, metal3.RegisteredCondition)
 			return c != nil && c.Reason == metal3.BMCInUseReason && strings.Contains(h.Status.ErrorMessage, says)
 		})
@@ -61,50 +65,102 @@ func TestTwoHostsWithOneBMC(t *testing.T) {
 		t.Errorf("a stranger is told %q", h.Status.ErrorMessage)
 	}
 	isOn(t, b, true)
-	deleteHost(t, ctx, elsewhere, "stranger")
+	bed(ctx).DeleteHost(t, ctx, elsewhere, "stranger")
 	waitGone(t, ctx, elsewhere, "stranger", 20*time.Second)
 	isOn(t, b, true)
-	deleteHost(t, ctx, ns, "first")
+	bed(ctx).DeleteHost(t, ctx, ns, "first")
 	waitGone(t, ctx, ns, "first", 30*time.Second)
-	waitHost(t, ctx, ns, "second", 40*time.Second, "is registered", isVerified)
+	bed(ctx).WaitHost(t, ctx, ns, "second", 40*time.Second, "is registered", isVerified)
 }
 
 // TestAnotherDeployment: what somebody has deployed past the server is not undeployed for
 // what the host's status says of an earlier deployment, until a person confirms it.
 func TestAnotherDeployment(t *testing.T) {
+	t.Parallel()
 	sim := needsSimulator(t)
 	ctx, ns := s.Begin(t)
 	createSecretOnce(t, ctx, ns, "bmc")
 	createHost(t, ctx, ns, "worker-0", startBMC(t, ctx).Address(), "bmc", "", wholeLife)
 	id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
-	patchHost(t, ctx, ns, "worker-0", wantImage)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", wantImage)
 	host := waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
-	if instance := host.Status.Deployment.InstanceUUID; instance == "" || instance != host.Status.Ironic.InstanceUUID {
-		t.Fatalf("the deployment is recorded as %+v, Ironic says %q", host.Status.Deployment, host.Status.Ironic.InstanceUUID)
+	if instance := host.Status.Record.Deployment.InstanceUUID; instance == "" || instance != host.Status.Ironic.InstanceUUID {
+		t.Fatalf("the deployment is recorded as %+v, Ironic says %q", host.Status.Record.Deployment, host.Status.Ironic.InstanceUUID)
 	}
 	if err := sim.SetNode(id, map[string]any{"instance_uuid": "11111111-2222-4333-8444-555555555555"}); err != nil {
 		t.Fatal(err)
 	}
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":{"url":"http://images/other.raw"},"online":false}}`)
-	held := waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.AnotherDeploymentReason))
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":{"url":"http://images/other.raw"},"online":false}}`)
+	held := bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.AnotherDeploymentReason))
 	if held.Status.Provisioning.State != metal3.StateProvisioned || !held.Status.PoweredOn {
 		t.Errorf("it is %s, powered on %t", held.Status.Provisioning.State, held.Status.PoweredOn)
 	}
 	writes, targets := len(sim.DiskWrites(id)), len(sim.ProvisionTargets(id))
 	// It runs what the spec says, and so is not deployed again.
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":true}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":true}}`)
 	takeOver(t, ctx, ns, "worker-0", id)
 	waitState(t, ctx, ns, "worker-0", metal3.StateProvisioned)
 	if len(sim.DiskWrites(id)) != writes || len(sim.ProvisionTargets(id)) != targets {
 		t.Errorf("Ironic was asked for %v", sim.ProvisionTargets(id)[targets:])
 	}
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
 	waitState(t, ctx, ns, "worker-0", metal3.StateAvailable)
+}
+
+// TestUndeployedPastUs: an operator undeploys the node of a host that runs something. The host shows that it may not
+// run it any more, and nothing is asked of Ironic until a person decides.
+func TestUndeployedPastUs(t *testing.T) {
+	t.Parallel()
+	sim := needsSimulator(t)
+	gone := func(h *metal3.BareMetalHost) bool {
+		provisioned := meta.FindStatusCondition(h.Status.Conditions, metal3.ProvisionedCondition)
+		return isHeld(metal3.DeploymentGoneReason)(h) && provisioned.Reason == metal3.DeploymentGoneReason && !meta.IsStatusConditionTrue(h.Status.Conditions, metal3.ReadyCondition)
+	}
+	for name, spec := range map[string]string{
+		"Provisioned":           wantImage,
+		"ExternallyProvisioned": `{"spec":{"externallyProvisioned":true}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, ns := s.Begin(t)
+			createSecretOnce(t, ctx, ns, "bmc")
+			createHost(t, ctx, ns, "worker-0", startBMC(t, ctx).Address(), "bmc", "", wholeLife)
+			id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
+			bed(ctx).PatchHost(t, ctx, ns, "worker-0", spec)
+			runs := func(h *metal3.BareMetalHost) bool {
+				return meta.IsStatusConditionTrue(h.Status.Conditions, metal3.ReadyCondition) && h.Status.Ironic.ProvisionState == string(ironic.Active)
+			}
+			bed(ctx).WaitHost(t, ctx, ns, "worker-0", time.Minute, "runs", runs)
+			writes := len(sim.DiskWrites(id))
+			for _, verb := range []string{"deleted", "manage"} {
+				if err := bed(ctx).ironic.Operator().Provision(ctx, id, verb); err != nil {
+					t.Fatal(err)
+				}
+				bed(ctx).WaitHost(t, ctx, ns, "worker-0", 5*time.Second, "shows it after "+verb, gone)
+				bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is at rest after "+verb, func(h *metal3.BareMetalHost) bool {
+					return gone(h) && !ironic.ProvisionState(h.Status.Ironic.ProvisionState).IsInTransit()
+				})
+			}
+			targets := sim.ProvisionTargets(id)
+			if last := targets[len(targets)-2:]; !slices.Equal(last, []string{"deleted", "manage"}) {
+				t.Errorf("Ironic was asked for %v", targets)
+			}
+			if code, out, _ := bmh(ctx, ns, "", "why", "worker-0"); code != 0 || !strings.Contains(out, "rebuilt or rescued") || !strings.Contains(out, "takeover") {
+				t.Errorf("kubectl bmh why: exit code %d: %s", code, out)
+			}
+			takeOver(t, ctx, ns, "worker-0", id)
+			bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "runs all the same", runs)
+			if after := sim.ProvisionTargets(id)[len(targets):]; !slices.Equal(after, []string{"adopt"}) || len(sim.DiskWrites(id)) != writes+1 { // by the operator's cleaning
+				t.Errorf("Ironic was asked for %v, and the disks were written %d times", after, len(sim.DiskWrites(id))-writes)
+			}
+		})
+	}
 }
 
 // TestAnotherBMC: somebody has pointed the node at another machine. Nothing is asked of it,
 // and the host goes without it.
 func TestAnotherBMC(t *testing.T) {
+	testbed.OnSimulator(t, "the server compares what Ironic says; test/security has nodes of others in a real one")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createSecretOnce(t, ctx, ns, "bmc")
 	b, other := startBMC(t, ctx), startBMC(t, ctx)
@@ -114,22 +170,22 @@ func TestAnotherBMC(t *testing.T) {
 	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "")
 	id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
 	port := other.Address()[strings.LastIndex(other.Address(), ":")+1:]
-	if err := s.ironic.Operator().PatchNode(ctx, id, testbed.Patch{Op: "replace", Path: "/driver_info/ipmi_port", Value: port}); err != nil {
+	if err := bed(ctx).ironic.Operator().PatchNode(ctx, id, testbed.Patch{Op: "replace", Path: "/driver_info/ipmi_port", Value: port}); err != nil {
 		t.Fatal(err)
 	}
-	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.AnotherBMCReason))
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-	_, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Power(ctx, "worker-0", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}}, metav1.CreateOptions{})
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.AnotherBMCReason))
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
+	_, err := bed(ctx).Hosts(ns).Power(ctx, "worker-0", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}}, metav1.CreateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "BMC") {
 		t.Errorf("/power of another machine: %v", err)
 	}
-	deleteHost(t, ctx, ns, "worker-0")
+	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
 	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
 	isOn(t, other, true)
-	if _, err := s.ironic.Operator().Node(ctx, id); err != nil {
+	if _, err := bed(ctx).ironic.Operator().Node(ctx, id); err != nil {
 		t.Errorf("the node that somebody else uses is gone: %v", err)
 	}
-	if err := s.ironic.Operator().DeleteNode(ctx, id); err != nil {
+	if err := bed(ctx).ironic.Operator().DeleteNode(ctx, id); err != nil {
 		t.Error(err)
 	}
 }
@@ -137,6 +193,8 @@ func TestAnotherBMC(t *testing.T) {
 // TestNodeOfAnotherCluster: a node that the server of another cluster has marked is shown
 // and not touched.
 func TestNodeOfAnotherCluster(t *testing.T) {
+	testbed.OnSimulator(t, "the server compares what Ironic says; test/security has nodes of others in a real one")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createSecretOnce(t, ctx, ns, "bmc")
 	b := startBMC(t, ctx)
@@ -150,19 +208,21 @@ func TestNodeOfAnotherCluster(t *testing.T) {
 		t.Fatalf("the node is marked with host %q of cluster %q", i.MarkedHost, i.MarkedCluster)
 	}
 	id := host.Status.Provisioning.ID
-	if err := s.ironic.Operator().PatchNode(ctx, id, testbed.Patch{Op: "replace", Path: "/extra/metal3_apiserver_cluster", Value: "another"}); err != nil {
+	if err := bed(ctx).ironic.Operator().PatchNode(ctx, id, testbed.Patch{Op: "replace", Path: "/extra/metal3_apiserver_cluster", Value: "another"}); err != nil {
 		t.Fatal(err)
 	}
-	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.NodeOfAnotherClusterReason))
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.NodeOfAnotherClusterReason))
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
 	takeOver(t, ctx, ns, "worker-0", id)
-	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is the host's again, and off as it asks", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is the host's again, and off as it asks", func(h *metal3.BareMetalHost) bool {
 		return meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition) == nil && !h.Status.PoweredOn
 	})
 }
 
 // TestDetachedFromTheBeginning: the YAML of a detached host, applied again.
 func TestDetachedFromTheBeginning(t *testing.T) {
+	testbed.OnSimulator(t, "such a host is not in Ironic")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createSecretOnce(t, ctx, ns, "bmc")
 	b := startBMC(t, ctx)
@@ -172,10 +232,10 @@ func TestDetachedFromTheBeginning(t *testing.T) {
 	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", wholeLife, func(h *metal3.BareMetalHost) {
 		h.Annotations = map[string]string{metal3.DetachedAnnotation: ""}
 	})
-	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is detached", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is detached", func(h *metal3.BareMetalHost) bool {
 		return h.Status.OperationalStatus == metal3.OperationalStatusDetached && h.Status.Provisioning.ID == ""
 	})
-	deleteHost(t, ctx, ns, "worker-0")
+	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
 	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
 	isOn(t, b, true)
 }
@@ -183,6 +243,8 @@ func TestDetachedFromTheBeginning(t *testing.T) {
 // TestTakenOverPower: a machine that runs when it is taken over goes on running, though its
 // YAML says nothing of online, until that was true.
 func TestTakenOverPower(t *testing.T) {
+	testbed.OnSimulator(t, "the server decides not to ask Ironic")
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createSecretOnce(t, ctx, ns, "bmc")
 	b := startBMC(t, ctx)
@@ -192,27 +254,28 @@ func TestTakenOverPower(t *testing.T) {
 	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", func(h *metal3.BareMetalHost) {
 		h.Spec.ExternallyProvisioned, h.Spec.Online = true, false
 	})
-	waitHost(t, ctx, ns, "worker-0", 30*time.Second, "is taken over", func(h *metal3.BareMetalHost) bool {
-		return h.Status.Provisioning.State == metal3.StateExternallyProvisioned && h.Status.Ironic.ProvisionState == "active" && h.Status.Deployment != nil && h.Status.Deployment.KeepPower
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 30*time.Second, "is taken over", func(h *metal3.BareMetalHost) bool {
+		return h.Status.Provisioning.State == metal3.StateExternallyProvisioned && h.Status.Ironic.ProvisionState == "active" && h.Status.Record.Deployment != nil && h.Status.Record.Deployment.KeepPower
 	})
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"planned once more"}}`)
-	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is registered anew", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"planned once more"}}`)
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is registered anew", func(h *metal3.BareMetalHost) bool {
 		c := meta.FindStatusCondition(h.Status.Conditions, metal3.RegisteredCondition)
 		return c != nil && c.ObservedGeneration == h.Generation && c.Status == metav1.ConditionTrue
 	})
 	isOn(t, b, true)
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":true}}`)
-	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "goes by its spec", func(h *metal3.BareMetalHost) bool { return !h.Status.Deployment.KeepPower })
-	patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-	waitHost(t, ctx, ns, "worker-0", 20*time.Second, "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":true}}`)
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "goes by its spec", func(h *metal3.BareMetalHost) bool { return !h.Status.Record.Deployment.KeepPower })
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
 }
 
 // TestEtcdRestored: the server's etcd is that of yesterday. Nothing is done to any machine
 // before somebody lets the server go on; then each host is judged by what its machine runs.
 func TestEtcdRestored(t *testing.T) {
+	t.Parallel()
 	sim := needsSimulator(t)
 	ctx, ns := s.BeginFor(t, 5*time.Minute)
-	onServerOfItsOwn(t, ctx, ns)
+	ctx = onServerOfItsOwn(t, ctx, ns)
 	createSecretOnce(t, ctx, ns, "bmc")
 	name := func(kind string, i int) string { return fmt.Sprintf("%s-%d", kind, i) }
 	const each = 5
@@ -250,11 +313,11 @@ func TestEtcdRestored(t *testing.T) {
 		}
 	})
 	for i := range each {
-		patchHost(t, ctx, ns, name("rolled", i), `{"spec":{"image":{"url":"http://images/v2.raw"}}}`)
-		patchHost(t, ctx, ns, name("undone", i), `{"spec":{"image":null}}`)
+		bed(ctx).PatchHost(t, ctx, ns, name("rolled", i), `{"spec":{"image":{"url":"http://images/v2.raw"}}}`)
+		bed(ctx).PatchHost(t, ctx, ns, name("undone", i), `{"spec":{"image":null}}`)
 	}
 	for i := range each {
-		waitHost(t, ctx, ns, name("rolled", i), time.Minute, "runs v2", func(h *metal3.BareMetalHost) bool {
+		bed(ctx).WaitHost(t, ctx, ns, name("rolled", i), time.Minute, "runs v2", func(h *metal3.BareMetalHost) bool {
 			return h.Status.Provisioning.State == metal3.StateProvisioned && h.Status.Provisioning.Image.URL == "http://images/v2.raw"
 		})
 		waitState(t, ctx, ns, name("undone", i), metal3.StateAvailable)
@@ -277,14 +340,14 @@ func TestEtcdRestored(t *testing.T) {
 	}
 	before := asked()
 	forEach(func(_, name string) {
-		h := waitHost(t, ctx, ns, name, time.Minute, "is held", isHeld(metal3.RestoredReason))
+		h := bed(ctx).WaitHost(t, ctx, ns, name, time.Minute, "is held", isHeld(metal3.RestoredReason))
 		if !strings.Contains(h.Status.ErrorMessage, "metal3.io/restored") {
 			t.Errorf("%s does not say how to go on: %s", name, h.Status.ErrorMessage)
 		}
 	})
-	patchHost(t, ctx, ns, name("available", 0), `{"spec":{"image":{"url":"http://images/v1.raw","checksum":"`+strings.Repeat("a", 64)+`","checksumType":"sha256"}}}`)
+	bed(ctx).PatchHost(t, ctx, ns, name("available", 0), `{"spec":{"image":{"url":"http://images/v1.raw","checksum":"`+strings.Repeat("a", 64)+`","checksumType":"sha256"}}}`)
 	forEach(func(_, name string) {
-		waitHost(t, ctx, ns, name, 20*time.Second, "is held", isHeld(metal3.RestoredReason))
+		bed(ctx).WaitHost(t, ctx, ns, name, 20*time.Second, "is held", isHeld(metal3.RestoredReason))
 	})
 	if diff := cmp.Diff(before, asked()); diff != "" {
 		t.Errorf("Ironic was asked to do something meanwhile:\n%s", diff)
@@ -299,8 +362,8 @@ func TestEtcdRestored(t *testing.T) {
 		waitState(t, ctx, ns, name("external", i), metal3.StateExternallyProvisioned)
 		// Their status is about v1, and they run v2.
 		rolled := name("rolled", i)
-		waitHost(t, ctx, ns, rolled, 30*time.Second, "is held", isHeld(metal3.AnotherDeploymentReason))
-		patchHost(t, ctx, ns, rolled, `{"spec":{"image":{"url":"http://images/v2.raw"}}}`)
+		bed(ctx).WaitHost(t, ctx, ns, rolled, 30*time.Second, "is held", isHeld(metal3.AnotherDeploymentReason))
+		bed(ctx).PatchHost(t, ctx, ns, rolled, `{"spec":{"image":{"url":"http://images/v2.raw"}}}`)
 		takeOver(t, ctx, ns, rolled, nodes[rolled])
 		waitState(t, ctx, ns, rolled, metal3.StateProvisioned)
 	}
@@ -324,12 +387,12 @@ func wantsImage(url string) func(*metal3.BareMetalHost) {
 // backUp stops the server, has do deal with its data and a backup of them, and starts it.
 func backUp(t *testing.T, ctx context.Context, do func(data, backup string)) {
 	t.Helper()
-	if _, err := s.Server.Stop(); err != nil {
+	if _, err := bed(ctx).Server.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Dir(s.Server.LogPath)
+	dir := filepath.Dir(bed(ctx).Server.LogPath)
 	do(filepath.Join(dir, "data"), filepath.Join(dir, "backup"))
-	if err := s.Server.Start(ctx); err != nil {
+	if err := bed(ctx).Server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // rounds is how often a node is changed behind our back.
-const rounds = 200
+const rounds = 100
 
 // TestReadsAreNeverStale changes a node through Ironic's own API and reads at
 // once, in every way that a client can read. All that a read has shown reaches a
@@ -32,10 +32,10 @@ func TestReadsAreNeverStale(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
 	id := host.Status.Provisioning.ID
-	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
 
 	var seen recorder
-	watcher, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+	watcher, err := bed(ctx).Hosts(ns).Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +47,13 @@ func TestReadsAreNeverStale(t *testing.T) {
 	for round := range rounds {
 		want := changeNode(t, ctx, id, round)
 		how, got := readSomehow(t, ctx, ns, "worker-0", round)
-		if got.Status.Ironic == nil || !equality.Semantic.DeepEqual(*got.Status.Ironic, want) {
+		if got.Status.Ironic == nil || !equality.Semantic.DeepEqual(withoutParent(got.Status.Ironic), &want) {
 			t.Fatalf("round %d: %s shows %+v, Ironic says %+v", round, how, got.Status.Ironic, want)
 		}
 		shown = append(shown, fingerprint(got))
 	}
-	eventually(t, ctx, 10*time.Second, func() string { return seen.missing(shown) })
-	eventually(t, ctx, 10*time.Second, func() string { return informed.missing(shown) })
+	testbed.Eventually(t, ctx, 10*time.Second, func() string { return seen.missing(shown) })
+	testbed.Eventually(t, ctx, 10*time.Second, func() string { return informed.missing(shown) })
 	watcher.Stop()
 	watching.Wait()
 	if complaint := seen.disorder(); complaint != "" {
@@ -66,7 +66,7 @@ func TestReadsAreNeverStale(t *testing.T) {
 // must show from then on.
 func changeNode(t *testing.T, ctx context.Context, id string, round int) metal3.IronicStatus {
 	t.Helper()
-	o := s.ironic.Operator()
+	o := bed(ctx).ironic.Operator()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -99,6 +99,17 @@ func changeNode(t *testing.T, ctx context.Context, id string, round int) metal3.
 	return shownOf(waitNode(t, ctx, id, func(n testbed.Node) bool { return n.Reservation == "" && done(n) }))
 }
 
+// withoutParent is what a host shows of its node, apart from its parent, which the API version of the operator in
+// these tests does not know.
+func withoutParent(shown *metal3.IronicStatus) *metal3.IronicStatus {
+	if shown == nil {
+		return nil
+	}
+	other := *shown
+	other.OwnParent = false
+	return &other
+}
+
 // shownOf is what a host shows of its node.
 func shownOf(n testbed.Node) metal3.IronicStatus {
 	var inspected *metav1.MicroTime
@@ -114,7 +125,12 @@ func shownOf(n testbed.Node) metal3.IronicStatus {
 	if address := text(n.DriverInfo, "ipmi_address"); address != "" {
 		bmc = "ipmi " + address + ":" + text(n.DriverInfo, "ipmi_port")
 	}
+	clean := ""
+	if n.AutomatedClean != nil {
+		clean = strconv.FormatBool(*n.AutomatedClean)
+	}
 	return metal3.IronicStatus{
+		NodeName: n.Name, AutomatedClean: clean,
 		InstanceUUID: n.InstanceUUID, BMC: bmc,
 		MarkedHost: text(n.Extra, "metal3_apiserver_host"), MarkedCluster: text(n.Extra, "metal3_apiserver_cluster"),
 		NodeUUID: n.UUID, ProvisionState: n.ProvisionState, TargetProvisionState: n.TargetProvisionState,
@@ -127,7 +143,7 @@ func shownOf(n testbed.Node) metal3.IronicStatus {
 // readSomehow reads the host in one of the ways that clients read.
 func readSomehow(t *testing.T, ctx context.Context, ns, name string, round int) (string, *metal3.BareMetalHost) {
 	t.Helper()
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := bed(ctx).Hosts(ns)
 	if round%5 == 0 {
 		got, err := hosts.Get(ctx, name, metav1.GetOptions{ResourceVersion: []string{"", "0"}[round/5%2]})
 		if err != nil {
@@ -211,7 +227,7 @@ func (r *recorder) disorder() string {
 func startInformer(t *testing.T, ctx context.Context, ns string) *recorder {
 	t.Helper()
 	r := &recorder{}
-	factory := externalversions.NewSharedInformerFactoryWithOptions(s.Metal3, 0, externalversions.WithNamespace(ns))
+	factory := externalversions.NewSharedInformerFactoryWithOptions(bed(ctx).Metal3, 0, externalversions.WithNamespace(ns))
 	informer := factory.Metal3().V1alpha1().BareMetalHosts().Informer()
 	add := func(obj any) {
 		if host, ok := obj.(*metal3.BareMetalHost); ok {
@@ -238,7 +254,7 @@ func startInformer(t *testing.T, ctx context.Context, ns string) *recorder {
 func TestChangesReachWatchersWithNobodyReading(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	host := fakeHost(t, ctx, ns, "worker-0")
-	watcher, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion})
+	watcher, err := bed(ctx).Hosts(ns).Watch(ctx, metav1.ListOptions{ResourceVersion: host.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +262,7 @@ func TestChangesReachWatchersWithNobodyReading(t *testing.T) {
 	var worst time.Duration
 	for round := range 5 {
 		reason := fmt.Sprintf("poll %d", round)
-		if err := s.ironic.Operator().SetMaintenance(ctx, host.Status.Provisioning.ID, true, reason); err != nil {
+		if err := bed(ctx).ironic.Operator().SetMaintenance(ctx, host.Status.Provisioning.ID, true, reason); err != nil {
 			t.Fatal(err)
 		}
 		changed := time.Now()
@@ -286,13 +302,13 @@ func TestQuietHostsAreNotWritten(t *testing.T) {
 	before := settled(t, ctx, ns, "worker-0")
 	polls := ironicRequests(t, ctx)
 	// Six polls of the leader and a few reads go by.
-	eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, 20*time.Second, func() string {
 		if n := ironicRequests(t, ctx)["ChangedSince"] - polls["ChangedSince"]; n < 6 {
 			return fmt.Sprintf("%d polls", n)
 		}
 		return ""
 	})
-	list, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{})
+	list, err := bed(ctx).Hosts(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,8 +322,8 @@ func settled(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMet
 	t.Helper()
 	var last *metal3.BareMetalHost
 	var since time.Time
-	eventually(t, ctx, 30*time.Second, func() string {
-		host := getHost(t, ctx, ns, name)
+	testbed.Eventually(t, ctx, 30*time.Second, func() string {
+		host := bed(ctx).GetHost(t, ctx, ns, name)
 		if last == nil || host.ResourceVersion != last.ResourceVersion {
 			last, since = host, time.Now()
 		}
@@ -344,7 +360,7 @@ func ironicRequests(t *testing.T, ctx context.Context) map[string]int {
 // metrics is what /metrics of our server says.
 func metrics(t *testing.T, ctx context.Context) string {
 	t.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(s.Server.Direct.Config)
+	client, err := discovery.NewDiscoveryClientForConfig(bed(ctx).Server.Direct.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,19 +374,20 @@ func metrics(t *testing.T, ctx context.Context) string {
 // TestReadersShare: two hundred GETs of two hundred hosts at once cost Ironic a
 // handful of requests, a lone GET one and a LIST one.
 func TestReadersShare(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the requests that the server makes")
 	const n = 200
 	ctx, ns := s.Begin(t)
-	onServerOfItsOwn(t, ctx, ns) // the suite's one also asks Ironic for the hosts of other tests
+	ctx = onServerOfItsOwn(t, ctx, ns) // the suite's one also asks Ironic for the hosts of other tests
 	for i := range n {
 		observedHost(t, ctx, ns, fmt.Sprintf("w-%03d", i))
 	}
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := bed(ctx).Hosts(ns)
 	if _, err := hosts.List(ctx, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
 	// At once: Ironic is held until all of them are with our server.
-	if err := s.ironic.Pause(); err != nil {
+	if err := bed(ctx).ironic.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	before := ironicRequests(t, ctx)
@@ -382,7 +399,7 @@ func TestReadersShare(t *testing.T) {
 	}
 	for readsInFlight(t, ctx) < n && time.Since(began) < 1500*time.Millisecond {
 	}
-	if err := s.ironic.Resume(); err != nil {
+	if err := bed(ctx).ironic.Resume(); err != nil {
 		t.Fatal(err)
 	}
 	readers.Wait()
@@ -437,11 +454,11 @@ func readsInFlight(t *testing.T, ctx context.Context) int {
 // observedHost makes a host that is read from Ironic and otherwise left alone.
 func observedHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
-	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"})
+	node, err := bed(ctx).ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := bed(ctx).Hosts(ns)
 	host, err := hosts.Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Annotations: map[string]string{metal3.PausedAnnotation: "test"},
 	}}, metav1.CreateOptions{})

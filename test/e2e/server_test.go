@@ -12,21 +12,21 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
-	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestStopWithWatchesOpen: five seconds from SIGTERM to the end, whoever watches.
 func TestStopWithWatchesOpen(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the server's watches")
 	ctx, ns := s.Begin(t)
 	for range 3 {
-		w, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+		w, err := bed(ctx).Hosts(ns).Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.Stop()
 	}
-	took, err := s.Server.Stop()
+	took, err := bed(ctx).Server.Stop()
 	if err != nil {
 		t.Error(err)
 	}
@@ -34,51 +34,12 @@ func TestStopWithWatchesOpen(t *testing.T) {
 		t.Errorf("the server took %s to end, want 5 s at most", took)
 	}
 	t.Logf("ended %s after SIGTERM with watches open", took.Round(time.Millisecond))
-	if err := s.Server.Start(ctx); err != nil {
+	if err := bed(ctx).Server.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Server.WaitAvailable(ctx); err != nil {
+	if err := bed(ctx).Server.WaitAvailable(ctx); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// onSimulatorOfItsOwn gives the test a simulated Ironic with other options than the
-// suite's, and a server of its own for it.
-func onSimulatorOfItsOwn(t *testing.T, ctx context.Context, ns string, options ironicsim.Options) *simulated {
-	t.Helper()
-	needsSimulator(t)
-	sim, err := startSimulated(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared := s.ironic
-	t.Cleanup(func() { // after the server
-		s.ironic = shared
-		_ = sim.Close()
-	})
-	s.ironic = sim
-	onServerOfItsOwn(t, ctx, ns)
-	return sim
-}
-
-// onServerOfItsOwn gives the test a server beside the suite's, with a store and a
-// Lease of its own, and with these flags. It answers past the aggregation layer.
-func onServerOfItsOwn(t *testing.T, ctx context.Context, ns string, args ...string) {
-	t.Helper()
-	options := s.serverOptions()
-	options.Args = append(options.Args, args...)
-	server, hosts := s.NewServer(t, ctx, ns, options)
-	if err := server.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	shared := s
-	t.Cleanup(func() {
-		s = shared
-		if _, err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	s.Server, s.Metal3 = server, hosts
 }
 
 // replica is one of two servers on an external etcd.
@@ -87,39 +48,44 @@ type replica struct {
 	hosts versioned.Interface
 }
 
-// twoReplicas starts two servers with one store and one Lease beside the suite's.
-func twoReplicas(t *testing.T, ctx context.Context, ns string) (replicas [2]replica) {
+// twoReplicas starts two servers with one store and one Lease beside the suite's. The hosts of ctx are those of the first.
+func twoReplicas(t *testing.T, parent context.Context, ns string) (ctx context.Context, replicas [2]replica) {
 	t.Helper()
 	for i := range replicas {
-		options := s.serverOptions()
+		options := bed(parent).serverOptions()
 		options.EtcdServers = s.Kube.EtcdEndpoint
 		options.Args = append(options.Args, "--etcd-prefix=/registry/"+ns)
-		server, hosts := s.NewServer(t, ctx, ns, options)
-		if err := server.Start(ctx); err != nil {
+		server, hosts := s.NewServer(t, parent, ns, options)
+		if err := server.Start(parent); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = server.Kill() })
 		replicas[i] = replica{server, hosts}
 	}
-	shared := s.Metal3
-	t.Cleanup(func() { s.Metal3 = shared })
-	s.Metal3 = replicas[0].hosts
-	return replicas
+	return withHosts(parent, replicas[0].hosts), replicas
+}
+
+// withHosts returns a context in which hosts are those of a certain server.
+func withHosts(ctx context.Context, hosts versioned.Interface) context.Context {
+	own := *bed(ctx)
+	own.Metal3 = hosts
+	return context.WithValue(ctx, bedKey{}, &own)
 }
 
 // TestTwoReplicas: a second server on an external etcd; reads on either are
 // fresh, and when the leader dies the other one goes on within fifteen seconds.
 func TestTwoReplicas(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the Lease")
 	ctx, ns := s.Begin(t)
-	replicas := twoReplicas(t, ctx, ns)
-	node, err := s.ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~worker-0", "driver": "fake-hardware"})
+	ctx, replicas := twoReplicas(t, ctx, ns)
+	node, err := bed(ctx).ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~worker-0", "driver": "fake-hardware"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	createSecretOnce(t, ctx, ns, "bmc")
 	createHost(t, ctx, ns, "worker-0", "ipmi://192.0.2.1", "bmc", "")
 	waitAvailable(t, ctx, ns, "worker-0")
-	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":"test"}}}`)
 	for round := range 40 {
 		want := changeNode(t, ctx, node.UUID, round)
 		for i, replica := range replicas {
@@ -127,19 +93,19 @@ func TestTwoReplicas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if host.Status.Ironic == nil || !equality.Semantic.DeepEqual(*host.Status.Ironic, want) {
+			if host.Status.Ironic == nil || !equality.Semantic.DeepEqual(withoutParent(host.Status.Ironic), &want) {
 				t.Fatalf("round %d: replica %d shows %+v, Ironic says %+v", round, i, host.Status.Ironic, want)
 			}
 		}
 	}
-	patchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":null}}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"annotations":{"baremetalhost.metal3.io/paused":null}}}`)
 	leader, other := leaderOf(t, replicas)
 	if err := leader.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	died := time.Now()
-	s.Metal3 = other.hosts
-	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
+	ctx = withHosts(ctx, other.hosts)
+	if err := bed(ctx).Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
@@ -153,21 +119,22 @@ func TestTwoReplicas(t *testing.T) {
 // TestLeaderStopped: after an orderly stop of the leader the other replica goes on
 // at once. The Lease is free then, so nobody has to wait for it to run out.
 func TestLeaderStopped(t *testing.T) {
+	testbed.OnSimulator(t, "this is about the Lease")
 	ctx, ns := s.Begin(t)
-	replicas := twoReplicas(t, ctx, ns)
+	ctx, replicas := twoReplicas(t, ctx, ns)
 	fakeHost(t, ctx, ns, "worker-0")
 	leader, other := leaderOf(t, replicas)
 	if leads(t, other) {
 		t.Fatal("both replicas lead")
 	}
-	s.Metal3 = other.hosts
+	ctx = withHosts(ctx, other.hosts)
 	stopped, err := leader.Stop()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := time.Now()
-	deleteHost(t, ctx, ns, "worker-0")
-	eventually(t, ctx, 3*time.Second, func() string {
+	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
+	testbed.Eventually(t, ctx, 3*time.Second, func() string {
 		if !leads(t, other) {
 			return "the other replica does not lead"
 		}
@@ -202,17 +169,18 @@ func leads(t *testing.T, r replica) bool {
 
 // TestHealth: ready and alive whatever Ironic does, and the metrics that tell of it.
 func TestHealth(t *testing.T) {
+	testbed.OnSimulator(t, "an Ironic that is stopped is the same everywhere")
 	ctx, _ := s.Begin(t)
-	if err := s.ironic.Stop(); err != nil {
+	if err := bed(ctx).ironic.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"/readyz", "/livez"} {
-		if out, stderr, err := s.Server.Direct.Kubectl(ctx, "", "get", "--raw", path); err != nil || out != "ok" {
+		if out, stderr, err := bed(ctx).Server.Direct.Kubectl(ctx, "", "get", "--raw", path); err != nil || out != "ok" {
 			t.Errorf("%s without Ironic: %q %v %s", path, out, err, stderr)
 		}
 	}
-	eventually(t, ctx, 10*time.Second, func() string {
-		metrics, stderr, err := s.Server.Direct.Kubectl(ctx, "", "get", "--raw", "/metrics")
+	testbed.Eventually(t, ctx, 10*time.Second, func() string {
+		metrics, stderr, err := bed(ctx).Server.Direct.Kubectl(ctx, "", "get", "--raw", "/metrics")
 		if err != nil {
 			return err.Error() + stderr
 		}
@@ -223,16 +191,17 @@ func TestHealth(t *testing.T) {
 		}
 		return ""
 	})
-	if err := s.ironic.Start(ctx); err != nil {
+	if err := bed(ctx).ironic.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestNoPasswordInTheLog is the last look at what the servers wrote.
 func TestNoPasswordInTheLog(t *testing.T) {
+	t.Parallel()
 	ctx, ns := s.Begin(t)
 	const password = "zebra-crossing" // IPMI takes 20 bytes at most, with what is added below
-	b, err := s.ironic.StartBMC(ctx, "admin", password)
+	b, err := bed(ctx).ironic.StartBMC(ctx, "admin", password)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,8 +210,8 @@ func TestNoPasswordInTheLog(t *testing.T) {
 	waitAvailable(t, ctx, ns, "worker-0")
 	createSecret(t, ctx, ns, "wrong", "admin", password+"-wrong")
 	createHost(t, ctx, ns, "worker-1", b.Address(), "wrong", "")
-	waitHost(t, ctx, ns, "worker-1", 30*time.Second, "fails", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })
-	log, err := s.Server.Logs()
+	bed(ctx).WaitHost(t, ctx, ns, "worker-1", 30*time.Second, "fails", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })
+	log, err := bed(ctx).Server.Logs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,13 +224,15 @@ func TestNoPasswordInTheLog(t *testing.T) {
 // TestStartsBeforeTheCluster: without a kube-apiserver the server waits and says
 // for what.
 func TestStartsBeforeTheCluster(t *testing.T) {
+	testbed.OnSimulator(t, "no Ironic is needed")
+	t.Parallel()
 	ctx, _ := s.Begin(t)
 	kube, err := testbed.StartKube(ctx, testbed.KubeOptions{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = kube.Stop() }()
-	options := s.serverOptions()
+	options := bed(ctx).serverOptions()
 	options.Kube, options.Dir = kube, t.TempDir()
 	server, err := testbed.NewServer(options)
 	if err != nil {
@@ -276,7 +247,7 @@ func TestStartsBeforeTheCluster(t *testing.T) {
 	started := make(chan error, 1)
 	go func() { started <- server.Start(ctx) }()
 	defer func() { _ = server.Kill() }()
-	eventually(t, ctx, 15*time.Second, func() string {
+	testbed.Eventually(t, ctx, 15*time.Second, func() string {
 		if log, err := server.Logs(); err != nil || !strings.Contains(log, "Waiting for the cluster") {
 			return fmt.Sprintf("the server does not say that it waits: %v %s", err, log)
 		}

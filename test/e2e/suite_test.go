@@ -23,7 +23,15 @@ type suite struct {
 
 var s suite
 
-func TestMain(m *testing.M) { s.Main(m, "e2e", s.start) }
+func TestMain(m *testing.M) {
+	s.Parallel = 6
+	if !testbed.IsSimulated() {
+		// Ironic 29 does everything in one thread: with six of them, a host takes half a minute to be available that
+		// takes three seconds alone.
+		s.Parallel = 3
+	}
+	s.Main(m, "e2e", s.start)
+}
 
 func (s *suite) start(ctx context.Context) error {
 	dir, err := s.Dir("ironic")

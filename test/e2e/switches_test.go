@@ -19,7 +19,7 @@ import (
 func TestSwitches(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
-	secrets, switches := s.Core.CoreV1().Secrets(ns), s.Metal3.Metal3V1alpha1().BareMetalSwitches(ns)
+	secrets, switches := s.Core.CoreV1().Secrets(ns), bed(ctx).Metal3.Metal3V1alpha1().BareMetalSwitches(ns)
 	secret := func(name string, data map[string]string) {
 		t.Helper()
 		if _, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{}); err != nil {
@@ -28,7 +28,7 @@ func TestSwitches(t *testing.T) {
 	}
 	valid := func(name, reason string) {
 		t.Helper()
-		testbed.Eventually(t, ctx, time.Minute, 200*time.Millisecond, func() string {
+		testbed.EventuallyEvery(t, ctx, time.Minute, 200*time.Millisecond, func() string {
 			device, err := switches.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err.Error()
@@ -41,7 +41,7 @@ func TestSwitches(t *testing.T) {
 	}
 	config := func(want string) {
 		t.Helper()
-		testbed.Eventually(t, ctx, time.Minute, 200*time.Millisecond, func() string {
+		testbed.EventuallyEvery(t, ctx, time.Minute, 200*time.Millisecond, func() string {
 			configs, err := secrets.Get(ctx, "switch-configs", metav1.GetOptions{})
 			if err != nil {
 				return err.Error()

@@ -36,7 +36,7 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 func expectLists(t *testing.T, ctx context.Context, ns, name string, sim *simulated) {
 	t.Helper()
 	var heard warnings
-	config := rest.CopyConfig(s.Server.Direct.Config)
+	config := rest.CopyConfig(bed(ctx).Server.Direct.Config)
 	config.WarningHandler = &heard
 	hosts, err := versioned.NewForConfig(config)
 	if err != nil {
@@ -96,30 +96,31 @@ func TestInventoryThatCannotBeKept(t *testing.T) {
 		"VLAN4095": rawInventory(`"2400"`, "", `"switch_port_untagged_vlan_id": 4095, "switch_port_vlans": [{"id": 4095, "name": "all"}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			ctx, ns := s.Begin(t)
-			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
+			ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			createSecretOnce(t, ctx, ns, "bmc")
 			createHost(t, ctx, ns, "good", startBMC(t, ctx).Address(), "bmc", "", wholeLife)
 			waitAvailable(t, ctx, ns, "good")
 			createHost(t, ctx, ns, "bad", startBMC(t, ctx).Address(), "bmc", "", wholeLife)
-			testbed.Eventually(t, ctx, 30*time.Second, 10*time.Millisecond, func() string {
+			testbed.EventuallyEvery(t, ctx, 30*time.Second, 10*time.Millisecond, func() string {
 				if err := sim.SetRawInventory(ns+"~bad", []byte(inventory)); err != nil {
 					return err.Error()
 				}
 				return ""
 			})
-			eventually(t, ctx, 30*time.Second, func() string {
+			testbed.Eventually(t, ctx, 30*time.Second, func() string {
 				if node, _ := sim.Node(ns + "~bad"); node["inspection_finished_at"] == nil {
 					return fmt.Sprintf("the node was not inspected: %v", node["provision_state"])
 				}
 				return ""
 			})
 			expectLists(t, ctx, ns, "good", sim)
-			waitHost(t, ctx, ns, "bad", 60*time.Second, "says that its inventory cannot be used, or uses it but for what nobody can", func(h *metal3.BareMetalHost) bool {
+			bed(ctx).WaitHost(t, ctx, ns, "bad", 60*time.Second, "says that its inventory cannot be used, or uses it but for what nobody can", func(h *metal3.BareMetalHost) bool {
 				return says(h, "inventory", "hardware") || h.Status.HardwareDetails != nil && (name == "VLAN4095" || name == "FrequencyNaN")
 			})
 			expectLists(t, ctx, ns, "good", sim)
-			if log, err := s.Server.Logs(); err != nil || strings.Contains(log, "Ironic cannot be observed") {
+			if log, err := bed(ctx).Server.Logs(); err != nil || strings.Contains(log, "Ironic cannot be observed") {
 				t.Errorf("the server takes it for a failure of Ironic's (%v)", err)
 			}
 		})
@@ -136,19 +137,20 @@ func TestWritesRefused(t *testing.T) {
 		http.StatusInternalServerError: {"500", "Unexpected error"},
 	} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
 			ctx, ns := s.Begin(t)
-			sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
+			ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 			createSecretOnce(t, ctx, ns, "bmc")
 			b := startBMC(t, ctx)
 			createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "")
 			waitAvailable(t, ctx, ns, "worker-0")
 			observedHost(t, ctx, ns, "other")
 			sim.SetFaults(ironicsim.Faults{FailWrites: code})
-			patchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
+			bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
 			refused := time.Now()
-			waitHost(t, ctx, ns, "worker-0", 60*time.Second, "says that Ironic refuses", func(h *metal3.BareMetalHost) bool { return says(h, words...) })
+			bed(ctx).WaitHost(t, ctx, ns, "worker-0", 60*time.Second, "says that Ironic refuses", func(h *metal3.BareMetalHost) bool { return says(h, words...) })
 			t.Logf("said after %s", time.Since(refused).Round(100*time.Millisecond))
-			eventually(t, ctx, 60*time.Second-time.Since(refused), func() string {
+			testbed.Eventually(t, ctx, 60*time.Second-time.Since(refused), func() string {
 				events := kubectl(t, ctx, "", "get", "events", "-n", ns, "--field-selector=type=Warning,involvedObject.name=worker-0", "-o", "jsonpath={.items[*].message}")
 				for _, word := range words {
 					if strings.Contains(strings.ToLower(events), strings.ToLower(word)) {
@@ -160,7 +162,7 @@ func TestWritesRefused(t *testing.T) {
 			expectLists(t, ctx, ns, "other", sim)
 			isOn(t, b, true)
 			sim.SetFaults(ironicsim.Faults{})
-			waitHost(t, ctx, ns, "worker-0", 60*time.Second, "is off, and all is well", func(h *metal3.BareMetalHost) bool {
+			bed(ctx).WaitHost(t, ctx, ns, "worker-0", 60*time.Second, "is off, and all is well", func(h *metal3.BareMetalHost) bool {
 				return !h.Status.PoweredOn && h.Status.ErrorMessage == "" && h.Status.OperationalStatus == metal3.OperationalStatusOK && !says(h, words...)
 			})
 			isOn(t, b, false)

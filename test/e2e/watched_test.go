@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // watched is what a watcher of one namespace with one host was told.
@@ -24,7 +25,7 @@ type watched struct {
 // watchHosts records the hosts of a namespace until the test ends.
 func watchHosts(t *testing.T, ctx context.Context, ns string) *watched {
 	t.Helper()
-	watcher, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Watch(ctx, metav1.ListOptions{})
+	watcher, err := bed(ctx).Hosts(ns).Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func changes[T comparable](w *watched, what func(*metal3.BareMetalHost) T) []T {
 // sawStates waits until the watcher was told of just these states, in order.
 func sawStates(t *testing.T, ctx context.Context, w *watched, want ...metal3.ProvisioningState) {
 	t.Helper()
-	eventually(t, ctx, 10*time.Second, func() string {
+	testbed.Eventually(t, ctx, 10*time.Second, func() string {
 		got := changes(w, func(h *metal3.BareMetalHost) metal3.ProvisioningState { return h.Status.Provisioning.State })
 		if len(got) > 0 && got[0] == metal3.StateNone {
 			got = got[1:]
@@ -72,7 +73,7 @@ func sawStates(t *testing.T, ctx context.Context, w *watched, want ...metal3.Pro
 // hasEvents waits until kubectl describe shows an event of each reason for a host.
 func hasEvents(t *testing.T, ctx context.Context, ns, name string, reasons ...string) {
 	t.Helper()
-	eventually(t, ctx, 15*time.Second, func() string {
+	testbed.Eventually(t, ctx, 15*time.Second, func() string {
 		out := kubectl(t, ctx, "", "describe", "bmh", name, "-n", ns)
 		_, events, _ := strings.Cut(out, "\nEvents:")
 		for _, reason := range reasons {

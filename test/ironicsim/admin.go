@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // adminUsage is the answer of GET /_sim/.
@@ -59,12 +61,7 @@ func adminCall[T any](f func(r *http.Request, in T) (any, error)) http.HandlerFu
 func adminAnswer(w http.ResponseWriter, out any, err error) {
 	switch {
 	case err != nil:
-		code := http.StatusBadRequest
-		var apiErr *apiError
-		if errors.As(err, &apiErr) {
-			code = apiErr.code
-		}
-		write(w, code, mustJSON(map[string]string{"error": err.Error()}))
+		write(w, asAPIError(err, http.StatusBadRequest).code, mustJSON(map[string]string{"error": err.Error()}))
 	case out == nil:
 		write(w, http.StatusNoContent, nil)
 	default:
@@ -211,8 +208,8 @@ func (s *Sim) adminBMCs() []adminBMC {
 }
 
 func (s *Sim) adminPutBMC(r *http.Request, in adminBMC) (any, error) {
-	if in.Power != nil && *in.Power != powerOn && *in.Power != powerOff {
-		return nil, fmt.Errorf("power is %q or %q", powerOn, powerOff)
+	if in.Power != nil && *in.Power != fsm.PowerOn && *in.Power != fsm.PowerOff {
+		return nil, fmt.Errorf("power is %q or %q", fsm.PowerOn, fsm.PowerOff)
 	}
 	b := s.BMC(r.PathValue("address"))
 	if b == nil {

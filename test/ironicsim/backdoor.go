@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // CreateNode makes a node as POST /v1/nodes does with the same body at the
@@ -15,11 +17,11 @@ func (s *Sim) CreateNode(body map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n, err := s.createNode(m, stEnroll)
+	n, err := s.createNode(m, fsm.Enroll)
 	if err != nil {
 		return "", err
 	}
-	return n.uuid, nil
+	return n.UUID, nil
 }
 
 // CreatePort adds a port to a node, without HTTP.
@@ -37,7 +39,7 @@ func (s *Sim) CreatePort(nodeIdent, mac string) error {
 	if s.byMAC[address] != nil {
 		return conflict("A port with MAC address %s already exists.", address)
 	}
-	s.insertPort(&port{uuid: newUUID(), address: address, nodeUUID: e.n.uuid, pxeEnabled: true})
+	s.insertPort(&port{uuid: newUUID(), address: address, nodeUUID: e.n.UUID, pxeEnabled: true})
 	return nil
 }
 
@@ -48,7 +50,7 @@ func (s *Sim) Node(ident string) (fields map[string]any, ok bool) {
 	if e == nil {
 		return nil, false
 	}
-	fields = map[string]any{"uuid": n.uuid, "created_at": formatTime(n.createdAt), "updated_at": formatTime(n.updatedAt)}
+	fields = map[string]any{"uuid": n.UUID, "created_at": formatTime(n.createdAt), "updated_at": formatTime(n.updatedAt)}
 	for i := range nodeFields {
 		f := &nodeFields[i]
 		if f.wire {
@@ -69,7 +71,7 @@ func (s *Sim) NodeUUIDs() []string {
 	defer s.mu.RUnlock()
 	ids := make([]string, len(s.nodes))
 	for i, e := range s.nodes {
-		ids[i] = e.n.uuid
+		ids[i] = e.n.UUID
 	}
 	return ids
 }
@@ -135,11 +137,7 @@ func (s *Sim) LockNode(ident, host string) error {
 	if e == nil {
 		return errNodeNotFound(ident)
 	}
-	if e.n.reservation != "" {
-		return errLocked(e.n.uuid, e.n.reservation)
-	}
-	s.update(e, func(n *node) { n.reservation = host })
-	return nil
+	return s.lock(e, host)
 }
 
 // UnlockNode gives the lock of a node back, whoever has it.
@@ -230,8 +228,8 @@ func (s *Sim) CallBack(ident string) error {
 	if e == nil {
 		return errNodeNotFound(ident)
 	}
-	if e.goOn == nil || !waiting(e.n.provisionState) {
-		return conflict("node %s, which is %q, waits for no ramdisk that is held", e.n.uuid, e.n.provisionState)
+	if e.goOn == nil || !fsm.IsWaiting(e.n.ProvisionState) {
+		return conflict("node %s, which is %q, waits for no ramdisk that is held", e.n.UUID, e.n.ProvisionState)
 	}
 	s.spawn(e.goOn)
 	e.goOn = nil
@@ -248,8 +246,8 @@ func (s *Sim) Ramdisk(ident string, inventory map[string]any) error {
 		return errNodeNotFound(ident)
 	}
 	n := s.current(e)
-	if n.provisionState != stInspectWait {
-		return conflict("node %s is %q, not %q", n.uuid, n.provisionState, stInspectWait)
+	if n.ProvisionState != fsm.InspectWait {
+		return conflict("node %s is %q, not %q", n.UUID, n.ProvisionState, fsm.InspectWait)
 	}
 	made, data := s.makeInventory(n)
 	if inventory != nil {

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // BMC is a simulated baseboard management controller with the one machine
@@ -41,7 +43,7 @@ func (s *Sim) AddBMC(address, user, password string) *BMC {
 	key := bmcKey(address)
 	b := s.bmcs[key]
 	if b == nil {
-		b = &BMC{s: s, address: key, power: powerOff, bootDevice: "pxe", light: "off"}
+		b = &BMC{s: s, address: key, power: fsm.PowerOff, bootDevice: "pxe", light: "off"}
 		s.bmcs[key] = b
 	}
 	b.user, b.password = user, password

@@ -1,6 +1,10 @@
 package ironicsim
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
+)
 
 // bootsRamdisk reports whether the node's deploy interface works through an
 // agent in a ramdisk; the fake one does not.
@@ -10,11 +14,11 @@ func bootsRamdisk(n *node) bool { return n.deployInterface != "fake" }
 func (t *task) clean() {
 	n := t.node()
 	if t.s.opts.NoAutomatedClean || n.automatedClean != nil && !*n.automatedClean {
-		t.event("done", "", func(n *node) { n.cleanStep = emptyObject })
+		t.done(func(n *node) { n.cleanStep = emptyObject })
 		return
 	}
 	if err := validatePower(n); err != nil {
-		t.cleanFailed(fmt.Sprintf("Validation of node %s for cleaning failed: %v", n.uuid, err), false)
+		t.cleanFailed(fmt.Sprintf("Validation of node %s for cleaning failed: %v", n.UUID, err), false)
 		return
 	}
 	step := map[string]any{"interface": "vendor", "step": "log_passthrough"}
@@ -27,13 +31,10 @@ func (t *task) clean() {
 // startManualClean is the clean verb.
 func (t *task) startManualClean(steps []any) error {
 	n := t.node()
-	if n.maintenance {
-		return t.reject(errInMaintenance("cleaning", n.uuid))
-	}
 	if err := validatePower(n); err != nil {
-		return t.reject(badRequest("Validation of node %s for cleaning failed: %v", n.uuid, err))
+		return t.reject(badRequest("Validation of node %s for cleaning failed: %v", n.UUID, err))
 	}
-	return t.begin("clean", stManageable, func() { cleaning.start(t, steps) })
+	return t.begin("clean", func() { cleaning.start(t, steps) })
 }
 
 // bootRamdisk starts the machine into the ramdisk.
@@ -41,7 +42,13 @@ func (t *task) bootRamdisk() error {
 	if err := t.s.validateRamdisk(t.node()); err != nil {
 		return err
 	}
-	return t.powerAction(reboot, 0)
+	return t.powerAction(fsm.Reboot, 0)
+}
+
+// leaveRamdisk switches a machine to what Ironic leaves it at when the work is over
+// for which it has booted the ramdisk.
+func (t *task) leaveRamdisk() error {
+	return t.powerAction(fsm.PowerAfter(t.node().ProvisionState), 0)
 }
 
 // resume goes on in a node that waits, when its ramdisk has called back. Like a
@@ -51,7 +58,7 @@ func (t *task) resume(work func(*task)) {
 	for {
 		late, err := s.acquire(t.e, true)
 		if err == nil {
-			if !late.event("resume", late.manualTarget(), nil) {
+			if !late.event("resume") {
 				late.release()
 				return
 			}
@@ -63,7 +70,7 @@ func (t *task) resume(work func(*task)) {
 			return
 		}
 		s.mu.RLock()
-		over := t.e.gone || !waiting(t.e.n.provisionState)
+		over := t.e.gone || !fsm.IsWaiting(t.e.n.ProvisionState)
 		s.mu.RUnlock()
 		if over {
 			return
@@ -74,23 +81,19 @@ func (t *task) resume(work func(*task)) {
 // cleanDone ends cleaning, which switches a machine off that has booted the ramdisk.
 func (t *task) cleanDone() {
 	if bootsRamdisk(t.node()) {
-		if err := t.powerAction(powerOff, 0); err != nil {
-			t.cleanFailed(fmt.Sprintf("Failed to tear down from cleaning for node %s, reason: %v", t.node().uuid, err), false)
+		if err := t.leaveRamdisk(); err != nil {
+			t.cleanFailed(fmt.Sprintf("Failed to tear down from cleaning for node %s, reason: %v", t.node().UUID, err), false)
 			return
 		}
 	}
-	event := "done"
-	if t.node().targetProvisionState == stManageable || t.node().retired {
-		event = "manage"
-	}
-	t.event(event, "", func(n *node) { n.cleanStep = emptyObject; n.noSteps("clean") })
+	t.done(func(n *node) { n.cleanStep = emptyObject; n.noSteps("clean") })
 }
 
 // tearDownCleaning switches a node off that has booted the ramdisk. If the BMC
 // does not obey, that is one more line in Ironic's log.
 func (t *task) tearDownCleaning() {
-	if n := t.node(); bootsRamdisk(n) && n.provisionState == stCleanFail {
-		_ = t.powerAction(powerOff, 0)
+	if n := t.node(); bootsRamdisk(n) && n.ProvisionState == fsm.CleanFail {
+		_ = t.leaveRamdisk()
 	}
 }
 
@@ -98,21 +101,19 @@ func (t *task) tearDownCleaning() {
 // maintenance as well. The error text follows the state, so that a reader can
 // see the one without the other while the node is still locked.
 func (t *task) cleanFailed(text string, inStep bool) {
-	if !t.event("fail", t.manualTarget(), nil) {
+	if !t.move(t.s.machine.Fail, nil) {
 		return
 	}
 	if !t.sleep(errorLag) {
 		return
 	}
 	t.tearDownCleaning()
-	t.fail("cleaning", "", text, func(n *node) {
+	t.explain("cleaning", text, func(n *node) {
+		n.LastError = text
 		n.cleanStep = emptyObject
 		n.driverInternalInfo = newSecretObject(n.driverInternalInfo.without("clean_step_index")) // the list stays
 		if inStep {
-			n.maintenance, n.fault = true, "clean failure"
-			if n.maintenanceReason == "" {
-				n.maintenanceReason = text
-			}
+			n.BreakDown()
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // TestConcurrentUse has many nodes in motion, readers of all kinds and changes
@@ -26,7 +28,7 @@ func TestConcurrentUse(t *testing.T) {
 				return
 			}
 			path := "/v1/nodes/" + id
-			for _, step := range []struct{ target, state string }{{"manage", stManageable}, {"inspect", stManageable}, {"provide", stAvailable}} {
+			for _, step := range []struct{ target, state string }{{"manage", fsm.Manageable}, {"inspect", fsm.Manageable}, {"provide", fsm.Available}} {
 				r, err := a.do("PUT", path+"/states/provision", newest, doc{"target": step.target})
 				if err != nil || r.code != 202 {
 					t.Errorf("%s: %v %+v", step.target, err, r)
@@ -34,15 +36,15 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				if !comesTrue(t, func() bool {
 					_, n := a.sim.lookup(id)
-					return n.provisionState == step.state && n.reservation == ""
+					return n.ProvisionState == step.state && n.Reservation == ""
 				}) {
 					n, _ := a.sim.Node(id)
 					t.Errorf("after %s: %v", step.target, brief(n))
 					return
 				}
 			}
-			a.sim.BMC(fmt.Sprintf("127.0.0.1:%d", port)).SetPower(powerOn)
-			if !comesTrue(t, func() bool { _, n := a.sim.lookup(id); return n.powerState == powerOn }) {
+			a.sim.BMC(fmt.Sprintf("127.0.0.1:%d", port)).SetPower(fsm.PowerOn)
+			if !comesTrue(t, func() bool { _, n := a.sim.lookup(id); return n.PowerState == fsm.PowerOn }) {
 				t.Errorf("node %s did not follow its machine", id)
 			}
 			if i%2 == 0 {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // reference gives a real Ironic, where IRONICSIM_REFERENCE is its URL (29.0,
@@ -303,7 +305,7 @@ func TestPatchMakesNodeItsOwnParent(t *testing.T) {
 		t.Errorf("power on: last_error is %v", n["last_error"])
 	}
 	a.must(200, "PATCH", n1, []doc{{"op": "add", "path": "/driver_info/has_dedicated_power_supply", "value": true}})
-	if n = a.power(n1, "power on"); n["power_state"] != powerOn {
+	if n = a.power(n1, "power on"); n["power_state"] != fsm.PowerOn {
 		t.Errorf("power on with a dedicated supply: %v", brief(n))
 	}
 }

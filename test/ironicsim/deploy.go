@@ -5,28 +5,20 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // errorLag is the time between a failed state and its last_error.
 const errorLag = 5 * time.Millisecond
 
 // startDeploy is do_node_deploy, for active and rebuild.
-func (t *task) startDeploy(a *provisionArgs) error {
+func (t *task) startDeploy(verb string, a *provisionArgs) error {
 	n := t.node()
-	if n.maintenance {
-		return t.reject(errInMaintenance("provisioning", n.uuid))
-	}
-	event := "deploy"
-	if n.provisionState == stActive || n.provisionState == stError {
-		event = "rebuild"
-	}
-	if _, ok := transitions[n.provisionState][event]; !ok {
-		return t.reject(errInvalidState(event, n.uuid, n.provisionState))
-	}
 	if err := t.s.validateDeploy(n); err != nil {
-		return t.reject(badRequest("Failed to validate deploy or power info for node %s: %v", n.uuid, err))
+		return t.reject(badRequest("Failed to validate deploy or power info for node %s: %v", n.UUID, err))
 	}
-	return t.begin(event, "", func() { t.deploy(a.configdrive) })
+	return t.begin(verb, func() { t.deploy(a.configdrive) })
 }
 
 func (s *Sim) validateDeploy(n *node) error {
@@ -47,14 +39,14 @@ func (s *Sim) validateDeploy(n *node) error {
 	}
 	info := n.instanceInfo
 	if info.string("image_source") == "" {
-		return badRequest("Node %s failed to validate deploy image info. Some parameters were missing. Missing are: ['instance_info.image_source']", n.uuid)
+		return badRequest("Node %s failed to validate deploy image info. Some parameters were missing. Missing are: ['instance_info.image_source']", n.UUID)
 	}
 	if source := info.string("image_source"); strings.HasPrefix(source, "oci://") || strings.HasPrefix(source, "file://") {
 		return nil // the registry has the checksum; that of a file is computed
 	}
 	algo, value := info.string("image_os_hash_algo"), info.string("image_os_hash_value")
 	if algo != "" && value == "" || algo == "" && info.string("image_checksum") == "" {
-		return badRequest(`image_source's "image_checksum", or "image_os_hash_algo" and "image_os_hash_value" must be provided in instance_info for node %s`, n.uuid)
+		return badRequest(`image_source's "image_checksum", or "image_os_hash_algo" and "image_os_hash_value" must be provided in instance_info for node %s`, n.UUID)
 	}
 	return nil
 }
@@ -80,15 +72,15 @@ func (t *task) deploy(configdrive any) {
 	}
 	n := t.node()
 	if !bootsRamdisk(n) {
-		t.event("done", "", func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
+		t.done(func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
 		return
 	}
 	if bootsISO(n) { // what is deployed is what it boots
-		if err := t.powerAction(reboot, 0); err != nil {
+		if err := t.powerAction(fsm.Reboot, 0); err != nil {
 			t.deployFailed(fmt.Sprintf("Deploy step deploy.deploy failed: %v.", err))
 			return
 		}
-		t.event("done", "", func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
+		t.done(func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
 		return
 	}
 	if err := t.bootRamdisk(); err != nil {
@@ -106,14 +98,14 @@ func (t *task) deploy(configdrive any) {
 				return
 			}
 			// The machine ends up switched on, booting its new disk.
-			if err := t.powerAction(reboot, 0); err != nil {
-				t.deployFailed(fmt.Sprintf("Error rebooting node %s after deploy. Error: %v", n.uuid, err))
+			if err := t.leaveRamdisk(); err != nil {
+				t.deployFailed(fmt.Sprintf("Error rebooting node %s after deploy. Error: %v", n.UUID, err))
 				return
 			}
-			t.event("done", "", func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
+			t.done(func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
 		})
 	}, func(late *task) {
-		late.deployFailed(fmt.Sprintf("Timeout reached while waiting for callback for node %s", n.uuid))
+		late.deployFailed(fmt.Sprintf("Timeout reached while waiting for callback for node %s", n.UUID))
 	})
 }
 
@@ -137,24 +129,21 @@ func (t *task) inBandSteps(id string) {
 
 // deployFailed moves the node to deploy failed; the text follows (see cleanFailed).
 func (t *task) deployFailed(text string) {
-	if !t.event("fail", "", nil) {
+	if !t.move(t.s.machine.Fail, nil) {
 		return
 	}
 	if t.sleep(errorLag) {
-		t.fail("deploying", "", text, func(n *node) { n.deployStep = emptyObject; n.noSteps("deploy") })
+		t.explain("deploying", text, func(n *node) { n.LastError = text; n.deployStep = emptyObject; n.noSteps("deploy") })
 	}
 }
 
 // startDelete is do_node_tear_down.
 func (t *task) startDelete() error {
 	n := t.node()
-	if n.protected {
-		return t.reject(errProtected(n.uuid))
-	}
 	if err := validatePower(n); err != nil {
 		return t.reject(fault(http.StatusInternalServerError, "Failed to validate power driver interface. Can not delete instance. Error: %v", err))
 	}
-	return t.begin("delete", "", t.tearDown)
+	return t.begin("deleted", t.tearDown)
 }
 
 func (t *task) tearDown() {
@@ -163,17 +152,16 @@ func (t *task) tearDown() {
 	}
 	text := t.planned("delete")
 	if text == "" && bootsRamdisk(t.node()) {
-		if err := t.powerAction(powerOff, 0); err != nil {
+		if err := t.leaveRamdisk(); err != nil {
 			text = err.Error()
 		}
 	}
-	forget := func(n *node) { n.instanceInfo, n.instanceUUID = emptyObject, "" }
+	forget := func(n *node) { n.instanceInfo = emptyObject }
 	if text != "" {
-		t.fail("unprovision", "fail", "Failed to tear down: "+text, forget)
+		t.fail("unprovision", "Failed to tear down: "+text, forget)
 		return
 	}
-	t.save(forget)
-	if t.event("clean", "", nil) {
+	if t.done(forget) {
 		t.clean()
 	}
 }
@@ -181,25 +169,19 @@ func (t *task) tearDown() {
 // startService is the service verb.
 func (t *task) startService(steps []any) error {
 	n := t.node()
-	if n.maintenance {
-		return t.reject(errInMaintenance("service", n.uuid))
-	}
 	if err := validatePower(n); err != nil {
-		return t.reject(badRequest("Validation of node %s for servicing failed: %v", n.uuid, err))
+		return t.reject(badRequest("Validation of node %s for servicing failed: %v", n.UUID, err))
 	}
-	return t.begin("service", stActive, func() { servicing.start(t, steps) })
+	return t.begin("service", func() { servicing.start(t, steps) })
 }
 
 // serviceFailed leaves the machine in the ramdisk. When it was in a step, it puts the node into maintenance.
 func (t *task) serviceFailed(text string, inStep bool) {
-	t.fail("servicing", "fail", text, func(n *node) {
+	t.fail("servicing", text, func(n *node) {
 		n.serviceStep = emptyObject
 		n.driverInternalInfo = newSecretObject(n.driverInternalInfo.without("service_step_index")) // the list stays
 		if inStep {
-			n.maintenance, n.fault = true, "service failure"
-			if n.maintenanceReason == "" {
-				n.maintenanceReason = text
-			}
+			n.BreakDown()
 		}
 	})
 }
@@ -207,22 +189,23 @@ func (t *task) serviceFailed(text string, inStep bool) {
 // serviceDone boots what is deployed again.
 func (t *task) serviceDone() {
 	if bootsRamdisk(t.node()) {
-		if err := t.powerAction(reboot, 0); err != nil {
-			t.serviceFailed(fmt.Sprintf("Failed to tear down from service for node %s, reason: %v", t.node().uuid, err), false)
+		if err := t.leaveRamdisk(); err != nil {
+			t.serviceFailed(fmt.Sprintf("Failed to tear down from service for node %s, reason: %v", t.node().UUID, err), false)
 			return
 		}
 	}
-	t.event("done", "", func(n *node) { n.serviceStep = emptyObject; n.noSteps("service") })
+	t.done(func(n *node) { n.serviceStep = emptyObject; n.noSteps("service") })
 }
 
 // leaveService is what an abort does in Ironic 32 and later: the node, which is in service failed, becomes active,
 // and boots what is deployed again.
 func (t *task) leaveService(text string) {
-	if t.s.minor < ironic32 {
+	if !t.s.machine.AbortsService() {
 		return
 	}
 	if bootsRamdisk(t.node()) {
-		_ = t.powerAction(reboot, 0) // the error is in last_error
+		_ = t.leaveRamdisk() // the error is in last_error
 	}
-	t.event("abort", "", func(n *node) { n.serviceStep = emptyObject; n.lastError = text; n.noSteps("service") })
+	t.move(func(n *fsm.Node) bool { return t.s.machine.ServiceAborted(n, text) },
+		func(n *node) { n.serviceStep = emptyObject; n.noSteps("service") })
 }

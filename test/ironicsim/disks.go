@@ -46,11 +46,11 @@ func (t *task) touchDisks(step string) {
 	if !t.alive() || !bootsRamdisk(n) {
 		return
 	}
-	write := DiskWrite{Step: step, State: n.provisionState, At: time.Now()}
+	write := DiskWrite{Step: step, State: n.ProvisionState, At: time.Now()}
 	if step == deployStep(n) {
 		write.Image = n.instanceInfo.string("image_source")
 	}
-	t.s.diskWrites[n.uuid] = append(t.s.diskWrites[n.uuid], write)
+	t.s.diskWrites[n.UUID] = append(t.s.diskWrites[n.UUID], write)
 	if b, _ := t.s.bmcOf(n); b != nil {
 		b.diskWrites = append(b.diskWrites, write)
 	}

@@ -1,13 +1,15 @@
 package ironicsim
 
 import (
+	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -25,7 +27,8 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	path, inV1 := splitPath(r.URL.Path)
 	rt, vars, known := match(r.Method, path)
 	isRoot := len(path) == 0 && !inV1
-	done := s.stats.begin(kindOf(r, rt, isRoot))
+	kind := kindOf(r, rt, isRoot)
+	done := s.stats.begin(kind)
 	defer done()
 	if !s.faults.pass(s.ctx, r) {
 		// A hanging request that is let go gets no answer but a closed connection.
@@ -43,11 +46,57 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
+	verdict := s.faults.verdict(kind, r)
+	if verdict.Refusal != nil {
+		write(w, verdict.Refusal.Status, fault(verdict.Refusal.Status, "%s", verdict.Refusal.Text).body())
+		return
+	}
+
+	if verdict.Late > 0 {
+		s.executeLate(r, verdict.Late)
+		select {
+		case <-r.Context().Done():
+		case <-s.ctx.Done():
+		}
+		panic(http.ErrAbortHandler)
+	}
+	s.execute(w, r, rt, vars, isRoot, known, verdict.Lost)
+}
+
+// executeLate executes a request after a while, without an answer.
+func (s *Sim) executeLate(r *http.Request, late time.Duration) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // it has not arrived
+	}
+	r = r.Clone(s.ctx)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	path, inV1 := splitPath(r.URL.Path)
+	rt, vars, known := match(r.Method, path)
+	s.spawn(func() {
+		if sleep(s.ctx, late) {
+			s.execute(nobody{http.Header{}}, r, rt, vars, len(path) == 0 && !inV1, known, false)
+		}
+	})
+}
+
+// nobody is a client that has left.
+type nobody struct{ header http.Header }
+
+func (n nobody) Header() http.Header       { return n.header }
+func (nobody) Write(b []byte) (int, error) { return len(b), nil }
+func (nobody) WriteHeader(int)             {}
+
+// execute executes a request and answers it, unless the answer is lost.
+func (s *Sim) execute(w http.ResponseWriter, r *http.Request, rt *route, vars map[string]string, isRoot, known, lost bool) {
 	c := &call{s: s, r: r, path: vars, base: "http://" + r.Host, header: w.Header(), status: http.StatusOK}
 	if r.TLS != nil {
 		c.base = "https://" + r.Host
 	}
 	err := s.answer(c, rt, isRoot, known)
+	if lost {
+		panic(http.ErrAbortHandler)
+	}
 	if err == nil {
 		if !s.faults.passList(s.ctx, r, c.listed) {
 			panic(http.ErrAbortHandler)
@@ -55,10 +104,7 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		write(w, c.status, c.reply)
 		return
 	}
-	var apiErr *apiError
-	if !errors.As(err, &apiErr) {
-		apiErr = fault(http.StatusInternalServerError, "%v", err)
-	}
+	apiErr := asAPIError(err, http.StatusInternalServerError)
 	if apiErr.framework && apiErr.code != http.StatusNotAcceptable {
 		// These replace the response that the version headers were set on.
 		c.header.Del(headerMin)

@@ -10,15 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// The power states and targets of Ironic.
-const (
-	powerOn      = "power on"
-	powerOff     = "power off"
-	reboot       = "rebooting"
-	softPowerOff = "soft power off"
-	softReboot   = "soft rebooting"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // textOf is a driver_info value that may be a number.
@@ -72,33 +65,33 @@ func validateIPMI(n *node) error {
 func validateRedfish(n *node) error {
 	address := n.driverInfo.string("redfish_address")
 	if address == "" {
-		return badRequest("Missing the following Redfish properties in node %s driver_info: ['redfish_address']", n.uuid)
+		return badRequest("Missing the following Redfish properties in node %s driver_info: ['redfish_address']", n.UUID)
 	}
 	if u, err := url.Parse(redfishRoot(n)); err != nil || u.Hostname() == "" {
 		if !strings.Contains(address, "://") {
 			address = "https://" + address
 		}
-		return badRequest("Invalid Redfish address %s set in driver_info/redfish_address on node %s", address, n.uuid)
+		return badRequest("Invalid Redfish address %s set in driver_info/redfish_address on node %s", address, n.UUID)
 	}
 	if id, ok := n.driverInfo.fields["redfish_system_id"]; ok && id != nil {
 		if _, ok := id.(string); !ok {
-			return badRequest("Invalid value \"%v\" set in driver_info/redfish_system_id on node %s. The value should be a path (string) to the resource that the driver will interact with. For example: /redfish/v1/Systems/1", id, n.uuid)
+			return badRequest("Invalid value \"%v\" set in driver_info/redfish_system_id on node %s. The value should be a path (string) to the resource that the driver will interact with. For example: /redfish/v1/Systems/1", id, n.UUID)
 		}
 	}
 	switch ca := n.driverInfo.fields["redfish_verify_ca"].(type) {
 	case nil, bool:
 	case string:
 		if _, ok := parseBool(ca); !ok && !strings.HasPrefix(ca, "/") {
-			return badRequest("Invalid value type set in driver_info/redfish_verify_ca on node %s. The value should be a Boolean or the path to a file/directory, not \"%s\"", n.uuid, ca)
+			return badRequest("Invalid value type set in driver_info/redfish_verify_ca on node %s. The value should be a Boolean or the path to a file/directory, not \"%s\"", n.UUID, ca)
 		}
 	default:
-		return badRequest("Invalid value type set in driver_info/redfish_verify_ca on node %s. The value should be a Boolean or the path to a file/directory, not \"%v\"", n.uuid, ca)
+		return badRequest("Invalid value type set in driver_info/redfish_verify_ca on node %s. The value should be a Boolean or the path to a file/directory, not \"%v\"", n.UUID, ca)
 	}
 	switch auth := n.driverInfo.string("redfish_auth_type"); auth {
 	case "", "basic", "session", "auto":
 		return nil
 	default:
-		return badRequest("Invalid value \"%s\" set in driver_info/redfish_auth_type on node %s. The value should be one of \"basic\", \"session\" or \"auto\".", auth, n.uuid)
+		return badRequest("Invalid value \"%s\" set in driver_info/redfish_auth_type on node %s. The value should be one of \"basic\", \"session\" or \"auto\".", auth, n.UUID)
 	}
 }
 
@@ -127,7 +120,7 @@ func (s *Sim) validateRamdisk(n *node) error {
 func (s *Sim) hasPort(n *node) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.ContainsFunc(s.portIDs, func(p *port) bool { return p.nodeUUID == n.uuid })
+	return slices.ContainsFunc(s.portIDs, func(p *port) bool { return p.nodeUUID == n.UUID })
 }
 
 // validateBoot is the validate() of the boot interface.
@@ -136,7 +129,7 @@ func (s *Sim) validateBoot(n *node) error {
 		return nil
 	}
 	if n.bootInterface != "redfish-virtual-media" && !s.hasPort(n) {
-		return badRequest("Node %s does not have any port associated with it", n.uuid)
+		return badRequest("Node %s does not have any port associated with it", n.UUID)
 	}
 	if err := s.validateRamdisk(n); err != nil {
 		return err
@@ -150,7 +143,7 @@ func (s *Sim) validateBoot(n *node) error {
 		}
 		if len(missing) > 0 {
 			return badRequest("Cannot validate image information for node %s because one or more parameters are missing from its instance_info and insufficient information is present to boot from a remote volume. Missing are: %s",
-				n.uuid, pyRepr(missing, true))
+				n.UUID, pyRepr(missing, true))
 		}
 	}
 	return nil
@@ -184,7 +177,7 @@ func errBMC(n *node, command string, refused bool) error {
 		host, port = h, p
 	}
 	return pythonError("Redfish connection failed for node %s: Unable to connect to %s/redfish/v1/. Error: %s(host='%s', port=%s): Max retries exceeded with url: /redfish/v1/ (Caused by NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f79ab86ac40>: Failed to establish a new connection: [Errno 111] ECONNREFUSED'))",
-		n.uuid, root, pool, host, port)
+		n.UUID, root, pool, host, port)
 }
 
 var errKilled = errors.New("the conductor was stopped")
@@ -218,7 +211,7 @@ func (s *Sim) command(ctx context.Context, n *node, command string, act func(b *
 // readPower is get_power_state of the node's power interface.
 func (s *Sim) readPower(ctx context.Context, n *node) (string, error) {
 	if n.powerInterface != "ipmitool" && n.powerInterface != "redfish" {
-		return n.powerState, nil // FakePower returns what is in the database
+		return n.PowerState, nil // FakePower returns what is in the database
 	}
 	if err := validatePower(n); err != nil {
 		return "", err
@@ -236,13 +229,13 @@ func (s *Sim) switchPower(ctx context.Context, n *node, target string, timeout t
 		}
 		return nil
 	}
-	soft := target == softPowerOff
-	want := powerOn
-	if target == powerOff || soft {
-		want = powerOff
+	soft := target == fsm.SoftPowerOff
+	want := fsm.PowerOn
+	if target == fsm.PowerOff || soft {
+		want = fsm.PowerOff
 	}
 	effective := false
-	name := map[string]string{powerOn: "power on", powerOff: "power off", softPowerOff: "power soft"}[target]
+	name := map[string]string{fsm.PowerOn: "power on", fsm.PowerOff: "power off", fsm.SoftPowerOff: "power soft"}[target]
 	if err := s.command(ctx, n, name, func(b *BMC) { effective = !b.stuck && !(soft && b.noSoftPower) }); err != nil {
 		return err
 	}
@@ -256,7 +249,7 @@ func (s *Sim) switchPower(ctx context.Context, n *node, target string, timeout t
 		return errKilled
 	}
 	return s.command(ctx, n, "power status", func(b *BMC) {
-		if b.power == powerOn && want == powerOff {
+		if b.power == fsm.PowerOn && want == fsm.PowerOff {
 			b.powerCuts++
 		}
 		b.power = want

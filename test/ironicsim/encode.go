@@ -3,6 +3,8 @@ package ironicsim
 import (
 	"slices"
 	"strconv"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // The node encoder is written by hand: a list of a thousand nodes takes a few
@@ -39,7 +41,7 @@ func (s *Sim) fieldView(c *call, names []string) *nodeView {
 func (v *nodeView) append(b []byte, n *node) []byte {
 	b = append(b, '{')
 	if v.fields == nil {
-		b = appendMember(b, "uuid", n.uuid)
+		b = appendMember(b, "uuid", n.UUID)
 		b = append(b, ',')
 		b = appendMember(b, "created_at", formatTime(n.createdAt))
 		b = append(b, ',')
@@ -47,21 +49,21 @@ func (v *nodeView) append(b []byte, n *node) []byte {
 		for i := range nodeFields {
 			b = v.appendField(b, n, &nodeFields[i])
 		}
-		b = v.appendLinks(append(b, ','), "links", "nodes/", n.uuid, "")
+		b = v.appendLinks(append(b, ','), "links", "nodes/", n.UUID, "")
 		for _, sub := range []struct {
 			name  string
 			minor int
 		}{{"ports", 0}, {"states", 14}, {"portgroups", 24}, {"volume", 32}} {
 			if v.minor >= sub.minor {
-				b = v.appendLinks(append(b, ','), sub.name, "nodes/", n.uuid, "/"+sub.name)
+				b = v.appendLinks(append(b, ','), sub.name, "nodes/", n.UUID, "/"+sub.name)
 			}
 		}
 		return append(b, '}')
 	}
 	if v.uuid {
-		b = append(appendMember(b, "uuid", n.uuid), ',')
+		b = append(appendMember(b, "uuid", n.UUID), ',')
 	}
-	b = v.appendLinks(b, "links", "nodes/", n.uuid, "")
+	b = v.appendLinks(b, "links", "nodes/", n.UUID, "")
 	for _, f := range v.fields {
 		b = v.appendField(b, n, f)
 	}
@@ -80,10 +82,10 @@ func (v *nodeView) appendField(b []byte, n *node, f *field) []byte {
 	value := f.value(n)
 	if f.name == "provision_state" {
 		switch {
-		case v.minor < 2 && n.provisionState == stAvailable:
+		case v.minor < 2 && n.ProvisionState == fsm.Available:
 			value = nil
-		case v.minor < 39 && n.provisionState == stInspectWait:
-			value = stInspecting
+		case v.minor < 39 && n.ProvisionState == fsm.InspectWait:
+			value = fsm.Inspecting
 		}
 	}
 	return appendMember(b, f.name, value)

@@ -3,9 +3,12 @@ package ironicsim
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // apiError is an error in one of the two shapes that Ironic's API gives it.
@@ -20,6 +23,20 @@ type apiError struct {
 }
 
 func (e *apiError) Error() string { return e.text }
+
+// asAPIError is an error as an answer of the API. What is neither Ironic's own nor
+// a refusal of its state machine has the status otherwise.
+func asAPIError(err error, otherwise int) *apiError {
+	var answer *apiError
+	if errors.As(err, &answer) {
+		return answer
+	}
+	var refused *fsm.Refusal
+	if errors.As(err, &refused) {
+		return &apiError{code: refused.Status, text: refused.Text}
+	}
+	return fault(otherwise, "%v", err)
+}
 
 // body has the spaces that Python puts in, too.
 func (e *apiError) body() []byte {
@@ -80,18 +97,6 @@ func errNodeNotFound(ident string) *apiError {
 // errNotFound is Ironic's way not to tell what exactly was not found.
 func errNotFound() *apiError {
 	return fault(http.StatusNotFound, "Resource could not be found.")
-}
-
-func errLocked(uuid, host string) *apiError {
-	return conflict("Node %s is locked by host %s, please retry after the current operation is completed.", uuid, host)
-}
-
-func errInvalidState(action, node, state string) *apiError {
-	return badRequest("The requested action %q can not be performed on node %q while it is in state %q.", action, node, state)
-}
-
-func errInMaintenance(op, uuid string) *apiError {
-	return badRequest("The %s operation can't be performed on node %s because it's in maintenance mode.", op, uuid)
 }
 
 func errUnsupported(driver, extension string) *apiError {

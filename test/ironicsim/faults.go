@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // Faults are the troubles of the API process that a test can ask for. They do
@@ -37,6 +39,7 @@ const BurstWindow = 20 * time.Millisecond
 type faultSwitch struct {
 	mu      sync.Mutex
 	now     Faults
+	judge   func(kind string, r *http.Request) Verdict
 	release chan struct{} // closed when Hang ends
 }
 
@@ -47,6 +50,36 @@ func (s *Sim) SetFaults(f Faults) { s.faults.set(f) }
 
 // Faults returns the faults that are in force.
 func (s *Sim) Faults() Faults { return s.faults.get() }
+
+// Verdict is what becomes of one request. The zero Verdict lets it pass.
+type Verdict struct {
+	// Refusal is answered, if it is not nil, and the request is not executed.
+	Refusal *fsm.Refusal
+	// Lost closes the connection of a request that is executed, instead of an answer.
+	Lost bool
+	// Late executes the request after so long, whether or not the client is still there, and answers it never. 0
+	// executes it at once. A request can wait that long in the queue of a load balancer or for a conductor.
+	Late time.Duration
+}
+
+// Judge lets a test decide about each request, by its kind as in Stats, after the
+// other faults. nil ends that. The body of a request must not be read.
+func (s *Sim) Judge(judge func(kind string, r *http.Request) Verdict) {
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	s.faults.judge = judge
+}
+
+// verdict asks who judges.
+func (f *faultSwitch) verdict(kind string, r *http.Request) Verdict {
+	f.mu.Lock()
+	judge := f.judge
+	f.mu.Unlock()
+	if judge == nil {
+		return Verdict{}
+	}
+	return judge(kind, r)
+}
 
 func (f *faultSwitch) get() Faults {
 	f.mu.Lock()

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 func TestFail500(t *testing.T) {
@@ -165,7 +167,7 @@ func TestStats(t *testing.T) {
 	for _, p := range []string{"/", "/v1", "/v1/nodes", "/v1/nodes?fields=uuid", "/v1/nodes?detail=True&limit=5", "/nodes/x?fields=uuid", path, path + "/states"} {
 		a.must(200, "GET", p, nil)
 	}
-	a.must(202, "PUT", path+"/states/power", doc{"target": powerOn})
+	a.must(202, "PUT", path+"/states/power", doc{"target": fsm.PowerOn})
 	a.must(404, "GET", "/v1/nope", nil)
 	got := a.sim.Stats()
 	for kind, want := range map[string]int{
@@ -268,7 +270,7 @@ func TestAdmin(t *testing.T) {
 		code         int
 	}{
 		{"GET", "/_sim/", nil, 200},
-		{"PUT", "/_sim/bmcs/127.0.0.1:6230", doc{"user": "admin", "password": "password", "power": powerOn}, 204},
+		{"PUT", "/_sim/bmcs/127.0.0.1:6230", doc{"user": "admin", "password": "password", "power": fsm.PowerOn}, 204},
 		{"PUT", "/_sim/bmcs/127.0.0.1:6230", doc{"power": "up"}, 400},
 		{"GET", "/_sim/bmcs", nil, 200},
 		{"PATCH", "/_sim/nodes/" + id, doc{"last_error": "made up", "driver_info": doc{"ipmi_password": "x"}}, 204},
@@ -331,7 +333,7 @@ func TestClose(t *testing.T) {
 	verifying := a.node(ipmi(6230, "password"))
 	a.must(202, "PUT", verifying+"/states/provision", doc{"target": "manage"})
 	waiting := a.node(nil)
-	if err := s.SetNode(strings.TrimPrefix(waiting, "/v1/nodes/"), doc{"provision_state": stManageable, "inspect_interface": "agent"}); err != nil {
+	if err := s.SetNode(strings.TrimPrefix(waiting, "/v1/nodes/"), doc{"provision_state": fsm.Manageable, "inspect_interface": "agent"}); err != nil {
 		t.Fatal(err)
 	}
 	a.must(202, "PUT", waiting+"/states/provision", doc{"target": "inspect"})

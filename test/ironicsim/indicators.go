@@ -20,7 +20,7 @@ func (s *Sim) getIndicators(c *call) error {
 		return err
 	}
 	light := map[string]any{"name": systemLight, "component": "system", "readonly": false, "states": indicatorStates,
-		"links": []link{{c.base + "/v1/nodes/" + n.uuid + "/management/indicators/" + systemLight, "self", ""}}}
+		"links": []link{{c.base + "/v1/nodes/" + n.UUID + "/management/indicators/" + systemLight, "self", ""}}}
 	switch n.managementInterface {
 	case "redfish":
 		if err := s.command(s.ctx, s.current(e), "indicators", func(*BMC) {}); err != nil {
@@ -81,7 +81,7 @@ func (s *Sim) atIndicator(c *call, use func(*task) error) error {
 	case t.node().managementInterface == "ipmitool":
 		return errUnsupported(t.node().driver, "get_indicator_state")
 	case t.node().managementInterface == "redfish" && id != systemLight:
-		return badRequest("Unknown indicator %s for component %s of node %s", name, component, t.node().uuid)
+		return badRequest("Unknown indicator %s for component %s of node %s", name, component, t.node().UUID)
 	}
 	return use(t)
 }

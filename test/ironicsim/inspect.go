@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // startInspect is inspect_hardware.
@@ -22,7 +24,7 @@ func (t *task) startInspect() error {
 	if err != nil {
 		return t.reject(err)
 	}
-	return t.begin("inspect", "", t.inspect)
+	return t.begin("inspect", t.inspect)
 }
 
 func (t *task) inspect() {
@@ -42,13 +44,13 @@ func (t *task) inspect() {
 			t.inspectFailed(err.Error())
 			return
 		}
-		t.save(func(n *node) { n.powerState = state })
+		t.save(func(n *node) { n.PowerState = state })
 		inventory, data := s.makeInventory(n)
 		t.finishInspection(inventory, data, false)
 	case "agent":
-		err := t.powerAction(powerOff, 0)
+		err := t.powerAction(fsm.PowerOff, 0)
 		if err == nil {
-			err = t.powerAction(powerOn, 0)
+			err = t.powerAction(fsm.PowerOn, 0)
 		}
 		if err != nil {
 			t.inspectFailed(fmt.Sprintf("Failed to inspect hardware. Reason: unable to start inspection: %v", err))
@@ -59,18 +61,18 @@ func (t *task) inspect() {
 			t.resume(func(t *task) { t.finishInspection(inventory, data, true) })
 		}, func(late *task) { late.inspectFailed("timeout reached while inspecting the node") })
 	default: // fake: no inventory
-		t.event("done", "", nil)
+		t.done(nil)
 	}
 }
 
-func (t *task) inspectFailed(text string) { t.fail("introspection", "fail", text, nil) }
+func (t *task) inspectFailed(text string) { t.fail("introspection", text, nil) }
 
 // finishInspection processes what a ramdisk, or a BMC, has reported.
 func (t *task) finishInspection(inventory, data map[string]any, ramdisk bool) {
 	s, n := t.s, t.node()
 	if reported := data["error"]; reported != nil && reported != "" {
 		t.inspectFailed(fmt.Sprintf("Failed to finish inspection: Failed to inspect hardware. Reason: failed to run inspection hooks: Failed to inspect hardware. Reason: The following failures happened while running preprocess hooks for node %s:\nError in preprocess hook ramdisk-error: Failed to inspect hardware. Reason: Ramdisk reported error: %s",
-			n.uuid, pyRepr(reported, false)))
+			n.UUID, pyRepr(reported, false)))
 		return
 	}
 	data = maps.Clone(data)
@@ -82,7 +84,7 @@ func (t *task) finishInspection(inventory, data map[string]any, ramdisk bool) {
 	s.mu.Lock()
 	for _, mac := range macs {
 		if s.byMAC[mac] == nil && t.alive() && !t.e.gone {
-			s.insertPort(&port{uuid: newUUID(), address: mac, nodeUUID: n.uuid, pxeEnabled: true})
+			s.insertPort(&port{uuid: newUUID(), address: mac, nodeUUID: n.UUID, pxeEnabled: true})
 		}
 	}
 	s.mu.Unlock()
@@ -91,13 +93,13 @@ func (t *task) finishInspection(inventory, data map[string]any, ramdisk bool) {
 	}
 	if ramdisk {
 		// [inspector]power_off: the machine is switched off when it is done.
-		if err := t.powerAction(powerOff, 0); err != nil {
+		if err := t.leaveRamdisk(); err != nil {
 			t.inspectFailed(fmt.Sprintf("Inspection clean up failed: %v", err))
 			return
 		}
 	}
 	stored := mustJSON(map[string]any{"inventory": inventory, "plugin_data": data})
-	if !t.event("done", "", nil) || !t.sleep(s.opts.InventoryLag) {
+	if !t.done(nil) || !t.sleep(s.opts.InventoryLag) {
 		return
 	}
 	s.mu.Lock()
@@ -152,12 +154,12 @@ func (s *Sim) makeInventory(n *node) (inventory, data map[string]any) {
 	var macs []string
 	s.mu.RLock()
 	for _, p := range s.portIDs {
-		if p.nodeUUID == n.uuid {
+		if p.nodeUUID == n.UUID {
 			macs = append(macs, p.address)
 		}
 	}
 	s.mu.RUnlock()
-	seed := strings.ReplaceAll(n.uuid, "-", "")
+	seed := strings.ReplaceAll(n.UUID, "-", "")
 	if len(macs) == 0 {
 		macs = []string{fmt.Sprintf("52:54:00:%s:%s:%s", seed[0:2], seed[2:4], seed[4:6])}
 	}

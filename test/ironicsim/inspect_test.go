@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 const mac = "52:54:00:c0:00:01"
@@ -28,19 +30,19 @@ func TestRamdiskInspection(t *testing.T) {
 	a := reference(t)
 	a.fresh(u1, "conf-1", doc{"inspect_interface": "agent"})
 	a.must(201, "POST", "/v1/ports", doc{"node_uuid": u1, "address": strings.ToUpper(mac)})
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 	a.must(404, "POST", "/v1/continue_inspection", report(nil)) // too early
 
-	n := a.provision(n1, "inspect", stInspectWait)
-	if n["inspection_started_at"] == nil || n["inspection_finished_at"] != nil || n["power_state"] != powerOn {
+	n := a.provision(n1, "inspect", fsm.InspectWait)
+	if n["inspection_started_at"] == nil || n["inspection_finished_at"] != nil || n["power_state"] != fsm.PowerOn {
 		t.Errorf("in inspect wait: %v", n)
 	}
 	r := a.must(202, "POST", "/v1/continue_inspection", report(nil))
 	if r.json["node"].(map[string]any)["uuid"] != u1 || r.json["config"].(map[string]any)["agent_token"] == "" {
 		t.Errorf("answer to the ramdisk: %s", r.raw)
 	}
-	n = a.settled(n1, stManageable)
-	if n["power_state"] != powerOff || n["inspection_finished_at"] == nil || n["properties"].(map[string]any)["cpu_arch"] != "x86_64" {
+	n = a.settled(n1, fsm.Manageable)
+	if n["power_state"] != fsm.PowerOff || n["inspection_finished_at"] == nil || n["properties"].(map[string]any)["cpu_arch"] != "x86_64" {
 		t.Errorf("after the inspection: %v", n)
 	}
 	eventually(t, func() bool { r, err := a.do("GET", n1+"/inventory", newest, nil); return err == nil && r.code == 200 },
@@ -56,15 +58,15 @@ func TestRamdiskInspection(t *testing.T) {
 	}
 
 	// The next inspection fails: the record of the last one stays.
-	a.provision(n1, "inspect", stInspectWait)
+	a.provision(n1, "inspect", fsm.InspectWait)
 	a.must(202, "POST", "/v1/continue_inspection", report(doc{"error": "disk on fire"}))
-	n = a.settled(n1, stInspectFail)
+	n = a.settled(n1, fsm.InspectFail)
 	if e, _ := n["last_error"].(string); !strings.HasSuffix(e, "Ramdisk reported error: disk on fire") {
 		t.Errorf("last_error: %v", n["last_error"])
 	}
 	a.must(200, "GET", n1+"/inventory", nil)
-	a.provision(n1, "inspect", stInspectWait)
-	if n = a.provision(n1, "abort", stInspectFail); n["last_error"] != "Inspection was aborted by request." {
+	a.provision(n1, "inspect", fsm.InspectWait)
+	if n = a.provision(n1, "abort", fsm.InspectFail); n["last_error"] != "Inspection was aborted by request." {
 		t.Errorf("after abort: %v", brief(n))
 	}
 }
@@ -94,8 +96,8 @@ func TestAutoInspect(t *testing.T) {
 	a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
 	path := a.node(ipmi(6230, "password"))
 	a.must(201, "POST", "/v1/ports", doc{"node_uuid": strings.TrimPrefix(path, "/v1/nodes/"), "address": mac})
-	a.provision(path, "manage", stManageable)
-	a.provision(path, "inspect", stManageable)
+	a.provision(path, "manage", fsm.Manageable)
+	a.provision(path, "inspect", fsm.Manageable)
 	inventory := a.must(200, "GET", path+"/inventory", nil).json["inventory"].(map[string]any)
 	if nic := inventory["interfaces"].([]any)[0].(map[string]any); nic["mac_address"] != mac {
 		t.Errorf("the simulated ramdisk reports %v, not the port's MAC address", nic)
@@ -113,9 +115,9 @@ func TestInventoryLag(t *testing.T) {
 	o.AutoInspect, o.InventoryLag = true, 1<<40
 	a := start(t, o)
 	path := a.node(doc{"inspect_interface": "agent"})
-	a.provision(path, "manage", stManageable)
+	a.provision(path, "manage", fsm.Manageable)
 	a.must(202, "PUT", path+"/states/provision", doc{"target": "inspect"})
-	n := a.until(path, "be manageable", func(n doc) bool { return n["provision_state"] == stManageable })
+	n := a.until(path, "be manageable", func(n doc) bool { return n["provision_state"] == fsm.Manageable })
 	if n["reservation"] == nil {
 		t.Error("the lock must be held until the inventory is there")
 	}
@@ -126,23 +128,23 @@ func TestInspectWithoutRamdisk(t *testing.T) {
 	o := quick()
 	o.CallbackTimeout = 1
 	a := start(t, o)
-	a.sim.AddBMC("127.0.0.1:8000", "admin", "password").SetPower(powerOn)
+	a.sim.AddBMC("127.0.0.1:8000", "admin", "password").SetPower(fsm.PowerOn)
 
 	path := a.node(redfish(8000, "password")) // out of band, from the BMC
-	a.provision(path, "manage", stManageable)
-	a.provision(path, "inspect", stManageable)
+	a.provision(path, "manage", fsm.Manageable)
+	a.provision(path, "inspect", fsm.Manageable)
 	a.must(200, "GET", path+"/inventory", nil)
 
 	path = a.node(doc{"inspect_interface": "no-inspect"})
-	a.provision(path, "manage", stManageable)
+	a.provision(path, "manage", fsm.Manageable)
 	r := a.must(400, "PUT", path+"/states/provision", doc{"target": "inspect"})
 	if r.fault != "Driver fake-hardware does not support inspect (disabled or not implemented)." {
 		t.Errorf("no-inspect: %q", r.fault)
 	}
 
 	path = a.node(doc{"inspect_interface": "agent"})
-	a.provision(path, "manage", stManageable)
-	if n := a.provision(path, "inspect", stInspectFail); n["last_error"] != "timeout reached while inspecting the node" {
+	a.provision(path, "manage", fsm.Manageable)
+	if n := a.provision(path, "inspect", fsm.InspectFail); n["last_error"] != "timeout reached while inspecting the node" {
 		t.Errorf("time-out: %v", brief(n))
 	}
 }
@@ -157,8 +159,8 @@ func TestRamdiskCleaningAndDeployment(t *testing.T) {
 	node := ipmi(6230, "password")
 	path := a.node(node)
 	id := strings.TrimPrefix(path, "/v1/nodes/")
-	a.provision(path, "manage", stManageable)
-	n := a.provision(path, "provide", stCleanFail)
+	a.provision(path, "manage", fsm.Manageable)
+	n := a.provision(path, "provide", fsm.CleanFail)
 	want := "Failed to prepare node " + id + " for cleaning: Cannot validate PXE bootloader. Some parameters were missing in node's driver_info and configuration. Missing are: ['deploy_kernel', 'deploy_ramdisk']"
 	if n["last_error"] != want {
 		t.Errorf("cleaning without a ramdisk: %v", n["last_error"])
@@ -169,12 +171,12 @@ func TestRamdiskCleaningAndDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.must(201, "POST", "/v1/ports", doc{"node_uuid": id, "address": mac})
-	a.provision(path, "manage", stManageable)
-	a.provision(path, "provide", stAvailable)
-	if n = a.provision(path, "active", stActive); n["power_state"] != powerOn || bmc.Power() != powerOn {
+	a.provision(path, "manage", fsm.Manageable)
+	a.provision(path, "provide", fsm.Available)
+	if n = a.provision(path, "active", fsm.Active); n["power_state"] != fsm.PowerOn || bmc.Power() != fsm.PowerOn {
 		t.Errorf("a deployed machine runs: %v, %q", brief(n), bmc.Power())
 	}
-	if n = a.provision(path, "deleted", stAvailable); len(n["instance_info"].(map[string]any)) != 0 {
+	if n = a.provision(path, "deleted", fsm.Available); len(n["instance_info"].(map[string]any)) != 0 {
 		t.Errorf("deleted clears instance_info: %v", n["instance_info"])
 	}
 	r := a.must(http.StatusBadRequest, "PUT", path+"/states/provision", doc{"target": "active"})

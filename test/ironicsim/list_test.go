@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // page asks for one page and returns the UUIDs and the next link's query.
@@ -83,8 +85,8 @@ func TestFilters(t *testing.T) {
 		return id
 	}
 	plain := set(a.node(nil), doc{})
-	broken := set(a.node(doc{"shard": "s1", "owner": "me"}), doc{"maintenance": true, "fault": faultPower, "provision_state": stManageable})
-	used := set(a.node(doc{"driver": "ipmi", "description": "in rack 7", "resource_class": "big"}), doc{"instance_uuid": absent, "provision_state": stActive})
+	broken := set(a.node(doc{"shard": "s1", "owner": "me"}), doc{"maintenance": true, "fault": fsm.FaultPower, "provision_state": fsm.Manageable})
+	used := set(a.node(doc{"driver": "ipmi", "description": "in rack 7", "resource_class": "big"}), doc{"instance_uuid": absent, "provision_state": fsm.Active})
 	child := set(a.node(nil), doc{"parent_node": plain})
 	for query, want := range map[string][]string{
 		"":                               {plain, broken, used},
@@ -122,8 +124,8 @@ func TestFilters(t *testing.T) {
 func TestNewestFirst(t *testing.T) {
 	a := start(t, quick())
 	first, untouched, second := a.node(nil), a.node(nil), a.node(nil)
-	a.power(second, powerOn)
-	a.power(first, powerOn)
+	a.power(second, fsm.PowerOn)
+	a.power(first, fsm.PowerOn)
 	got, _ := a.page("detail=True&sort_key=updated_at&sort_dir=desc&limit=50")
 	for i, want := range []string{first, second, untouched} {
 		if "/v1/nodes/"+got[i] != want {
@@ -203,7 +205,7 @@ func TestTenThousandNodes(t *testing.T) {
 		ids[i] = id
 	}
 	for i := range 50 {
-		if err := a.sim.SetNode(ids[i*199], doc{"power_state": powerOn}); err != nil {
+		if err := a.sim.SetNode(ids[i*199], doc{"power_state": fsm.PowerOn}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // TestLocks checks which calls a locked node blocks, and which it refuses.
@@ -25,7 +27,7 @@ func TestLocks(t *testing.T) {
 		code         int
 		blocks       bool
 	}{
-		{"PUT", path + "/states/power", doc{"target": powerOn}, 409, true},
+		{"PUT", path + "/states/power", doc{"target": fsm.PowerOn}, 409, true},
 		{"PUT", path + "/states/provision", doc{"target": "manage"}, 409, true},
 		{"PUT", path + "/states/provision", doc{"target": "provide"}, 409, false}, // not valid in enroll
 		{"PUT", path + "/states/power", doc{"target": "bogus"}, 400, false},
@@ -89,7 +91,7 @@ func TestUpdatedAt(t *testing.T) {
 	if got := a.get(path)["updated_at"]; got != nil {
 		t.Errorf("updated_at of a new node is %v, want null", got)
 	}
-	a.power(path, powerOn)
+	a.power(path, fsm.PowerOn)
 	before := a.get(path)["updated_at"]
 	a.must(200, "GET", path+"/validate", nil)
 	a.must(200, "GET", path+"/states", nil)
@@ -115,10 +117,10 @@ func TestNoFreeWorker(t *testing.T) {
 		t.Errorf("got %q", r.fault)
 	}
 	n := a.get(second)
-	if n["provision_state"] != stEnroll || n["reservation"] != nil || n["last_error"] != "No free conductor workers available" {
+	if n["provision_state"] != fsm.Enroll || n["reservation"] != nil || n["last_error"] != "No free conductor workers available" {
 		t.Errorf("after the refusal: %v", brief(n))
 	}
-	a.must(503, "PUT", second+"/states/power", doc{"target": powerOn})
+	a.must(503, "PUT", second+"/states/power", doc{"target": fsm.PowerOn})
 	if n = a.get(second); n["target_power_state"] != nil || n["reservation"] != nil {
 		t.Errorf("after the refusal: %v", brief(n))
 	}
@@ -129,17 +131,17 @@ func TestKilledConductor(t *testing.T) {
 	o.Delays.Deploy = time.Hour
 	a := start(t, o)
 	deploying, waiting := a.node(nil), a.node(doc{"inspect_interface": "agent"})
-	a.provision(deploying, "manage", stManageable)
-	a.provision(deploying, "provide", stAvailable)
+	a.provision(deploying, "manage", fsm.Manageable)
+	a.provision(deploying, "provide", fsm.Available)
 	a.must(202, "PUT", deploying+"/states/provision", doc{"target": "active"})
-	a.provision(waiting, "manage", stManageable)
-	a.provision(waiting, "inspect", stInspectWait)
+	a.provision(waiting, "manage", fsm.Manageable)
+	a.provision(waiting, "inspect", fsm.InspectWait)
 
 	a.sim.KillConductor()
-	if n := a.get(deploying); n["provision_state"] != stDeploying || n["reservation"] != "conductor-0" {
+	if n := a.get(deploying); n["provision_state"] != fsm.Deploying || n["reservation"] != "conductor-0" {
 		t.Errorf("with a dead conductor: %v", brief(n))
 	}
-	r := a.must(500, "PUT", waiting+"/states/power", doc{"target": powerOn})
+	r := a.must(500, "PUT", waiting+"/states/power", doc{"target": fsm.PowerOn})
 	if !strings.HasPrefix(r.fault, "Unable to establish connection to http://127.0.0.1:8089") {
 		t.Errorf("write with a dead conductor: %q", r.fault)
 	}
@@ -148,11 +150,11 @@ func TestKilledConductor(t *testing.T) {
 	a.sim.RestartConductor()
 	n := a.get(deploying)
 	want := "The deploying state can't be resumed by conductor conductor-0. Moving to fail state."
-	if n["provision_state"] != stDeployFail || n["reservation"] != nil || n["last_error"] != want {
+	if n["provision_state"] != fsm.DeployFail || n["reservation"] != nil || n["last_error"] != want {
 		t.Errorf("after the restart: %v", brief(n))
 	}
-	if n := a.get(waiting); n["provision_state"] != stInspectWait {
+	if n := a.get(waiting); n["provision_state"] != fsm.InspectWait {
 		t.Errorf("a wait state must survive: %v", brief(n))
 	}
-	a.provision(waiting, "abort", stInspectFail)
+	a.provision(waiting, "abort", fsm.InspectFail)
 }

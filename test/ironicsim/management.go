@@ -200,7 +200,7 @@ func (s *Sim) getHistory(c *call) error {
 	items := []any{}
 	for _, h := range events[:min(len(events), limit)] {
 		m := map[string]any{"uuid": h.UUID, "created_at": formatTime(h.CreatedAt), "severity": "ERROR", "event": h.Event,
-			"links": []link{{c.base + "/v1/nodes/" + n.uuid + "/history/" + h.UUID, "self", ""}}}
+			"links": []link{{c.base + "/v1/nodes/" + n.UUID + "/history/" + h.UUID, "self", ""}}}
 		if detail != nil && *detail {
 			m["event_type"], m["conductor"], m["user"] = h.EventType, h.Conductor, nil
 		} else if len(h.Event) > 255 {
@@ -314,11 +314,11 @@ func (s *Sim) getChildren(c *call) error {
 	children := []string{}
 	s.mu.RLock()
 	for _, e := range s.nodes {
-		if e.n.parentNode == n.uuid {
-			children = append(children, e.n.uuid)
+		if e.n.parentNode == n.UUID {
+			children = append(children, e.n.UUID)
 		}
 	}
 	s.mu.RUnlock()
 	return c.json(http.StatusOK, map[string]any{"children": children,
-		"links": link{c.base + "/v1/nodes?parent_node=" + n.uuid, "children", ""}})
+		"links": link{c.base + "/v1/nodes?parent_node=" + n.UUID, "children", ""}})
 }

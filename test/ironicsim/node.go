@@ -1,13 +1,17 @@
 package ironicsim
 
-import "time"
+import (
+	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
+)
 
 // node is one version of a row of Ironic's nodes table. It is never changed:
 // each write makes a copy (see Sim.update), so readers need no lock while they
 // encode it. Empty strings and zero times are JSON null.
 type node struct {
-	id   int64 // the internal id, which only shows in a few error messages
-	uuid string
+	fsm.Node
+	id int64 // the internal id, which only shows in a few error messages
 
 	createdAt, updatedAt                      time.Time
 	provisionUpdatedAt                        time.Time
@@ -15,14 +19,9 @@ type node struct {
 
 	name, driver, description                    string
 	owner, lessee, shard, resourceClass          string
-	conductorGroup, instanceUUID, parentNode     string
-	powerState, targetPowerState                 string
-	provisionState, targetProvisionState         string
-	lastError, fault, maintenanceReason          string
-	reservation                                  string
+	conductorGroup, parentNode                   string
 	protectedReason, retiredReason, bootMode     string
-	maintenance, protected, retired              bool
-	consoleEnabled, disablePowerOff              bool
+	consoleEnabled                               bool
 	automatedClean, secureBoot                   *bool
 	biosInterface, bootInterface                 string
 	consoleInterface, deployInterface            string
@@ -39,7 +38,7 @@ type node struct {
 }
 
 func newNode() *node {
-	n := &node{provisionState: stEnroll}
+	n := &node{Node: fsm.Node{ProvisionState: fsm.Enroll}}
 	for i := range nodeFields {
 		if f := &nodeFields[i]; f.objectAt != nil {
 			*f.objectAt(n) = emptyObject
@@ -80,13 +79,4 @@ type historyEvent struct {
 	EventType string
 	Event     string
 	Conductor string
-}
-
-// waiting reports whether the node waits for its ramdisk and holds no lock.
-func waiting(state string) bool {
-	switch state {
-	case stInspectWait, stCleanWait, stDeployWait, stServiceWait, stRescueWait:
-		return true
-	}
-	return false
 }

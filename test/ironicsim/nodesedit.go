@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // postNode is POST /v1/nodes.
@@ -23,15 +25,15 @@ func (s *Sim) postNode(c *call) error {
 			return err
 		}
 	}
-	state := stEnroll
+	state := fsm.Enroll
 	if c.minor < 11 {
-		state = stAvailable // the state of new nodes before there was enroll
+		state = fsm.Available // the state of new nodes before there was enroll
 	}
 	n, err := s.createNode(body, state)
 	if err != nil {
 		return err
 	}
-	c.location("nodes/" + n.uuid)
+	c.location("nodes/" + n.UUID)
 	return c.json(http.StatusCreated, s.detailView(c).append(nil, n))
 }
 
@@ -46,12 +48,12 @@ func (s *Sim) createNode(body map[string]any, state string) (*node, error) {
 		}
 	}
 	n := newNode()
-	n.uuid = newUUID()
-	n.provisionState = state
+	n.UUID = newUUID()
+	n.ProvisionState = state
 	for k, v := range body {
 		if k == "uuid" {
 			if id, ok := v.(string); ok {
-				n.uuid = id
+				n.UUID = id
 			}
 			continue
 		}
@@ -103,23 +105,13 @@ func (s *Sim) deleteNode(c *call) error {
 		return err
 	}
 	n := t.node()
-	switch {
-	case !n.maintenance && n.instanceUUID != "":
-		return t.reject(conflict("Node %s is associated with instance %s.", n.uuid, n.instanceUUID))
-	case n.protected:
-		return t.reject(errProtected(n.uuid))
-	case !n.maintenance && !slices.Contains(deleteAllowed, n.provisionState):
-		return t.reject(conflict(`Can not delete node "%s" while it is in provision state "%s". Valid provision states to perform deletion are: "('%s')", or set the node into maintenance mode`,
-			n.uuid, n.provisionState, strings.Join(deleteAllowed, "', '")))
+	if err := n.CheckDelete(); err != nil {
+		return t.reject(err)
 	}
 	s.mu.Lock()
 	s.remove(e)
 	s.mu.Unlock()
 	return c.noContent()
-}
-
-func errProtected(uuid string) *apiError {
-	return fault(http.StatusForbidden, "Node %s is protected and cannot be undeployed, rebuilt or deleted", uuid)
 }
 
 // putMaintenance is PUT /v1/nodes/X/maintenance. It is synchronous, whatever its
@@ -144,12 +136,7 @@ func (s *Sim) setMaintenance(c *call, on bool, reason string) error {
 	if err != nil {
 		return err
 	}
-	t.save(func(n *node) {
-		if n.maintenance && !on {
-			n.fault = ""
-		}
-		n.maintenance, n.maintenanceReason = on, reason
-	})
+	t.save(func(n *node) { n.SetMaintenance(on, reason) })
 	t.release()
 	return c.accepted()
 }

@@ -199,7 +199,7 @@ func (s *Sim) sendNodes(c *call, q *nodeQuery, page nodePage) error {
 		if page.fields != nil {
 			args.WriteString("fields=" + strings.Join(page.fields, ",") + "&")
 		}
-		next := fmt.Sprintf("%s/v1/%s?%slimit=%d&marker=%s", c.base, page.url, args.String(), q.limit, nodes[len(nodes)-1].uuid)
+		next := fmt.Sprintf("%s/v1/%s?%slimit=%d&marker=%s", c.base, page.url, args.String(), q.limit, nodes[len(nodes)-1].UUID)
 		b = append(b, `,"next":`...)
 		b = appendString(b, next)
 	}
@@ -210,7 +210,7 @@ func (s *Sim) sendNodes(c *call, q *nodeQuery, page nodePage) error {
 func sortValue(n *node, key string) (text string, number int64) {
 	switch key {
 	case "uuid":
-		return n.uuid, 0
+		return n.UUID, 0
 	case "created_at":
 		return "", unix(n.createdAt)
 	case "updated_at":

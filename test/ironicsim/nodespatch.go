@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // patchAllowed are the fields that a PATCH may touch, in the order in which
@@ -89,19 +91,19 @@ func checkPatch(c *call, ops []patchOp, reset bool) error {
 func (s *Sim) checkPatchAllowed(c *call, n *node, ops []patchOp) error {
 	onlyInstance := len(ops) == 1 && ops[0].op == "remove" && ops[0].path == "/instance_uuid" && !ops[0].hasValue
 	switch {
-	case n.maintenance && onlyInstance:
+	case n.Maintenance && onlyInstance:
 		return nil
-	case n.targetProvisionState != "" && !slices.Contains(updateAllowed, n.provisionState):
+	case n.IsInTransition():
 		return conflict("Node %s can not be updated while a state transition is in progress.", c.path["node"])
-	case n.provisionState == stInspecting && c.minor >= 39:
-		return conflict(`Cannot update node "%s" while it is in state "inspecting".`, n.uuid)
+	case n.ProvisionState == fsm.Inspecting && c.minor >= 39:
+		return conflict(`Cannot update node "%s" while it is in state "inspecting".`, n.UUID)
 	}
 	return nil
 }
 
 // patched applies a patch to a copy of the node.
 func (s *Sim) patched(n *node, ops []patchOp) (*node, error) {
-	doc := map[string]any{"uuid": n.uuid, "chassis_uuid": nil}
+	doc := map[string]any{"uuid": n.UUID, "chassis_uuid": nil}
 	for _, p := range nodePatch {
 		f := fieldByName[p.name]
 		if f == nil || f.wire {
@@ -145,15 +147,15 @@ func (s *Sim) patched(n *node, ops []patchOp) (*node, error) {
 	}
 	changed.conductorGroup = strings.ToLower(changed.conductorGroup)
 	if !s.opts.WithoutDefects && s.minor >= 83 && len(patchValues(ops, "/parent_node")) == 0 {
-		changed.parentNode = n.uuid
+		changed.parentNode = n.UUID
 	}
 	return &changed, nil
 }
 
 // updateNode is the conductor's update_node.
 func (s *Sim) updateNode(c *call, e *entry, n, changed *node, reset bool) error {
-	if n.maintenance && !changed.maintenance {
-		changed.maintenanceReason, changed.fault = "", ""
+	if n.Maintenance && !changed.Maintenance {
+		changed.MaintenanceReason, changed.Fault = "", ""
 	}
 	if err := checkFlags(n, changed); err != nil {
 		return err
@@ -167,9 +169,8 @@ func (s *Sim) updateNode(c *call, e *entry, n, changed *node, reset bool) error 
 			}
 			continue
 		}
-		if !slices.Contains(interfaceChangeAllowed, n.provisionState) && !changed.maintenance {
-			return conflict("Node %s can not have %s_interface updated unless it is in one of allowed (%s) states or in maintenance mode.",
-				n.uuid, kind, strings.Join(interfaceChangeAllowed, ", "))
+		if err := n.CheckInterface(kind, changed.Maintenance); err != nil {
+			return err
 		}
 	}
 	if err := checkInterfaces(changed); err != nil {
@@ -190,24 +191,24 @@ func (s *Sim) updateNode(c *call, e *entry, n, changed *node, reset bool) error 
 
 // checkFlags are the rules for protected and retired.
 func checkFlags(n, changed *node) error {
-	if n.protected != changed.protected {
-		if !changed.protected {
+	if n.Protected != changed.Protected {
+		if !changed.Protected {
 			changed.protectedReason = ""
-		} else if n.provisionState != stActive && n.provisionState != stRescue {
-			return conflict("Node %s can only be made protected in provision states 'active' or 'rescue', the current state is '%s'", n.uuid, n.provisionState)
+		} else if n.ProvisionState != fsm.Active && n.ProvisionState != fsm.Rescue {
+			return conflict("Node %s can only be made protected in provision states 'active' or 'rescue', the current state is '%s'", n.UUID, n.ProvisionState)
 		}
 	}
-	if n.protectedReason != changed.protectedReason && changed.protectedReason != "" && !changed.protected {
+	if n.protectedReason != changed.protectedReason && changed.protectedReason != "" && !changed.Protected {
 		return badRequest("The protected_reason field can only be set when protected is True")
 	}
-	if n.retired != changed.retired {
-		if !changed.retired {
+	if n.Retired != changed.Retired {
+		if !changed.Retired {
 			changed.retiredReason = ""
-		} else if n.provisionState == stAvailable {
-			return conflict("Node %s can not have 'retired' set in provision state 'available', the current state is 'available'", n.uuid)
+		} else if n.ProvisionState == fsm.Available {
+			return conflict("Node %s can not have 'retired' set in provision state 'available', the current state is 'available'", n.UUID)
 		}
 	}
-	if n.retiredReason != changed.retiredReason && changed.retiredReason != "" && !changed.retired {
+	if n.retiredReason != changed.retiredReason && changed.retiredReason != "" && !changed.Retired {
 		return badRequest("The retired_reason field can only be set when retired is True")
 	}
 	return nil
@@ -219,17 +220,17 @@ func (s *Sim) writePatch(t *task, n, changed *node) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.e.n
-	if changed.instanceUUID != n.instanceUUID && changed.instanceUUID != "" && now.instanceUUID != "" {
-		return conflict("Node %s is associated with instance %s.", n.uuid, now.instanceUUID)
+	if changed.InstanceUUID != n.InstanceUUID && changed.InstanceUUID != "" && now.InstanceUUID != "" {
+		return conflict("Node %s is associated with instance %s.", n.UUID, now.InstanceUUID)
 	}
-	if changed.resourceClass != n.resourceClass && now.resourceClass != "" && !slices.Contains(interfaceChangeAllowed, now.provisionState) {
-		return conflict("Node %s can not have resource_class updated unless it is in one of allowed (%s) states.", n.uuid, strings.Join(interfaceChangeAllowed, ", "))
+	if changed.resourceClass != n.resourceClass && now.resourceClass != "" && !slices.Contains(fsm.InterfaceChangeAllowed, now.ProvisionState) {
+		return conflict("Node %s can not have resource_class updated unless it is in one of allowed (%s) states.", n.UUID, strings.Join(fsm.InterfaceChangeAllowed, ", "))
 	}
 	if other := s.byName[changed.name]; changed.name != "" && other != nil && other != t.e {
 		return conflict("A node with name %s already exists.", changed.name)
 	}
-	if other := s.byInstance[changed.instanceUUID]; changed.instanceUUID != "" && other != nil && other != t.e {
-		return errInstanceAssociated(changed.instanceUUID, n.uuid)
+	if other := s.byInstance[changed.InstanceUUID]; changed.InstanceUUID != "" && other != nil && other != t.e {
+		return errInstanceAssociated(changed.InstanceUUID, n.UUID)
 	}
 	s.update(t.e, func(to *node) {
 		for i := range nodeFields {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // nodeQuery is what a list of nodes was asked for.
@@ -93,7 +95,7 @@ func (q *nodeQuery) checkVersion(c *call) error {
 		if c.minor < 9 {
 			return errNotAcceptable()
 		}
-		if transitions[state] == nil {
+		if len(c.s.machine.Events(state)) == 0 {
 			return badRequest(`Provision state "%s" is not valid`, state)
 		}
 	}
@@ -115,7 +117,7 @@ func (q *nodeQuery) checkVersion(c *call) error {
 	return nil
 }
 
-var faultNames = []string{faultPower, "clean failure", "rescue abort failure", "service failure"}
+var faultNames = []string{fsm.FaultPower, "clean failure", "rescue abort failure", "service failure"}
 
 func (q *nodeQuery) matches(n *node, conductor string) bool {
 	eq := func(name, value string) bool {
@@ -132,12 +134,12 @@ func (q *nodeQuery) matches(n *node, conductor string) bool {
 	if project, ok := q.texts["project"]; ok && n.owner != project && n.lessee != project {
 		return false
 	}
-	return is(q.associated, n.instanceUUID != "") && is(q.maintenance, n.maintenance) && is(q.retired, n.retired) &&
+	return is(q.associated, n.InstanceUUID != "") && is(q.maintenance, n.Maintenance) && is(q.retired, n.Retired) &&
 		is(q.sharded, n.shard != "") &&
-		eq("provision_state", n.provisionState) && eq("driver", n.driver) && eq("resource_class", n.resourceClass) &&
-		eq("fault", n.fault) && eq("conductor_group", n.conductorGroup) && eq("conductor", conductor) &&
+		eq("provision_state", n.ProvisionState) && eq("driver", n.driver) && eq("resource_class", n.resourceClass) &&
+		eq("fault", n.Fault) && eq("conductor_group", n.conductorGroup) && eq("conductor", conductor) &&
 		eq("owner", n.owner) && eq("lessee", n.lessee) &&
-		(q.instanceUUID == "" || q.instanceUUID == n.instanceUUID) &&
+		(q.instanceUUID == "" || q.instanceUUID == n.InstanceUUID) &&
 		(q.shards == nil || slices.Contains(q.shards, n.shard)) &&
 		strings.Contains(n.description, q.texts["description_contains"])
 }

@@ -240,7 +240,7 @@ func (s *Sim) queryPorts(c *call, nodeUUID, address, marker, key, dir string, li
 		if err != nil {
 			return nil, err
 		}
-		ident, address = n.uuid, "" // a node makes Ironic forget the address
+		ident, address = n.UUID, "" // a node makes Ironic forget the address
 	}
 	shards, err := c.listArg("shard")
 	if err != nil {

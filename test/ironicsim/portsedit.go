@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 var portCreate = []property{
@@ -78,7 +80,7 @@ func (s *Sim) postPort(c *call) error {
 	if group := m["portgroup_uuid"]; group != nil {
 		return badRequest("Portgroup %s could not be found.", group)
 	}
-	p := &port{nodeUUID: n.uuid, pxeEnabled: true}
+	p := &port{nodeUUID: n.UUID, pxeEnabled: true}
 	p.set(m)
 	if p.uuid == "" {
 		p.uuid = newUUID()
@@ -88,8 +90,8 @@ func (s *Sim) postPort(c *call) error {
 	switch {
 	case s.conductor == nil:
 		return errConductorDown()
-	case s.byUUID[n.uuid] == nil:
-		return errNodeNotFound(n.uuid)
+	case s.byUUID[n.UUID] == nil:
+		return errNodeNotFound(n.UUID)
 	case s.byMAC[p.address] != nil:
 		return conflict("A port with MAC address %s already exists.", p.address)
 	case s.ports[p.uuid] != nil || p.name != "" && slices.ContainsFunc(s.portIDs, func(o *port) bool { return o.name == p.name }):
@@ -159,8 +161,8 @@ func (s *Sim) patchPort(c *call) error {
 	if err != nil {
 		return err
 	}
-	if n.provisionState == stInspecting && c.minor >= 39 {
-		return conflict(`Cannot update port "%s" on "%s" while it is in state "inspecting".`, p.uuid, n.uuid)
+	if n.ProvisionState == fsm.Inspecting && c.minor >= 39 {
+		return conflict(`Cannot update port "%s" on "%s" while it is in state "inspecting".`, p.uuid, n.UUID)
 	}
 	t, err := s.acquire(e, false)
 	if err != nil {

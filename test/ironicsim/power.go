@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
-)
 
-var powerTargets = []string{powerOn, powerOff, reboot, softReboot, softPowerOff}
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
+)
 
 // putPower is PUT /v1/nodes/X/states/power.
 func (s *Sim) putPower(c *call) error {
@@ -22,21 +22,15 @@ func (s *Sim) putPower(c *call) error {
 	if err != nil {
 		return err
 	}
-	soft := target == softReboot || target == softPowerOff
+	soft := target == fsm.SoftReboot || target == fsm.SoftPowerOff
 	if (soft || timeout != 0) && c.minor < 27 {
 		return errNotAcceptable()
 	}
 	if given && timeout < 1 {
 		return badRequest("timeout has to be positive integer")
 	}
-	if !slices.Contains(powerTargets, target) {
-		return errInvalidState(orNone(target), c.path["node"], orNone(n.powerState))
-	}
-	if n.provisionState == stCleaning || n.provisionState == stCleanWait {
-		return errInvalidState(target, c.path["node"], n.provisionState)
-	}
-	if (target == powerOff || target == softPowerOff) && n.disablePowerOff {
-		return conflict("Failed to set node power state to %s.", target)
+	if err := n.CheckPower(target, c.path["node"]); err != nil {
+		return err
 	}
 
 	t, err := s.acquire(e, false)
@@ -50,11 +44,11 @@ func (s *Sim) putPower(c *call) error {
 	if soft && slices.Contains(s.opts.NoSoftPowerOff, n.driver) {
 		return t.reject(badRequest("The driver %s does not support the power state, %s", n.driver, target))
 	}
-	before := n.powerState
-	t.save(func(n *node) { n.targetPowerState, n.lastError = powerGoal(target), "" })
+	before := n.PowerState
+	t.save(func(n *node) { n.AskPower(target) })
 	err = t.run(
 		func() { t.powerAction(target, time.Duration(timeout)*time.Second) },
-		func(n *node) { n.powerState, n.targetPowerState = before, "" })
+		func(n *node) { n.PowerState, n.TargetPowerState = before, "" })
 	if err != nil {
 		return err
 	}
@@ -69,55 +63,48 @@ func orNone(s string) string {
 	return s
 }
 
-// powerGoal is the power state that a target leads to.
-func powerGoal(target string) string {
-	if target == powerOff || target == softPowerOff {
-		return powerOff
-	}
-	return powerOn
-}
-
 // powerAction is node_power_action: it changes the power state, records what
 // goes wrong in last_error, and returns it too. A zero timeout stands for the default.
 func (t *task) powerAction(target string, timeout time.Duration) error {
-	s, goal := t.s, powerGoal(target)
+	s, goal := t.s, fsm.PowerGoal(target)
 	if timeout == 0 {
 		timeout = s.opts.PowerChangeTimeout
-		if target == softPowerOff || target == softReboot {
+		if target == fsm.SoftPowerOff || target == fsm.SoftReboot {
 			timeout = s.opts.SoftPowerOffTimeout
 		}
 	}
 	if limit := s.opts.MaxPowerTimeout; limit > 0 {
 		timeout = min(timeout, limit)
 	}
-	if goal == powerOff && t.node().disablePowerOff {
+	if goal == fsm.PowerOff && t.node().DisablePowerOff {
 		return pythonError("Failed to set node power state to %s.", target)
 	}
-	if target == powerOn || target == powerOff || target == softPowerOff {
+	if target == fsm.PowerOn || target == fsm.PowerOff || target == fsm.SoftPowerOff {
 		state, err := s.readPower(t.c.ctx, t.node())
 		if err != nil {
-			t.fail("", "", fmt.Sprintf("Failed to change power state to '%s': %v", target, err), func(n *node) { n.targetPowerState = "" })
+			t.powerFailed(fmt.Sprintf("Failed to change power state to '%s': %v", target, err))
 			return err
 		}
 		if state == goal {
-			t.save(func(n *node) { n.lastError, n.powerState, n.targetPowerState = "", state, "" })
+			t.save(func(n *node) { n.LastError, n.PowerState, n.TargetPowerState = "", state, "" })
 			return nil
 		}
 	}
 	t.save(func(n *node) {
-		n.targetPowerState = goal
-		if !failureState(n.provisionState) {
-			n.lastError = ""
-		}
+		n.ChangePower(target)
 		n.driverInternalInfo = newSecretObject(n.driverInternalInfo.with("last_power_state_change", t.s.timeFor(t.e).Format("2006-01-02T15:04:05.000000")))
 	})
 	if err := t.switchTo(target, timeout); err != nil {
 		text := fmt.Sprintf("Failed to change power state to '%s' by '%s': %v", goal, target, err)
-		t.fail("", "", text, func(n *node) { n.targetPowerState = "" })
+		t.powerFailed(text)
 		return err
 	}
-	t.save(func(n *node) { n.powerState, n.targetPowerState = goal, "" })
+	t.save(func(n *node) { n.PowerChanged(target) })
 	return nil
+}
+
+func (t *task) powerFailed(text string) {
+	t.explain("", text, func(n *node) { n.PowerFailed(text) })
 }
 
 func (t *task) switchTo(target string, timeout time.Duration) error {
@@ -129,22 +116,22 @@ func (t *task) switchTo(target string, timeout time.Duration) error {
 		return err
 	}
 	switch target {
-	case reboot:
+	case fsm.Reboot:
 		state, err := t.s.readPower(t.c.ctx, n)
 		if err != nil {
 			return err
 		}
-		if state == powerOn && !n.disablePowerOff {
-			if err := t.s.switchPower(t.c.ctx, n, powerOff, timeout); err != nil {
+		if state == fsm.PowerOn && !n.DisablePowerOff {
+			if err := t.s.switchPower(t.c.ctx, n, fsm.PowerOff, timeout); err != nil {
 				return err
 			}
 		}
-		return t.s.switchPower(t.c.ctx, n, powerOn, timeout)
-	case softReboot:
-		if err := t.s.switchPower(t.c.ctx, n, softPowerOff, timeout); err != nil {
+		return t.s.switchPower(t.c.ctx, n, fsm.PowerOn, timeout)
+	case fsm.SoftReboot:
+		if err := t.s.switchPower(t.c.ctx, n, fsm.SoftPowerOff, timeout); err != nil {
 			return err
 		}
-		return t.s.switchPower(t.c.ctx, n, powerOn, timeout)
+		return t.s.switchPower(t.c.ctx, n, fsm.PowerOn, timeout)
 	}
 	return t.s.switchPower(t.c.ctx, n, target, timeout)
 }
@@ -155,23 +142,15 @@ func (t *task) switchTo(target string, timeout time.Duration) error {
 // with has_dedicated_power_supply in driver_info is spared.
 func (t *task) relatives(n *node, target string) error {
 	dedicated, _ := n.driverInfo.fields["has_dedicated_power_supply"].(bool)
-	if n.parentNode != n.uuid || dedicated || target != powerOn && target != powerOff {
+	if n.parentNode != n.UUID || dedicated || target != fsm.PowerOn && target != fsm.PowerOff {
 		return nil
 	}
 	if !t.sleep(time.Duration(t.s.opts.LockRetryAttempts-1) * t.s.opts.LockRetryInterval) {
 		return errKilled
 	}
 	relative := "parent_node"
-	if target == powerOff {
+	if target == fsm.PowerOff {
 		relative = "child_node"
 	}
-	return pythonError("Node %s %s %s is presently locked and we are unable to perform any action on it at this time. Please retry after the current operation is completed.", n.uuid, relative, n.uuid)
-}
-
-func failureState(state string) bool {
-	switch state {
-	case stDeployFail, stCleanFail, stInspectFail, stRescueFail, stUnrescueFail, stAdoptFail, stServiceFail:
-		return true
-	}
-	return false
+	return pythonError("Node %s %s %s is presently locked and we are unable to perform any action on it at this time. Please retry after the current operation is completed.", n.UUID, relative, n.UUID)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 func ipmi(port int, password string) doc {
@@ -44,7 +46,7 @@ func TestVerifyErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := a.node(tt.node)
 			if tt.want == "" {
-				if n := a.provision(path, "manage", stManageable); n["power_state"] != powerOff || n["last_error"] != nil {
+				if n := a.provision(path, "manage", fsm.Manageable); n["power_state"] != fsm.PowerOff || n["last_error"] != nil {
 					t.Errorf("got %v", brief(n))
 				}
 				return
@@ -52,7 +54,7 @@ func TestVerifyErrors(t *testing.T) {
 			want := strings.ReplaceAll(strings.ReplaceAll(tt.want, "%[1]s", "%s"), "%s", strings.TrimPrefix(path, "/v1/nodes/"))
 			a.must(202, "PUT", path+"/states/provision", doc{"target": "manage"})
 			n := a.until(path, "fail", func(n doc) bool { return n["last_error"] != nil && n["reservation"] == nil })
-			if n["provision_state"] != stEnroll || n["last_error"] != want {
+			if n["provision_state"] != fsm.Enroll || n["last_error"] != want {
 				t.Errorf("got %v\nwant last_error %q", brief(n), want)
 			}
 		})
@@ -69,9 +71,9 @@ func TestPowerActions(t *testing.T) {
 	a := start(t, noSync())
 	bmc := a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
 	path := a.node(ipmi(6230, "password"))
-	a.provision(path, "manage", stManageable)
+	a.provision(path, "manage", fsm.Manageable)
 	for _, tt := range []struct{ target, want string }{
-		{powerOn, powerOn}, {powerOn, powerOn}, {softPowerOff, powerOff}, {reboot, powerOn}, {softReboot, powerOn}, {powerOff, powerOff},
+		{fsm.PowerOn, fsm.PowerOn}, {fsm.PowerOn, fsm.PowerOn}, {fsm.SoftPowerOff, fsm.PowerOff}, {fsm.Reboot, fsm.PowerOn}, {fsm.SoftReboot, fsm.PowerOn}, {fsm.PowerOff, fsm.PowerOff},
 	} {
 		if n := a.power(path, tt.target); n["power_state"] != tt.want || n["last_error"] != nil || n["target_power_state"] != nil || bmc.Power() != tt.want {
 			t.Errorf("%s: %v, machine is %q", tt.target, brief(n), bmc.Power())
@@ -79,17 +81,17 @@ func TestPowerActions(t *testing.T) {
 	}
 
 	bmc.SetStuck(true)
-	if n := a.power(path, powerOn); n["last_error"] != "Failed to change power state to 'power on' by 'power on': Failed to set node power state to power on." || n["power_state"] != powerOff {
+	if n := a.power(path, fsm.PowerOn); n["last_error"] != "Failed to change power state to 'power on' by 'power on': Failed to set node power state to power on." || n["power_state"] != fsm.PowerOff {
 		t.Errorf("stuck: %v", brief(n))
 	}
 	bmc.SetStuck(false)
-	a.power(path, powerOn)
+	a.power(path, fsm.PowerOn)
 	bmc.SetNoSoftPower(true)
-	if n := a.power(path, softPowerOff); n["last_error"] != "Failed to change power state to 'power off' by 'soft power off': Failed to set node power state to power off." || n["power_state"] != powerOn {
+	if n := a.power(path, fsm.SoftPowerOff); n["last_error"] != "Failed to change power state to 'power off' by 'soft power off': Failed to set node power state to power off." || n["power_state"] != fsm.PowerOn {
 		t.Errorf("soft power off without an operating system: %v", brief(n))
 	}
 	bmc.SetDead(true)
-	if n := a.power(path, powerOff); n["last_error"] != "Failed to change power state to 'power off': IPMI call failed: power status." {
+	if n := a.power(path, fsm.PowerOff); n["last_error"] != "Failed to change power state to 'power off': IPMI call failed: power status." {
 		t.Errorf("dead: %v", brief(n))
 	}
 	if r := a.must(500, "GET", path+"/management/boot_device", nil); r.fault != "IPMI call failed: chassis bootparam get 5." {
@@ -110,11 +112,11 @@ func TestMaxPowerTimeout(t *testing.T) {
 	bmc := a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
 	bmc.SetNoSoftPower(true)
 	path := a.node(ipmi(6230, "password"))
-	a.provision(path, "manage", stManageable)
-	a.power(path, powerOn)
-	a.must(202, "PUT", path+"/states/power", doc{"target": softPowerOff, "timeout": 3600})
+	a.provision(path, "manage", fsm.Manageable)
+	a.power(path, fsm.PowerOn)
+	a.must(202, "PUT", path+"/states/power", doc{"target": fsm.SoftPowerOff, "timeout": 3600})
 	n := a.until(path, "give up", func(n doc) bool { return n["last_error"] != nil && n["target_power_state"] == nil })
-	if n["power_state"] != powerOn || bmc.Power() != powerOn {
+	if n["power_state"] != fsm.PowerOn || bmc.Power() != fsm.PowerOn {
 		t.Errorf("after the time-out: %v", brief(n))
 	}
 }
@@ -125,20 +127,20 @@ func TestPowerRefusals(t *testing.T) {
 	a := start(t, o)
 	a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
 	path := a.node(ipmi(6230, "password"))
-	if r := a.must(400, "PUT", path+"/states/power", doc{"target": softPowerOff}); r.fault != "The driver ipmi does not support the power state, soft power off" {
+	if r := a.must(400, "PUT", path+"/states/power", doc{"target": fsm.SoftPowerOff}); r.fault != "The driver ipmi does not support the power state, soft power off" {
 		t.Errorf("soft power off: %q", r.fault)
 	}
 	if n := a.get(path); n["reservation"] != nil {
 		t.Errorf("a refusal must give the lock back: %v", brief(n))
 	}
 	path = a.node(doc{"disable_power_off": true})
-	if r := a.must(409, "PUT", path+"/states/power", doc{"target": powerOff}); r.fault != "Failed to set node power state to power off." {
+	if r := a.must(409, "PUT", path+"/states/power", doc{"target": fsm.PowerOff}); r.fault != "Failed to set node power state to power off." {
 		t.Errorf("disable_power_off: %q", r.fault)
 	}
-	if err := a.sim.SetNode(path[len("/v1/nodes/"):], doc{"provision_state": stCleanWait}); err != nil {
+	if err := a.sim.SetNode(path[len("/v1/nodes/"):], doc{"provision_state": fsm.CleanWait}); err != nil {
 		t.Fatal(err)
 	}
-	r := a.must(400, "PUT", path+"/states/power", doc{"target": powerOn})
+	r := a.must(400, "PUT", path+"/states/power", doc{"target": fsm.PowerOn})
 	if !strings.HasSuffix(r.fault, `while it is in state "clean wait".`) {
 		t.Errorf("power while cleaning: %q", r.fault)
 	}
@@ -149,30 +151,30 @@ func TestPowerSync(t *testing.T) {
 	bmc := a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
 	path := a.node(ipmi(6230, "password"))
 	id := strings.TrimPrefix(path, "/v1/nodes/")
-	a.provision(path, "manage", stManageable)
+	a.provision(path, "manage", fsm.Manageable)
 
-	bmc.SetPower(powerOn) // somebody presses the button
-	a.until(path, "follow the machine", func(n doc) bool { return n["power_state"] == powerOn })
+	bmc.SetPower(fsm.PowerOn) // somebody presses the button
+	a.until(path, "follow the machine", func(n doc) bool { return n["power_state"] == fsm.PowerOn })
 
 	bmc.SetDead(true)
 	n := a.until(path, "notice the dead BMC", func(n doc) bool { return n["maintenance"] == true })
 	want := "During sync_power_state, max retries exceeded for node " + id + ", node state None does not match expected state 'power on'. Updating DB state to 'None' Switching node to maintenance mode. Error: IPMI call failed: power status."
-	if n["power_state"] != nil || n["fault"] != faultPower || n["last_error"] != want || n["maintenance_reason"] != want {
+	if n["power_state"] != nil || n["fault"] != fsm.FaultPower || n["last_error"] != want || n["maintenance_reason"] != want {
 		t.Errorf("after the failure: %v\nwant %q", n, want)
 	}
 
 	bmc.SetDead(false)
 	n = a.until(path, "recover", func(n doc) bool { return n["maintenance"] == false })
-	if n["power_state"] != powerOn || n["fault"] != nil || n["maintenance_reason"] != nil || n["last_error"] != want {
+	if n["power_state"] != fsm.PowerOn || n["fault"] != nil || n["maintenance_reason"] != nil || n["last_error"] != want {
 		t.Errorf("after the recovery only last_error stays: %v", n)
 	}
 
 	a.must(202, "PUT", path+"/maintenance", doc{"reason": "mine"})
-	bmc.SetPower(powerOff)
+	bmc.SetPower(fsm.PowerOff)
 	before := bmc.Commands()
 	rounds := time.Now().Add(5 * quick().PowerSyncInterval)
 	eventually(t, func() bool { return time.Now().After(rounds) }, func() string { return "time stands still" })
-	if n = a.get(path); n["power_state"] != powerOn || n["maintenance"] != true || bmc.Commands() != before {
+	if n = a.get(path); n["power_state"] != fsm.PowerOn || n["maintenance"] != true || bmc.Commands() != before {
 		t.Errorf("a node in maintenance is left alone: %v", brief(n))
 	}
 }
@@ -183,9 +185,9 @@ func TestForcedPowerState(t *testing.T) {
 	a := start(t, o)
 	bmc := a.sim.AddBMC("127.0.0.1:6230", "admin", "password")
 	path := a.node(ipmi(6230, "password"))
-	a.provision(path, "manage", stManageable)
-	bmc.SetPower(powerOn)
-	eventually(t, func() bool { return bmc.Power() == powerOff }, func() string { return "Ironic did not switch the machine back" })
+	a.provision(path, "manage", fsm.Manageable)
+	bmc.SetPower(fsm.PowerOn)
+	eventually(t, func() bool { return bmc.Power() == fsm.PowerOff }, func() string { return "Ironic did not switch the machine back" })
 }
 
 func TestBMCAddresses(t *testing.T) {

@@ -3,6 +3,8 @@ package ironicsim
 import (
 	"net/http"
 	"strings"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // minVerbVersion are the versions that brought verbs which later versions check
@@ -38,15 +40,8 @@ func (s *Sim) putProvision(c *call) error {
 	if c.minor < minVerbVersion[target] {
 		return errNotAcceptable()
 	}
-	if (target == "active" || target == "rebuild") && n.maintenance {
-		return errInMaintenance("provisioning", n.uuid)
-	}
-	if !s.allows(n.provisionState, verb(target)) {
-		// A busy node says 409 where an idle one would say 400.
-		if n.reservation != "" {
-			return errLocked(n.uuid, n.reservation)
-		}
-		return errInvalidState(orNone(target), n.uuid, n.provisionState)
+	if err := s.machine.Check(&n.Node, target); err != nil {
+		return err
 	}
 	if err := args.check(c, target, n); err != nil {
 		return err
@@ -55,7 +50,7 @@ func (s *Sim) putProvision(c *call) error {
 		return err
 	}
 	s.mu.Lock()
-	s.targets[n.uuid] = append(s.targets[n.uuid], target)
+	s.targets[n.UUID] = append(s.targets[n.UUID], target)
 	s.mu.Unlock()
 	c.location("nodes/" + c.path["node"] + "/states")
 	return c.accepted()
@@ -123,7 +118,7 @@ func (a *provisionArgs) check(c *call, target string, n *node) error {
 	if a.rescuePasswordGiven && target != "rescue" {
 		return only("rescue_password", "rescue")
 	}
-	if n.provisionState == stInspectWait && target == "abort" && c.minor < 41 {
+	if n.ProvisionState == fsm.InspectWait && target == "abort" && c.minor < 41 {
 		return errNotAcceptable()
 	}
 	if target == "unhold" && c.minor < 85 {
@@ -180,18 +175,16 @@ func (s *Sim) provision(e *entry, target string, a *provisionArgs) error {
 		return err
 	}
 	n := t.node()
-	switch target {
-	case "active", "deploy":
-		return t.startDeploy(a)
-	case "rebuild":
-		if !s.opts.WithoutDefects && n.instanceInfo.string("image_source") == "" {
-			return t.reject(fault(http.StatusInternalServerError, "cannot access local variable 'auto_lessee' where it is not associated with a value"))
-		}
-		if n.protected {
-			return t.reject(errProtected(n.uuid))
-		}
-		return t.startDeploy(a)
-	case "deleted", "undeploy":
+	if target == "rebuild" && !s.opts.WithoutDefects && n.instanceInfo.string("image_source") == "" {
+		return t.reject(fault(http.StatusInternalServerError, "cannot access local variable 'auto_lessee' where it is not associated with a value"))
+	}
+	if err := s.machine.Admit(&n.Node, target); err != nil {
+		return t.reject(err)
+	}
+	switch fsm.Event(target) {
+	case "deploy", "rebuild":
+		return t.startDeploy(target, a)
+	case "delete":
 		return t.startDelete()
 	case "inspect":
 		return t.startInspect()
@@ -202,31 +195,23 @@ func (s *Sim) provision(e *entry, target string, a *provisionArgs) error {
 	case "rescue":
 		return t.startRescue(a.rescuePassword)
 	case "unrescue":
-		return t.begin("unrescue", "", func() {
+		return t.begin(target, func() {
 			if t.sleep(s.opts.Delays.Rescue) {
-				t.event("done", "", nil)
+				t.done(nil)
 			}
 		})
 	case "abort":
 		return t.abort()
 	case "adopt":
-		return t.begin("adopt", "", t.adopt)
-	}
-	switch {
-	case target == "manage" && n.provisionState == stEnroll:
-		return t.begin("manage", "", t.verify)
-	case target == "provide" && n.retired:
-		return t.reject(badRequest("The providing operation can't be performed on node %s because it is retired.", n.uuid))
-	case target == "provide":
-		return t.begin("provide", "", t.clean)
-	case target == "manage", target == "unhold":
-		ok := t.event(verb(target), "", nil)
-		t.release()
-		if !ok {
-			return errInvalidState(target, n.uuid, n.provisionState)
+		return t.begin(target, t.adopt)
+	case "provide":
+		return t.begin(target, t.clean)
+	case "manage":
+		if n.ProvisionState == fsm.Enroll {
+			return t.begin(target, t.verify)
 		}
-		return nil
 	}
-	// The state machine has events that are no verbs: done, fail, wait ...
-	return t.reject(badRequest(`The requested action "%s" could not be understood.`, target))
+	t.save(func(n *node) { s.machine.Start(&n.Node, target) })
+	t.release()
+	return nil
 }

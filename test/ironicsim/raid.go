@@ -181,7 +181,7 @@ func checkBuild(n *node, software bool, disks []logicalDisk) string {
 	if software {
 		switch {
 		case len(disks) == 0:
-			return "Agent ramdisk didn't return a proper command result while building RAID on " + n.uuid + "."
+			return "Agent ramdisk didn't return a proper command result while building RAID on " + n.UUID + "."
 		case disks[0].level != "1":
 			return "the first software RAID device must have the level 1"
 		case slices.ContainsFunc(disks, func(d logicalDisk) bool { return d.controller != "software" }):
@@ -194,7 +194,7 @@ func checkBuild(n *node, software bool, disks []logicalDisk) string {
 	}
 	for _, d := range disks {
 		if d.size == "MAX" && !d.hasDisks {
-			return "create_configuration called with invalid target_raid_configuration for node " + n.uuid +
+			return "create_configuration called with invalid target_raid_configuration for node " + n.UUID +
 				". 'physical_disks' is missing from logical_disk while 'size_gb'='MAX' was requested: " + pyRepr(d.raw, true)
 		}
 	}

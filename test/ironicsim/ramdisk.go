@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // postInspection is POST /v1/continue_inspection, which ramdisks call.
@@ -48,10 +50,10 @@ func (s *Sim) postInspection(c *call) error {
 	if err != nil {
 		return err
 	}
-	if t.node().provisionState != stInspectWait {
+	if t.node().ProvisionState != fsm.InspectWait {
 		return t.reject(errNotFound())
 	}
-	err = t.begin("resume", "", func() {
+	err = t.begin("resume", func() {
 		t.finishInspection(inventory, data, true)
 		t.save(func(n *node) {
 			n.driverInternalInfo = newSecretObject(n.driverInternalInfo.without("agent_secret_token"))
@@ -61,7 +63,7 @@ func (s *Sim) postInspection(c *call) error {
 		return err
 	}
 	if c.minor < 84 {
-		return c.json(http.StatusAccepted, map[string]any{"uuid": seen.uuid})
+		return c.json(http.StatusAccepted, map[string]any{"uuid": seen.UUID})
 	}
 	view := s.fieldView(c, []string{"uuid", "properties", "instance_info", "driver_internal_info"})
 	b := append([]byte(`{"node":`), view.append(nil, seen)...)
@@ -154,13 +156,13 @@ func (s *Sim) lookupRamdisk(inventory map[string]any, nodeUUID string) (*entry, 
 			return nil, errNotFound() // the MAC addresses of two nodes
 		}
 	}
-	if found != nil && found.n.provisionState != stInspectWait {
+	if found != nil && found.n.ProvisionState != fsm.InspectWait {
 		return nil, errNotFound()
 	}
 	var byBMC []*entry
 	if len(addresses) > 0 {
 		for _, e := range s.nodes {
-			if host := bmcHost(e.n); host != "" && e.n.provisionState == stInspectWait && slices.Contains(addresses, host) {
+			if host := bmcHost(e.n); host != "" && e.n.ProvisionState == fsm.InspectWait && slices.Contains(addresses, host) {
 				byBMC = append(byBMC, e)
 			}
 		}

@@ -191,10 +191,10 @@ func (s *Sim) getBIOSSetting(c *call) error {
 	name := c.path["setting"]
 	for _, row := range rows {
 		if row.name == name {
-			return c.json(http.StatusOK, map[string]any{name: row.view(c, n.uuid, fields)})
+			return c.json(http.StatusOK, map[string]any{name: row.view(c, n.UUID, fields)})
 		}
 	}
-	return fault(http.StatusNotFound, "Node %s doesn't have a BIOS setting '%s'", n.uuid, name)
+	return fault(http.StatusNotFound, "Node %s doesn't have a BIOS setting '%s'", n.UUID, name)
 }
 
 // view is a row as the API shows it. Its links have the node as it was named.
@@ -292,7 +292,7 @@ func (t *task) biosStep(name string, args map[string]any) string {
 		for setting, value := range wanted {
 			a := biosAttributeOf(setting)
 			if !a.accepts(value) {
-				text = "Redfish exception occurred. Error: Redfish BIOS apply configuration failed for node " + t.e.n.uuid + ". Error: BIOS attribute " + setting + " cannot be " + pyRepr(value, true) + "."
+				text = "Redfish exception occurred. Error: Redfish BIOS apply configuration failed for node " + t.e.n.UUID + ". Error: BIOS attribute " + setting + " cannot be " + pyRepr(value, true) + "."
 				return
 			}
 			if m.losesBIOSChanges && m.biosValue(*a) != value {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 func steps(ids ...string) []doc {
@@ -30,7 +32,7 @@ func biosStep(settings doc) doc {
 func (a *api) cleaned(path string, steps ...doc) doc {
 	a.t.Helper()
 	a.must(202, "PUT", path+"/states/provision", doc{"target": "clean", "clean_steps": steps})
-	return a.settled(path, stManageable)
+	return a.settled(path, fsm.Manageable)
 }
 
 // list returns the rows of a list by a key.
@@ -51,7 +53,7 @@ func (a *api) list(path, name, key string) map[string]doc {
 func TestBIOSSettings(t *testing.T) {
 	a := reference(t)
 	a.fresh(u1, "conf-1", nil)
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 	if got := a.list(n1+"/bios", "bios", "name"); len(got) != 0 {
 		t.Errorf("BIOS settings of a new node: %v", got)
 	}
@@ -110,7 +112,7 @@ func TestBIOSSettings(t *testing.T) {
 func TestFirmwareList(t *testing.T) {
 	a := reference(t)
 	a.fresh(u1, "conf-1", nil)
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 	update := doc{"interface": "firmware", "step": "update", "args": doc{"settings": []doc{{"component": "bios", "url": "http://192.0.2.1/f"}}}}
 	a.cleaned(n1, update)
 	if got := a.list(n1+"/firmware", "firmware", "component"); len(got) != 0 {
@@ -165,9 +167,9 @@ func TestRAIDConfig(t *testing.T) {
 		t.Errorf("raid_config (-want +got):\n%s", diff)
 	}
 	// The fake interface has no steps of cleaning.
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 	a.must(202, "PUT", n1+"/states/provision", doc{"target": "clean", "clean_steps": steps("raid.delete_configuration")})
-	n = a.settled(n1, stCleanFail)
+	n = a.settled(n1, fsm.CleanFail)
 	text := "Cannot clean node " + u1 + ": node does not support this clean step: {'interface': 'raid', 'step': 'delete_configuration'}"
 	if n["last_error"] != text || n["maintenance"] != false {
 		t.Errorf("a step of RAID: %v", brief(n))
@@ -186,12 +188,12 @@ func TestServicing(t *testing.T) {
 		a.must(202, "PUT", n1+"/states/provision", doc{"target": "service", "service_steps": steps})
 		return a.settled(n1, state)
 	}
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 	r := a.must(400, "PUT", n1+"/states/provision", doc{"target": "service", "service_steps": steps("vendor.log_passthrough")})
 	if r.fault != `The requested action "service" can not be performed on node "`+u1+`" while it is in state "manageable".` {
 		t.Errorf("service of a node that is manageable: %s", r.fault)
 	}
-	a.provision(n1, "adopt", stActive)
+	a.provision(n1, "adopt", fsm.Active)
 	a.run([]exchange{
 		{"PUT", n1 + "/states/provision", "1.86", doc{"target": "service", "service_steps": steps("vendor.log_passthrough")}, 406, "Request not acceptable."},
 		{"PUT", n1 + "/states/provision", "", doc{"target": "service"}, 400, `"service_steps" is required when setting target provision state to service`},
@@ -199,7 +201,7 @@ func TestServicing(t *testing.T) {
 	})
 
 	// The steps of cleaning are not those of service.
-	n := service(stServiceFail, biosStep(doc{"A": "x"}))
+	n := service(fsm.ServiceFail, biosStep(doc{"A": "x"}))
 	if text, _ := n["last_error"].(string); !strings.HasPrefix(text, "Cannot service node "+u1+": node does not support this service step: {") || n["maintenance"] != false {
 		t.Errorf("a step that there is not: %v", brief(n))
 	}
@@ -207,25 +209,25 @@ func TestServicing(t *testing.T) {
 	if r := a.must(400, "PUT", n1+"/states/provision", doc{"target": "abort"}); r.fault != refused {
 		t.Errorf("abort of a service that has failed: %s", r.fault)
 	}
-	if n = service(stActive, steps("vendor.log_passthrough", "vendor.log_passthrough")...); n["last_error"] != nil || n["target_provision_state"] != nil {
+	if n = service(fsm.Active, steps("vendor.log_passthrough", "vendor.log_passthrough")...); n["last_error"] != nil || n["target_provision_state"] != nil {
 		t.Errorf("after a service: %v", brief(n))
 	}
 
 	// In the middle.
-	n = service(stServiceWait, steps("vendor.log_passthrough", "vendor.trigger_servicewait")...)
+	n = service(fsm.ServiceWait, steps("vendor.log_passthrough", "vendor.trigger_servicewait")...)
 	step, _ := n["service_step"].(map[string]any)
 	info, _ := n["driver_internal_info"].(map[string]any)
 	all, _ := info["service_steps"].([]any)
-	if step["step"] != "trigger_servicewait" || step["interface"] != "vendor" || len(all) != 2 || info["service_step_index"] != 1.0 || n["target_provision_state"] != stActive {
+	if step["step"] != "trigger_servicewait" || step["interface"] != "vendor" || len(all) != 2 || info["service_step_index"] != 1.0 || n["target_provision_state"] != fsm.Active {
 		t.Errorf("in the middle: step %v, %v of %v, %v", step, info["service_step_index"], all, brief(n))
 	}
 	a.must(202, "PUT", n1+"/states/provision", doc{"target": "abort"})
-	n = a.settled(n1, stServiceFail)
+	n = a.settled(n1, fsm.ServiceFail)
 	if n["last_error"] != nil || n["maintenance"] != false || n["fault"] != nil {
 		t.Errorf("after an abort: %v", brief(n))
 	}
 	// A step that Ironic executes itself, whatever the interface, is a way out that needs nothing of the driver.
-	if n = service(stActive, steps("power.power_on")...); n["last_error"] != nil {
+	if n = service(fsm.Active, steps("power.power_on")...); n["last_error"] != nil {
 		t.Errorf("after a service that switches the machine on: %v", brief(n))
 	}
 }
@@ -234,7 +236,7 @@ func TestServicing(t *testing.T) {
 func TestManualCleanProgress(t *testing.T) {
 	a := reference(t)
 	a.fresh(u1, "conf-1", nil)
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 	n := a.cleaned(n1, steps("bios.factory_reset", "vendor.log_passthrough", "bios.cache_bios_settings")...)
 	info, _ := n["driver_internal_info"].(map[string]any)
 	_, index := info["clean_step_index"]
@@ -244,7 +246,7 @@ func TestManualCleanProgress(t *testing.T) {
 	a.must(202, "PUT", n1+"/states/provision", doc{"target": "clean", "clean_steps": append(steps("bios.factory_reset"), biosStep(nil), doc{
 		"interface": "bios", "step": "apply_configuration", "args": doc{"settings": []doc{{"bad": 1}}},
 	})})
-	n = a.settled(n1, stCleanFail)
+	n = a.settled(n1, fsm.CleanFail)
 	info, _ = n["driver_internal_info"].(map[string]any)
 	all, _ := info["clean_steps"].([]any)
 	_, index = info["clean_step_index"]

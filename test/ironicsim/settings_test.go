@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // machine is a node with a Redfish BMC that boots a ramdisk.
@@ -25,16 +27,16 @@ func machine(t *testing.T, more doc, change func(*Options)) (a *api, path string
 	maps.Copy(fields, more)
 	path = a.node(fields)
 	a.must(201, "POST", "/v1/ports", doc{"node_uuid": strings.TrimPrefix(path, "/v1/nodes/"), "address": "52:54:00:00:00:01"})
-	a.provision(path, "manage", stManageable)
+	a.provision(path, "manage", fsm.Manageable)
 	return a, path, b
 }
 
 // deployed makes a node active.
 func (a *api) deployed(path string) {
 	a.t.Helper()
-	a.provision(path, "provide", stAvailable)
+	a.provision(path, "provide", fsm.Available)
 	a.must(200, "PATCH", path, []doc{{"op": "add", "path": "/instance_info", "value": doc{"image_source": "http://192.0.2.1/i", "image_checksum": "x"}}})
-	a.provision(path, "active", stActive)
+	a.provision(path, "active", fsm.Active)
 }
 
 func firmwareStep(component, url string) doc {
@@ -61,7 +63,7 @@ func TestBIOSSettingsOfMachine(t *testing.T) {
 		t.Errorf("LogicalProc before a clean: %v", got)
 	}
 	n := a.cleaned(path, biosStep(doc{"NumCores": 8, "QuietBoot": false}))
-	if n["power_state"] != powerOff {
+	if n["power_state"] != fsm.PowerOff {
 		t.Errorf("after a clean: %v", brief(n))
 	}
 	settings = a.list(path+"/bios", "bios", "name")
@@ -73,18 +75,18 @@ func TestBIOSSettingsOfMachine(t *testing.T) {
 
 	for _, value := range []any{"8", 65, true} {
 		a.must(202, "PUT", path+"/states/provision", doc{"target": "clean", "clean_steps": []doc{biosStep(doc{"NumCores": value})}})
-		n = a.settled(path, stCleanFail)
+		n = a.settled(path, fsm.CleanFail)
 		if text, _ := n["last_error"].(string); !strings.Contains(text, "BIOS attribute NumCores cannot be") || n["fault"] != "clean failure" {
 			t.Errorf("NumCores %v: %v", value, brief(n))
 		}
 		a.must(202, "DELETE", path+"/maintenance", nil)
-		a.provision(path, "manage", stManageable)
+		a.provision(path, "manage", fsm.Manageable)
 	}
 
 	// A value that does not stick: Ironic 29.0 ends in manageable, in maintenance.
 	b.SetLosesBIOSChanges(true)
 	a.must(202, "PUT", path+"/states/provision", doc{"target": "clean", "clean_steps": []doc{biosStep(doc{"NumCores": 4})}})
-	n = a.settled(path, stManageable)
+	n = a.settled(path, fsm.Manageable)
 	if n["last_error"] != "Redfish BIOS apply_configuration step failed. Attributes {'NumCores': 4} are not updated." || n["maintenance"] != true || n["fault"] != "clean failure" {
 		t.Errorf("a lost change: %v", brief(n))
 	}
@@ -104,7 +106,7 @@ func TestFirmwareOfMachine(t *testing.T) {
 		t.Errorf("firmware: %v, of the machine %v", row, b.Firmware())
 	}
 	a.must(202, "PUT", path+"/states/provision", doc{"target": "clean", "clean_steps": []doc{firmwareStep("nic:1", "http://192.0.2.1/1")}})
-	if n := a.settled(path, stCleanFail); n["fault"] != "clean failure" {
+	if n := a.settled(path, fsm.CleanFail); n["fault"] != "clean failure" {
 		t.Errorf("a component that there is not: %v", brief(n))
 	}
 }
@@ -142,7 +144,7 @@ func TestRAIDOfMachine(t *testing.T) {
 		}
 		target(a, path, volume(doc{"size_gb": "MAX"}))
 		a.must(202, "PUT", path+"/states/provision", doc{"target": "clean", "clean_steps": build})
-		n := a.settled(path, stCleanFail)
+		n := a.settled(path, fsm.CleanFail)
 		if text, _ := n["last_error"].(string); !strings.Contains(text, "'physical_disks' is missing from logical_disk") {
 			t.Errorf("a volume of neither a size nor disks: %v", brief(n))
 		}
@@ -169,8 +171,8 @@ func TestServicingOfMachine(t *testing.T) {
 	writes := len(b.DiskWrites())
 	service := doc{"target": "service", "service_steps": []doc{biosStep(doc{"LogicalProc": "Disabled"}), firmwareStep("bmc", "http://192.0.2.1/1.46.0")}}
 	a.must(202, "PUT", path+"/states/provision", service)
-	n := a.settled(path, stActive)
-	if b.BIOS()["LogicalProc"] != "Disabled" || b.Firmware()["bmc"] != "1.46.0" || n["power_state"] != powerOn || len(b.DiskWrites()) != writes {
+	n := a.settled(path, fsm.Active)
+	if b.BIOS()["LogicalProc"] != "Disabled" || b.Firmware()["bmc"] != "1.46.0" || n["power_state"] != fsm.PowerOn || len(b.DiskWrites()) != writes {
 		t.Errorf("after servicing: %v %v %v", b.BIOS(), b.Firmware(), brief(n))
 	}
 	if got := a.list(path+"/bios", "bios", "name")["LogicalProc"]["value"]; got != "Disabled" {
@@ -182,17 +184,17 @@ func TestServicingOfMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.must(202, "PUT", path+"/states/provision", service)
-	n = a.settled(path, stServiceFail)
+	n = a.settled(path, fsm.ServiceFail)
 	if text, _ := n["last_error"].(string); !strings.HasSuffix(text, "the signature is wrong") || n["maintenance"] != true || n["fault"] != "service failure" {
 		t.Errorf("a step that fails: %v", brief(n))
 	}
 	a.must(202, "DELETE", path+"/maintenance", nil)
 	a.must(202, "PUT", path+"/states/provision", service)
-	a.settled(path, stActive)
+	a.settled(path, fsm.Active)
 
 	b.SetLosesBIOSChanges(true)
 	a.must(202, "PUT", path+"/states/provision", doc{"target": "service", "service_steps": []doc{biosStep(doc{"LogicalProc": "Enabled"})}})
-	n = a.settled(path, stServiceFail)
+	n = a.settled(path, fsm.ServiceFail)
 	reason, _ := n["maintenance_reason"].(string)
 	if text, _ := n["last_error"].(string); !strings.HasPrefix(text, "Unexpected error when processing next service step.") || !strings.Contains(reason, "'LogicalProc': 'Enabled'") {
 		t.Errorf("a lost change: %v, maintenance_reason %s", brief(n), reason)
@@ -200,7 +202,7 @@ func TestServicingOfMachine(t *testing.T) {
 	// A step that Ironic executes itself is a way out that changes nothing.
 	a.must(202, "DELETE", path+"/maintenance", nil)
 	a.must(202, "PUT", path+"/states/provision", doc{"target": "service", "service_steps": steps("power.power_on")})
-	if n = a.settled(path, stActive); n["power_state"] != powerOn || b.BIOS()["LogicalProc"] != "Disabled" {
+	if n = a.settled(path, fsm.Active); n["power_state"] != fsm.PowerOn || b.BIOS()["LogicalProc"] != "Disabled" {
 		t.Errorf("after a service that changes nothing: %v", brief(n))
 	}
 }
@@ -215,14 +217,14 @@ func TestServiceAbort(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.must(202, "PUT", path+"/states/provision", service)
-	a.settled(path, stServiceFail)
+	a.settled(path, fsm.ServiceFail)
 	r := a.must(409, "PUT", path+"/states/provision", doc{"target": "abort"})
 	if !strings.Contains(r.fault, "while it is in maintenance mode") {
 		t.Errorf("abort in maintenance: %s", r.fault)
 	}
 	a.must(202, "DELETE", path+"/maintenance", nil)
 	a.must(202, "PUT", path+"/states/provision", doc{"target": "abort"})
-	if n := a.settled(path, stActive); n["power_state"] != powerOn {
+	if n := a.settled(path, fsm.Active); n["power_state"] != fsm.PowerOn {
 		t.Errorf("after an abort: %v", brief(n))
 	}
 
@@ -231,7 +233,7 @@ func TestServiceAbort(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.must(202, "PUT", path+"/states/provision", service)
-	n := a.settled(path, stServiceWait)
+	n := a.settled(path, fsm.ServiceWait)
 	if step := n["service_step"].(map[string]any); step["step"] != "apply_configuration" || b.BIOS()["LogicalProc"] != "Disabled" {
 		t.Errorf("in the first step: %v", step)
 	}
@@ -239,7 +241,7 @@ func TestServiceAbort(t *testing.T) {
 	if err := a.sim.CallBack(id); err != nil {
 		t.Fatal(err)
 	}
-	n = a.settled(path, stActive)
+	n = a.settled(path, fsm.Active)
 	if text, _ := n["last_error"].(string); !strings.Contains(text, "By request, the service operation was aborted") || b.BIOS()["NumCores"] != 16 {
 		t.Errorf("after an abort: %v, BIOS %v", brief(n), b.BIOS())
 	}

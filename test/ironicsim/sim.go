@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // Sim is a simulated Ironic. All of its methods may be called at any time from
@@ -13,6 +15,8 @@ import (
 type Sim struct {
 	opts  Options
 	minor int // of the highest version served
+	// machine is the state machine of the release that serves that.
+	machine fsm.Machine
 
 	// ctx ends with Close; work counts the goroutines that it ends.
 	ctx    context.Context
@@ -53,7 +57,7 @@ func New(o Options) *Sim {
 		panic(err)
 	}
 	s := &Sim{
-		opts: o, minor: minor,
+		opts: o, minor: minor, machine: fsm.Of(minor),
 		byUUID: map[string]*entry{}, byName: map[string]*entry{}, byInstance: map[string]*entry{},
 		ports: map[string]*port{}, byMAC: map[string]*port{}, bmcs: map[string]*BMC{},
 		targets: map[string][]string{}, diskWrites: map[string][]DiskWrite{},
@@ -156,16 +160,16 @@ func (s *Sim) update(e *entry, change func(n *node)) {
 	old, n := e.n, *e.n
 	change(&n)
 	n.updatedAt = s.timeFor(e)
-	if n.provisionState != old.provisionState {
+	if n.ProvisionState != old.ProvisionState {
 		// The database layer does this on each write of provision_state.
 		n.provisionUpdatedAt = n.updatedAt
-		wasInspecting := old.provisionState == stInspecting || old.provisionState == stInspectWait
+		wasInspecting := old.ProvisionState == fsm.Inspecting || old.ProvisionState == fsm.InspectWait
 		switch {
-		case n.provisionState == stInspecting:
+		case n.ProvisionState == fsm.Inspecting:
 			n.inspectionStartedAt, n.inspectionFinishedAt = n.updatedAt, time.Time{}
-		case wasInspecting && n.provisionState == stManageable:
+		case wasInspecting && n.ProvisionState == fsm.Manageable:
 			n.inspectionStartedAt, n.inspectionFinishedAt = time.Time{}, n.updatedAt
-		case wasInspecting && n.provisionState == stInspectFail:
+		case wasInspecting && n.ProvisionState == fsm.InspectFail:
 			n.inspectionStartedAt = time.Time{}
 		}
 		if e.waitCancel != nil {
@@ -174,7 +178,7 @@ func (s *Sim) update(e *entry, change func(n *node)) {
 		}
 	}
 	reindex(s.byName, old.name, n.name, e)
-	reindex(s.byInstance, old.instanceUUID, n.instanceUUID, e)
+	reindex(s.byInstance, old.InstanceUUID, n.InstanceUUID, e)
 	e.n = &n
 }
 
@@ -194,19 +198,19 @@ func (s *Sim) insert(n *node) (*entry, error) {
 	if n.name != "" && s.byName[n.name] != nil {
 		return nil, conflict("A node with name %s already exists.", n.name)
 	}
-	if n.instanceUUID != "" && s.byInstance[n.instanceUUID] != nil {
-		return nil, errInstanceAssociated(n.instanceUUID, n.uuid)
+	if n.InstanceUUID != "" && s.byInstance[n.InstanceUUID] != nil {
+		return nil, errInstanceAssociated(n.InstanceUUID, n.UUID)
 	}
-	if s.byUUID[n.uuid] != nil {
-		return nil, conflict("A node with UUID %s already exists.", n.uuid)
+	if s.byUUID[n.UUID] != nil {
+		return nil, conflict("A node with UUID %s already exists.", n.UUID)
 	}
 	s.nextID++
 	n.id, n.createdAt = s.nextID, s.now()
 	e := &entry{n: n, failNext: map[string]string{}}
 	s.nodes = append(s.nodes, e)
-	s.byUUID[n.uuid] = e
+	s.byUUID[n.UUID] = e
 	reindex(s.byName, "", n.name, e)
-	reindex(s.byInstance, "", n.instanceUUID, e)
+	reindex(s.byInstance, "", n.InstanceUUID, e)
 	return e, nil
 }
 
@@ -221,11 +225,11 @@ func (s *Sim) remove(e *entry) {
 	}
 	i, _ := slices.BinarySearchFunc(s.nodes, e.n.id, func(e *entry, id int64) int { return int(e.n.id - id) })
 	s.nodes = slices.Delete(s.nodes, i, i+1)
-	delete(s.byUUID, e.n.uuid)
+	delete(s.byUUID, e.n.UUID)
 	reindex(s.byName, e.n.name, "", e)
-	reindex(s.byInstance, e.n.instanceUUID, "", e)
+	reindex(s.byInstance, e.n.InstanceUUID, "", e)
 	for _, p := range slices.Clone(s.portIDs) {
-		if p.nodeUUID == e.n.uuid {
+		if p.nodeUUID == e.n.UUID {
 			s.removePort(p)
 		}
 	}

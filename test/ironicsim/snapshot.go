@@ -3,6 +3,8 @@ package ironicsim
 import (
 	"maps"
 	"slices"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // Snapshot is a copy of the database of a Sim: its nodes and their ports. It knows nothing of
@@ -37,9 +39,9 @@ func (s *Sim) Restore(from *Snapshot) {
 		e := from.nodes[i]
 		e.history, e.failNext = slices.Clone(e.history), maps.Clone(e.failNext)
 		s.nodes = append(s.nodes, &e)
-		s.byUUID[e.n.uuid] = &e
+		s.byUUID[e.n.UUID] = &e
 		reindex(s.byName, "", e.n.name, &e)
-		reindex(s.byInstance, "", e.n.instanceUUID, &e)
+		reindex(s.byInstance, "", e.n.InstanceUUID, &e)
 	}
 	for _, p := range from.ports {
 		copied := *p
@@ -51,7 +53,7 @@ func (s *Sim) Restore(from *Snapshot) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, e := range s.nodes {
-		if state := e.n.provisionState; waiting(state) {
+		if state := e.n.ProvisionState; fsm.IsWaiting(state) {
 			s.spawn(func() { s.timeOut(e, state) })
 		}
 	}
@@ -69,12 +71,12 @@ func (s *Sim) timeOut(e *entry, state string) {
 	defer late.release()
 	const text = "Timeout reached while waiting for callback"
 	switch n := late.node(); {
-	case n.provisionState != state:
-	case state == stCleanWait:
+	case n.ProvisionState != state:
+	case state == fsm.CleanWait:
 		late.cleanFailed(text, false)
-	case state == stDeployWait:
+	case state == fsm.DeployWait:
 		late.deployFailed(text)
 	default:
-		late.fail("timeout", "fail", text, nil)
+		late.fail("timeout", text, nil)
 	}
 }

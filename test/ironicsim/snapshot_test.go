@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // What is put back is the database of before, while the machine keeps what was done to it.
@@ -30,7 +32,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("the node is %v", state)
 	}
 	a.must(409, "POST", "/v1/ports", doc{"address": "52:54:00:00:00:01", "node_uuid": id})
-	if bmc.PowerCuts() != cuts || len(bmc.DiskWrites()) != 2 || bmc.Power() != powerOn {
+	if bmc.PowerCuts() != cuts || len(bmc.DiskWrites()) != 2 || bmc.Power() != fsm.PowerOn {
 		t.Errorf("the machine is %s, with %d power cuts and %d writes", bmc.Power(), bmc.PowerCuts(), len(bmc.DiskWrites()))
 	}
 

@@ -2,76 +2,18 @@ package ironicsim
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
-
-// TestStateMachine checks for each state which verbs Ironic accepts, and that
-// all others are refused.
-func TestStateMachine(t *testing.T) {
-	accepted := map[string][]string{
-		stEnroll:       {"manage"},
-		stVerifying:    nil,
-		stManageable:   {"adopt", "clean", "inspect", "provide"},
-		stAvailable:    {"active", "deploy", "manage"},
-		stActive:       {"deleted", "rebuild", "rescue", "service", "undeploy"},
-		stDeploying:    nil,
-		stDeployWait:   {"deleted", "undeploy"},
-		stDeployFail:   {"active", "deleted", "deploy", "rebuild", "undeploy"},
-		stDeleting:     {"clean"}, // the machine's own event of that name; Ironic lets it pass here
-		stError:        {"deleted", "rebuild", "undeploy"},
-		stCleaning:     {"manage"}, // likewise
-		stCleanWait:    {"abort"},
-		stCleanFail:    {"manage"},
-		stInspecting:   nil,
-		stInspectWait:  {"abort"},
-		stInspectFail:  {"inspect", "manage"},
-		stAdopting:     nil,
-		stAdoptFail:    {"adopt", "manage"},
-		stRescue:       {"deleted", "rescue", "undeploy", "unrescue"},
-		stRescuing:     nil,
-		stRescueWait:   {"abort", "deleted", "undeploy"},
-		stRescueFail:   {"deleted", "rescue", "undeploy", "unrescue"},
-		stUnrescuing:   nil,
-		stUnrescueFail: {"deleted", "rescue", "undeploy", "unrescue"},
-		stServicing:    nil,
-		stServiceWait:  {"abort", "deleted", "undeploy"},
-		stServiceFail:  {"deleted", "rescue", "service", "undeploy"},
-		stCleanHold:    {"abort", "unhold"},
-		stDeployHold:   {"abort", "unhold"},
-		stServiceHold:  {"abort", "service", "unhold"},
-	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(accepted)), slices.Sorted(maps.Keys(transitions))); diff != "" {
-		t.Fatalf("states (-want +got):\n%s", diff)
-	}
-	trixie, newer := &Sim{minor: 96}, &Sim{minor: ironic32}
-	if !newer.allows(stServiceFail, "abort") {
-		t.Error("Ironic 32 must allow to abort a service that has failed")
-	}
-	for state, want := range accepted {
-		var got []string
-		for _, target := range append(slices.Collect(maps.Keys(verbs)), "rebuild") {
-			if trixie.allows(state, verb(target)) {
-				got = append(got, target)
-			}
-		}
-		slices.Sort(got)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("verbs from %q (-want +got):\n%s", state, diff)
-		}
-	}
-}
 
 func TestRefusedVerbNamesState(t *testing.T) {
 	a := start(t, quick())
 	path := a.node(nil)
-	for _, state := range []string{stEnroll, stManageable, stActive, stCleanFail, stInspectWait, stServiceFail} {
+	for _, state := range []string{fsm.Enroll, fsm.Manageable, fsm.Active, fsm.CleanFail, fsm.InspectWait, fsm.ServiceFail} {
 		if err := a.sim.SetNode(strings.TrimPrefix(path, "/v1/nodes/"), doc{"provision_state": state}); err != nil {
 			t.Fatal(err)
 		}
@@ -88,9 +30,9 @@ func TestLifecycle(t *testing.T) {
 	a := reference(t)
 	a.fresh(u1, "conf-1", nil)
 	for _, step := range []struct{ target, state string }{
-		{"manage", stManageable}, {"inspect", stManageable}, {"clean", stManageable}, {"provide", stAvailable}, {"manage", stManageable},
-		{"provide", stAvailable}, {"active", stActive}, {"service", stActive}, {"rescue", stRescue}, {"unrescue", stActive},
-		{"deleted", stAvailable}, {"manage", stManageable}, {"adopt", stActive},
+		{"manage", fsm.Manageable}, {"inspect", fsm.Manageable}, {"clean", fsm.Manageable}, {"provide", fsm.Available}, {"manage", fsm.Manageable},
+		{"provide", fsm.Available}, {"active", fsm.Active}, {"service", fsm.Active}, {"rescue", fsm.Rescue}, {"unrescue", fsm.Active},
+		{"deleted", fsm.Available}, {"manage", fsm.Manageable}, {"adopt", fsm.Active},
 	} {
 		n := a.provision(n1, step.target, step.state)
 		if n["target_provision_state"] != nil || n["last_error"] != nil {
@@ -132,12 +74,12 @@ func TestLifecycle(t *testing.T) {
 func TestProvisionArguments(t *testing.T) {
 	a := reference(t)
 	a.fresh(u1, "conf-1", nil)
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 	put := func(version string, body doc, code int, fault string) exchange {
 		return exchange{"PUT", n1 + "/states/provision", version, body, code, fault}
 	}
 	bad := func(action string) string {
-		return fmt.Sprintf("The requested action %q can not be performed on node %q while it is in state %q.", action, u1, stManageable)
+		return fmt.Sprintf("The requested action %q can not be performed on node %q while it is in state %q.", action, u1, fsm.Manageable)
 	}
 	steps := []doc{{"interface": "deploy", "step": "x"}}
 	a.run([]exchange{
@@ -155,10 +97,10 @@ func TestProvisionArguments(t *testing.T) {
 		put("", doc{"target": "provide", "configdrive": "eA=="}, 400, "Adding a config drive is only supported when setting provision state to active, rebuild"),
 		{"PUT", n1 + "/states/power", "", doc{}, 400, "Missing mandatory parameter: target"},
 		{"PUT", n1 + "/states/power", "", doc{"target": "bogus"}, 400, fmt.Sprintf(`The requested action "bogus" can not be performed on node "%s" while it is in state "None".`, u1)},
-		{"PUT", n1 + "/states/power", "", doc{"target": powerOn, "timeout": 0}, 400, "timeout has to be positive integer"},
-		{"PUT", n1 + "/states/power", "", doc{"target": powerOn, "timeout": "x"}, 400, "Expected an integer for timeout: x"},
-		{"PUT", n1 + "/states/power", "1.26", doc{"target": softPowerOff}, 406, "Request not acceptable."},
-		{"PUT", n1 + "/states/power", "1.26", doc{"target": powerOn, "timeout": 5}, 406, "Request not acceptable."},
+		{"PUT", n1 + "/states/power", "", doc{"target": fsm.PowerOn, "timeout": 0}, 400, "timeout has to be positive integer"},
+		{"PUT", n1 + "/states/power", "", doc{"target": fsm.PowerOn, "timeout": "x"}, 400, "Expected an integer for timeout: x"},
+		{"PUT", n1 + "/states/power", "1.26", doc{"target": fsm.SoftPowerOff}, 406, "Request not acceptable."},
+		{"PUT", n1 + "/states/power", "1.26", doc{"target": fsm.PowerOn, "timeout": 5}, 406, "Request not acceptable."},
 		{"PUT", n1 + "/maintenance", "", doc{"reason": 3}, 400, "Expected string for reason: 3"},
 	})
 }
@@ -166,24 +108,24 @@ func TestProvisionArguments(t *testing.T) {
 func TestFailedCleaning(t *testing.T) {
 	a := reference(t)
 	a.fresh(u1, "conf-1", nil)
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 
 	a.must(202, "PUT", n1+"/states/provision", doc{"target": "clean", "clean_steps": []doc{{"interface": "deploy", "step": "nope"}}})
-	n := a.settled(n1, stCleanFail)
+	n := a.settled(n1, fsm.CleanFail)
 	want := "Cannot clean node " + u1 + ": node does not support this clean step: {'interface': 'deploy', 'step': 'nope'}"
-	if n["last_error"] != want || n["maintenance"] != false || n["target_provision_state"] != stManageable {
+	if n["last_error"] != want || n["maintenance"] != false || n["target_provision_state"] != fsm.Manageable {
 		t.Errorf("unknown step: %v", brief(n))
 	}
-	a.provision(n1, "manage", stManageable)
+	a.provision(n1, "manage", fsm.Manageable)
 
 	step := doc{"interface": "bios", "step": "apply_configuration", "args": doc{"settings": []doc{{"bad": 1}}}}
 	a.must(202, "PUT", n1+"/states/provision", doc{"target": "clean", "clean_steps": []doc{step}})
-	n = a.settled(n1, stCleanFail)
+	n = a.settled(n1, fsm.CleanFail)
 	if e, _ := n["last_error"].(string); !strings.HasSuffix(e, "'abortable': False, 'priority': 0}: 'name'") || n["maintenance"] != true || n["fault"] != "clean failure" {
 		t.Errorf("failed step: %v", brief(n))
 	}
 	// manage leaves the state, but nothing of the failure.
-	n = a.provision(n1, "manage", stManageable)
+	n = a.provision(n1, "manage", fsm.Manageable)
 	if n["maintenance"] != true || n["fault"] != "clean failure" || n["last_error"] == nil {
 		t.Errorf("after manage: %v", brief(n))
 	}
@@ -199,13 +141,13 @@ func TestFailedCleaning(t *testing.T) {
 
 func TestFailNext(t *testing.T) {
 	for _, tt := range []struct{ phase, target, before, after, text string }{
-		{"verify", "manage", stEnroll, stEnroll, "disk on fire"},
-		{"inspect", "inspect", stManageable, stInspectFail, "disk on fire"},
-		{"clean", "provide", stManageable, stCleanFail, "disk on fire"},
-		{"deploy", "active", stAvailable, stDeployFail, "disk on fire"},
-		{"delete", "deleted", stActive, stError, "Failed to tear down: disk on fire"},
-		{"adopt", "adopt", stManageable, stAdoptFail, "disk on fire"},
-		{"service", "service", stActive, stServiceFail, "disk on fire"},
+		{"verify", "manage", fsm.Enroll, fsm.Enroll, "disk on fire"},
+		{"inspect", "inspect", fsm.Manageable, fsm.InspectFail, "disk on fire"},
+		{"clean", "provide", fsm.Manageable, fsm.CleanFail, "disk on fire"},
+		{"deploy", "active", fsm.Available, fsm.DeployFail, "disk on fire"},
+		{"delete", "deleted", fsm.Active, fsm.Error, "Failed to tear down: disk on fire"},
+		{"adopt", "adopt", fsm.Manageable, fsm.AdoptFail, "disk on fire"},
+		{"service", "service", fsm.Active, fsm.ServiceFail, "disk on fire"},
 	} {
 		t.Run(tt.phase, func(t *testing.T) {
 			a := start(t, quick())
@@ -232,7 +174,7 @@ func TestFailureIsSeenBeforeItsText(t *testing.T) {
 	a := start(t, o)
 	path := a.node(nil)
 	id := strings.TrimPrefix(path, "/v1/nodes/")
-	if err := a.sim.SetNode(id, doc{"provision_state": stAvailable}); err != nil {
+	if err := a.sim.SetNode(id, doc{"provision_state": fsm.Available}); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.sim.FailNext(id, "deploy", "disk on fire"); err != nil {
@@ -242,7 +184,7 @@ func TestFailureIsSeenBeforeItsText(t *testing.T) {
 	seen := false
 	eventually(t, func() bool {
 		n, _ := a.sim.Node(id)
-		if n["provision_state"] == stDeployFail && n["last_error"] == nil {
+		if n["provision_state"] == fsm.DeployFail && n["last_error"] == nil {
 			seen = true
 			if n["reservation"] == nil {
 				t.Error("deploy failed, unlocked, without last_error")
@@ -261,11 +203,11 @@ func TestRebuildDefect(t *testing.T) {
 		o.WithoutDefects = without
 		a := start(t, o)
 		path := a.node(nil)
-		if err := a.sim.SetNode(strings.TrimPrefix(path, "/v1/nodes/"), doc{"provision_state": stActive}); err != nil {
+		if err := a.sim.SetNode(strings.TrimPrefix(path, "/v1/nodes/"), doc{"provision_state": fsm.Active}); err != nil {
 			t.Fatal(err)
 		}
 		if without {
-			a.provision(path, "rebuild", stActive)
+			a.provision(path, "rebuild", fsm.Active)
 			continue
 		}
 		r := a.must(http.StatusInternalServerError, "PUT", path+"/states/provision", doc{"target": "rebuild"})

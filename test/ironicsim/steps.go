@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // stepFlow is a run of steps: cleaning or servicing.
@@ -60,7 +62,7 @@ var supportedSteps = map[string]map[string][]string{
 }
 
 // reservedSteps are steps of any interface that Ironic executes itself: power actions.
-var reservedSteps = map[string]string{"power_on": powerOn, "power_off": powerOff, "reboot": reboot}
+var reservedSteps = map[string]string{"power_on": fsm.PowerOn, "power_off": fsm.PowerOff, "reboot": fsm.Reboot}
 
 // supports reports whether a node has a step.
 func (f *stepFlow) supports(n *node, step map[string]any) bool {
@@ -93,7 +95,7 @@ func (f *stepFlow) start(t *task, steps []any) {
 		return
 	}
 	if err := t.bootRamdisk(); err != nil {
-		f.fail(t, fmt.Sprintf("Failed to prepare node %s for %s: %v", n.uuid, f.gerund(), err), false)
+		f.fail(t, fmt.Sprintf("Failed to prepare node %s for %s: %v", n.UUID, f.gerund(), err), false)
 		return
 	}
 	f.wait(t, func(t *task) { f.check(t, steps) })
@@ -110,7 +112,7 @@ func (f *stepFlow) gerund() string {
 // steps that are the BMC's work.
 func (f *stepFlow) spared(t *task, steps []any) bool {
 	n := t.node()
-	return f == servicing && t.s.minor >= ironic32 && !slices.ContainsFunc(steps, func(step any) bool { return !outOfBand(n, step.(map[string]any)) })
+	return f == servicing && t.s.minor >= fsm.Ironic32 && !slices.ContainsFunc(steps, func(step any) bool { return !outOfBand(n, step.(map[string]any)) })
 }
 
 // wait waits for the ramdisk and then goes on with work.
@@ -123,7 +125,7 @@ func (f *stepFlow) check(t *task, steps []any) {
 	for _, s := range steps {
 		step := s.(map[string]any) // checkSteps has seen to it
 		if !f.supports(n, step) {
-			f.fail(t, fmt.Sprintf("Cannot %s node %s: node does not support this %s step: %s", f.name, n.uuid, f.name, pyRepr(step, true)), false)
+			f.fail(t, fmt.Sprintf("Cannot %s node %s: node does not support this %s step: %s", f.name, n.UUID, f.name, pyRepr(step, true)), false)
 			return
 		}
 	}
@@ -158,18 +160,18 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 			text, verbatim = t.applyStep(step)
 		}
 		if text != "" && !verbatim {
-			text = fmt.Sprintf("Node %s failed step %s: %s", t.node().uuid, pyRepr(step, true), text)
+			text = fmt.Sprintf("Node %s failed step %s: %s", t.node().UUID, pyRepr(step, true), text)
 		}
 		if text != "" {
 			f.fail(t, text, true)
-			if verbatim && !t.s.opts.WithoutDefects && t.s.minor < ironic32 {
+			if verbatim && !t.s.opts.WithoutDefects && t.s.minor < fsm.Ironic32 {
 				f.endTwice(t)
 			}
 			return
 		}
 		if outOfBand(t.node(), step) && bootsRamdisk(t.node()) {
-			if err := t.powerAction(reboot, 0); err != nil {
-				f.fail(t, fmt.Sprintf("Node %s failed step %s: %v", t.node().uuid, pyRepr(step, true), err), true)
+			if err := t.powerAction(fsm.Reboot, 0); err != nil {
+				f.fail(t, fmt.Sprintf("Node %s failed step %s: %v", t.node().UUID, pyRepr(step, true), err), true)
 				return
 			}
 			f.wait(t, func(t *task) {
@@ -189,11 +191,11 @@ func (f *stepFlow) run(t *task, steps []any, from int) {
 // a user leaves clean failed. Service cannot end a second time, and only maintenance_reason still says what went wrong.
 func (f *stepFlow) endTwice(t *task) {
 	if f == cleaning {
-		t.event("manage", "", nil)
+		t.event("manage")
 		return
 	}
 	const text = "Unexpected error when processing next service step. InvalidState: Can not transition from state 'service failed' on event 'done' (no defined transition)"
-	t.fail("servicing", "", text, nil)
+	t.explain("servicing", text, func(n *node) { n.LastError = text })
 }
 
 // abortedAfter aborts if that was asked for while a step ran that cannot be aborted. After the last step it is too
@@ -204,8 +206,7 @@ func (f *stepFlow) abortedAfter(t *task, left []any) bool {
 		return false
 	}
 	text := fmt.Sprintf(`By request, the %s operation was aborted during or after the completion of step "%s"`, f.name, stepID(step))
-	manual := t.manualTarget()
-	t.event("fail", manual, func(n *node) { n.lastError = text; *f.current(n) = emptyObject; n.noSteps(f.name) })
+	t.move(t.s.machine.Fail, func(n *node) { n.LastError = text; *f.current(n) = emptyObject; n.noSteps(f.name) })
 	if f == cleaning {
 		t.tearDownCleaning()
 	} else {
@@ -220,7 +221,7 @@ func (t *task) applyStep(step map[string]any) (text string, verbatim bool) {
 	args, _ := step["args"].(map[string]any)
 	name, _ := step["step"].(string)
 	if target, reserved := reservedSteps[name]; reserved {
-		if target == powerOn && t.node().powerState == powerOn {
+		if target == fsm.PowerOn && t.node().PowerState == fsm.PowerOn {
 			return "", false
 		}
 		if err := t.powerAction(target, 0); err != nil {

@@ -2,10 +2,10 @@ package ironicsim
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"slices"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // conductor is one life of the conductor process. Killing it ends ctx, and with
@@ -45,17 +45,12 @@ func (s *Sim) RestartConductor() {
 	}
 	s.startConductor()
 	for _, e := range s.nodes {
-		if e.n.reservation == s.opts.Conductor {
-			s.update(e, func(n *node) { n.reservation, n.targetPowerState = "", "" })
-		}
-		state := e.n.provisionState
-		if e.n.reservation == "" && slices.Contains(stuckAsFail, state) {
-			text := fmt.Sprintf("The %s state can't be resumed by conductor %s. Moving to fail state.", state, s.opts.Conductor)
+		found := e.n.Node
+		if text := s.machine.TakeOver(&found, s.opts.Conductor); text != "" {
 			s.record(e, "transition", text)
-			s.update(e, func(n *node) {
-				n.provisionState, n.targetProvisionState, _ = next(state, n.targetProvisionState, "fail", "")
-				n.lastError = text
-			})
+		}
+		if found != e.n.Node {
+			s.update(e, func(n *node) { n.Node = found })
 		}
 	}
 }
@@ -91,13 +86,22 @@ func (s *Sim) tryAcquire(e *entry) (*task, *apiError) {
 		return nil, errConductorDown()
 	}
 	if e.gone {
-		return nil, errNodeNotFound(e.n.uuid)
+		return nil, errNodeNotFound(e.n.UUID)
 	}
-	if e.n.reservation != "" {
-		return nil, errLocked(e.n.uuid, e.n.reservation)
+	if err := s.lock(e, s.opts.Conductor); err != nil {
+		return nil, asAPIError(err, http.StatusConflict)
 	}
-	s.update(e, func(n *node) { n.reservation = s.opts.Conductor })
 	return &task{s: s, c: s.conductor, e: e}, nil
+}
+
+// lock gives a node to a conductor. s.mu must be held.
+func (s *Sim) lock(e *entry, conductor string) error {
+	lock := e.n.Node
+	if err := lock.Lock(conductor); err != nil {
+		return err
+	}
+	s.update(e, func(n *node) { n.Node = lock })
+	return nil
 }
 
 // alive reports whether the conductor that runs the task still does.
@@ -117,58 +121,64 @@ func (t *task) save(change func(n *node)) {
 }
 
 // release gives the lock back.
-func (t *task) release() { t.save(func(n *node) { n.reservation = "" }) }
+func (t *task) release() { t.save(func(n *node) { n.Unlock() }) }
 
 // sleep waits; it reports false when the conductor was killed meanwhile.
 func (t *task) sleep(d time.Duration) bool { return sleep(t.c.ctx, d) }
 
-// event moves the node through the state machine, writing whatever change adds
-// in the same save. It reports false where the machine has no such event.
-func (t *task) event(event, target string, change func(n *node)) bool {
+// move moves the node by a transition of the state machine, writing whatever
+// change adds in the same save. It reports false where the machine has none.
+func (t *task) move(transition func(n *fsm.Node) bool, change func(n *node)) bool {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
-	n := t.e.n
-	state, newTarget, ok := next(n.provisionState, n.targetProvisionState, event, target)
-	if !ok || !t.alive() {
-		return ok
+	moved := t.e.n.Node
+	if !transition(&moved) {
+		return false
 	}
-	t.s.update(t.e, func(n *node) {
-		n.provisionState, n.targetProvisionState = state, newTarget
+	if t.alive() {
+		t.s.update(t.e, func(n *node) {
+			n.Node = moved
+			if change != nil {
+				change(n)
+			}
+		})
+	}
+	return true
+}
+
+// event moves the node by an event.
+func (t *task) event(event string) bool {
+	return t.move(func(n *fsm.Node) bool { return t.s.machine.Move(n, event) }, nil)
+}
+
+// done ends the work on the node.
+func (t *task) done(change func(n *node)) bool { return t.move(t.s.machine.Done, change) }
+
+// explain records what has gone wrong with the node, in the history and with change.
+func (t *task) explain(eventType, text string, change func(n *node)) {
+	t.logError(eventType, text)
+	t.save(change)
+}
+
+// fail moves the node to the failed state of its work and says why in the same
+// write.
+func (t *task) fail(eventType, text string, change func(n *node)) {
+	t.logError(eventType, text)
+	t.move(t.s.machine.Fail, func(n *node) {
+		n.LastError = text
 		if change != nil {
 			change(n)
 		}
 	})
-	return true
 }
 
-// fail records an error of the node; with event it moves the node to the
-// failed state in the same write.
-func (t *task) fail(eventType, event, text string, change func(n *node)) {
+// logError adds to the history of the node.
+func (t *task) logError(eventType, text string) {
 	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
 	if t.alive() && !t.e.gone {
 		t.s.record(t.e, eventType, text)
 	}
-	t.s.mu.Unlock()
-	set := func(n *node) {
-		n.lastError = text
-		if change != nil {
-			change(n)
-		}
-	}
-	if event == "" {
-		t.save(set)
-	} else {
-		t.event(event, t.manualTarget(), set)
-	}
-}
-
-// manualTarget keeps the target of manual cleaning, which is not the machine's own.
-func (t *task) manualTarget() string {
-	n := t.node()
-	if n.targetProvisionState == stManageable && (n.provisionState == stCleaning || n.provisionState == stCleanWait) {
-		return stManageable
-	}
-	return ""
 }
 
 // planned takes the failure that FailNext asked for in this phase, if any.
@@ -193,7 +203,7 @@ func (t *task) run(work func(), undo func(n *node)) error {
 		t.s.record(t.e, "provisioning", text)
 		t.s.update(t.e, func(n *node) {
 			undo(n)
-			n.lastError, n.reservation = text, ""
+			n.LastError, n.Reservation = text, ""
 		})
 		t.s.mu.Unlock()
 		return errNoWorker()
@@ -210,16 +220,12 @@ func (t *task) run(work func(), undo func(n *node)) error {
 	return nil
 }
 
-// begin moves the node by event and runs work. It clears last_error, as each
-// start of an operation does.
-func (t *task) begin(event, target string, work func()) error {
+// begin starts what a verb asks for, which the machine has admitted, and runs work.
+func (t *task) begin(verb string, work func()) error {
 	before := t.node()
-	if !t.event(event, target, func(n *node) { n.lastError = "" }) {
-		t.release()
-		return errInvalidState(event, before.uuid, before.provisionState)
-	}
+	t.move(func(n *fsm.Node) bool { return t.s.machine.Start(n, verb) }, nil)
 	return t.run(work, func(n *node) {
-		n.provisionState, n.targetProvisionState = before.provisionState, before.targetProvisionState
+		n.ProvisionState, n.TargetProvisionState = before.ProvisionState, before.TargetProvisionState
 	})
 }
 

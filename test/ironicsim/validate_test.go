@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // TestValidate: GET validate names what a deployment still lacks, one thing at a
@@ -72,28 +74,28 @@ func TestDeployByISO(t *testing.T) {
 	path := a.node(node)
 	id := strings.TrimPrefix(path, "/v1/nodes/")
 	a.must(201, "POST", "/v1/ports", doc{"node_uuid": id, "address": mac})
-	a.provision(path, "manage", stManageable)
-	a.provision(path, "adopt", stActive)
-	a.provision(path, "deleted", stAvailable)
+	a.provision(path, "manage", fsm.Manageable)
+	a.provision(path, "adopt", fsm.Active)
+	a.provision(path, "deleted", fsm.Available)
 
 	set := doc{"deploy_interface": "ramdisk", "instance_info": doc{"boot_iso": "http://192.0.2.1/iso"}}
 	if err := a.sim.SetNode(id, set); err != nil {
 		t.Fatal(err)
 	}
-	a.provision(path, "active", stActive)
-	if bmc.Power() != powerOn {
+	a.provision(path, "active", fsm.Active)
+	if bmc.Power() != fsm.PowerOn {
 		t.Errorf("the machine is %s after its deployment", bmc.Power())
 	}
-	a.provision(path, "deleted", stAvailable)
-	a.provision(path, "manage", stManageable)
-	n := a.provision(path, "adopt", stAdoptFail)
+	a.provision(path, "deleted", fsm.Available)
+	a.provision(path, "manage", fsm.Manageable)
+	n := a.provision(path, "adopt", fsm.AdoptFail)
 	if text, _ := n["last_error"].(string); !strings.HasPrefix(text, "Error while attempting to adopt node "+id+": Cannot validate image information for node") {
 		t.Errorf("adopted without an ISO: %v", brief(n))
 	}
 	if err := a.sim.SetNode(id, set); err != nil {
 		t.Fatal(err)
 	}
-	a.provision(path, "adopt", stActive)
+	a.provision(path, "adopt", fsm.Active)
 	want := []string{"manage", "adopt", "deleted", "active", "deleted", "manage", "adopt", "adopt"}
 	if diff := cmp.Diff(want, a.sim.ProvisionTargets(id)); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
@@ -111,12 +113,12 @@ func TestHeldRamdisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{held, free} {
-		a.provision(path, "manage", stManageable)
+		a.provision(path, "manage", fsm.Manageable)
 		a.must(202, "PUT", path+"/states/provision", doc{"target": "inspect"})
 	}
-	inspected := func(n doc) bool { return n["provision_state"] == stManageable && n["inspection_finished_at"] != nil }
+	inspected := func(n doc) bool { return n["provision_state"] == fsm.Manageable && n["inspection_finished_at"] != nil }
 	a.until(free, "be inspected", inspected)
-	if n := a.get(held); n["provision_state"] != stInspectWait {
+	if n := a.get(held); n["provision_state"] != fsm.InspectWait {
 		t.Errorf("the held node: %v", brief(n))
 	}
 	if err := a.sim.Ramdisk(id, nil); err != nil {

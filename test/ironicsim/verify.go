@@ -3,6 +3,8 @@ package ironicsim
 import (
 	"context"
 	"fmt"
+
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // verify is do_node_verify: enroll to manageable, or back.
@@ -13,20 +15,20 @@ func (t *task) verify() {
 	}
 	n := t.node()
 	if text := t.planned("verify"); text != "" {
-		t.fail("verify", "fail", fmt.Sprintf("Failed to get power state for node %s. Error: %s", n.uuid, text), nil)
+		t.fail("verify", fmt.Sprintf("Failed to get power state for node %s. Error: %s", n.UUID, text), nil)
 		return
 	}
 	if err := validatePower(n); err != nil {
-		t.fail("verify", "fail", fmt.Sprintf("Failed to validate power driver interface for node %s. Error: %v", n.uuid, err), nil)
+		t.fail("verify", fmt.Sprintf("Failed to validate power driver interface for node %s. Error: %v", n.UUID, err), nil)
 		return
 	}
 	state, err := s.readPower(t.c.ctx, n)
 	if err != nil {
-		t.fail("verify", "fail", fmt.Sprintf("Failed to get power state for node %s. Error: %v", n.uuid, err), nil)
+		t.fail("verify", fmt.Sprintf("Failed to get power state for node %s. Error: %v", n.UUID, err), nil)
 		return
 	}
 	t.updateCache()
-	t.event("done", "", func(n *node) { n.powerState = state })
+	t.move(func(n *fsm.Node) bool { return s.machine.Verified(n, state) }, nil)
 }
 
 // adopt takes a node over that somebody else has installed.
@@ -42,61 +44,51 @@ func (t *task) adopt() {
 		}
 	}
 	if text != "" {
-		t.fail("adoption", "fail", fmt.Sprintf("Error while attempting to adopt node %s: %s.", n.uuid, text),
-			func(n *node) { n.powerState = "" })
+		t.fail("adoption", fmt.Sprintf("Error while attempting to adopt node %s: %s.", n.UUID, text), nil)
 		return
 	}
-	t.event("done", "", nil)
+	t.done(nil)
 }
 
-// abort ends a wait state at the user's request.
+// abort ends a wait state, or a service that has failed, at the user's request.
 func (t *task) abort() error {
-	n := t.node()
-	switch n.provisionState {
-	case stInspectWait:
-		t.fail("introspection", "abort", "Inspection was aborted by request.", nil)
-		t.release()
-		return nil
-	case stCleanWait, stCleanHold:
+	before := t.node()
+	switch before.ProvisionState {
+	case fsm.CleanWait, fsm.CleanHold:
 		if t.abortAfter(cleaning) {
 			return nil
 		}
-		const text = "By request, the clean operation was aborted"
-		manual := t.manualTarget()
-		if !t.event("abort", manual, func(n *node) { n.lastError = text }) {
-			break
-		}
-		return t.run(func() {
-			if t.sleep(t.s.opts.Delays.Clean) {
-				t.tearDownCleaning()
-				t.save(func(n *node) { n.cleanStep, n.lastError = emptyObject, text })
-			}
-		}, func(to *node) {
-			to.provisionState, to.targetProvisionState = n.provisionState, n.targetProvisionState
-		})
-	case stServiceWait, stServiceFail:
-		if t.s.minor < ironic32 {
-			break
-		}
-		if n.provisionState == stServiceFail && n.maintenance {
-			return t.reject(conflict("Can not abort service on node \"%s\" while it is in maintenance mode. Please remove the node from maintenance prior to issuing the request to abort the service operation.", n.uuid))
-		}
-		if n.provisionState == stServiceWait {
-			if t.abortAfter(servicing) {
-				return nil
-			}
-			t.event("fail", "", nil)
-		}
-		return t.run(func() { t.leaveService("By request, the service operation was aborted") }, func(to *node) { to.provisionState = n.provisionState })
-	}
-	if n.provisionState != stServiceFail {
-		// Of the others, service wait goes to service failed without an error text.
-		if t.event("abort", "", nil) {
-			t.release()
+	case fsm.ServiceWait:
+		if t.s.machine.AbortsService() && t.abortAfter(servicing) {
 			return nil
 		}
 	}
-	return t.reject(errInvalidState("abort", n.uuid, n.provisionState))
+	works := false
+	t.move(func(n *fsm.Node) bool { works = t.s.machine.Start(n, "abort"); return true }, nil)
+	if before.ProvisionState == fsm.InspectWait {
+		t.logError("introspection", t.node().LastError)
+	}
+	if !works {
+		t.release()
+		return nil
+	}
+	return t.run(func() {
+		if !isCleaned(before) {
+			t.leaveService("By request, the service operation was aborted")
+			return
+		}
+		text := t.node().LastError
+		if t.sleep(t.s.opts.Delays.Clean) {
+			t.tearDownCleaning()
+			t.save(func(n *node) { n.cleanStep, n.LastError = emptyObject, text })
+		}
+	}, func(n *node) {
+		n.ProvisionState, n.TargetProvisionState = before.ProvisionState, before.TargetProvisionState
+	})
+}
+
+func isCleaned(n *node) bool {
+	return n.ProvisionState == fsm.CleanWait || n.ProvisionState == fsm.CleanHold
 }
 
 // abortAfter notes an abort of a step that cannot be aborted, and reports whether there is one.
@@ -113,19 +105,16 @@ func (t *task) abortAfter(f *stepFlow) bool {
 // startRescue is do_node_rescue. Only the fake rescue interface does anything.
 func (t *task) startRescue(password string) error {
 	n := t.node()
-	if n.maintenance {
-		return t.reject(errInMaintenance("rescuing", n.uuid))
-	}
 	if n.rescueInterface != "fake" {
 		return t.reject(fault(500, "Failed to rescue instance %s for node %s: Validation failed: %s",
-			orNone(n.instanceUUID), n.uuid, errUnsupported(n.driver, "rescue").text))
+			orNone(n.InstanceUUID), n.UUID, errUnsupported(n.driver, "rescue").text))
 	}
 	t.save(func(n *node) {
 		n.instanceInfo = newSecretObject(n.instanceInfo.with("rescue_password", password))
 	})
-	return t.begin("rescue", "", func() {
+	return t.begin("rescue", func() {
 		if t.sleep(t.s.opts.Delays.Rescue) {
-			t.event("done", "", nil)
+			t.done(nil)
 		}
 	})
 }
@@ -134,20 +123,20 @@ func (t *task) startRescue(password string) error {
 // to the ramdisk, which may be simulated: then resume goes on after RamdiskDelay.
 // Without one, the node fails with timeout after CallbackTimeout.
 func (t *task) wait(simulated bool, resume func(), timeout func(*task)) {
-	if !t.event("wait", t.manualTarget(), nil) {
+	if !t.event("wait") {
 		return
 	}
 	s, e := t.s, t.e
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.gone || !waiting(e.n.provisionState) {
+	if e.gone || !fsm.IsWaiting(e.n.ProvisionState) {
 		return
 	}
 	e.goOn = nil
 	if simulated && e.ramdiskHeld {
 		simulated, e.goOn = false, resume
 	}
-	state := e.n.provisionState
+	state := e.n.ProvisionState
 	ctx, cancel := context.WithCancel(s.ctx)
 	e.waitCancel = cancel
 	s.spawn(func() {
@@ -165,7 +154,7 @@ func (t *task) wait(simulated bool, resume func(), timeout func(*task)) {
 		if err != nil {
 			return // locked or gone: Ironic's periodic task skips it, too
 		}
-		if late.node().provisionState == state {
+		if late.node().ProvisionState == state {
 			timeout(late)
 		}
 		late.release()

@@ -54,7 +54,7 @@ func TestRequestedClean(t *testing.T) {
 	}
 	expectCode(t, "a second clean", h.clean(metav1.CreateOptions{}, "erase_devices"), http.StatusConflict, "already")
 	bmh := h.available()
-	if p := bmh.Status.Preparation; p == nil || p.Phase != metal3.PreparationSucceeded || !p.IsRequested || !slices.Equal(p.Steps, []string{"deploy.erase_devices"}) || erased() != 1 {
+	if p := bmh.Status.Record.Preparation; p == nil || p.Phase != metal3.PreparationSucceeded || !p.IsRequested || !slices.Equal(p.Steps, []string{"deploy.erase_devices"}) || erased() != 1 {
 		t.Errorf("erased %d times; the preparation is %+v", erased(), p)
 	}
 
@@ -62,9 +62,9 @@ func TestRequestedClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	bmh = h.wait(patience, "failed", func(bmh *metal3.BareMetalHost) bool {
-		return bmh.Status.ErrorType == metal3.PreparationError && bmh.Status.RequestedClean == nil
+		return bmh.Status.ErrorType == metal3.PreparationError && bmh.Status.Record.RequestedClean == nil
 	})
-	if p := bmh.Status.Preparation; !strings.Contains(bmh.Status.ErrorMessage, "erase_everything") || p.Phase != metal3.PreparationFailed || !strings.Contains(p.Message, "erase_everything") {
+	if p := bmh.Status.Record.Preparation; !strings.Contains(bmh.Status.ErrorMessage, "erase_everything") || p.Phase != metal3.PreparationFailed || !strings.Contains(p.Message, "erase_everything") {
 		t.Errorf("the error is %q, and the preparation %+v", bmh.Status.ErrorMessage, p)
 	}
 	// Whoever does not want to wait for the back-off has it end.

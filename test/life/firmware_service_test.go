@@ -35,8 +35,8 @@ func TestFirmwareService(t *testing.T) {
 		bmh := h.wait(patience, "says why it is not updated", func(bmh *metal3.BareMetalHost) bool {
 			return bmh.Status.PoweredOn && len(h.machine.Boots()) > boots && bmh.Status.ErrorType == metal3.ServicingError
 		})
-		if st := bmh.Status; !strings.Contains(st.ErrorMessage, "29.0.5") || st.Servicing != nil || st.Provisioning.State != metal3.StateProvisioned {
-			t.Errorf("%s, %q, %+v", st.Provisioning.State, st.ErrorMessage, st.Servicing)
+		if st := bmh.Status; !strings.Contains(st.ErrorMessage, "29.0.5") || st.Record.Servicing != nil || st.Provisioning.State != metal3.StateProvisioned {
+			t.Errorf("%s, %q, %+v", st.Provisioning.State, st.ErrorMessage, st.Record.Servicing)
 		}
 		if len(h.machine.Updates()) != asked {
 			t.Errorf("the BMC was asked for %v", h.machine.Updates())
@@ -65,11 +65,11 @@ func TestFirmwareService(t *testing.T) {
 
 	h.mend(bmcsim.UpdateTaskFails)
 	h.annotate(metal3.RebootAnnotation, `{"mode":"hard"}`)
-	bmh := h.serviced(failed.Status.Servicing, metal3.PreparationSucceeded)
+	bmh := h.serviced(failed.Status.Record.Servicing, metal3.PreparationSucceeded)
 	h.expectFirmware(metav1.ConditionFalse, metav1.ConditionTrue, updates, "bios", "2.18.0")
 	h.runsItsDisk()
-	if st := bmh.Status; st.ErrorMessage != "" || !slices.Equal(st.Servicing.Steps, []string{"firmware.update"}) {
-		t.Errorf("error %q, servicing %+v", st.ErrorMessage, st.Servicing)
+	if st := bmh.Status; st.ErrorMessage != "" || !slices.Equal(st.Record.Servicing.Steps, []string{"firmware.update"}) {
+		t.Errorf("error %q, servicing %+v", st.ErrorMessage, st.Record.Servicing)
 	}
 	if got := h.machine.Updates()[asked:]; len(got) != 2 { // the one that failed, and the one after it
 		t.Errorf("the BMC was asked for %v", got)

@@ -88,8 +88,8 @@ func TestFirmware(t *testing.T) {
 	updates := h.wantFirmware("bmc", "1.46.0", "bios", "2.18.0")
 	bmh := h.prepared()
 	h.expectFirmware(metav1.ConditionFalse, metav1.ConditionTrue, updates, "bmc", "1.46.0", "bios", "2.18.0")
-	if p := bmh.Status.Preparation; p == nil || p.Phase != metal3.PreparationSucceeded || !slices.Equal(p.Steps, []string{"firmware.update", "firmware.update"}) {
-		t.Errorf("status.preparation is %+v", p)
+	if p := bmh.Status.Record.Preparation; p == nil || p.Phase != metal3.PreparationSucceeded || !slices.Equal(p.Steps, []string{"firmware.update", "firmware.update"}) {
+		t.Errorf("status.record.preparation is %+v", p)
 	}
 	requested := h.machine.Updates()
 	if len(requested) < 2 || !slices.Equal(requested[len(requested)-2:], []string{updates[0].URL, updates[1].URL}) {

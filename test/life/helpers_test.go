@@ -437,7 +437,7 @@ func (h *host) gone() {
 func (h *host) eventually(limit time.Duration, check func() string) {
 	h.t.Helper()
 	// Each read costs Ironic a request, and it has several tests to serve.
-	testbed.Eventually(h.t, h.ctx, limit, 500*time.Millisecond, check)
+	testbed.EventuallyEvery(h.t, h.ctx, limit, 500*time.Millisecond, check)
 }
 
 func (h *host) fault(f bmcsim.Fault) {

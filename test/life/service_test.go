@@ -23,7 +23,7 @@ func (h *host) updatePolicy(spec metal3.HostUpdatePolicySpec) {
 func (h *host) serviced(after *metal3.Servicing, phase metal3.PreparationPhase) *metal3.BareMetalHost {
 	h.t.Helper()
 	return h.wait(patience, "serviced: "+string(phase), func(bmh *metal3.BareMetalHost) bool {
-		service := bmh.Status.Servicing
+		service := bmh.Status.Record.Servicing
 		return service != nil && service.EndedAt != nil && service.Phase == phase && (after == nil || !service.StartedAt.Equal(&after.StartedAt)) &&
 			bmh.Status.PoweredOn && bmh.Status.OperationalStatus != metal3.OperationalStatusServicing
 	})
@@ -53,7 +53,7 @@ func TestServicing(t *testing.T) {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusOK
 	})
 	h.expectSettings(metav1.ConditionFalse, metav1.ConditionTrue, metal3.SettingsMap{"NumCores": "8"})
-	done := h.serviced(nil, metal3.PreparationSucceeded).Status.Servicing
+	done := h.serviced(nil, metal3.PreparationSucceeded).Status.Record.Servicing
 	if h.machine.Running() != bmcsim.RunningDisk || bmh.Status.Provisioning.State != metal3.StateProvisioned || bmh.Status.ErrorMessage != "" {
 		t.Errorf("the machine runs %s, the host is %s: %s", h.machine.Running(), bmh.Status.Provisioning.State, bmh.Status.ErrorMessage)
 	}
@@ -73,7 +73,7 @@ func TestServicing(t *testing.T) {
 		h.tells("Warning ServicingError", "Normal ServicingAbandoned")
 		h.mend(bmcsim.LoseBIOSChanges)
 		h.annotate(metal3.RebootAnnotation, `{"mode":"hard"}`)
-		bmh = h.serviced(bmh.Status.Servicing, metal3.PreparationSucceeded)
+		bmh = h.serviced(bmh.Status.Record.Servicing, metal3.PreparationSucceeded)
 		h.expectSettings(metav1.ConditionFalse, metav1.ConditionTrue, metal3.SettingsMap{"NumCores": "4"})
 		if bmh.Status.ErrorMessage != "" {
 			t.Errorf("the error stays: %s", bmh.Status.ErrorMessage)

@@ -89,8 +89,8 @@ func TestSettings(t *testing.T) {
 	if raid := bmh.Status.Provisioning.RAID; raid == nil || len(raid.HardwareRAIDVolumes) != 1 {
 		t.Errorf("status.provisioning.raid is %+v", raid)
 	}
-	if p := bmh.Status.Preparation; p == nil || p.Phase != metal3.PreparationSucceeded || !slices.Equal(p.Steps, []string{"raid.delete_configuration", "raid.create_configuration"}) {
-		t.Errorf("status.preparation is %+v", p)
+	if p := bmh.Status.Record.Preparation; p == nil || p.Phase != metal3.PreparationSucceeded || !slices.Equal(p.Steps, []string{"raid.delete_configuration", "raid.create_configuration"}) {
+		t.Errorf("status.record.preparation is %+v", p)
 	}
 	h.wantImage()
 	h.provisioned()

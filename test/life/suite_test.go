@@ -9,7 +9,6 @@ package life
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -58,13 +57,12 @@ func TestMain(m *testing.M) {
 	}
 	// The tests mostly wait, for Ironic and for machines that boot: more of them
 	// than there are processors can do that at a time.
-	parallel := "6"
+	s.Parallel = 6
 	if s.release != "trixie" {
 		// 21.4 waits for the lock of its sqlite with everything else, and then gives up;
 		// the one worker of 39.0 is soon busy.
-		parallel = "3"
+		s.Parallel = 3
 	}
-	_ = flag.Set("test.parallel", parallel) // before the command line is read, which has the last word
 	s.Main(m, "life", s.start)
 }
 

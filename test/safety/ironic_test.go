@@ -44,11 +44,9 @@ type ironicUnderTest interface {
 	BackUp(t *testing.T) (restore func())
 }
 
-func isSimulated() bool { return os.Getenv("IRONIC") == "" || os.Getenv("IRONIC") == "sim" }
-
 func startIronic(t *testing.T, ctx context.Context) ironicUnderTest {
 	t.Helper()
-	if isSimulated() {
+	if testbed.IsSimulated() {
 		sim, err := testbed.StartSimulatedIronic(ironicsim.Options{
 			AutoInspect: true, AutoDeploy: true, RamdiskDelay: 300 * time.Millisecond, CallbackTimeout: 10 * time.Second,
 		})

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // lease has a server that was killed be followed by the next one within two seconds. On the
@@ -25,20 +26,22 @@ import (
 var lease = []string{"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=300ms"}
 
 // TestKilled kills the server, embedded etcd and all, at random moments of the whole lives of
-// twenty hosts: create, provision, reboot, rebuild, another image, deprovision, delete, and from the
+// its hosts: create, provision, reboot, rebuild, another image, deprovision, delete, and from the
 // beginning. Each has one node, each image that was asked for is written once, each cleaning
 // is done once, and the power is cut once for each reboot. On a real Ironic, some of them have BIOS settings
 // and firmware changed, which is flashed once, and BIOS settings once more while they are provisioned.
 //
-// KILLS says how often, 20 times without it. The moments come from a fixed seed; SEED gives others.
+// KILLS says how often, 20 times without it. The moments come from a fixed seed; SEED gives others. HOSTS says how many
+// hosts there are.
 func TestKilled(t *testing.T) {
+	inParallel(t)
 	kills, seed := fromEnv(t, "KILLS", 20), fromEnv(t, "SEED", 1)
 	t.Logf("%d kills, SEED=%d", kills, seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+time.Duration(kills)*10*time.Second) // beside two other suites on two cores
 	defer cancel()
 	args := lease
-	if isSimulated() {
+	if testbed.IsSimulated() {
 		args = []string{"--leader-elect=false"}
 	}
 	b := newBed(t, ctx, args...)
@@ -73,7 +76,7 @@ func waitFor(ctx context.Context, moment time.Duration) bool {
 	}
 }
 
-// lives are those of twenty hosts, which live at the same time.
+// lives are those of hosts that live at the same time.
 type lives struct {
 	over    chan struct{} // closed when no further life is to begin
 	lives   []*life
@@ -81,7 +84,10 @@ type lives struct {
 }
 
 func (b *bed) beginLives() *lives {
-	l := &lives{over: make(chan struct{}), lives: make([]*life, 20)}
+	// All that a real Ironic does for twenty hosts it does in one thread, so most of the time nothing would happen that
+	// a kill could interrupt.
+	hosts := fromEnv(b.t, "HOSTS", map[bool]int{true: 20, false: 8}[testbed.IsSimulated()])
+	l := &lives{over: make(chan struct{}), lives: make([]*life, hosts)}
 	for i := range l.lives {
 		l.lives[i] = &life{bed: b, name: fmt.Sprintf("worker-%02d", i), machine: b.NewMachine(b.t), deletedProvisioned: i%2 == 0, tuned: i%5 == 0 && b.FirmwareURL("1.46.0") != ""}
 		if l.lives[i].tuned {

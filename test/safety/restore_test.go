@@ -32,7 +32,13 @@ func TestRestored(t *testing.T) {
 		{name: "both", etcd: true, ironic: sameHour},
 		{name: "different hours", etcd: true, ironic: laterHour},
 	} {
-		t.Run(r.name, func(t *testing.T) { r.run(t) })
+		t.Run(r.name, func(t *testing.T) {
+			if r.ironic == "" || r.ironic == sameHour && r.etcd {
+				testbed.OnSimulator(t, "\"Ironic\" and \"different hours\" restore the database of a real one, too")
+			}
+			inParallel(t)
+			r.run(t)
+		})
 	}
 }
 
@@ -59,7 +65,7 @@ type fleet struct {
 
 func (r restore) run(t *testing.T) {
 	otherwise := 10
-	if isSimulated() {
+	if testbed.IsSimulated() {
 		otherwise = len(fates)
 	}
 	n := fromEnv(t, "RESTORE_HOSTS", otherwise)
@@ -204,7 +210,7 @@ func (f *fleet) list() map[string]*metal3.BareMetalHost {
 // await waits until all of these hosts have arrived.
 func (f *fleet) await(when string, arrivals map[string]arrival) {
 	f.t.Helper()
-	testbed.Eventually(f.t, f.ctx, 3*time.Minute, 500*time.Millisecond, func() string {
+	testbed.EventuallyEvery(f.t, f.ctx, 3*time.Minute, 500*time.Millisecond, func() string {
 		var missing []string
 		hosts := f.list()
 		for name, arrived := range arrivals {
@@ -372,7 +378,7 @@ func (f *fleet) accept() {
 // settle does what is left to do for a person, until all hosts are as they are wanted.
 func (f *fleet) settle() {
 	f.t.Helper()
-	testbed.Eventually(f.t, f.ctx, 4*time.Minute, time.Second, func() string {
+	testbed.EventuallyEvery(f.t, f.ctx, 4*time.Minute, time.Second, func() string {
 		hosts := f.list()
 		var wrong []string
 		for _, h := range f.all {
@@ -404,15 +410,15 @@ func (h *fleetHost) decide(host *metal3.BareMetalHost) {
 	i := host.Status.Ironic
 	switch {
 	case h.today == nil:
-	case h.confirmed:
-	case heldFor(host) == metal3.AnotherDeploymentReason:
-		h.takeOver(host)
-	case h.runs == "" && host.Status.Provisioning.State == metal3.StateProvisioned && host.Spec.Image == nil && host.Status.Provisioning.Image.URL == "" && i != nil && i.ProvisionState == "active":
-		h.takeOver(host) // it is deployed in Ironic only
 	case !metav1.HasAnnotation(host.ObjectMeta, metal3.DetachedAnnotation) && h.inTransit && i != nil && (i.ProvisionState == "error" || i.ProvisionState == "deploy failed"):
 		h.update(isDetached) // Ironic cannot go on with what was under way
 	case h.inTransit && host.Status.OperationalStatus == metal3.OperationalStatusDetached && !h.wantsDetached():
 		unannotate(h)
+	case h.confirmed:
+	case heldFor(host) == metal3.AnotherDeploymentReason, heldFor(host) == metal3.DeploymentGoneReason:
+		h.takeOver(host)
+	case h.runs == "" && host.Status.Provisioning.State == metal3.StateProvisioned && host.Spec.Image == nil && host.Status.Provisioning.Image.URL == "" && i != nil && i.ProvisionState == "active":
+		h.takeOver(host) // it is deployed in Ironic only
 	}
 }
 

@@ -4,8 +4,9 @@
 //
 // The Ironic is the simulator, or, with IRONIC=trixie, the real one of that Debian release with
 // simulated machines. Each test has a server and an Ironic of its own. These variables make the
-// tests longer than they are in `make test`:
+// tests longer than they are in `make test`, and `make soak` sets them:
 //
+//	HOSTS          how many hosts TestKilled and TestSuspended have: 20 on the simulator and 8 on a real Ironic otherwise
 //	KILLS          how often TestKilled kills the server: 20 otherwise; 1000 take about an hour
 //	SUSPENSIONS    how often TestSuspended suspends the server that leads: 5 times otherwise
 //	SEED           the moments at which they do
@@ -96,6 +97,14 @@ func (b *bed) start() {
 	b.t.Helper()
 	if err := b.server.Start(b.ctx); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// inParallel runs a test beside the others, unless each of them keeps a real Ironic busy.
+func inParallel(t *testing.T) {
+	t.Helper()
+	if testbed.IsSimulated() {
+		t.Parallel()
 	}
 }
 

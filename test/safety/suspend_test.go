@@ -17,14 +17,15 @@ import (
 )
 
 // TestSuspended suspends the server that leads, as a hypervisor does that migrates or pauses its
-// machine, at random moments of the lives of twenty hosts. Another replica leads when the Lease has
+// machine, at random moments of the lives of its hosts. Another replica leads when the Lease has
 // run out. Then the first one goes on where it was: perhaps between what it has read of a host and
 // the request to Ironic that it has decided on, which must not be sent any more. The account of the
 // machines is that of TestKilled.
 func TestSuspended(t *testing.T) {
-	if !isSimulated() {
+	if !testbed.IsSimulated() {
 		t.Skip("which requests a server sends after it was suspended does not depend on the Ironic")
 	}
+	inParallel(t)
 	suspensions, seed := fromEnv(t, "SUSPENSIONS", 5), fromEnv(t, "SEED", 1)
 	t.Logf("%d suspensions, SEED=%d", suspensions, seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 1))

@@ -15,7 +15,7 @@ func TestSecretWritesInAuditLog(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	password := newCanary("audited: the password")
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password.text})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password.text})
 	m := newMachine(t, password.text)
 	createHost(t, ctx, ns, "audited", m.address, "bmc", m.boots)
 	waitHost(t, ctx, ns, "audited", "available", isAvailable)

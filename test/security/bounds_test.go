@@ -42,7 +42,7 @@ func TestSizes(t *testing.T) {
 
 	// As much as is accepted, everywhere.
 	const password = "password"
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
 	createHost(t, ctx, ns, "large", simulator(t).NewBMC("admin", password), "bmc", func(spec *metal3.BareMetalHostSpec) { spec.Description = text(60 * kib) })
 	labels := make([]string, 500)
 	for i := range labels {

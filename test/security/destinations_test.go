@@ -39,7 +39,7 @@ func TestRequestsToLocalAddresses(t *testing.T) {
 		}
 	})
 	password := newCanary("destinations: the password")
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password.text})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password.text})
 	for port := range 4 {
 		simulator(t).AddBMC(fmt.Sprintf("ipmi://203.0.113.77:%d", 6230+port), "admin", password.text)
 	}
@@ -113,7 +113,7 @@ func TestURLPolicy(t *testing.T) {
 	if _, err := admission.ValidatingAdmissionPolicyBindings().Create(ctx, &binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	client := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	client := s.Hosts(ns)
 	create := func(address, image, checksum string) error {
 		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{GenerateName: "x-"}, Spec: metal3.BareMetalHostSpec{
 			BMC: metal3.BMCDetails{Address: address, CredentialsName: "bmc"}, BootMACAddress: testbed.NewMAC(),

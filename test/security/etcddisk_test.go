@@ -44,7 +44,7 @@ func TestFullDisk(t *testing.T) {
 		return c.mustDo(t, ctx, http.MethodPost, collection, "application/json",
 			fmt.Sprintf(`{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":%q},"spec":{"online":false}}`, name))
 	}
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "any"})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "any"})
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: metal3.BareMetalHostSpec{
 		BMC: metal3.BMCDetails{Address: simulator(t).NewBMC("admin", "any"), CredentialsName: "bmc"}, BootMACAddress: testbed.NewMAC(),
 	}}

@@ -62,7 +62,7 @@ func TestThousandsOfNamespaces(t *testing.T) {
 	}
 	admin := newClient(t, server.Direct.Config, user(t, "admin", "system:masters"))
 
-	createSecret(t, ctx, victims, "bmc", map[string]string{"username": "admin", "password": "theirs"})
+	s.CreateSecret(t, ctx, victims, "bmc", map[string]string{"username": "admin", "password": "theirs"})
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: metal3.BareMetalHostSpec{
 		BMC: metal3.BMCDetails{Address: simulator(t).NewBMC("admin", "theirs"), CredentialsName: "bmc"}, BootMACAddress: testbed.NewMAC(),
 	}}

@@ -17,7 +17,7 @@ import (
 func TestSecretsThatAreSentElsewhere(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
-	createSecret(t, ctx, ns, "secret", map[string]string{"Authorization": newCanary("a Secret that is not a header").text})
+	s.CreateSecret(t, ctx, ns, "secret", map[string]string{"Authorization": newCanary("a Secret that is not a header").text})
 	kinds := map[string]struct {
 		kind  string
 		spec  object

@@ -24,7 +24,7 @@ func TestTenant(t *testing.T) {
 	ctx, infra := s.Begin(t)
 	home, elsewhere := makeNamespace(t, ctx, "tenant-"), makeNamespace(t, ctx, "stranger-")
 	password := newCanary("the password of a claimed host")
-	createSecret(t, ctx, infra, "bmc", map[string]string{"username": "admin", "password": password.text})
+	s.CreateSecret(t, ctx, infra, "bmc", map[string]string{"username": "admin", "password": password.text})
 	address := simulator(t).NewBMC("admin", password.text)
 	createHost(t, ctx, infra, "worker-0", address, "bmc")
 	waitHost(t, ctx, infra, "worker-0", "available", func(h *metal3.BareMetalHost) bool {
@@ -32,7 +32,7 @@ func TestTenant(t *testing.T) {
 	})
 	//DOC
 	const script = "#cloud-config\n# of the tenant"
-	createSecret(t, ctx, home, "first-boot", map[string]string{"userData": script})
+	s.CreateSecret(t, ctx, home, "first-boot", map[string]string{"userData": script})
 
 	grant(t, ctx, home, person{name: "tenant", what: "tenant", probe: "create hostclaims", rule: &rbacv1.PolicyRule{
 		APIGroups: []string{"metal3.io"}, Resources: []string{"hostclaims", "hardwaredata"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},

@@ -31,7 +31,7 @@ func TestCertainNamespaces(t *testing.T) {
 	second, other := makeNamespace(t, ctx, "managed-too-"), makeNamespace(t, ctx, "not-managed-")
 	const password = "read-by-the-thief-below"
 	for _, ns := range []string{first, second, other} {
-		createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
+		s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
 	}
 	newHost := func(name string) *metal3.BareMetalHost {
 		m := newMachine(t, password)

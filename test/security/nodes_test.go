@@ -18,7 +18,7 @@ func TestNodesOfOthers(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
-	createSecret(t, ctx, victim, "bmc", map[string]string{"username": "admin", "password": "theirs"})
+	s.CreateSecret(t, ctx, victim, "bmc", map[string]string{"username": "admin", "password": "theirs"})
 	their := newMachine(t, "theirs")
 	createHost(t, ctx, victim, "x", their.address, "bmc", their.deploys)
 	provisioned := func(h *metal3.BareMetalHost) bool { return h.Status.Provisioning.State == metal3.StateProvisioned }
@@ -29,7 +29,7 @@ func TestNodesOfOthers(t *testing.T) {
 	grant(t, ctx, ns, person{name: "thief", role: "admin"})
 	thief := throughKube(t, user(t, "thief"))
 	collection := groupVersion + "/namespaces/" + ns + "/baremetalhosts"
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
 	status, err := json.Marshal(theirs.Status)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestNodesOfOthers(t *testing.T) {
 		return h.Status.Provisioning.ID != "" && h.Status.Provisioning.ID != node && h.Annotations[metal3.StatusAnnotation] == ""
 	})
 	// A reporter, who may write statuses, can do no more.
-	createSecret(t, ctx, ns, "other", map[string]string{"username": "admin", "password": "mine"})
+	s.CreateSecret(t, ctx, ns, "other", map[string]string{"username": "admin", "password": "mine"})
 	another := newMachine(t, "mine")
 	createHost(t, ctx, ns, "reported", another.address, "other", another.boots)
 	waitHost(t, ctx, ns, "reported", "available", isAvailable)
@@ -74,7 +74,7 @@ func TestNodesOfOthers(t *testing.T) {
 func writeStatus(t *testing.T, ctx context.Context, ns, node string) {
 	t.Helper()
 	eventually(t, ctx, func() string {
-		hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+		hosts := s.Hosts(ns)
 		host, err := hosts.Get(ctx, "reported", metav1.GetOptions{})
 		if err == nil {
 			host.Status.Provisioning.ID = node

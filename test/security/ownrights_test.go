@@ -83,7 +83,7 @@ func rulesOf(status authorizationv1.SubjectRulesReviewStatus) []string {
 func TestOwnRightsEnd(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
-	createSecret(t, ctx, ns, "some", map[string]string{"a": "b"})
+	s.CreateSecret(t, ctx, ns, "some", map[string]string{"a": "b"})
 	c := throughKube(t, user(t, serviceAccount, ownGroups...))
 	const dry = "?dryRun=All"
 	for _, attempt := range []string{

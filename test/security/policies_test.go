@@ -22,7 +22,7 @@ func TestPoliciesSeeActions(t *testing.T) {
 		users[p.name] = throughKube(t, p.certificates...)
 	}
 	const password = "password"
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
 	createHost(t, ctx, ns, "x", simulator(t).NewBMC("admin", password), "bmc")
 	before := waitHost(t, ctx, ns, "x", "available", isAvailable)
 

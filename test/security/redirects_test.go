@@ -78,7 +78,7 @@ func TestRedirectOfImage(t *testing.T) {
 				http.Redirect(w, r, inner.URL+"/internal.iso", http.StatusFound)
 			})
 			m := newMachine(t, "any")
-			createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "any"})
+			s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "any"})
 			createHost(t, ctx, ns, "x", m.redfish.VirtualMediaAddress(), "bmc", m.boots, func(spec *metal3.BareMetalHostSpec) {
 				spec.InspectionMode = metal3.InspectionModeDisabled
 				spec.Image = &metal3.Image{URL: outer.URL + "/image.iso", DiskFormat: ptr.To(metal3.LiveISO)}
@@ -105,7 +105,7 @@ func TestRedirectOfBMC(t *testing.T) {
 	outer := startRequestLog(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, inner.URL+r.URL.Path, http.StatusPermanentRedirect)
 	})
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "any"})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "any"})
 	createHost(t, ctx, ns, "x", "redfish+"+outer.URL+"/redfish/v1/Systems/1", "bmc")
 	host := waitHost(t, ctx, ns, "x", "refused", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorType == metal3.RegistrationError })
 	if len(inner.got()) == 0 {

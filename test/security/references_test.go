@@ -31,7 +31,7 @@ func TestReferencesStayInTheirNamespace(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
-	createSecret(t, ctx, victim, "secret", map[string]string{"username": "admin", "password": newCanary("a Secret of another namespace").text})
+	s.CreateSecret(t, ctx, victim, "secret", map[string]string{"username": "admin", "password": newCanary("a Secret of another namespace").text})
 	owner := throughKube(t, user(t, "owner-of-references"))
 	grant(t, ctx, ns, person{name: "owner-of-references", role: "admin"})
 	elsewhere := object{"name": "secret", "namespace": victim}
@@ -85,8 +85,8 @@ func TestNamesAreNoPaths(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
-	before := createSecret(t, ctx, victim, "secret", map[string]string{"username": "admin", "password": newCanary("a Secret behind a path").text})
-	createSecret(t, ctx, ns, "own", map[string]string{"username": "admin", "password": "password"})
+	before := s.CreateSecret(t, ctx, victim, "secret", map[string]string{"username": "admin", "password": newCanary("a Secret behind a path").text})
+	s.CreateSecret(t, ctx, ns, "own", map[string]string{"username": "admin", "password": "password"})
 	address := simulator(t).NewBMC("admin", "password")
 	names := []string{"../" + victim + "/secret", victim + "/secret", "..", ".", "secret?x=y", "a%2F..%2Fb", "\n", strings.Repeat("a", 1000), "../../" + victim + "/secrets/secret"}
 	for i, name := range names {
@@ -154,8 +154,8 @@ func TestOnlySecretsOfBMCsAreOwned(t *testing.T) {
 	c := newCanary("a Secret that is no BMC's")
 	certificate := map[string]string{"tls.crt": "x", "tls.key": c.text}
 	bystanders := []*corev1.Secret{
-		createSecret(t, ctx, ns, "opaque", map[string]string{"api-key": c.text}),
-		createSecret(t, ctx, ns, "half", map[string]string{"password": c.text}),
+		s.CreateSecret(t, ctx, ns, "opaque", map[string]string{"api-key": c.text}),
+		s.CreateSecret(t, ctx, ns, "half", map[string]string{"password": c.text}),
 		createSecretOf(t, ctx, ns, "certificate", corev1.SecretTypeTLS, certificate),
 	}
 	for _, secret := range bystanders {
@@ -173,7 +173,7 @@ func TestOnlySecretsOfBMCsAreOwned(t *testing.T) {
 		}
 	}
 	// One of a BMC goes, as with the Bare Metal Operator: this is known (docs/security.md).
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": c.text})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": c.text})
 	createHost(t, ctx, ns, "bmc", simulator(t).NewBMC("admin", c.text), "bmc")
 	waitHost(t, ctx, ns, "bmc", "available", isAvailable)
 	deleteHost(t, ctx, ns, "bmc")
@@ -191,11 +191,11 @@ func isAvailable(h *metal3.BareMetalHost) bool {
 
 func deleteHost(t *testing.T, ctx context.Context, ns, name string) {
 	t.Helper()
-	if err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := s.Hosts(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, ctx, func() string {
-		if host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{}); err == nil {
+		if host, err := s.Hosts(ns).Get(ctx, name, metav1.GetOptions{}); err == nil {
 			return fmt.Sprintf("host %s is still there: %+v", name, host.Status)
 		}
 		return ""

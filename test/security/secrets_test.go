@@ -74,7 +74,7 @@ func mustReachIronic(what string) bool {
 func secretOf(t *testing.T, ctx context.Context, ns, name string) canary {
 	t.Helper()
 	c := newCanary("life: the password of " + name)
-	createSecret(t, ctx, ns, name, map[string]string{"username": "admin", "password": c.text})
+	s.CreateSecret(t, ctx, ns, name, map[string]string{"username": "admin", "password": c.text})
 	return c
 }
 
@@ -87,7 +87,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 	"registered, provisioned, rotated, deleted": func(t *testing.T, ctx context.Context, ns string) {
 		password := secretOf(t, ctx, ns, "whole-life")
 		userData := newCanary("life: user data")
-		createSecret(t, ctx, ns, "whole-life-data", map[string]string{
+		s.CreateSecret(t, ctx, ns, "whole-life-data", map[string]string{
 			"userData":    "#cloud-config\n# " + userData.text,
 			"networkData": `{"services":[{"type":"dns","address":"192.0.2.1","secret":` + quoted(newCanary("life: network data")) + `}]}`,
 			"metaData":    `{"token":` + quoted(newCanary("life: meta data")) + `}`,
@@ -199,7 +199,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 	"Ironic quotes the config drive": func(t *testing.T, ctx context.Context, ns string) {
 		password := secretOf(t, ctx, ns, "drive")
 		userData := newCanary("life: user data that Ironic quotes")
-		createSecret(t, ctx, ns, "drive-data", map[string]string{"value": "#!/bin/sh\npasswd <<'EOF'\n" + userData.text + "\nEOF\n"})
+		s.CreateSecret(t, ctx, ns, "drive-data", map[string]string{"value": "#!/bin/sh\npasswd <<'EOF'\n" + userData.text + "\nEOF\n"})
 		s.ironic.refuseWith(userData.core, http.StatusBadRequest)
 		createHost(t, ctx, ns, "drive", simulator(t).NewBMC("admin", password.text), "drive", func(spec *metal3.BareMetalHostSpec) {
 			spec.Image, spec.UserData = testImage.DeepCopy(), &corev1.SecretReference{Name: "drive-data"}
@@ -210,7 +210,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 	"Ironic quotes the network data": func(t *testing.T, ctx context.Context, ns string) {
 		secretOf(t, ctx, ns, "network")
 		network := newCanary("life: network data that Ironic quotes")
-		createSecret(t, ctx, ns, "network-data", map[string]string{"networkData": `{"links":[{"id":` + quoted(network) + `}]}`})
+		s.CreateSecret(t, ctx, ns, "network-data", map[string]string{"networkData": `{"links":[{"id":` + quoted(network) + `}]}`})
 		s.ironic.refuseWith(network.core, http.StatusBadRequest)
 		createHost(t, ctx, ns, "network", simulator(t).NewBMC("admin", "x"), "network", func(spec *metal3.BareMetalHostSpec) {
 			spec.PreprovisioningNetworkDataName = "network-data"
@@ -226,7 +226,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 			"scalar": "%s", "list": "- %s", "unclosed": "{a: %s", "alias": "*%s", "tab": "a:\n\t%s: b", "tag": "!!binary %s", "json": `{"%s":`,
 		} {
 			bad[name] = fmt.Sprintf(form, newCanary("life: malformed network data: "+name).core)
-			createSecret(t, ctx, ns, "parsed-"+name, map[string]string{"value": bad[name]})
+			s.CreateSecret(t, ctx, ns, "parsed-"+name, map[string]string{"value": bad[name]})
 			createHost(t, ctx, ns, "parsed-"+name, simulator(t).NewBMC("admin", password.text), "parsed", func(spec *metal3.BareMetalHostSpec) {
 				spec.PreprovisioningNetworkDataName = "parsed-" + name
 			})
@@ -253,7 +253,7 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 			waitHost(t, ctx, ns, name, "in error", hasError)
 		}
 		half := newCanary("life: malformed: a password without a user")
-		createSecret(t, ctx, ns, "half", map[string]string{"password": half.text})
+		s.CreateSecret(t, ctx, ns, "half", map[string]string{"password": half.text})
 		createHost(t, ctx, ns, "half", simulator(t).NewBMC("admin", "x"), "half")
 		waitHost(t, ctx, ns, "half", "in error", hasError)
 	},

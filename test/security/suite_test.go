@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -149,11 +148,6 @@ func makeNamespace(t *testing.T, ctx context.Context, prefix string) string {
 	return ns.Name
 }
 
-func createSecret(t *testing.T, ctx context.Context, ns, name string, data map[string]string) *corev1.Secret {
-	t.Helper()
-	return createSecretOf(t, ctx, ns, name, corev1.SecretTypeOpaque, data)
-}
-
 func createSecretOf(t *testing.T, ctx context.Context, ns, name string, kind corev1.SecretType, data map[string]string) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, StringData: data}
@@ -173,7 +167,7 @@ func createHost(t *testing.T, ctx context.Context, ns, name, address, secret str
 	for _, c := range change {
 		c(&host.Spec)
 	}
-	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Create(ctx, host, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Hosts(ns).Create(ctx, host, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -184,26 +178,19 @@ func unusedMAC() string { return strings.Replace(testbed.NewMAC(), "52:54:00", "
 // waitHost waits until the host is as wanted, and shows how it was when time is up.
 func waitHost(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
 	t.Helper()
-	var last *metal3.BareMetalHost
-	eventually(t, ctx, func() string {
-		host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		if last = host; wanted(host) {
-			return ""
-		}
-		return fmt.Sprintf("host %s/%s: not yet %s: %+v", ns, name, what, host.Status)
-	})
-	return last
+	return s.WaitHost(t, ctx, ns, name, s.patience(), what, wanted)
+}
+
+// patience is how long tests wait for the server and Ironic.
+func (s *suite) patience() time.Duration {
+	if s.machines != nil {
+		return 2 * time.Minute // machines boot
+	}
+	return time.Minute
 }
 
 // eventually waits until check has nothing to say.
 func eventually(t *testing.T, ctx context.Context, check func() string) {
 	t.Helper()
-	limit := time.Minute
-	if s.machines != nil {
-		limit = 2 * time.Minute // machines boot
-	}
-	testbed.Eventually(t, ctx, limit, 100*time.Millisecond, check)
+	testbed.Eventually(t, ctx, s.patience(), check)
 }

@@ -28,7 +28,7 @@ func TestAdoptedNodesAreNotTaken(t *testing.T) {
 	if err := s.operator.Do(ctx, http.MethodPost, "/v1/ports", map[string]any{"node_uuid": node, "address": their.mac}, nil); err != nil {
 		t.Fatal(err)
 	}
-	createSecret(t, ctx, victim, "bmc", map[string]string{"username": "admin", "password": "theirs"})
+	s.CreateSecret(t, ctx, victim, "bmc", map[string]string{"username": "admin", "password": "theirs"})
 	createHost(t, ctx, victim, "x", their.address, "bmc", their.boots)
 	theirs := waitHost(t, ctx, victim, "x", "available", isAvailable)
 	if theirs.Status.Provisioning.ID != node {
@@ -42,7 +42,7 @@ func TestAdoptedNodesAreNotTaken(t *testing.T) {
 		t.Errorf("the node is named %v and marked %v", before.Name, before.Extra)
 	}
 
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
 	createHost(t, ctx, ns, "thief", newMachine(t, "mine").address, "bmc", their.boots)
 	thief := waitHost(t, ctx, ns, "thief", "refused", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorType == metal3.RegistrationError })
 	for _, secret := range []string{node, victim} {
@@ -63,20 +63,20 @@ func TestAdoptedNodesAreNotTaken(t *testing.T) {
 func TestStatusDoesNotAllowDestruction(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})
 	own := newMachine(t, "mine")
 	createHost(t, ctx, ns, "x", own.address, "bmc", own.boots)
 	waitHost(t, ctx, ns, "x", "available", isAvailable)
 	patch := `{"status":{"deployment":{"nodeUUID":"x","instanceUUID":"y"},"takeover":{"time":"2026-01-01T00:00:00Z","nodeUUID":"x"},
 		"requestedClean":{"requestedAt":"2026-01-01T00:00:00Z","nodeUUID":"x","steps":[{"interface":"deploy","step":"erase_devices"}]}}}`
-	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := s.Hosts(ns).Patch(ctx, "x", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, "x", metav1.GetOptions{})
+	host, err := s.Hosts(ns).Get(ctx, "x", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if host.Status.Deployment != nil || host.Status.Takeover != nil || host.Status.RequestedClean != nil {
-		t.Errorf("recorded: %+v, %+v, %+v", host.Status.Deployment, host.Status.Takeover, host.Status.RequestedClean)
+	if host.Status.Record.Deployment != nil || host.Status.Record.Takeover != nil || host.Status.Record.RequestedClean != nil {
+		t.Errorf("recorded: %+v, %+v, %+v", host.Status.Record.Deployment, host.Status.Record.Takeover, host.Status.Record.RequestedClean)
 	}
 }

@@ -23,9 +23,9 @@ func TestUnrecordableHost(t *testing.T) {
 	other := makeNamespace(t, ctx, "other-")
 	const password = "password"
 	for _, n := range []string{ns, other} {
-		createSecret(t, ctx, n, "bmc", map[string]string{"username": "admin", "password": password})
+		s.CreateSecret(t, ctx, n, "bmc", map[string]string{"username": "admin", "password": password})
 	}
-	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	hosts := s.Hosts(ns)
 	_, err := hosts.Create(ctx, &metal3.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Name: "large", Annotations: map[string]string{metal3.PausedAnnotation: ""}},
 		Spec: metal3.BareMetalHostSpec{

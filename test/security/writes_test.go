@@ -20,13 +20,13 @@ func TestRealWrites(t *testing.T) {
 		users[p.name] = throughKube(t, p.certificates...)
 	}
 	const password = "password"
-	createSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
+	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": password})
 	createHost(t, ctx, ns, "x", simulator(t).NewBMC("admin", password), "bmc")
 	before := waitHost(t, ctx, ns, "x", "available and on", func(h *metal3.BareMetalHost) bool { return isAvailable(h) && h.Status.PoweredOn })
 	host := groupVersion + "/namespaces/" + ns + "/baremetalhosts/x"
 	const merge, asJSON = "application/merge-patch+json", "application/json"
 	get := func() *metal3.BareMetalHost {
-		host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, "x", metav1.GetOptions{})
+		host, err := s.Hosts(ns).Get(ctx, "x", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,8 +63,8 @@ func (c *Client) Kubectl(ctx context.Context, stdin string, args ...string) (std
 // killed when ctx ends.
 func (c *Client) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.kubectl, args...)
-	// With its own discovery cache, it neither reads nor writes the user's home directory.
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "KUBECACHEDIR="+c.cache)
+	// With its own discovery cache and without preferences, it neither reads nor writes the user's home directory.
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "KUBECACHEDIR="+c.cache, "KUBERC=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 5 * time.Second
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/discovery"
@@ -69,6 +70,8 @@ type Kube struct {
 	// ca signs everything except the front proxy's certificate. If it also signed that one, every
 	// client could claim to be any user in X-Remote-User.
 	ca, frontProxyCA *authority
+	// applying is held by ApplyRBAC: the second of two kubectl apply that create the same object fails.
+	applying sync.Mutex
 
 	etcd, apiserver, controllers *process
 }

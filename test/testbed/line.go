@@ -103,7 +103,7 @@ func (l *FlakyLine) Cut() {
 // Mend lets connections through again.
 func (l *FlakyLine) Mend(t *testing.T, ctx context.Context) {
 	t.Helper()
-	Eventually(t, ctx, 30*time.Second, 100*time.Millisecond, func() string { // another program may have had the port for a moment
+	Eventually(t, ctx, 30*time.Second, func() string { // another program may have had the port for a moment
 		if err := l.listen(); err != nil {
 			return err.Error()
 		}

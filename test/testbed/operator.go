@@ -50,6 +50,7 @@ type Node struct {
 	InstanceUUID         string         `json:"instance_uuid"`
 	InspectionFinishedAt *time.Time     `json:"inspection_finished_at"`
 	ProvisionUpdatedAt   *time.Time     `json:"provision_updated_at"`
+	AutomatedClean       *bool          `json:"automated_clean"`
 }
 
 // Patch is one operation of a JSON patch: op is add, replace or remove.

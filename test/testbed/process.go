@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -184,14 +186,28 @@ func tail(path string) string {
 	return string(content)
 }
 
-// freePort returns a TCP port of 127.0.0.1 on which nothing listens.
+// ports are those from which freePort chooses. They are below the ones that Linux gives to outgoing connections, any of
+// which could otherwise take the port of a program before it has started, or while it is stopped. Ironic's consoles have
+// those from 27000 on.
+const firstPort, lastPort = 12000, 26999
+
+// freePorts are the ports that this process has chosen.
+var freePorts sync.Map
+
+// freePort returns a TCP port of 127.0.0.1 on which nothing listens, and that it has not returned before.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var err error
+	for range 1000 {
+		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		if _, chosen := freePorts.LoadOrStore(port, true); chosen {
+			continue
+		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, fmt.Errorf("no free port: %w", err)
 }
 
 // cpuTime is the sum over the process group, of those that have not ended.

@@ -199,6 +199,19 @@ func (s *Server) SetCertificate(cert, key []byte) error {
 	return keyPair{cert: cert, key: key}.write(s.path("serving"))
 }
 
+// Restart stops the server, starts it with other additional flags, and waits until the API is served
+// through kube-apiserver again.
+func (s *Server) Restart(ctx context.Context, args ...string) error {
+	if _, err := s.Stop(); err != nil {
+		return err
+	}
+	s.options.Args = args
+	if err := s.Start(ctx); err != nil {
+		return err
+	}
+	return s.WaitAvailable(ctx)
+}
+
 // Stop sends SIGTERM to the server and returns how long it took to end. If the server was built with
 // the race detector and has logged a data race, Stop returns an error.
 func (s *Server) Stop() (time.Duration, error) {
@@ -245,6 +258,8 @@ func (s *Server) Logs() (string, error) {
 // The server has no other rights.
 func (s *Server) ApplyRBAC(ctx context.Context) error {
 	k := s.options.Kube
+	k.applying.Lock()
+	defer k.applying.Unlock()
 	if _, _, err := k.Kubectl(ctx, asJSON(object{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": Namespace},
 	}), "apply", "-f", "-"); err != nil {

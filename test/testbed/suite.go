@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,9 @@ type Suite struct {
 	// ControllersLater leaves it to the package to start kube-controller-manager, with
 	// Kube.StartControllers. Set it before Main.
 	ControllersLater bool
+	// Parallel is how many tests run at a time, whatever the number of processors: they mostly wait. The default is 4, and
+	// -parallel has the last word. Set it before Main.
+	Parallel int
 	// AuditPolicy is the audit policy of kube-apiserver. Set it before Main.
 	AuditPolicy string
 
@@ -59,12 +63,20 @@ type Suite struct {
 	stops []func() error
 }
 
+// Runner runs the tests of a package and returns the exit code: *testing.M.
+type Runner interface{ Run() (code int) }
+
 // Main is the TestMain of a package: it starts the control plane, calls start for the rest, runs the
 // tests, stops everything and exits. With -short it does nothing. If a test failed, the logs are
 // kept. The control plane and start together have ten minutes, and start can fail after having
 // started some of the programs.
-func (s *Suite) Main(m *testing.M, name string, start func(context.Context) error) {
-	flag.Parse()
+func (s *Suite) Main(m Runner, name string, start func(context.Context) error) {
+	if !flag.Parsed() {
+		if err := flag.Set("test.parallel", strconv.Itoa(cmp.Or(s.Parallel, 4))); err != nil {
+			panic(err) // no such flag
+		}
+		flag.Parse()
+	}
 	if testing.Short() {
 		fmt.Printf("%s: skipped because of -short\n", name)
 		return
@@ -72,7 +84,7 @@ func (s *Suite) Main(m *testing.M, name string, start func(context.Context) erro
 	os.Exit(s.run(m, name, start))
 }
 
-func (s *Suite) run(m *testing.M, name string, start func(context.Context) error) (code int) {
+func (s *Suite) run(m Runner, name string, start func(context.Context) error) (code int) {
 	fail := func(err error) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		return 1
@@ -91,6 +103,10 @@ func (s *Suite) run(m *testing.M, name string, start func(context.Context) error
 			fmt.Fprintln(os.Stderr, "logs are in", s.dir)
 		}
 	}()
+	// The plugin runs in this process: it must not take another cluster, of an earlier run, for one of ours.
+	if err := os.Setenv("KUBECACHEDIR", filepath.Join(s.dir, "cache")); err != nil {
+		return fail(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	began := time.Now()

@@ -39,7 +39,7 @@ func TestStory(t *testing.T) {
 	if invalid := eval[[]string](b, `[...document.querySelectorAll("[aria-invalid]")].map((e) => e.name)`); strings.Join(invalid, " ") != "address mac" {
 		t.Errorf("the fields with mistakes are %q", invalid)
 	}
-	if hosts, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).List(ctx, metav1.ListOptions{}); err != nil || len(hosts.Items) != 0 {
+	if hosts, err := s.Hosts(ns).List(ctx, metav1.ListOptions{}); err != nil || len(hosts.Items) != 0 {
 		t.Errorf("a refused host was created: %v", err)
 	}
 	if secrets, err := s.Core.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{}); err != nil || len(secrets.Items) != 0 {
@@ -96,7 +96,7 @@ func TestStory(t *testing.T) {
 	b.press("main", "Power off")
 	b.press("dialog", "Power off 1 host")
 	b.wait(`tr[data-name="openshift-worker-0"] td.power`, "off")
-	if host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, "openshift-worker-0", metav1.GetOptions{}); err != nil || host.Spec.Online {
+	if host, err := s.Hosts(ns).Get(ctx, "openshift-worker-0", metav1.GetOptions{}); err != nil || host.Spec.Online {
 		t.Errorf("after power off, spec.online is true (%v)", err)
 	}
 

@@ -74,14 +74,19 @@ func (s *suite) start(ctx context.Context, chromium string) error {
 	return s.StartServer(ctx, options)
 }
 
+// The size of the page in pixels.
+const windowWidth, windowHeight = 1100, 620
+
 func (s *suite) startBrowser(chromium string) error {
 	dir, err := s.Dir("chromium")
 	if err != nil {
 		return err
 	}
+	// Only chromium-headless-shell is headless by itself: Chromium would open a window. In containers /dev/shm is small.
 	allocator, stop := chromedp.NewExecAllocator(context.Background(),
-		chromedp.ExecPath(chromium), chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.WindowSize(1100, 620),
-		chromedp.Flag("lang", "en-GB"), chromedp.Flag("force-color-profile", "srgb"))
+		chromedp.ExecPath(chromium), chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.WindowSize(windowWidth, windowHeight),
+		chromedp.Flag("headless", "new"), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("lang", "en-GB"), chromedp.Flag("force-color-profile", "srgb"))
 	browser, closeBrowser := chromedp.NewContext(allocator)
 	s.OnStop(func() error { closeBrowser(); stop(); return nil })
 	s.browser = browser

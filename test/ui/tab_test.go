@@ -75,12 +75,14 @@ func openTab(t *testing.T) *tab {
 		if t.Failed() && tabCtx.Err() == nil {
 			picture, _ := chromedp.Run(tabCtx, chromedp.CaptureScreenshot())
 			text, _ := chromedp.Run(tabCtx, chromedp.Evaluate[string](`document.body.innerText`))
-			path := filepath.Join(os.TempDir(), "ui-"+t.Name()+".png")
+			path := filepath.Join(os.TempDir(), "ui-"+strings.ReplaceAll(t.Name(), "/", "-")+".png")
 			_ = os.WriteFile(path, picture, 0o600)
 			t.Logf("the page shows (%s):\n%s", path, text)
 		}
 		closeTab()
 	})
+	// Chromium would take the height of a window's tabs and address bar away from the page.
+	b.do(chromedp.EmulateViewport(windowWidth, windowHeight))
 	return b
 }
 
@@ -166,7 +168,7 @@ func (b *tab) wait(selector, text string) {
 
 func (b *tab) waitFor(what string, limit time.Duration, check func() string) {
 	b.t.Helper()
-	testbed.Eventually(b.t, b.ctx, limit, 50*time.Millisecond, func() string {
+	testbed.EventuallyEvery(b.t, b.ctx, limit, 50*time.Millisecond, func() string {
 		if complaint := check(); complaint != "" {
 			return fmt.Sprintf("waiting for %s: %s", what, complaint)
 		}

@@ -55,7 +55,7 @@ func TestTerminal(t *testing.T) {
 
 	terminal := runInTerminal(t, ctx, ns, width, 9, "watch")
 	var live *screen
-	testbed.Eventually(t, ctx, actionTimeout, 50*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, actionTimeout, 50*time.Millisecond, func() string {
 		live = newScreen(width, 9)
 		if _, err := live.Write(terminal.written()); err != nil {
 			return err.Error() // it may be cut within a sequence
@@ -107,7 +107,7 @@ func createFleet(t *testing.T, ctx context.Context, ns string) {
 	for i := range 2 {
 		image := `{"spec":{"image":{"url":"http://192.0.2.1/debian.qcow2","checksum":"http://192.0.2.1/SHA256SUMS"}}}`
 		name := fmt.Sprintf("openshift-worker-%d", i)
-		if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, name, types.MergePatchType, []byte(image), metav1.PatchOptions{}); err != nil {
+		if _, err := s.Hosts(ns).Patch(ctx, name, types.MergePatchType, []byte(image), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,8 +130,8 @@ func createFleet(t *testing.T, ctx context.Context, ns string) {
 
 func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.ProvisioningState, message string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, time.Minute, 100*time.Millisecond, func() string {
-		host, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{})
+	testbed.Eventually(t, ctx, time.Minute, func() string {
+		host, err := s.Hosts(ns).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err != nil:
 			return err.Error()
@@ -144,7 +144,7 @@ func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.
 
 func waitIronic(t *testing.T, ctx context.Context, node, state string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, time.Minute, 50*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, time.Minute, 50*time.Millisecond, func() string {
 		fields, _ := s.ironic.Node(node)
 		if got := fields["provision_state"]; got != state {
 			return fmt.Sprintf("%s is %v, want %s", node, got, state)

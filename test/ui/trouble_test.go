@@ -24,7 +24,7 @@ func createHost(t *testing.T, ctx context.Context, ns, name string, change ...fu
 	for _, c := range change {
 		c(host)
 	}
-	created, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Create(ctx, host, metav1.CreateOptions{})
+	created, err := s.Hosts(ns).Create(ctx, host, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func createHost(t *testing.T, ctx context.Context, ns, name string, change ...fu
 func describe(t *testing.T, ctx context.Context, ns, name, description string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"spec":{"description":%s},"metadata":{"annotations":{"baremetalhost.metal3.io/paused":%s}}}`, quote(description), quote(description))
-	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Hosts(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -112,7 +112,7 @@ func openedFile(t *testing.T, ctx context.Context, ns string) string {
 	t.Setenv("DISPLAY", ":0")
 	startPage(t, ctx, ns)
 	var opened []byte
-	testbed.Eventually(t, ctx, actionTimeout, 20*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, actionTimeout, 20*time.Millisecond, func() string {
 		var err error
 		if opened, err = os.ReadFile(record); err != nil {
 			return err.Error()

@@ -83,41 +83,14 @@ func Condition(host *metal3.BareMetalHost, conditionType string) *metav1.Conditi
 // Since returns when the host came into its present state, or the zero time if that was not
 // recorded.
 func Since(host *metal3.BareMetalHost) time.Time {
-	if host.DeletionTimestamp != nil {
+	state := host.Status.Record.State
+	switch {
+	case host.DeletionTimestamp != nil:
 		return host.DeletionTimestamp.Time
-	}
-	history := &host.Status.OperationHistory
-	switch host.Status.Provisioning.State {
-	case metal3.StateNone:
+	case host.Status.Provisioning.State == metal3.StateNone:
 		return host.CreationTimestamp.Time
-	case metal3.StateRegistering:
-		return firstTime(history.Register.Start.Time, host.CreationTimestamp.Time)
-	case metal3.StateInspecting:
-		return history.Inspect.Start.Time
-	case metal3.StateProvisioning:
-		return history.Provision.Start.Time
-	case metal3.StateDeprovisioning:
-		return history.Deprovision.Start.Time
-	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-		return transition(host, metal3.ProvisionedCondition)
-	case metal3.StateAvailable, metal3.StateReady:
-		return transition(host, metal3.AvailableForProvisioningCondition)
-	}
-	return transition(host, metal3.ProgressingCondition)
-}
-
-func transition(host *metal3.BareMetalHost, conditionType string) time.Time {
-	if c := Condition(host, conditionType); c != nil {
-		return c.LastTransitionTime.Time
-	}
-	return time.Time{}
-}
-
-func firstTime(times ...time.Time) time.Time {
-	for _, t := range times {
-		if !t.IsZero() {
-			return t
-		}
+	case state != nil && state.Name == host.Status.Provisioning.State:
+		return state.Since.Time
 	}
 	return time.Time{}
 }

@@ -76,6 +76,7 @@ func TestNotForwarded(t *testing.T) {
 		{"PATCH", hosts + "/a", `{"metadata":{"uid":"u"},"spec":{"bmc":{"address":"ipmi://evil"}}}`, nil, 400},
 		{"PATCH", hosts + "/a", `{"metadata":{"uid":"u"},"spec":{"userData":{"name":"x"}}}`, nil, 400},
 		{"PATCH", hosts + "/a", `{"spec":{"image":null}}`, nil, 400},
+		{"PATCH", hosts + "/a", `{"metadata":{"resourceVersion":"7"},"spec":{"online":false}}`, nil, 400},
 		{"DELETE", hosts + "/a", `{}`, nil, 400},
 		{"DELETE", hosts, `{"preconditions":{"uid":"u"}}`, nil, 405},
 		{"POST", powerPath, strings.Repeat(" ", maxBody+1), nil, 400},

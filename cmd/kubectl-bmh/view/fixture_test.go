@@ -58,6 +58,13 @@ func fits(t *testing.T, lines []string, width, height int) {
 }
 
 func host(name string, state metal3.ProvisioningState, ironic *metal3.IronicStatus) *metal3.BareMetalHost {
+	record := metal3.HostRecord{}
+	if in, known := map[metal3.ProvisioningState]time.Duration{
+		metal3.StateRegistering: 90 * time.Second, metal3.StateProvisioning: 4 * time.Minute,
+		metal3.StateProvisioned: 26 * time.Hour, metal3.StateAvailable: 49 * time.Hour,
+	}[state]; known {
+		record.State = &metal3.TimeInState{Name: state, Since: ago(in)}
+	}
 	return &metal3.BareMetalHost{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: name, CreationTimestamp: ago(72 * time.Hour)},
 		Spec:       metal3.BareMetalHostSpec{Online: true, BMC: metal3.BMCDetails{Address: "ipmi://192.0.2.1"}},
@@ -67,10 +74,7 @@ func host(name string, state metal3.ProvisioningState, ironic *metal3.IronicStat
 			OperationHistory: metal3.OperationHistory{
 				Register: metal3.OperationMetric{Start: ago(90 * time.Second)}, Provision: metal3.OperationMetric{Start: ago(4 * time.Minute)},
 			},
-			Conditions: []metav1.Condition{
-				{Type: metal3.ProvisionedCondition, LastTransitionTime: ago(26 * time.Hour)},
-				{Type: metal3.AvailableForProvisioningCondition, LastTransitionTime: ago(49 * time.Hour)},
-			},
+			Record: record,
 			Ironic: ironic,
 		},
 	}

@@ -119,8 +119,12 @@ func heldHelp(reason string, host *metal3.BareMetalHost) string {
 		return "The server of another cluster has marked the node. Take the host away there first. " + confirm
 	case metal3.AnotherBMCReason:
 		return "Ironic talks to another BMC for the node than spec.bmc.address says. Correct the one that is wrong. " + confirm
+	case metal3.DeploymentGoneReason:
+		return "Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. To have the image written again, use the subresource rebuild. To give it up, remove the image from the spec. " + confirm
 	case metal3.AnotherDeploymentReason:
 		return "Somebody has deployed something else on the machine, and the server does not wipe that. " + confirm
+	case metal3.NodeInMaintenanceReason:
+		return "Its deletion goes on when the maintenance ends: kubectl bmh maintenance shows and ends one that was asked for here, and `openstack baremetal node maintenance unset` one that was asked for in Ironic. To delete the host without touching the machine, detach it."
 	}
 	return confirm
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -119,13 +120,22 @@ func (e *explanation) state() {
 	if !known {
 		text = fmt.Sprintf("has been in the state %q%%s", host.Status.Provisioning.State)
 	}
+	if c := e.condition(metal3.ProvisionedCondition, metav1.ConditionFalse); c != nil && c.Reason == metal3.DeploymentGoneReason {
+		text = "has been " + string(host.Status.Provisioning.State) + "%s, but it may not run that any more"
+	}
 	text = fmt.Sprintf(text, since)
 	doing := ""
 	if progress := hosts.ProgressOf(host); progress.Activity != "" {
 		doing = " Ironic is at it: " + progressText(progress) + "."
 	}
 	e.say("%s %s.%s%s", host.Name, text, doing, e.consumer())
+	if asked := host.Status.Record.Asked; asked != nil && asked.ProvisionState == e.ironicState() {
+		e.say("Ironic was asked to make the node %s %s, and it is not known what became of that. It may still do it, so nothing that it would undo is begun before some minutes have passed.", targetTexts[asked.Target], e.ago(asked.At.Time))
+	}
 }
+
+// targetTexts say what a node is to be made by a transition that may be carried out late.
+var targetTexts = map[string]string{"active": "run an image", "rebuild": "write its image again", "deleted": "run nothing any more"}
 
 // stateTexts say what a host does in a state. The %s is for how long.
 var stateTexts = map[metal3.ProvisioningState]string{
@@ -204,7 +214,7 @@ func (e *explanation) powerReason() string {
 			return " The annotation " + key + " keeps it off."
 		}
 	}
-	if d := e.host.Status.Deployment; d != nil && d.KeepPower {
+	if d := e.host.Status.Record.Deployment; d != nil && d.KeepPower {
 		return " It ran when it was taken over, and is left on until spec.online has been true."
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -33,6 +34,7 @@ func host(state metal3.ProvisioningState, change ...func(*metal3.BareMetalHost))
 			},
 		},
 	}
+	h.Status.Record.State = &metal3.TimeInState{Name: state, Since: minutesAgo(5)}
 	for _, conditionType := range []string{metal3.ProgressingCondition, metal3.ProvisionedCondition, metal3.AvailableForProvisioningCondition} {
 		h.Status.Conditions = append(h.Status.Conditions, metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, LastTransitionTime: minutesAgo(5)})
 	}
@@ -105,7 +107,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"inspecting for long": {
-			Facts{Host: host(metal3.StateInspecting, ironic("inspect wait"), func(h *metal3.BareMetalHost) { h.Status.OperationHistory.Inspect.Start = minutesAgo(20) })},
+			Facts{Host: host(metal3.StateInspecting, ironic("inspect wait"), func(h *metal3.BareMetalHost) { h.Status.Record.State.Since = minutesAgo(20) })},
 			[]string{
 				"worker-0 is being inspected for 20m: a ramdisk or the BMC reports the hardware. Ironic is at it: inspect, no step of it runs yet.",
 				"The ramdisk has not called Ironic yet. Look at the console of the machine, at DHCP, and at the URL of the ramdisk. Ironic gives up by itself after half an hour.",
@@ -294,7 +296,7 @@ func TestEachReasonIsExplained(t *testing.T) {
 		reasons []string
 	}{
 		metal3.HeldCondition: {metav1.ConditionTrue, []string{
-			metal3.RestoredReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.AnotherDeploymentReason, "OneOfTheFuture",
+			metal3.RestoredReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.AnotherDeploymentReason, metal3.NodeInMaintenanceReason, "OneOfTheFuture",
 		}},
 		metal3.RegisteredCondition: {metav1.ConditionFalse, []string{
 			metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason,
@@ -317,6 +319,29 @@ func TestEachReasonIsExplained(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestGoneDeploymentRunsNothing: what somebody has undeployed is not said to run.
+func TestGoneDeploymentRunsNothing(t *testing.T) {
+	h := host(metal3.StateProvisioned)
+	meta.SetStatusCondition(&h.Status.Conditions, metav1.Condition{Type: metal3.ProvisionedCondition, Status: metav1.ConditionFalse, Reason: metal3.DeploymentGoneReason})
+	if got := Explain(Facts{Host: h}, now)[0]; !strings.Contains(got, "has been provisioned for 5m, but it may not run that any more") {
+		t.Error(got)
+	}
+}
+
+// TestAskedWithoutAnswer: what Ironic may still do is told.
+func TestAskedWithoutAnswer(t *testing.T) {
+	h := host(metal3.StateDeprovisioning)
+	h.Status.Ironic = &metal3.IronicStatus{ProvisionState: "active"}
+	h.Status.Record.Asked = &metal3.AskedChange{Target: "deleted", ProvisionState: "active", At: metav1.NewTime(now.Add(-40 * time.Second)), Times: 1}
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "asked to make the node run nothing any more 40s ago") {
+		t.Error(got)
+	}
+	h.Status.Ironic.ProvisionState = "deleting"
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); strings.Contains(got, "asked to make") {
+		t.Error(got)
 	}
 }
 

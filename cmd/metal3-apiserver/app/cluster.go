@@ -3,24 +3,19 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
-	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	componentconfig "k8s.io/component-base/config"
 	"k8s.io/klog/v2"
 )
 
@@ -28,6 +23,44 @@ const (
 	clusterProbeInterval = 2 * time.Second
 	clusterProbeTimeout  = 5 * time.Second
 )
+
+// The rate limit of requests to the cluster, most of which are for Secrets when hundreds of hosts
+// are registered. The default of client-go is 5 per second.
+const (
+	clusterQPS   = 50
+	clusterBurst = 100
+)
+
+// clusterClients are the clients of the cluster whose aggregation layer the server is behind.
+type clusterClients struct {
+	kubernetes kubernetes.Interface
+	metadata   metadata.Interface
+	// readerSecrets is for reads of hosts. It has no rate limit, because reads must not wait for
+	// one; how many Secrets they read at a time is limited elsewhere.
+	readerSecrets corev1client.SecretsGetter
+}
+
+// newClusterClients returns nil if there is no cluster.
+func newClusterClients(config *rest.Config) (*clusterClients, error) {
+	if config == nil {
+		return nil, nil
+	}
+	limited, unlimited := rest.CopyConfig(config), rest.CopyConfig(config)
+	limited.QPS, limited.Burst = clusterQPS, clusterBurst
+	unlimited.QPS = -1
+	var c clusterClients
+	var err error
+	if c.kubernetes, err = kubernetes.NewForConfig(limited); err != nil {
+		return nil, err
+	}
+	if c.metadata, err = metadata.NewForConfig(limited); err != nil {
+		return nil, err
+	}
+	if c.readerSecrets, err = corev1client.NewForConfig(unlimited); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
 
 // waitForCluster waits until the ConfigMap that says whom the cluster trusts to authenticate its
 // users can be read. The generic server would exit at once if it cannot be read, but this server
@@ -112,98 +145,4 @@ func namespaceInformer(client metadata.Interface) cache.SharedIndexInformer {
 		return obj, nil
 	})
 	return informer
-}
-
-// startLeading runs lead in the background until ctx ends. With leader election, it runs on one
-// replica at a time; without, it always runs on this one. After ctx has ended, the caller must
-// wait for the returned WaitGroup: by then, the Lease is released, so that another replica can
-// take over at once.
-func startLeading(ctx context.Context, config componentconfig.LeaderElectionConfiguration, client kubernetes.Interface, lead func(ctx context.Context, leading func() bool) error) *sync.WaitGroup {
-	leading := &sync.WaitGroup{}
-	leading.Go(func() {
-		// The leadership can be lost and gained again, for example if the cluster was not
-		// reachable for a while.
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if !config.LeaderElect {
-				logFailure(lead(ctx, nil))
-				return
-			}
-			leadOnce(ctx, config, client, lead)
-		}, time.Second)
-	})
-	return leading
-}
-
-// leadOnce waits until this replica becomes the leader, and returns when it has stopped being
-// the leader.
-func leadOnce(ctx context.Context, config componentconfig.LeaderElectionConfiguration, client kubernetes.Interface, lead func(ctx context.Context, leading func() bool) error) {
-	hostname, err := os.Hostname()
-	if err != nil {
-		hostname = "unknown"
-	}
-	identity := hostname + "_" + uuid.NewString()
-	var tenure tenure
-	lease := &heldLease{duration: config.LeaseDuration.Duration, Interface: &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: config.ResourceNamespace, Name: config.ResourceName},
-		Client:     client.CoordinationV1(),
-		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-	}}
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Name:            config.ResourceName,
-		Lock:            lease,
-		LeaseDuration:   config.LeaseDuration.Duration,
-		RenewDeadline:   config.RenewDeadline.Duration,
-		RetryPeriod:     config.RetryPeriod.Duration,
-		ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				tenure.serve(func() {
-					klog.InfoS("This replica leads", "identity", identity)
-					logFailure(lead(ctx, lease.isHeld))
-				})
-			},
-			OnStoppedLeading: func() { klog.InfoS("This replica no longer leads", "identity", identity) },
-		},
-	})
-	if err != nil {
-		klog.ErrorS(err, "Leader election could not be started")
-		return
-	}
-	elector.Run(ctx)
-	tenure.end()
-}
-
-// tenure is a period as the leader. It makes it possible to wait for the leader's work, which
-// the elector starts in a separate goroutine without waiting for it.
-type tenure struct {
-	mu      sync.Mutex
-	ended   bool
-	serving sync.WaitGroup
-}
-
-// serve runs work, unless the period has ended.
-func (t *tenure) serve(work func()) {
-	t.mu.Lock()
-	if t.ended {
-		t.mu.Unlock()
-		return
-	}
-	t.serving.Add(1)
-	t.mu.Unlock()
-	defer t.serving.Done()
-	work()
-}
-
-// end ends the period, so that no work can begin, and waits for work that has begun.
-func (t *tenure) end() {
-	t.mu.Lock()
-	t.ended = true
-	t.mu.Unlock()
-	t.serving.Wait()
-}
-
-func logFailure(err error) {
-	if err != nil {
-		klog.ErrorS(err, "The leader's work ended with an error")
-	}
 }

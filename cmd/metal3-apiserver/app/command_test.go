@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runAsCommand) == "" {
 		os.Exit(m.Run())
 	}
-	if err := cli.RunNoErrOutput(NewCommand(context.Background())); err != nil {
+	if err := cli.RunNoErrOutput(NewCommand(genericapiserver.SetupSignalContext())); err != nil {
 		fmt.Fprintln(os.Stderr, "metal3-apiserver:", err)
 		os.Exit(1)
 	}

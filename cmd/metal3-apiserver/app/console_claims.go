@@ -10,7 +10,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
 )
@@ -26,13 +25,10 @@ type etcdClaims struct {
 	claims, enabled string // prefixes of the keys; the rest is the UUID of the node
 }
 
-func newEtcdClaims(config storagebackend.Config) (*etcdClaims, error) {
-	client, err := newEtcdClient(config.Transport)
-	if err != nil {
-		return nil, err
-	}
-	keys := path.Join("/", config.Prefix, "metal3-apiserver", "consoles")
-	return &etcdClaims{client: client, claims: keys + "/claims/", enabled: keys + "/enabled/"}, nil
+// newEtcdClaims returns the claims in the etcd of a client, whose keys begin with prefix.
+func newEtcdClaims(client *clientv3.Client, prefix string) *etcdClaims {
+	keys := path.Join("/", prefix, "metal3-apiserver", "consoles")
+	return &etcdClaims{client: client, claims: keys + "/claims/", enabled: keys + "/enabled/"}
 }
 
 // claimant is the value of a claim.

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
 )
 
@@ -17,12 +15,7 @@ func TestConsoleClaims(t *testing.T) {
 	etcd := startEtcd(t, t.TempDir())
 	defer etcd.Close()
 	newReplica := func() *etcdClaims {
-		claims, err := newEtcdClaims(storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcd.Endpoint}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = claims.client.Close() })
-		return claims
+		return newEtcdClaims(clientOf(t, etcd), "/registry")
 	}
 	one, other := newReplica(), newReplica()
 	abandoned := func(want ...string) {
@@ -89,15 +82,11 @@ func TestConsoleClaims(t *testing.T) {
 // TestConsoleClaimsWithoutEtcd checks that a user is told why there is no console, in time.
 func TestConsoleClaimsWithoutEtcd(t *testing.T) {
 	etcd := startEtcd(t, t.TempDir())
-	claims, err := newEtcdClaims(storagebackend.Config{Prefix: "/registry", Transport: storagebackend.TransportConfig{ServerList: []string{etcd.Endpoint}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = claims.client.Close() })
+	claims := newEtcdClaims(clientOf(t, etcd), "/registry")
 	etcd.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	_, err = claims.Claim(ctx, "node", "alice", false)
+	_, err := claims.Claim(ctx, "node", "alice", false)
 	if broken := new(console.BrokenError); !errors.As(err, &broken) || !strings.Contains(err.Error(), "etcd") {
 		t.Errorf("alice is told %v", err)
 	}

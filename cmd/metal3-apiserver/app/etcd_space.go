@@ -12,7 +12,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/klog/v2"
 )
 
@@ -53,26 +52,14 @@ type etcdSpace struct {
 	kept int64
 }
 
-// watchEtcdSpace watches the etcd of the configuration until ctx ends. The caller must wait for
-// the returned channel to be closed before it stops etcd.
-func watchEtcdSpace(ctx context.Context, config storagebackend.TransportConfig, quota int64, disk *diskReserve) (*etcdSpace, <-chan struct{}, error) {
-	client, err := newEtcdClient(config)
-	if err != nil {
-		return nil, nil, err
+// watch checks the space until ctx ends.
+func (s *etcdSpace) watch(ctx context.Context) {
+	var checks sync.WaitGroup
+	if s.disk != nil {
+		checks.Go(func() { wait.UntilWithContext(ctx, s.checkDisk, diskInterval) })
 	}
-	s := &etcdSpace{client: client, endpoint: config.ServerList[0], quota: quota, disk: disk}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() { _ = client.Close() }()
-		var checks sync.WaitGroup
-		if disk != nil {
-			checks.Go(func() { wait.UntilWithContext(ctx, s.checkDisk, diskInterval) })
-		}
-		checks.Go(func() { wait.UntilWithContext(ctx, s.check, etcdSpaceInterval) })
-		checks.Wait()
-	}()
-	return s, done, nil
+	checks.Go(func() { wait.UntilWithContext(ctx, s.check, etcdSpaceInterval) })
+	checks.Wait()
 }
 
 // hasSpace returns an error while etcd refuses writes.

@@ -8,7 +8,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap/zapcore"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
 // smallEtcd is an etcd with a small quota, and what watches its etcd.
@@ -25,11 +24,7 @@ func startSmallEtcd(t *testing.T) *smallEtcd {
 		t.Fatal(err)
 	}
 	t.Cleanup(etcd.Close)
-	client, err := newEtcdClient(storagebackend.TransportConfig{ServerList: []string{etcd.Endpoint}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
+	client := clientOf(t, etcd)
 	return &smallEtcd{&etcdSpace{client: client, endpoint: etcd.Endpoint, quota: minEtcdQuota}, etcd, client}
 }
 

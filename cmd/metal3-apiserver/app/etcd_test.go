@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -26,6 +27,17 @@ func startEtcd(t *testing.T, dir string) *embeddedEtcd {
 		t.Fatal(err)
 	}
 	return etcd
+}
+
+// clientOf returns a client of an embedded etcd.
+func clientOf(t *testing.T, etcd *embeddedEtcd) *clientv3.Client {
+	t.Helper()
+	client, err := newEtcdClient(storagebackend.TransportConfig{ServerList: []string{etcd.Endpoint}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 func put(t *testing.T, etcd *embeddedEtcd, value string) {

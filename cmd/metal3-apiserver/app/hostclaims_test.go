@@ -22,11 +22,13 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/events"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostclaim"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostclaim"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
@@ -59,7 +61,7 @@ func newClaimStores(t *testing.T) *claimStores {
 			k.Store.DestroyFunc()
 		}
 	})
-	return &claimStores{t: t, stores: stores, hosts: baremetalhost.NewHosts(stores.Hosts), claims: stores.Kinds.HostClaims()}
+	return &claimStores{t: t, stores: stores, hosts: baremetalhost.NewHosts(stores.Hosts), claims: metal3.Records[*metal3api.HostClaim](stores.Kinds)}
 }
 
 // countedClaims are claims that count how often they are read.
@@ -96,29 +98,31 @@ func (s *claimStores) lead() (stop func()) {
 		s.t.Fatal(err)
 	}
 	namespace := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}
-	controller, err := hostclaim.New(hostclaim.Parts{
-		Claims: countedClaims{s.claims, &s.read}, Policies: s.stores.Kinds.HostDeployPolicies(), Hosts: s.hosts, Hardware: s.stores.Kinds.HardwareData(),
-		Secrets: noSecrets{}, Events: noEvents{}, ClaimNamespaces: namespaceInformer(metadatafake.NewSimpleMetadataClient(scheme, namespace)),
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return s.hosts.List(ctx, options)
 		},
 		WatchFuncWithContext: s.hosts.Watch,
 	}, s.hosts), &metal3api.BareMetalHost{}, 0, cache.Indexers{})
-	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { controller.HostChanged(nil, obj.(*metal3api.BareMetalHost)) },
-		UpdateFunc: func(old, obj any) {
-			controller.HostChanged(old.(*metal3api.BareMetalHost), obj.(*metal3api.BareMetalHost))
+	controller, err := hostclaim.New(hostclaim.Deps{
+		Claims: countedClaims{s.claims, &s.read}, Policies: metal3.Records[*metal3api.HostDeployPolicy](s.stores.Kinds), Hosts: s.hosts, Hardware: s.stores.Kinds.HardwareData(),
+		Secrets: noSecrets{}, Fence: ironic.NoFence, Events: noEvents{}, Clock: clock.RealClock{}, ClaimNamespaces: namespaceInformer(metadatafake.NewSimpleMetadataClient(scheme, namespace)),
+		OnHostChange: func(changed func(old, host *metal3api.BareMetalHost)) (func() bool, error) {
+			handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+				AddFunc: func(obj any) { changed(nil, obj.(*metal3api.BareMetalHost)) },
+				UpdateFunc: func(old, obj any) {
+					changed(old.(*metal3api.BareMetalHost), obj.(*metal3api.BareMetalHost))
+				},
+			})
+			if err != nil {
+				return nil, err
+			}
+			return handler.HasSynced, nil
 		},
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	controller.RunAfter(handler.HasSynced)
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { informer.RunWithContext(ctx) })
@@ -144,6 +148,7 @@ func (s *claimStores) addHost(name string) {
 	}
 	host = created.(*metal3api.BareMetalHost).DeepCopy()
 	host.Status.Provisioning.State = metal3api.StateAvailable
+	host.Status.Ironic = &metal3api.IronicStatus{ProvisionState: "manageable"}
 	if _, err := s.hosts.Record(ctx, host); err != nil {
 		s.t.Fatal(err)
 	}
@@ -197,7 +202,7 @@ func (s *claimStores) sorted() (bound, waiting []string) {
 // until waits for so many claims that have a host, and that wait.
 func (s *claimStores) until(bound, waiting int) (boundClaims, waitingClaims []string) {
 	s.t.Helper()
-	testbed.Eventually(s.t, s.t.Context(), time.Minute, 20*time.Millisecond, func() string {
+	testbed.EventuallyEvery(s.t, s.t.Context(), time.Minute, 20*time.Millisecond, func() string {
 		boundClaims, waitingClaims = s.sorted()
 		if len(boundClaims) == bound && len(waitingClaims) == waiting {
 			return ""
@@ -224,7 +229,7 @@ func TestClaimsForFewerHosts(t *testing.T) {
 	policy := &metal3api.HostDeployPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "tenants"}, Spec: metal3api.HostDeployPolicySpec{
 		HostClaimNamespaces: &metal3api.HostClaimNamespaces{Names: []string{"tenant"}},
 	}}
-	if _, err := s.stores.Kinds.HostDeployPolicies().Create(t.Context(), policy); err != nil {
+	if _, err := metal3.Records[*metal3api.HostDeployPolicy](s.stores.Kinds).Create(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
 	const hosts, machines, claims = 65, 5, 100
@@ -280,7 +285,7 @@ func TestClaimsForFewerHosts(t *testing.T) {
 	stopOther()
 	// Each write of a status has its claim reconciled once more.
 	before := int64(-1)
-	testbed.Eventually(t, t.Context(), time.Minute, 300*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, t.Context(), time.Minute, 300*time.Millisecond, func() string {
 		last := before
 		if before = s.read.Load(); before != last {
 			return fmt.Sprintf("claims that wait are reconciled: %d times, after %d", before, last)

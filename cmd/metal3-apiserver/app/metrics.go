@@ -7,9 +7,16 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_master_status
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
+
+// registerMetrics registers the metrics that no other package registers.
+func registerMetrics(refresher *live.Refresher, leader *reconcile.LeaderStatus, space *etcdSpace) {
+	legacyregistry.CustomMustRegister(leader) // about all hosts, on the leader
+	registerObservationAge(refresher)
+	registerEtcdSpace(space)
+}
 
 // registerObservationAge registers a metric for the age of the latest complete observation of
 // Ironic on this replica. On the leader, which polls, it stays below a minute. On other replicas,
@@ -27,11 +34,6 @@ func registerObservationAge(refresher *live.Refresher) {
 		}
 		return time.Since(last).Seconds()
 	}))
-}
-
-// registerLeading registers the metrics about all hosts, which the leader exposes.
-func registerLeading(active *drive.Active) {
-	legacyregistry.CustomMustRegister(active)
 }
 
 // registerEtcdSpace registers metrics about the space of etcd.

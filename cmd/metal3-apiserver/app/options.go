@@ -20,8 +20,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
@@ -48,7 +48,7 @@ type Options struct {
 	// Ironic says how to connect to Ironic.
 	Ironic client.Config
 	// Settings apply to all hosts.
-	Settings drive.Settings
+	Settings reconcile.Settings
 	// Switches says whether and how the switches of hosts are configured.
 	Switches networkswitch.Settings
 	// BMCHosts and ImageHosts are the allowed destinations of Settings, as given.
@@ -62,7 +62,7 @@ type Options struct {
 // NewOptions returns options with their defaults.
 func NewOptions() *Options {
 	o := &Options{
-		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.ShareMemory(apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))),
+		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.ShareMemory(baremetalhost.UpgradeRecords(apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion)))),
 		Run:         genericoptions.NewServerRunOptions(),
 		Logs:        logs.NewOptions(),
 		LeaderElection: componentconfig.LeaderElectionConfiguration{

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
 
-func defaultSettings() drive.Settings {
-	return drive.Settings{
+func defaultSettings() reconcile.Settings {
+	return reconcile.Settings{
 		Ramdisk: deploy.Ramdisk{
 			ByArch:                 map[string]deploy.Images{},
 			ForcePersistentLiveISO: "Default",
@@ -43,7 +43,7 @@ var imageFlags = []struct {
 
 const byArchSuffix = "-by-arch"
 
-func addSettingsFlags(fs *pflag.FlagSet, s *drive.Settings) {
+func addSettingsFlags(fs *pflag.FlagSet, s *reconcile.Settings) {
 	fs.StringSliceVar(&s.Namespaces, "namespaces", nil,
 		"The namespaces whose hosts are managed, separated by commas (env WATCH_NAMESPACE). Hosts can be created only there, and the server needs permissions on Secrets only there. Default: all namespaces.")
 	r := &s.Ramdisk

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive/destination"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 )
 
 const allowLocalFlag = "allow-local-addresses"

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/networkswitch"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
 )
 
 // Switches are configured with all of their settings, from flags or variables, or not at all.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/drive"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
 
 // setEnvironment sets environment variables for a test. Other variables that the options use
@@ -40,7 +40,7 @@ func TestSettings(t *testing.T) {
 	images := func(arch string) deploy.Images {
 		return deploy.Images{KernelURL: "http://h/" + arch + ".kernel", RamdiskURL: "file:///" + arch + ".initramfs"}
 	}
-	with := func(change func(*drive.Settings)) drive.Settings {
+	with := func(change func(*reconcile.Settings)) reconcile.Settings {
 		s := defaultSettings()
 		change(&s)
 		return s
@@ -48,9 +48,9 @@ func TestSettings(t *testing.T) {
 	for name, tt := range map[string]struct {
 		variables map[string]string
 		args      []string
-		want      drive.Settings
+		want      reconcile.Settings
 	}{
-		"defaults": {want: drive.Settings{
+		"defaults": {want: reconcile.Settings{
 			Ramdisk:           deploy.Ramdisk{ByArch: map[string]deploy.Images{}, ForcePersistentLiveISO: "Default", ForcePersistentDirect: "Default"},
 			ProvisioningLimit: 20, MaxProvisioningRetries: 5, Workers: 8, PollInterval: time.Second, CallbackTimeout: 30 * time.Minute,
 		}},
@@ -63,7 +63,7 @@ func TestSettings(t *testing.T) {
 				"--live-iso-force-persistent-boot-device=Always", "--direct-deploy-force-persistent-boot-device=Never",
 				"--provisioning-network-disabled", "--provisioning-limit=0", "--max-provisioning-retries=1", "--workers=3", "--ironic-poll-interval=2s", "--callback-timeout=1h",
 			},
-			want: drive.Settings{
+			want: reconcile.Settings{
 				Namespaces: []string{"metal3", "team-a"},
 				Ramdisk: deploy.Ramdisk{
 					Images:       deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
@@ -89,7 +89,7 @@ func TestSettings(t *testing.T) {
 				"LIVE_ISO_FORCE_PERSISTENT_BOOT_DEVICE": "Never", "DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE": "Always",
 				"PROVISIONING_NETWORK_DISABLED": "True", "WATCH_NAMESPACE": "metal3,team-b",
 			},
-			want: with(func(s *drive.Settings) {
+			want: with(func(s *reconcile.Settings) {
 				s.Namespaces = []string{"metal3", "team-b"}
 				s.Ramdisk = deploy.Ramdisk{
 					Images:        deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
@@ -108,7 +108,7 @@ func TestSettings(t *testing.T) {
 				"--provisioning-limit=3", "--workers=4", "--namespaces=flag", "--provisioning-network-disabled=false",
 				"--deploy-iso-url=http://h/flag.iso", "--deploy-iso-url-by-arch=x86_64=http://h/b.iso",
 			},
-			want: with(func(s *drive.Settings) {
+			want: with(func(s *reconcile.Settings) {
 				s.ProvisioningLimit, s.Workers, s.Namespaces = 3, 4, []string{"flag"}
 				s.Ramdisk.Images.ISOURL = "http://h/flag.iso"
 				s.Ramdisk.ByArch["x86_64"] = deploy.Images{ISOURL: "http://h/b.iso"}

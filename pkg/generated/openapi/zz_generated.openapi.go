@@ -23,6 +23,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.Candidate{}.OpenAPIModelName():                          schema_pkg_apis_ironic_v1alpha1_Candidate(ref),
 		v1alpha1.CandidateList{}.OpenAPIModelName():                      schema_pkg_apis_ironic_v1alpha1_CandidateList(ref),
 		v1alpha1.CandidateStatus{}.OpenAPIModelName():                    schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref),
+		metal3v1alpha1.AskedChange{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_AskedChange(ref),
 		metal3v1alpha1.AttachedImageReference{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref),
 		metal3v1alpha1.BIOS{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_BIOS(ref),
 		metal3v1alpha1.BMCDetails{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref),
@@ -49,6 +50,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.DataImageStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_DataImageStatus(ref),
 		metal3v1alpha1.Deployment{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_Deployment(ref),
 		metal3v1alpha1.DetachedAnnotationArguments{}.OpenAPIModelName():  schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref),
+		metal3v1alpha1.Failure{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Failure(ref),
 		metal3v1alpha1.Fields{}.OpenAPIModelName():                       schema_pkg_apis_metal3_v1alpha1_Fields(ref),
 		metal3v1alpha1.Firmware{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Firmware(ref),
 		metal3v1alpha1.FirmwareComponentStatus{}.OpenAPIModelName():      schema_pkg_apis_metal3_v1alpha1_FirmwareComponentStatus(ref),
@@ -57,6 +59,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.FirmwareSchemaList{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaList(ref),
 		metal3v1alpha1.FirmwareSchemaSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_FirmwareSchemaSpec(ref),
 		metal3v1alpha1.FirmwareUpdate{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref),
+		metal3v1alpha1.GoneDeployment{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_GoneDeployment(ref),
 		metal3v1alpha1.HardwareData{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HardwareData(ref),
 		metal3v1alpha1.HardwareDataList{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataList(ref),
 		metal3v1alpha1.HardwareDataSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HardwareDataSpec(ref),
@@ -64,6 +67,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HardwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HardwareRAIDVolume(ref),
 		metal3v1alpha1.HardwareSystemVendor{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HardwareSystemVendor(ref),
 		metal3v1alpha1.HistoryEvent{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HistoryEvent(ref),
+		metal3v1alpha1.Hold{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_Hold(ref),
 		metal3v1alpha1.HostBootDevice{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_HostBootDevice(ref),
 		metal3v1alpha1.HostBootDeviceSpec{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostBootDeviceSpec(ref),
 		metal3v1alpha1.HostBootDeviceStatus{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostBootDeviceStatus(ref),
@@ -80,6 +84,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HostDeployPolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyList(ref),
 		metal3v1alpha1.HostDeployPolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostDeployPolicySpec(ref),
 		metal3v1alpha1.HostDeployPolicyStatus{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref),
+		metal3v1alpha1.HostError{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostError(ref),
 		metal3v1alpha1.HostFirmwareComponents{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponents(ref),
 		metal3v1alpha1.HostFirmwareComponentsList{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsList(ref),
 		metal3v1alpha1.HostFirmwareComponentsSpec{}.OpenAPIModelName():   schema_pkg_apis_metal3_v1alpha1_HostFirmwareComponentsSpec(ref),
@@ -113,6 +118,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HostRebuild{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_HostRebuild(ref),
 		metal3v1alpha1.HostRebuildSpec{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRebuildSpec(ref),
 		metal3v1alpha1.HostRebuildStatus{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_HostRebuildStatus(ref),
+		metal3v1alpha1.HostRecord{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_HostRecord(ref),
 		metal3v1alpha1.HostRetry{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_HostRetry(ref),
 		metal3v1alpha1.HostRetrySpec{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_HostRetrySpec(ref),
 		metal3v1alpha1.HostRetryStatus{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_HostRetryStatus(ref),
@@ -135,6 +141,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.NIC{}.OpenAPIModelName():                          schema_pkg_apis_metal3_v1alpha1_NIC(ref),
 		metal3v1alpha1.NameValuePair{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_NameValuePair(ref),
 		metal3v1alpha1.NetworkInterface{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref),
+		metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_NetworkVerdict(ref),
 		metal3v1alpha1.ObjectReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref),
 		metal3v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
 		metal3v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
@@ -150,6 +157,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.RebootAnnotationArguments{}.OpenAPIModelName():    schema_pkg_apis_metal3_v1alpha1_RebootAnnotationArguments(ref),
 		metal3v1alpha1.Rebuild{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Rebuild(ref),
 		metal3v1alpha1.RegisteredWith{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref),
+		metal3v1alpha1.Registration{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_Registration(ref),
 		metal3v1alpha1.RequestedClean{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_RequestedClean(ref),
 		metal3v1alpha1.RootDeviceHints{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_RootDeviceHints(ref),
 		metal3v1alpha1.SchemaReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_SchemaReference(ref),
@@ -157,10 +165,13 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.Servicing{}.OpenAPIModelName():                    schema_pkg_apis_metal3_v1alpha1_Servicing(ref),
 		metal3v1alpha1.SettingSchema{}.OpenAPIModelName():                schema_pkg_apis_metal3_v1alpha1_SettingSchema(ref),
 		metal3v1alpha1.SettingsSource{}.OpenAPIModelName():               schema_pkg_apis_metal3_v1alpha1_SettingsSource(ref),
+		metal3v1alpha1.Silence{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Silence(ref),
 		metal3v1alpha1.SoftwareRAIDVolume{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref),
 		metal3v1alpha1.Storage{}.OpenAPIModelName():                      schema_pkg_apis_metal3_v1alpha1_Storage(ref),
 		metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
 		metal3v1alpha1.Takeover{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Takeover(ref),
+		metal3v1alpha1.TimeInState{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_TimeInState(ref),
+		metal3v1alpha1.UnusableInventory{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_UnusableInventory(ref),
 		metal3v1alpha1.VLAN{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
 		resource.Quantity{}.OpenAPIModelName():                           schema_apimachinery_pkg_api_resource_Quantity(ref),
 		v1.APIGroup{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_APIGroup(ref),
@@ -413,6 +424,73 @@ func schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref common.ReferenceCallbac
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_AskedChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AskedChange is a request that begins, repeats or ends a deployment. It is recorded before the request is sent. While it is there, the request may still be carried out, also if no answer came or the server that sent it was killed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The transition that was requested: active, rebuild or deleted.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"instanceUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The instance_uuid that the node had then.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"provisionState": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The provision state of the node then.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"stateChangedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When Ironic had last changed that state by then. If the state is another one, or was changed at another time, Ironic has carried out the request, or somebody else's.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was last sent.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"times": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How often it was sent since the state last changed.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"nodeUUID", "target", "provisionState", "at", "times"},
+			},
+		},
+		Dependencies: []string{
+			v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1038,42 +1116,6 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							Ref:         ref(metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
 						},
 					},
-					"registeredWith": {
-						SchemaProps: spec.SchemaProps{
-							Description: "What the host's node in Ironic was last registered with, apart from the spec, whose generation the condition Registered tells. The node is registered anew when any of it differs. Absent while the node was never registered.",
-							Ref:         ref(metal3v1alpha1.RegisteredWith{}.OpenAPIModelName()),
-						},
-					},
-					"deployment": {
-						SchemaProps: spec.SchemaProps{
-							Description: "The deployment on the host's node that this status is about. Absent while there is none.",
-							Ref:         ref(metal3v1alpha1.Deployment{}.OpenAPIModelName()),
-						},
-					},
-					"preparation": {
-						SchemaProps: spec.SchemaProps{
-							Description: "The last manual clean in which Ironic applied settings to the host's machine, or carried out the steps that were requested with the subresource clean. Absent if there was none.",
-							Ref:         ref(metal3v1alpha1.Preparation{}.OpenAPIModelName()),
-						},
-					},
-					"requestedClean": {
-						SchemaProps: spec.SchemaProps{
-							Description: "The clean steps that were requested with the subresource clean and have not ended.",
-							Ref:         ref(metal3v1alpha1.RequestedClean{}.OpenAPIModelName()),
-						},
-					},
-					"servicing": {
-						SchemaProps: spec.SchemaProps{
-							Description: "The last service in which Ironic changed settings of the machine while it ran something. Absent if there was none since the host was provisioned.",
-							Ref:         ref(metal3v1alpha1.Servicing{}.OpenAPIModelName()),
-						},
-					},
-					"takeover": {
-						SchemaProps: spec.SchemaProps{
-							Description: "What was last confirmed through the subresource takeover. It counts as long as the node is as it was then.",
-							Ref:         ref(metal3v1alpha1.Takeover{}.OpenAPIModelName()),
-						},
-					},
 					"errorMessage": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if there is no error.",
@@ -1149,12 +1191,19 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHostStatus(ref common.ReferenceCal
 							Ref:         ref(metal3v1alpha1.IronicStatus{}.OpenAPIModelName()),
 						},
 					},
+					"record": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the server has recorded of the host for itself. This is no interface: its fields may change in any release. Only the server writes it; what clients send for it is ignored.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostRecord{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"operationalStatus", "provisioning", "errorMessage", "poweredOn", "errorCount", "provisioningFailCount"},
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.CredentialsStatus{}.OpenAPIModelName(), metal3v1alpha1.HardwareDetails{}.OpenAPIModelName(), metal3v1alpha1.HostRecord{}.OpenAPIModelName(), metal3v1alpha1.Image{}.OpenAPIModelName(), metal3v1alpha1.IronicStatus{}.OpenAPIModelName(), metal3v1alpha1.OperationHistory{}.OpenAPIModelName(), metal3v1alpha1.ProvisionStatus{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1732,10 +1781,36 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"external": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the host that is being deprovisioned was externally provisioned, so that it can become that again until Ironic has begun.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"rebuild": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The rebuild that was requested of the deployment and has not ended.",
 							Ref:         ref(metal3v1alpha1.Rebuild{}.OpenAPIModelName()),
+						},
+					},
+					"mayAdopt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether Ironic is to adopt the node, because it has lost the node since, or has never had this deployment, or because a person has confirmed that the machine runs it. It ends when the node is active.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"activeSince": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the node had become active, by Ironic's clock, as it was last seen so.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"gone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What somebody has done to the node past this server. The machine may not run the deployment any more. Absent if nothing was noticed.",
+							Ref:         ref(metal3v1alpha1.GoneDeployment{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -1743,7 +1818,7 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.Rebuild{}.OpenAPIModelName()},
+			metal3v1alpha1.GoneDeployment{}.OpenAPIModelName(), metal3v1alpha1.Rebuild{}.OpenAPIModelName(), v1.MicroTime{}.OpenAPIModelName()},
 	}
 }
 
@@ -1769,6 +1844,44 @@ func schema_pkg_apis_metal3_v1alpha1_DetachedAnnotationArguments(ref common.Refe
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Failure(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Failure is a step that failed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The kind of operation that the step belongs to. Empty if there is a cause, in which case the provisioning state of the host tells it.\n\nPossible enum values:\n - `\"detach error\"` means that the host could not be removed from Ironic.\n - `\"inspection error\"` means that an inspection failed.\n - `\"power management error\"` means that the power could not be read or changed.\n - `\"preparation error\"` means that RAID, BIOS, firmware or cleaning failed before the host was available.\n - `\"provisioned registration error\"` means that a provisioned host could not be registered again.\n - `\"provisioning error\"` means that provisioning or deprovisioning failed.\n - `\"registration error\"` means that the host could not be registered, for example because the BMC address or credentials are wrong or the BMC does not answer.\n - `\"servicing error\"` means that firmware or BIOS settings of a provisioned host could not be changed.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"detach error", "inspection error", "power management error", "preparation error", "provisioned registration error", "provisioning error", "registration error", "servicing error"},
+						},
+					},
+					"cause": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the step failed, if that has nothing to do with what it asked for.\n\nPossible enum values:\n - `\"CallbackTimeout\"` means that a ramdisk has not called Ironic in time.\n - `\"RequestFailed\"` means that a request to Ironic or to the cluster keeps failing.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"CallbackTimeout", "RequestFailed"},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it failed, in words.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"message"},
 			},
 		},
 	}
@@ -2058,6 +2171,36 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref common.ReferenceCallback
 				Required: []string{"component", "url"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_GoneDeployment(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GoneDeployment is how it was noticed that a machine may not run its deployment any more.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was noticed.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"provisionState": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The provision state of the node then. A rescue is over when the node is active again; anything else stays until a person decides.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"since", "provisionState"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2429,6 +2572,36 @@ func schema_pkg_apis_metal3_v1alpha1_HistoryEvent(ref common.ReferenceCallback) 
 		},
 		Dependencies: []string{
 			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Hold(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Hold is why a host's machine is left alone.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was found, as a reason of the condition Held.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was found, in words, and what a person can do about it.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"reason", "message"},
+			},
+		},
 	}
 }
 
@@ -3119,6 +3292,45 @@ func schema_pkg_apis_metal3_v1alpha1_HostDeployPolicyStatus(ref common.Reference
 			SchemaProps: spec.SchemaProps{
 				Description: "HostDeployPolicyStatus is always empty.",
 				Type:        []string{"object"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostError(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostError is the error of a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The kind of operation that failed.\n\nPossible enum values:\n - `\"detach error\"` means that the host could not be removed from Ironic.\n - `\"inspection error\"` means that an inspection failed.\n - `\"power management error\"` means that the power could not be read or changed.\n - `\"preparation error\"` means that RAID, BIOS, firmware or cleaning failed before the host was available.\n - `\"provisioned registration error\"` means that a provisioned host could not be registered again.\n - `\"provisioning error\"` means that provisioning or deprovisioning failed.\n - `\"registration error\"` means that the host could not be registered, for example because the BMC address or credentials are wrong or the BMC does not answer.\n - `\"servicing error\"` means that firmware or BIOS settings of a provisioned host could not be changed.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"detach error", "inspection error", "power management error", "preparation error", "provisioned registration error", "provisioning error", "registration error", "servicing error"},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What happened.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"cause": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic's words say of the cause, if that matters for when to try again.\n\nPossible enum values:\n - `\"BMCSilent\"` means that the BMC may not have answered.\n - `\"Interrupted\"` means that the conductor ended while it worked on the node.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"BMCSilent", "Interrupted"},
+						},
+					},
+				},
+				Required: []string{"type", "message"},
 			},
 		},
 	}
@@ -4506,6 +4718,145 @@ func schema_pkg_apis_metal3_v1alpha1_HostRebuildStatus(ref common.ReferenceCallb
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostRecord is what the server has recorded of a host for itself: what it asked of Ironic and how that ended, which deployment is the host's, and why it leaves a machine alone. Decisions are based on the spec, on this record and on what Ironic reports. Conditions, errors and printed columns are computed from it and are never read back.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"epoch": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The version of this record. A server that knows only lower ones leaves the host alone.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since when the host has been in its provisioning state.",
+							Ref:         ref(metal3v1alpha1.TimeInState{}.OpenAPIModelName()),
+						},
+					},
+					"observed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether Ironic has been asked about the host's node at least once.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"firstAvailableAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the host was available, or ran something, for the first time.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"registration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The last attempt to register the host in Ironic. Absent before the first one.",
+							Ref:         ref(metal3v1alpha1.Registration{}.OpenAPIModelName()),
+						},
+					},
+					"registeredWith": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the host's node in Ironic was last registered with, apart from the spec. The node is registered again when any of it differs. Absent while the node was never registered.",
+							Ref:         ref(metal3v1alpha1.RegisteredWith{}.OpenAPIModelName()),
+						},
+					},
+					"deployment": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The deployment on the host's node that this status is about. Absent while there is none.",
+							Ref:         ref(metal3v1alpha1.Deployment{}.OpenAPIModelName()),
+						},
+					},
+					"asked": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What Ironic was asked to do with the deployment on the host's node, while it is not known what became of the request. It may be carried out minutes later.",
+							Ref:         ref(metal3v1alpha1.AskedChange{}.OpenAPIModelName()),
+						},
+					},
+					"preparation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The last manual clean in which Ironic applied settings to the host's machine, or carried out the steps that were requested with the subresource clean. Absent if there was none.",
+							Ref:         ref(metal3v1alpha1.Preparation{}.OpenAPIModelName()),
+						},
+					},
+					"requestedClean": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The clean steps that were requested with the subresource clean and have not ended.",
+							Ref:         ref(metal3v1alpha1.RequestedClean{}.OpenAPIModelName()),
+						},
+					},
+					"servicing": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The last service in which Ironic changed settings of the machine while it ran something. Absent if there was none since the host was provisioned.",
+							Ref:         ref(metal3v1alpha1.Servicing{}.OpenAPIModelName()),
+						},
+					},
+					"takeover": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was last confirmed through the subresource takeover. It counts as long as the node is as it was then.",
+							Ref:         ref(metal3v1alpha1.Takeover{}.OpenAPIModelName()),
+						},
+					},
+					"hold": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the host's machine is left alone. Absent if it is not.",
+							Ref:         ref(metal3v1alpha1.Hold{}.OpenAPIModelName()),
+						},
+					},
+					"failure": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The last step that failed without the node showing it. Absent if it has succeeded since then, or another step has.",
+							Ref:         ref(metal3v1alpha1.Failure{}.OpenAPIModelName()),
+						},
+					},
+					"error": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The error that the host shows, and that was counted in status.errorCount.",
+							Ref:         ref(metal3v1alpha1.HostError{}.OpenAPIModelName()),
+						},
+					},
+					"awaitedImage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the host's PreprovisioningImage waits for, if the host cannot continue without it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"unusableInventory": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The inspection of which the inventory cannot be used. Absent if it can.",
+							Ref:         ref(metal3v1alpha1.UnusableInventory{}.OpenAPIModelName()),
+						},
+					},
+					"silence": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since when Ironic has not answered, once that has lasted longer than a grace period.",
+							Ref:         ref(metal3v1alpha1.Silence{}.OpenAPIModelName()),
+						},
+					},
+					"network": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was found of spec.networkInterfaces. Absent if there are none.",
+							Ref:         ref(metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName()),
+						},
+					},
+					"health": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The health of the machine that Ironic last reported: OK, Warning or Critical.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.AskedChange{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.Failure{}.OpenAPIModelName(), metal3v1alpha1.Hold{}.OpenAPIModelName(), metal3v1alpha1.HostError{}.OpenAPIModelName(), metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Registration{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Silence{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), metal3v1alpha1.TimeInState{}.OpenAPIModelName(), metal3v1alpha1.UnusableInventory{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_HostRetry(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -5212,6 +5563,13 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the node.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"provisionState": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The provision state of the node, for example manageable or clean wait.",
@@ -5330,6 +5688,27 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Format:      "",
 						},
 					},
+					"automatedClean": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether Ironic cleans the node automatically: true, false, or empty if Ironic's own default applies.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"updatingFirmware": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether Ironic has firmware updates in progress, or has yet to discard one that failed.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"ownParent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether Ironic has made the node its own parent, a defect of Ironic 29.0.5. It then no longer reads the power state of the machine, nor notices when a ramdisk is silent.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"markedHost": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The UID of the host that the node is marked with. Empty where no server of this kind has marked it.",
@@ -5369,6 +5748,13 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "When the inspection ended whose inventory was last read, according to Ironic.",
 							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"inventoryPending": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the inventory of an inspection that has ended has yet to be read.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},
@@ -5581,6 +5967,43 @@ func schema_pkg_apis_metal3_v1alpha1_NetworkInterface(ref common.ReferenceCallba
 		},
 		Dependencies: []string{
 			metal3v1alpha1.HostNetworkAttachmentRef{}.OpenAPIModelName(), metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_NetworkVerdict(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NetworkVerdict is whether Ironic has the switch ports of a host's spec.networkInterfaces.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"generation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The generation of the spec that this is about.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The verdict, as a reason of the condition NetworkInterfacesValid.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why Ironic has not all of them. Empty if it has.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"generation", "reason"},
+			},
+		},
 	}
 }
 
@@ -6381,6 +6804,43 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_Registration(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Registration is an attempt to register a host in Ironic, and its outcome.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"generation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The generation of the spec that was to be registered.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The outcome, as a reason of the condition Registered.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the host could not be registered. Empty if it was.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"generation", "reason"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_RequestedClean(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -6832,6 +7292,43 @@ func schema_pkg_apis_metal3_v1alpha1_SettingsSource(ref common.ReferenceCallback
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_Silence(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Silence is a time in which Ironic does not answer the server.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it began.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"refused": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether Ironic answers, but refuses the server.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why Ironic cannot be asked.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"since", "reason"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_SoftwareRAIDVolume(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -7081,12 +7578,79 @@ func schema_pkg_apis_metal3_v1alpha1_Takeover(ref common.ReferenceCallback) comm
 							Format:      "",
 						},
 					},
+					"held": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The reason for which the host was held then, if it was. That another node has the BMC is confirmed only by who has seen it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"time", "nodeUUID"},
 			},
 		},
 		Dependencies: []string{
 			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_TimeInState(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TimeInState tells since when a host has been in a provisioning state.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The provisioning state.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the host came into it.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name", "since"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_UnusableInventory(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "UnusableInventory is an inspection of which the inventory cannot be used.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"inspectionFinishedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the inspection ended, according to Ironic.",
+							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"problem": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the inventory cannot be used.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"inspectionFinishedAt", "problem"},
+			},
+		},
+		Dependencies: []string{
+			v1.MicroTime{}.OpenAPIModelName()},
 	}
 }
 

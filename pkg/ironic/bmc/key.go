@@ -110,3 +110,13 @@ func (k Key) String() string {
 	}
 	return k.Service + " " + k.System
 }
+
+// ParseKey returns the key that String has written.
+func ParseKey(text string) Key {
+	protocol, rest, found := strings.Cut(text, " ")
+	if !found {
+		return Key{Service: text}
+	}
+	endpoint, system, _ := strings.Cut(rest, " ")
+	return Key{Service: protocol + " " + endpoint, System: system}
+}

@@ -54,7 +54,7 @@ func TestBasicAuthRotates(t *testing.T) {
 	if _, err := c.GetNode(ctx, "a"); err != nil {
 		t.Errorf("with the new password: %v", err)
 	}
-	if err := c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
+	if err := c.setPowerState(ctx, ironic.NoFence, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Errorf("write with the new password: %v", err)
 	}
 	// A file that cannot be read for a moment changes nothing.
@@ -75,7 +75,7 @@ func TestBasicAuthRotatesDuringRequest(t *testing.T) {
 		return "admin", "second"
 	}, answer(202, "")))
 	c := f.client(func(cfg *Config) { cfg.UsernameFile, cfg.PasswordFile = userFile, passwordFile })
-	if err := c.setPowerState(t.Context(), "a", ironic.TargetPowerOn, 0); err != nil {
+	if err := c.setPowerState(t.Context(), ironic.NoFence, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -210,7 +210,7 @@ func TestKeystone(t *testing.T) {
 				t.Errorf("%d logins, want one for all", k.logins)
 			}
 			k.set(func() { k.token = "expired" })
-			if err := c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
+			if err := c.setPowerState(ctx, ironic.NoFence, "a", ironic.TargetPowerOn, 0); err != nil {
 				t.Errorf("after the token expired: %v", err)
 			}
 			if k.logins != 2 {

@@ -4,20 +4,17 @@
 package client
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"k8s.io/klog/v2"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -34,7 +31,9 @@ const (
 	// or a 503. Writes are never tried again here: whoever plans them looks at
 	// what Ironic has first.
 	readRetries = 2
-	retryDelay  = 50 * time.Millisecond
+	// retryDelay is the least delay before the first retry; with the jitter, it is up to three times
+	// as long.
+	retryDelay = 50 * time.Millisecond
 	// relayedConnections bounds the requests under way that Ironic answers only when it has
 	// asked a BMC or an image server.
 	relayedConnections = 8
@@ -45,12 +44,13 @@ type Client struct {
 	auth      authenticator
 	transport *transport
 	timeout   time.Duration
+	clock     clock.Clock
 	// A slot is held for each request under way. Reads and writes have their
 	// own, so that slow writes do not hold up reads, and so have requests that
 	// Ironic answers only when it has asked somebody else, who may not answer.
 	reads, writes, relayed chan struct{}
-	// version is what was negotiated; nil when Ironic has to be asked again.
-	version atomic.Pointer[Version]
+	// features are what was negotiated; nil when Ironic has to be asked again.
+	features atomic.Pointer[ironic.Features]
 }
 
 // New makes a client. It reads the files of the configuration, but does not use
@@ -73,6 +73,7 @@ func New(cfg Config) (*Client, error) {
 		auth:      auth,
 		transport: t,
 		timeout:   cfg.Timeout,
+		clock:     cfg.Clock,
 		reads:     make(chan struct{}, cfg.ReadConnections),
 		writes:    make(chan struct{}, cfg.WriteConnections),
 		relayed:   make(chan struct{}, relayedConnections),
@@ -88,18 +89,20 @@ type request struct {
 	text   string // the same for people, with the thing's name, for errors
 	method string
 	path   string // below /v1/, escaped
-	// build returns the query and the body in the given version; nil means neither.
-	build func(Version) (url.Values, any, error)
+	// build returns the query and the body for an Ironic with these features; nil means neither.
+	build func(ironic.Features) (url.Values, any, error)
 	// into receives the decoded answer; nil drops it.
 	into any
 	// call makes the request by a function of gophercloud, instead of build and into.
 	call func(context.Context, *gophercloud.ServiceClient) error
 	// relayed is set if Ironic asks a BMC or an image server before it answers.
 	relayed bool
+	// fence is checked before the request is sent, each time. It is not used for GET.
+	fence ironic.Fence
 	// secrets were sent and must not come back in an error.
 	secrets []string
-	// versionOnly asks for nothing but the negotiated version.
-	versionOnly *Version
+	// featuresOnly asks for nothing but the negotiated features.
+	featuresOnly *ironic.Features
 }
 
 // do sends a request in one of the slots, with authentication, negotiation and
@@ -112,7 +115,7 @@ func (c *Client) do(ctx context.Context, r request) error {
 	case r.method == http.MethodGet:
 		slots = c.reads
 	}
-	if err := acquire(ctx, slots, r); err != nil {
+	if err := c.acquire(ctx, slots, r); err != nil {
 		return err
 	}
 	defer func() { <-slots }()
@@ -120,26 +123,20 @@ func (c *Client) do(ctx context.Context, r request) error {
 	defer requestsInFlight.Dec()
 
 	var renewed, renegotiated bool
-	for attempt := 0; ; {
+	retries := wait.Backoff{Duration: retryDelay, Factor: 2, Jitter: 2, Steps: readRetries}
+	for {
 		sc, err := c.try(ctx, r)
-		if err == nil {
+		switch status := statusOf(err); {
+		case err == nil:
 			return nil
-		}
-		var api *ironic.APIError
-		status := 0
-		if errors.As(err, &api) {
-			status = api.Status
-		}
-		switch {
 		case status == http.StatusUnauthorized && !renewed && c.auth.renew(ctx, sc):
 			renewed = true
 		case status == http.StatusNotAcceptable && !renegotiated:
 			// Ironic was replaced by an older one, or is being upgraded.
-			c.version.Store(nil)
+			c.features.Store(nil)
 			renegotiated = true
-		case r.method == http.MethodGet && attempt < readRetries && (ironic.IsConnectionReset(err) || status == http.StatusServiceUnavailable):
-			attempt++
-			if !pause(ctx, time.Duration(attempt)*(retryDelay+rand.N(2*retryDelay))) {
+		case r.method == http.MethodGet && retries.Steps > 0 && (ironic.IsConnectionReset(err) || status == http.StatusServiceUnavailable):
+			if !c.pause(ctx, retries.Step()) {
 				return err
 			}
 		default:
@@ -148,119 +145,14 @@ func (c *Client) do(ctx context.Context, r request) error {
 	}
 }
 
-// try sends a request once, and returns the gophercloud client that it used.
-func (c *Client) try(caller context.Context, r request) (sc *gophercloud.ServiceClient, err error) {
-	ctx, cancel := context.WithTimeout(caller, c.timeout)
-	defer cancel()
-	start := time.Now()
-	code := "error"
-	defer func() {
-		if err != nil && errors.Is(caller.Err(), context.Canceled) {
-			err = fmt.Errorf("%s: %w", r.text, context.Canceled)
-		}
-		took := time.Since(start)
-		requestDuration.WithLabelValues(r.op, code).Observe(took.Seconds())
-		if ironic.IsUnavailable(err) {
-			requestErrors.WithLabelValues(r.op, classOf(err)).Inc()
-			// Whatever answers next may be another release.
-			c.version.Store(nil)
-			if classOf(err) == "tls" {
-				// clouds.yaml may name certificates that have changed meanwhile.
-				if err := c.transport.reload(); err != nil {
-					klog.FromContext(caller).Error(err, "Cannot read the TLS files for Ironic again")
-				}
-			}
-		}
-		klog.FromContext(caller).V(5).Info("Ironic request", "operation", r.op, "method", r.method, "path", r.path, "code", code, "took", took)
-	}()
-
-	sc, err = c.auth.client(ctx)
-	if err != nil {
-		return nil, authError(r.text, err, time.Since(start))
-	}
-	version, err := c.negotiated(ctx, sc, r.text)
-	if err != nil {
-		code = codeOf(err)
-		return sc, err
-	}
-	if r.versionOnly != nil {
-		*r.versionOnly, code = version, "200"
-		return sc, nil
-	}
-	if r.method != http.MethodGet {
-		if err = ironic.CheckPrecondition(ctx); err != nil {
-			return sc, fmt.Errorf("%s: not requested: %w", r.text, err)
-		}
-	}
-	versioned := *sc
-	versioned.Microversion = version.String()
-	if r.call != nil {
-		if err = r.call(ctx, &versioned); err != nil {
-			err = requestError(r.text, err, r.secrets, time.Since(start))
-			code = codeOf(err)
-			return sc, err
-		}
-		code = "200"
-		return sc, nil
-	}
-	var query url.Values
-	var body any
-	if r.build != nil {
-		if query, body, err = r.build(version); err != nil {
-			return sc, err
-		}
-	}
-	target := sc.ServiceURL(r.path)
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	resp, err := versioned.Request(ctx, r.method, target, &gophercloud.RequestOpts{
-		JSONBody: body,
-		// Decoded here: gophercloud stops reading after the JSON value, and a
-		// chunked answer then costs the connection.
-		KeepResponseBody: true,
-		OkCodes:          []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent},
-	})
-	if err != nil {
-		err = requestError(r.text, err, r.secrets, time.Since(start))
-		code = codeOf(err)
-		return sc, err
-	}
-	defer resp.Body.Close()
-	code = strconv.Itoa(resp.StatusCode)
-	var answer bytes.Buffer
-	answer.Grow(int(min(max(resp.ContentLength, 0)+bytes.MinRead, maxBuffer)))
-	if _, err = answer.ReadFrom(resp.Body); err != nil {
-		code = "error"
-		return sc, ironic.NewUnavailableError(r.text, err, time.Since(start))
-	}
-	if r.into == nil {
-		return sc, nil
-	}
-	if err = json.Unmarshal(answer.Bytes(), r.into); err != nil {
-		return sc, &ironic.UnavailableError{Op: r.text, Class: ironic.ClassNotIronic, Reason: "the answer is not what Ironic sends: " + err.Error(), Err: err}
-	}
-	if words, ok := r.into.(masked); ok {
-		words.MaskPasswords()
-	}
-	if answer, ok := r.into.(nodesAnswer); ok {
-		date, err := http.ParseTime(resp.Header.Get("Date"))
-		if err != nil {
-			date = time.Time{}
-		}
-		answer.received(date)
-	}
-	return sc, nil
-}
-
 // acquire waits for a free slot as long as the caller does.
-func acquire(ctx context.Context, slots chan struct{}, r request) error {
+func (c *Client) acquire(ctx context.Context, slots chan struct{}, r request) error {
 	select {
 	case slots <- struct{}{}:
 		return nil
 	default:
 	}
-	start := time.Now()
+	start := c.clock.Now()
 	select {
 	case slots <- struct{}{}:
 		return nil
@@ -269,57 +161,23 @@ func acquire(ctx context.Context, slots chan struct{}, r request) error {
 			return fmt.Errorf("%s: %w", r.text, context.Canceled)
 		}
 		err := &ironic.UnavailableError{Op: r.text, Class: ironic.ClassBusy, Err: ctx.Err(),
-			Reason: fmt.Sprintf("all %d connections busy for %s", cap(slots), ironic.RoundForPeople(time.Since(start)))}
+			Reason: fmt.Sprintf("all %d connections busy for %s", cap(slots), ironic.RoundForPeople(c.clock.Since(start)))}
 		requestErrors.WithLabelValues(r.op, err.Class).Inc()
 		return err
 	}
 }
 
 // pause waits before a retry; false when the caller's time would be over first.
-func pause(ctx context.Context, delay time.Duration) bool {
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= delay {
+func (c *Client) pause(ctx context.Context, delay time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); ok && deadline.Sub(c.clock.Now()) <= delay {
 		return false
 	}
-	timer := time.NewTimer(delay)
+	timer := c.clock.NewTimer(delay)
 	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-timer.C():
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
-
-// requestError turns an error of gophercloud into one of this package.
-func requestError(op string, err error, secrets []string, waited time.Duration) error {
-	var answer gophercloud.ErrUnexpectedResponseCode
-	if errors.As(err, &answer) {
-		return ironic.NewAPIError(op, answer.Actual, answer.Body, secrets)
-	}
-	return ironic.NewUnavailableError(op, err, waited)
-}
-
-func codeOf(err error) string {
-	var api *ironic.APIError
-	if errors.As(err, &api) {
-		return strconv.Itoa(api.Status)
-	}
-	return "error"
-}
-
-func classOf(err error) string {
-	var unavailable *ironic.UnavailableError
-	if errors.As(err, &unavailable) {
-		return unavailable.Class
-	}
-	return "http_" + codeOf(err)
-}
-
-// nodesAnswer is an answer with nodes.
-type nodesAnswer interface {
-	// received says what Ironic's clock said when it answered; zero if that is not known.
-	received(date time.Time)
-}
-
-// masked is an answer with texts of Ironic's that may quote a password.
-type masked interface{ MaskPasswords() }

@@ -43,7 +43,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if err := c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
+			if err := c.setPowerState(ctx, ironic.NoFence, "a", ironic.TargetPowerOn, 0); err != nil {
 				t.Error(err)
 			}
 		})
@@ -74,7 +74,7 @@ func TestSlowWritesDoNotHoldUpReads(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			if err := c.DeleteNode(ctx, "a"); err != nil {
+			if err := c.DeleteNode(ctx, ironic.NoFence, "a"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -86,14 +86,14 @@ func TestSlowWritesDoNotHoldUpReads(t *testing.T) {
 	}
 	// A third write waits, as long as its caller does.
 	const patience = 50 * time.Millisecond
-	err := c.DeleteNode(within(t, patience), "a")
+	err := c.DeleteNode(within(t, patience), ironic.NoFence, "a")
 	waited, ok := strings.CutPrefix(ironic.ReasonOf(err), "all 2 connections busy for ")
 	if d, parseErr := time.ParseDuration(waited); !ironic.IsUnavailable(err) || !ok || parseErr != nil || d < patience {
 		t.Errorf("third write: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := c.DeleteNode(cancelled, "a"); !errors.Is(err, context.Canceled) || ironic.IsUnavailable(err) {
+	if err := c.DeleteNode(cancelled, ironic.NoFence, "a"); !errors.Is(err, context.Canceled) || ironic.IsUnavailable(err) {
 		t.Errorf("cancelled while waiting: %v", err)
 	}
 	close(release)
@@ -112,7 +112,9 @@ func hangUp(t *testing.T, w http.ResponseWriter) {
 
 func TestRetries(t *testing.T) {
 	read := func(ctx context.Context, c *Client) error { _, err := c.GetNode(ctx, "a"); return err }
-	write := func(ctx context.Context, c *Client) error { return c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0) }
+	write := func(ctx context.Context, c *Client) error {
+		return c.setPowerState(ctx, ironic.NoFence, "a", ironic.TargetPowerOn, 0)
+	}
 	noWorker := fault("Requested action cannot be performed due to lack of free conductor workers.")
 	for name, test := range map[string]struct {
 		do       func(context.Context, *Client) error

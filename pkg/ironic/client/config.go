@@ -3,12 +3,14 @@ package client
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"k8s.io/utils/clock"
 )
 
 // Defaults of Config.
@@ -37,11 +39,16 @@ type Config struct {
 	CertFile, KeyFile string
 	// Insecure switches off the verification of the server's certificate.
 	Insecure bool
+	// Transport carries the requests, if it is not nil, instead of connections
+	// that the client makes: to an Ironic in the same process.
+	Transport http.RoundTripper
 	// Timeout limits each request; 0 means DefaultTimeout.
 	Timeout time.Duration
 	// ReadConnections and WriteConnections bound the requests under way at one
 	// time; 0 means the default. Slow writes never hold up reads.
 	ReadConnections, WriteConnections int
+	// Clock measures how long requests take and waits between retries; nil means the real one.
+	Clock clock.Clock
 }
 
 // Validate checks the combination of options, without reading any file.
@@ -115,6 +122,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WriteConnections == 0 {
 		c.WriteConnections = DefaultWriteConnections
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
 	}
 	return c
 }

@@ -17,12 +17,12 @@ func (c *Client) GetConsole(ctx context.Context, uuid string) (*ironic.Console, 
 	console := &ironic.Console{}
 	err := c.do(ctx, request{
 		op: "GetConsole", text: "get the console of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
-		build: func(Version) (url.Values, any, error) {
+		build: func(ironic.Features) (url.Values, any, error) {
 			return url.Values{"fields": {ownership + "console_interface,console_enabled,reservation"}}, nil, nil
 		},
 		into: console,
 	})
-	dropConcealed(&console.Reservation)
+	ironic.DropConcealed(&console.Reservation)
 	return console, err
 }
 
@@ -44,7 +44,7 @@ func (c *Client) GetConsoleInfo(ctx context.Context, uuid string) (*ironic.Conso
 
 // SetConsole asks for the console to be enabled or disabled. Success says that Ironic has begun:
 // the outcome shows in GetConsole.
-func (c *Client) SetConsole(ctx context.Context, uuid string, enabled bool) error {
+func (c *Client) SetConsole(ctx context.Context, fence ironic.Fence, uuid string, enabled bool) error {
 	body := struct {
 		Enabled bool `json:"enabled"`
 	}{enabled}
@@ -52,5 +52,5 @@ func (c *Client) SetConsole(ctx context.Context, uuid string, enabled bool) erro
 	if enabled {
 		text = "enable the console"
 	}
-	return c.put(ctx, "SetConsole", text, uuid, "states/console", body)
+	return c.put(ctx, fence, "SetConsole", text, uuid, "states/console", body)
 }

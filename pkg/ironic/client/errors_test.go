@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -197,9 +199,9 @@ func TestSecretsStaySecret(t *testing.T) {
 		fmt.Fprint(w, fault("Schema error for node: "+password+" is not of type 'object'"))
 	}
 	c := newFake(t, newestMinor, echo).client()
-	_, patchErr := c.UpdateNode(t.Context(), "a", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info/redfish_password", Value: password}})
-	_, wholeErr := c.UpdateNode(t.Context(), "a", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"redfish_password": password}}})
-	_, createErr := c.CreateNode(t.Context(), ironic.NodeCreate{Name: "a", DriverInfo: map[string]any{"ipmi_password": password}})
+	_, patchErr := c.UpdateNode(t.Context(), ironic.NoFence, "a", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info/redfish_password", Value: password}})
+	_, wholeErr := c.UpdateNode(t.Context(), ironic.NoFence, "a", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"redfish_password": password}}})
+	_, createErr := c.CreateNode(t.Context(), ironic.NoFence, ironic.NodeCreate{Name: "a", DriverInfo: map[string]any{"ipmi_password": password}})
 	for _, err := range []error{patchErr, wholeErr, createErr} {
 		if !ironic.IsBadRequest(err) || strings.Contains(fmt.Sprintf("%v %#v", err, err), "s3cret") {
 			t.Errorf("the error shows the password: %v", err)
@@ -215,5 +217,35 @@ func TestStruckWordsAreStillUnderstood(t *testing.T) {
 	body := `{"error_message": "{\"faultstring\": \"Node x is locked by host y, please retry\"}"}`
 	if err := ironic.NewAPIError("update", 409, []byte(body), []string{"host"}); !ironic.IsLocked(err) || strings.Contains(err.Error(), "host") {
 		t.Errorf("%v, locked: %t", err, ironic.IsLocked(err))
+	}
+}
+
+// TestIsNotCarriedOut: only what Ironic itself has refused, or what was never sent, is certain not to be carried out.
+func TestIsNotCarriedOut(t *testing.T) {
+	unavailable := func(err error) error { return ironic.NewUnavailableError("test", err, time.Second) }
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"carried out":          {nil, false},
+		"locked":               {ironic.NewAPIError("test", 409, []byte(fault("Node a is locked by host b")), nil), true},
+		"wrong state":          {ironic.NewAPIError("test", 400, []byte(fault("not valid")), nil), true},
+		"no rights":            {ironic.NewAPIError("test", 403, []byte(fault("Access was denied")), nil), true},
+		"no free worker":       {ironic.NewAPIError("test", 503, []byte(fault("Requested action cannot be performed due to lack of free conductor workers.")), nil), true},
+		"an internal error":    {ironic.NewAPIError("test", 500, []byte(fault("Unexpected error raised by RPC")), nil), false},
+		"a balancer's 503":     {ironic.NewAPIError("test", 503, []byte("<html>no server</html>"), nil), false},
+		"a balancer's 504":     {ironic.NewAPIError("test", 504, []byte("<html>timeout</html>"), nil), false},
+		"a proxy's 404":        {ironic.NewAPIError("test", 404, []byte("<html>not here</html>"), nil), false},
+		"no connection":        {unavailable(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true},
+		"no such host":         {unavailable(&net.DNSError{Name: "ironic"}), true},
+		"closed before answer": {unavailable(io.EOF), false},
+		"no answer":            {unavailable(context.DeadlineExceeded), false},
+		"cancelled":            {context.Canceled, false},
+		"not sent in time":     {fmt.Errorf("wrapped: %w", ironic.ErrLookedTooLongAgo), true},
+		"not sent by a leader": {ironic.ErrNotLeading, true},
+	} {
+		if got := ironic.IsNotCarriedOut(test.err); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
 	}
 }

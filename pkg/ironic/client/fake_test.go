@@ -15,7 +15,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
+
+// newestMinor is what an Ironic offers that has all features.
+var newestMinor = ironic.NewestAPIVersion.Minor
 
 // fakeIronic answers as Ironic does where that matters to the client: version
 // headers, refusal of versions that are too new, error bodies. What lies below

@@ -37,7 +37,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		if _, err := c.GetNode(t.Context(), "a"); !ironic.IsUnavailable(err) {
 			t.Errorf("%d to a GET: %v", status, err)
 		}
-		if err := c.ClearMaintenance(t.Context(), "a"); err == nil {
+		if err := c.ClearMaintenance(t.Context(), ironic.NoFence, "a"); err == nil {
 			t.Errorf("%d to a DELETE: no error", status)
 		}
 	}
@@ -101,12 +101,12 @@ func TestEndlessAnswers(t *testing.T) {
 			})
 			c := f.client()
 			c.transport.maxAnswer = 1 << 20
-			if _, err := c.Supports(t.Context(), 1); err != nil { // what the first request costs does not count
+			if _, err := c.Features(t.Context()); err != nil { // what the first request costs does not count
 				t.Fatal(err)
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := c.ClearMaintenance(t.Context(), "a")
+			err := c.ClearMaintenance(t.Context(), ironic.NoFence, "a")
 			runtime.ReadMemStats(&after)
 			if err == nil {
 				t.Error("no error")

@@ -17,16 +17,16 @@ import (
 
 // SetMaintenance puts a node into maintenance. Beware: Ironic then lets it be
 // deleted in any state.
-func (c *Client) SetMaintenance(ctx context.Context, idOrName, reason string) error {
-	return c.ask(ctx, "SetMaintenance", "set maintenance", http.MethodPut, idOrName, false,
+func (c *Client) SetMaintenance(ctx context.Context, fence ironic.Fence, idOrName, reason string) error {
+	return c.ask(ctx, fence, "SetMaintenance", "set maintenance", http.MethodPut, idOrName, false,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.SetMaintenance(ctx, sc, id, nodes.MaintenanceOpts{Reason: reason}).ExtractErr()
 		})
 }
 
 // ClearMaintenance takes a node out of maintenance, and clears its fault.
-func (c *Client) ClearMaintenance(ctx context.Context, idOrName string) error {
-	return c.ask(ctx, "ClearMaintenance", "clear maintenance", http.MethodDelete, idOrName, false,
+func (c *Client) ClearMaintenance(ctx context.Context, fence ironic.Fence, idOrName string) error {
+	return c.ask(ctx, fence, "ClearMaintenance", "clear maintenance", http.MethodDelete, idOrName, false,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.UnsetMaintenance(ctx, sc, id).ExtractErr()
 		})
@@ -38,7 +38,7 @@ func (c *Client) GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDe
 		Device     *string `json:"boot_device"`
 		Persistent *bool   `json:"persistent"`
 	}
-	err := c.ask(ctx, "GetBootDevice", "get boot device", http.MethodGet, uuid, true,
+	err := c.ask(ctx, ironic.Fence{}, "GetBootDevice", "get boot device", http.MethodGet, uuid, true,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			// Either value may be null, which the Extract of gophercloud cannot tell.
 			return nodes.GetBootDevice(ctx, sc, id).ExtractInto(&answer)
@@ -55,7 +55,7 @@ func (c *Client) GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDe
 
 // GetSupportedBootDevices returns what the driver of the node can boot from. The BMC is not asked.
 func (c *Client) GetSupportedBootDevices(ctx context.Context, uuid string) (devices []string, err error) {
-	err = c.ask(ctx, "GetSupportedBootDevices", "get supported boot devices", http.MethodGet, uuid, false,
+	err = c.ask(ctx, ironic.Fence{}, "GetSupportedBootDevices", "get supported boot devices", http.MethodGet, uuid, false,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) (err error) {
 			devices, err = nodes.GetSupportedBootDevices(ctx, sc, id).Extract()
 			return err
@@ -65,29 +65,29 @@ func (c *Client) GetSupportedBootDevices(ctx context.Context, uuid string) (devi
 
 // SetBootDevice has the BMC set what the machine boots from, which must be one of the supported
 // devices: for others, Ironic 29.0 answers with an internal error.
-func (c *Client) SetBootDevice(ctx context.Context, uuid, device string, persistent bool) error {
-	return c.ask(ctx, "SetBootDevice", "set boot device", http.MethodPut, uuid, true,
+func (c *Client) SetBootDevice(ctx context.Context, fence ironic.Fence, uuid, device string, persistent bool) error {
+	return c.ask(ctx, fence, "SetBootDevice", "set boot device", http.MethodPut, uuid, true,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.SetBootDevice(ctx, sc, id, nodes.BootDeviceOpts{BootDevice: device, Persistent: persistent}).ExtractErr()
 		})
 }
 
 // InjectNMI has the BMC send a non-maskable interrupt.
-func (c *Client) InjectNMI(ctx context.Context, uuid string) error {
-	return c.ask(ctx, "InjectNMI", "inject NMI", http.MethodPut, uuid, true,
+func (c *Client) InjectNMI(ctx context.Context, fence ironic.Fence, uuid string) error {
+	return c.ask(ctx, fence, "InjectNMI", "inject NMI", http.MethodPut, uuid, true,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.InjectNMI(ctx, sc, id).ExtractErr()
 		})
 }
 
 // ask makes a request about a node by a function of gophercloud, which is given the ID in the
-// form for URLs. relayed is as in request.
-func (c *Client) ask(ctx context.Context, op, text, method, idOrName string, relayed bool, call func(context.Context, *gophercloud.ServiceClient, string) error) error {
+// form for URLs. fence and relayed are as in request.
+func (c *Client) ask(ctx context.Context, fence ironic.Fence, op, text, method, idOrName string, relayed bool, call func(context.Context, *gophercloud.ServiceClient, string) error) error {
 	if idOrName == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: op, text: text + " of node " + idOrName, method: method, path: nodePath(idOrName), relayed: relayed,
+		op: op, text: text + " of node " + idOrName, method: method, path: nodePath(idOrName), relayed: relayed, fence: fence,
 		call: func(ctx context.Context, sc *gophercloud.ServiceClient) error {
 			return call(ctx, sc, url.PathEscape(idOrName))
 		},
@@ -127,14 +127,14 @@ func (c *Client) GetIndicator(ctx context.Context, uuid, id string) (state strin
 
 // SetIndicator has the BMC switch a light. The state must be one of the light's: for others,
 // Ironic answers with an internal error.
-func (c *Client) SetIndicator(ctx context.Context, uuid, id, state string) error {
+func (c *Client) SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id, state string) error {
 	if uuid == "" || id == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
 		op: "SetIndicator", text: "set indicator " + id + " of node " + uuid, method: http.MethodPut,
-		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), relayed: true,
-		build: func(Version) (url.Values, any, error) { return nil, map[string]string{"state": state}, nil },
+		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), relayed: true, fence: fence,
+		build: func(ironic.Features) (url.Values, any, error) { return nil, map[string]string{"state": state}, nil },
 	})
 }
 
@@ -199,7 +199,7 @@ func (c *Client) History(ctx context.Context, uuid string) ([]ironic.HistoryEven
 		page := historyPage{}
 		err := c.do(ctx, request{
 			op: "History", text: "get history of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "history"),
-			build: func(Version) (url.Values, any, error) { return query, nil, nil }, into: &page,
+			build: func(ironic.Features) (url.Values, any, error) { return query, nil, nil }, into: &page,
 		})
 		if err != nil {
 			return nil, err

@@ -68,7 +68,7 @@ func TestFieldsFollowTheVersion(t *testing.T) {
 // What is in Node is also asked for, and apart from that only what Ironic's policy needs.
 func TestFieldListIsNode(t *testing.T) {
 	asked := map[string]bool{"updated_at": true, "-": true} // cannot be asked for
-	for _, field := range strings.Split(fieldsIn(Version{1, newestMinor}), ",") {
+	for _, field := range strings.Split(fieldsFor(ironic.FeaturesOf(ironic.NewestAPIVersion)), ",") {
 		asked[field] = true
 	}
 	decoded := map[string]bool{"owner": true, "lessee": true}
@@ -105,16 +105,14 @@ func TestNotIronic(t *testing.T) {
 	}
 }
 
-func TestSupports(t *testing.T) {
+func TestFeatures(t *testing.T) {
 	f := newFake(t, 96, answer(200, "{}"))
 	c := f.client()
-	for minor, want := range map[int]bool{82: true, 95: true, 96: true, 97: false} {
-		if got, err := c.Supports(t.Context(), minor); err != nil || got != want {
-			t.Errorf("Supports(%d) = %v, %v; want %v", minor, got, err, want)
+	for range 3 {
+		got, err := c.Features(t.Context())
+		if want := ironic.FeaturesOf(ironic.APIVersion{Major: 1, Minor: 96}); err != nil || got != want {
+			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
-	}
-	if v, err := c.APIVersion(t.Context()); err != nil || v.String() != "1.96" {
-		t.Errorf("APIVersion = %v, %v", v, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,11 +136,11 @@ func TestNegotiatesAgain(t *testing.T) {
 	if got := f.last(); got.Version != "1.96" || strings.Contains(got.Query, "health") {
 		t.Errorf("after the downgrade: asked %+v", got)
 	}
-	if err := c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
+	if err := c.setPowerState(ctx, ironic.NoFence, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Fatal(err)
 	}
 	f.setMaxMinor(82)
-	if err := c.setPowerState(ctx, "a", ironic.TargetPowerOn, 0); err != nil {
+	if err := c.setPowerState(ctx, ironic.NoFence, "a", ironic.TargetPowerOn, 0); err != nil {
 		t.Fatalf("write after the downgrade: %v", err)
 	}
 }

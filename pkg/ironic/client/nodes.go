@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,16 +25,16 @@ const statusFields = ownership + "uuid,name,driver,power_state,target_power_stat
 	"last_error,maintenance,maintenance_reason,fault,reservation,instance_uuid,extra,driver_info,automated_clean," +
 	"inspection_started_at,inspection_finished_at,clean_step,deploy_step,driver_internal_info,raid_config"
 
-// fieldsIn returns the fields to ask for; an unknown one is refused with 406.
-func fieldsIn(v Version) string {
+// fieldsFor returns the fields to ask for; an unknown one is refused with 406.
+func fieldsFor(features ironic.Features) string {
 	fields := statusFields
-	if v.atLeast(minorParentNode) {
+	if features.ParentNodes {
 		fields += ",parent_node"
 	}
-	if v.atLeast(minorServiceStep) {
+	if features.Servicing {
 		fields += ",service_step"
 	}
-	if v.atLeast(minorHealth) {
+	if features.Health {
 		fields += ",health"
 	}
 	return fields
@@ -68,8 +69,8 @@ func (c *Client) GetNode(ctx context.Context, idOrName string) (*ironic.Node, er
 	node := &nodeAnswer{}
 	err := c.do(ctx, request{
 		op: "GetNode", text: "get node " + idOrName, method: http.MethodGet, path: nodePath(idOrName),
-		build: func(v Version) (url.Values, any, error) {
-			return url.Values{"fields": {fieldsIn(v)}}, nil, nil
+		build: func(features ironic.Features) (url.Values, any, error) {
+			return url.Values{"fields": {fieldsFor(features)}}, nil, nil
 		},
 		into: node,
 	})
@@ -87,9 +88,9 @@ func (c *Client) GetRegistration(ctx context.Context, uuid string) (*ironic.Regi
 	registration := &ironic.Registration{}
 	err := c.do(ctx, request{
 		op: "GetRegistration", text: "get registration of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
-		build: func(v Version) (url.Values, any, error) {
+		build: func(features ironic.Features) (url.Values, any, error) {
 			fields := ownership + "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,raid_interface,network_interface,instance_info,instance_uuid,network_data"
-			if v.atLeast(minorDisablePowerOff) {
+			if features.DisablePowerOff {
 				fields += ",disable_power_off"
 			}
 			return url.Values{"fields": {fields}}, nil, nil
@@ -116,7 +117,7 @@ func (p *nodePage) received(date time.Time) {
 	p.answeredAt = date
 	for i := range p.Nodes {
 		p.Nodes[i].AnsweredAt = date
-		dropConcealed(&p.Nodes[i].LastError, &p.Nodes[i].Reservation)
+		ironic.DropConcealed(&p.Nodes[i].LastError, &p.Nodes[i].Reservation)
 	}
 }
 
@@ -125,17 +126,7 @@ type nodeAnswer struct{ ironic.Node }
 
 func (a *nodeAnswer) received(date time.Time) {
 	a.AnsweredAt = date
-	dropConcealed(&a.LastError, &a.Reservation)
-}
-
-// dropConcealed removes what Ironic returns in place of texts that its policy conceals from the user. They
-// would be taken for an error of the node and for a lock that nobody ever releases.
-func dropConcealed(texts ...*string) {
-	for _, text := range texts {
-		if strings.HasPrefix(*text, "** ") && strings.HasSuffix(*text, " permission. **") {
-			*text = ""
-		}
-	}
+	ironic.DropConcealed(&a.LastError, &a.Reservation)
 }
 
 // more tells whether another page has to be asked for.
@@ -152,8 +143,8 @@ func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 		var page nodePage
 		err := c.do(ctx, request{
 			op: "ListNodes", text: "list nodes", method: http.MethodGet, path: "nodes",
-			build: func(v Version) (url.Values, any, error) {
-				return pageQuery(v, listPage, marker, url.Values{"fields": {fieldsIn(v)}}), nil, nil
+			build: func(features ironic.Features) (url.Values, any, error) {
+				return pageQuery(features, listPage, marker, url.Values{"fields": {fieldsFor(features)}}), nil, nil
 			},
 			into: &page,
 		})
@@ -183,17 +174,44 @@ func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 // to yet: those need a ListNodes from time to time. A lock taken or released is a
 // change too, so equal contents are normal.
 func (c *Client) ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error) {
-	changes := &ironic.Changes{}
+	changes, pages, err := c.readChanges(ctx, since, expected)
+	for again := 1; err == nil && pages > 1 && !changes.Truncated; again++ {
+		// A node that changes after the first page was read moves to the front, and is then on none of the others.
+		var newer *ironic.Changes
+		if newer, pages, err = c.readChanges(ctx, changes.Newest, changedPage); err != nil {
+			return nil, err
+		}
+		replaced := map[string]bool{}
+		for i := range newer.Nodes {
+			replaced[newer.Nodes[i].UUID] = true
+		}
+		changes.Nodes = append(newer.Nodes, slices.DeleteFunc(changes.Nodes, func(n ironic.Node) bool { return replaced[n.UUID] })...)
+		changes.Newest = latest(changes.Newest, newer.Newest)
+		changes.Truncated = newer.Truncated || pages > 1 && again == changedPages
+	}
+	return changes, err
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// readChanges is ChangedSince for nodes that do not change meanwhile. It returns how many pages it has read.
+func (c *Client) readChanges(ctx context.Context, since time.Time, expected int) (changes *ironic.Changes, pages int, err error) {
+	changes = &ironic.Changes{}
 	seen := map[string]bool{}
 	marker := ""
 	restarts := 0
 	limit := min(max(expected, changedPage), listPage)
-	for pages := 1; ; pages++ {
+	for pages = 1; ; pages++ {
 		var page nodePage
 		err := c.do(ctx, request{
 			op: "ChangedSince", text: "list changed nodes", method: http.MethodGet, path: "nodes",
-			build: func(v Version) (url.Values, any, error) {
-				return pageQuery(v, limit, marker, url.Values{
+			build: func(features ironic.Features) (url.Values, any, error) {
+				return pageQuery(features, limit, marker, url.Values{
 					// updated_at cannot be asked for in a field list.
 					"detail": {"True"}, "sort_key": {"updated_at"}, "sort_dir": {"desc"},
 				}), nil, nil
@@ -206,7 +224,7 @@ func (c *Client) ChangedSince(ctx context.Context, since time.Time, expected int
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, pages, err
 		}
 		if changes.AnsweredAt.IsZero() {
 			changes.AnsweredAt = page.answeredAt
@@ -216,7 +234,7 @@ func (c *Client) ChangedSince(ctx context.Context, since time.Time, expected int
 				changes.Newest = *node.UpdatedAt
 			}
 			if node.UpdatedAt == nil || node.UpdatedAt.Before(since) {
-				return changes, nil // Nodes that never changed come last.
+				return changes, pages, nil // Nodes that never changed come last.
 			}
 			marker = node.UUID
 			// A node that changes between two pages moves to the front, and
@@ -227,25 +245,25 @@ func (c *Client) ChangedSince(ctx context.Context, since time.Time, expected int
 			}
 		}
 		if !more(len(page.Nodes), limit, page.Next) {
-			return changes, nil
+			return changes, pages, nil
 		}
 		if pages >= changedPages {
 			changes.Truncated = true
-			return changes, nil
+			return changes, pages, nil
 		}
 		limit = min(5*limit, listPage)
 	}
 }
 
 // pageQuery adds to the query of a LIST what asks for a page of all nodes.
-func pageQuery(v Version, limit int, marker string, query url.Values) url.Values {
+func pageQuery(features ironic.Features, limit int, marker string, query url.Values) url.Values {
 	query.Set("limit", strconv.Itoa(limit))
 	if marker != "" {
 		query.Set("marker", marker)
 	}
-	if v.atLeast(minorParentNode) {
-		// Without it a LIST leaves out the nodes that have a parent, and in
-		// Ironic 29.0.5 each PATCH makes a node its own parent.
+	if features.ParentNodes {
+		// Without it a LIST leaves out the nodes that have a parent, which may be
+		// any; see Node.IsOwnParent.
 		query.Set("include_children", "True")
 	}
 	return query
@@ -280,19 +298,14 @@ func (c *Client) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BI
 	}
 	err := c.do(ctx, request{
 		op: "ListBIOSSettings", text: "list BIOS settings of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "bios"),
-		build: func(v Version) (url.Values, any, error) {
-			if !v.atLeast(minorBIOSRegistry) {
-				return nil, nil, nil
-			}
-			return url.Values{"detail": {"True"}}, nil, nil
-		},
-		into: &answer,
+		build: func(ironic.Features) (url.Values, any, error) { return url.Values{"detail": {"True"}}, nil, nil },
+		into:  &answer,
 	})
 	return answer.Settings, err
 }
 
 // ListFirmware returns the firmware of a node, as Ironic has stored it: it reads the versions from
-// the BMC when it verifies, cleans or services the node. It needs ironic.FirmwareVersion.
+// the BMC when it verifies, cleans or services the node. It needs Features.Firmware.
 func (c *Client) ListFirmware(ctx context.Context, uuid string) ([]ironic.FirmwareComponent, error) {
 	if uuid == "" {
 		return nil, errEmptyID
@@ -305,9 +318,6 @@ func (c *Client) ListFirmware(ctx context.Context, uuid string) ([]ironic.Firmwa
 	})
 	return answer.Components, err
 }
-
-// minorBIOSRegistry is the first microversion that tells what values BIOS settings accept.
-const minorBIOSRegistry = 74
 
 func (p *nodePage) MaskPasswords() {
 	for i := range p.Nodes {

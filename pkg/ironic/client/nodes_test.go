@@ -143,14 +143,14 @@ func TestChangedSince(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		since        time.Time
-		nodes, pages int
+		nodes, pages int // after several pages, one more for what has changed meanwhile
 	}{
 		"nothing new":             {start.Add(400 * time.Second), 0, 1},
 		"same instant counts":     {start.Add(399 * time.Second), 1, 1},
 		"few":                     {start.Add(391 * time.Second), 9, 1},
-		"exactly the first page":  {start.Add(390 * time.Second), 10, 2},
-		"several pages":           {start.Add(300 * time.Second), 100, 3},
-		"all that ever changed":   {time.Time{}, 400, 4},
+		"exactly the first page":  {start.Add(390 * time.Second), 10, 3},
+		"several pages":           {start.Add(300 * time.Second), 100, 4},
+		"all that ever changed":   {time.Time{}, 400, 5},
 		"finer than Ironic's own": {start.Add(398*time.Second + time.Nanosecond), 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,6 +211,9 @@ func TestChangedSinceWhileChanging(t *testing.T) {
 		switch page {
 		case 1: // The end of the first page changes: it is the marker.
 			served.nodes[30].UpdatedAt = &later
+			// So does one of the last page, which is on none of the others then.
+			muchLater := later.Add(time.Second)
+			served.nodes[5].UpdatedAt, served.nodes[5].LastError = &muchLater, "newest"
 		case 2: // The end of the list is deleted.
 			served.nodes = served.nodes[1:]
 		}
@@ -222,6 +225,9 @@ func TestChangedSinceWhileChanging(t *testing.T) {
 	seen := map[string]int{}
 	for _, n := range got.Nodes {
 		seen[n.UUID]++
+		if n.UUID == nodeNamed(5).UUID && n.LastError != "newest" {
+			t.Error("node 5 is shown as it was before")
+		}
 	}
 	for i := 1; i < 40; i++ {
 		if id := nodeNamed(i).UUID; seen[id] != 1 {
@@ -262,7 +268,7 @@ func TestGetNodeEscapesNames(t *testing.T) {
 	if _, err := c.GetNode(t.Context(), ""); err == nil {
 		t.Error("an empty name must be refused: its URL is that of the list")
 	}
-	if err := c.DeleteNode(t.Context(), ""); err == nil {
+	if err := c.DeleteNode(t.Context(), ironic.NoFence, ""); err == nil {
 		t.Error("an empty name must be refused")
 	}
 }

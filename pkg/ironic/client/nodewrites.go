@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,19 +14,19 @@ import (
 )
 
 // CreateNode makes a node.
-func (c *Client) CreateNode(ctx context.Context, create ironic.NodeCreate) (*ironic.Node, error) {
+func (c *Client) CreateNode(ctx context.Context, fence ironic.Fence, create ironic.NodeCreate) (*ironic.Node, error) {
 	r := request{
-		op: "CreateNode", text: "create node " + firstOf(create.Name, create.UUID), method: http.MethodPost, path: "nodes",
+		op: "CreateNode", text: "create node " + cmp.Or(create.Name, create.UUID), method: http.MethodPost, path: "nodes", fence: fence,
 		secrets: slices.Concat(redact.SecretsIn(create.DriverInfo), redact.SecretsIn(create.InstanceInfo), redact.TextsOf(create.NetworkData)),
 	}
-	r.build = func(v Version) (url.Values, any, error) {
+	r.build = func(features ironic.Features) (url.Values, any, error) {
 		body := create
-		if !v.atLeast(minorFirmwareInterface) {
+		if !features.Firmware {
 			body.FirmwareInterface = ""
 		}
-		if !v.atLeast(minorDisablePowerOff) && body.DisablePowerOff != nil {
+		if !features.DisablePowerOff && body.DisablePowerOff != nil {
 			if *body.DisablePowerOff {
-				return nil, nil, needsVersion(r.text, "disable_power_off", minorDisablePowerOff, v)
+				return nil, nil, tooOld(r.text, "disable_power_off", ironic.DisablePowerOffSince, features)
 			}
 			body.DisablePowerOff = nil
 		}
@@ -37,7 +38,7 @@ func (c *Client) CreateNode(ctx context.Context, create ironic.NodeCreate) (*iro
 // UpdateNode changes a node and returns it as it is then. Changing the driver
 // sets the interfaces back to the new driver's defaults, except those that are
 // in the same patch.
-func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []ironic.Patch) (*ironic.Node, error) {
+func (c *Client) UpdateNode(ctx context.Context, fence ironic.Fence, idOrName string, patches []ironic.Patch) (*ironic.Node, error) {
 	if idOrName == "" {
 		return nil, errEmptyID
 	}
@@ -56,10 +57,10 @@ func (c *Client) UpdateNode(ctx context.Context, idOrName string, patches []iron
 		secrets = append(secrets, secretsOf(p)...)
 	}
 	return c.writeNode(ctx, request{
-		op: "UpdateNode", text: "update node " + idOrName, method: http.MethodPatch, path: nodePath(idOrName),
+		op: "UpdateNode", text: "update node " + idOrName, method: http.MethodPatch, path: nodePath(idOrName), fence: fence,
 		secrets: secrets,
-		build: func(v Version) (url.Values, any, error) {
-			if v.atLeast(minorParentNode) && !v.atLeast(minorPatchMended) {
+		build: func(features ironic.Features) (url.Values, any, error) {
+			if features.Quirks.PatchMakesOwnParent {
 				return query, append(slices.Clip(steps), ownPowerSupply), nil
 			}
 			return query, steps, nil
@@ -80,15 +81,8 @@ func secretsOf(p ironic.Patch) []string {
 	}
 }
 
-// ownPowerSupply goes with each patch. Ironic 29.0.5 makes a node its own
-// parent with any PATCH (39.0 does not), and there is no way back through the
-// API. A parent is switched together with its child, so each power action would
-// fail with the node locked by itself, unless the child has a power supply of
-// its own; without a parent the entry means nothing.
-var ownPowerSupply = map[string]any{"op": ironic.PatchAdd, "path": "/driver_info/has_dedicated_power_supply", "value": true}
-
-// minorPatchMended is the first microversion known to be without that.
-const minorPatchMended = 115
+// ownPowerSupply goes with each patch where Quirks.PatchMakesOwnParent is set.
+var ownPowerSupply = map[string]any{"op": ironic.PatchAdd, "path": "/driver_info/" + ironic.PowerSupplyKey, "value": true}
 
 func (c *Client) writeNode(ctx context.Context, r request) (*ironic.Node, error) {
 	node := &ironic.Node{}
@@ -96,32 +90,23 @@ func (c *Client) writeNode(ctx context.Context, r request) (*ironic.Node, error)
 	if err := c.do(ctx, r); err != nil {
 		return nil, err
 	}
-	dropConcealed(&node.LastError, &node.Reservation)
+	ironic.DropConcealed(&node.LastError, &node.Reservation)
 	return node, nil
 }
 
 // DeleteNode removes a node. Beware: a node in maintenance is removed from any
 // state, deployed ones included.
-func (c *Client) DeleteNode(ctx context.Context, idOrName string) error {
+func (c *Client) DeleteNode(ctx context.Context, fence ironic.Fence, idOrName string) error {
 	if idOrName == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: "DeleteNode", text: "delete node " + idOrName, method: http.MethodDelete, path: nodePath(idOrName),
+		op: "DeleteNode", text: "delete node " + idOrName, method: http.MethodDelete, path: nodePath(idOrName), fence: fence,
 	})
 }
 
-// needsVersion refuses a wish that this Ironic cannot fulfil.
-func needsVersion(op, what string, minor int, v Version) error {
+// tooOld refuses what this Ironic cannot do. since is what has brought it.
+func tooOld(op, what, since string, features ironic.Features) error {
 	return &ironic.APIError{Op: op, Status: http.StatusBadRequest,
-		Message: fmt.Sprintf("%s needs Ironic API 1.%d, this Ironic offers %s", what, minor, v)}
-}
-
-func firstOf(values ...string) string {
-	for _, value := range values {
-		if value != "" {
-			return value
-		}
-	}
-	return ""
+		Message: fmt.Sprintf("%s needs Ironic %s, this Ironic offers %s", what, since, features.APIVersion)}
 }

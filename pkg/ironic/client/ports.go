@@ -24,7 +24,7 @@ func (c *Client) ListPorts(ctx context.Context, filter ironic.PortFilter) ([]iro
 		}
 		err := c.do(ctx, request{
 			op: "ListPorts", text: "list ports", method: http.MethodGet, path: "ports",
-			build: func(Version) (url.Values, any, error) {
+			build: func(ironic.Features) (url.Values, any, error) {
 				query := url.Values{"fields": {"uuid,node_uuid,address"}}
 				if filter.Node != "" {
 					query.Set("node", filter.Node)
@@ -57,7 +57,7 @@ func (c *Client) ListPorts(ctx context.Context, filter ironic.PortFilter) ([]iro
 
 // CreatePort makes a port of a node. A MAC address that any port has already is
 // refused as a duplicate.
-func (c *Client) CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error) {
+func (c *Client) CreatePort(ctx context.Context, fence ironic.Fence, nodeUUID, mac string, pxeEnabled bool) (*ironic.Port, error) {
 	body := struct {
 		NodeUUID   string `json:"node_uuid"`
 		Address    string `json:"address"`
@@ -65,8 +65,8 @@ func (c *Client) CreatePort(ctx context.Context, nodeUUID, mac string, pxeEnable
 	}{nodeUUID, strings.ToLower(mac), pxeEnabled}
 	port := &ironic.Port{}
 	err := c.do(ctx, request{
-		op: "CreatePort", text: "create port " + body.Address + " of node " + nodeUUID, method: http.MethodPost, path: "ports",
-		build: func(Version) (url.Values, any, error) { return nil, body, nil },
+		op: "CreatePort", text: "create port " + body.Address + " of node " + nodeUUID, method: http.MethodPost, path: "ports", fence: fence,
+		build: func(ironic.Features) (url.Values, any, error) { return nil, body, nil },
 		into:  port,
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Client) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic
 	}
 	err := c.do(ctx, request{
 		op: "ListSwitchPorts", text: "list ports of node " + nodeUUID, method: http.MethodGet, path: "ports",
-		build: func(Version) (url.Values, any, error) {
+		build: func(ironic.Features) (url.Values, any, error) {
 			return url.Values{"node": {nodeUUID}, "fields": {"uuid,address,extra,local_link_connection"}, "limit": {strconv.Itoa(listPage)}}, nil, nil
 		},
 		into: &page,
@@ -95,7 +95,7 @@ func (c *Client) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic
 }
 
 // UpdatePort changes a port.
-func (c *Client) UpdatePort(ctx context.Context, uuid string, patches []ironic.Patch) error {
+func (c *Client) UpdatePort(ctx context.Context, fence ironic.Fence, uuid string, patches []ironic.Patch) error {
 	if uuid == "" {
 		return errEmptyID
 	}
@@ -108,7 +108,7 @@ func (c *Client) UpdatePort(ctx context.Context, uuid string, patches []ironic.P
 		steps = append(steps, step)
 	}
 	return c.do(ctx, request{
-		op: "UpdatePort", text: "update port " + uuid, method: http.MethodPatch, path: "ports/" + url.PathEscape(uuid),
-		build: func(Version) (url.Values, any, error) { return nil, steps, nil },
+		op: "UpdatePort", text: "update port " + uuid, method: http.MethodPatch, path: "ports/" + url.PathEscape(uuid), fence: fence,
+		build: func(ironic.Features) (url.Values, any, error) { return nil, steps, nil },
 	})
 }

@@ -26,26 +26,26 @@ var hardTargets = map[ironic.PowerTarget]ironic.PowerTarget{
 //
 // It returns the target that Ironic was asked for last and, if that is not the one in
 // the call, Ironic's words about that one.
-func (c *Client) SwitchPower(ctx context.Context, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error) {
+func (c *Client) SwitchPower(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error) {
 	hard, soft := hardTargets[target]
 	if !soft {
-		return target, "", c.setPowerState(ctx, idOrName, target, 0)
+		return target, "", c.setPowerState(ctx, fence, idOrName, target, 0)
 	}
-	err = c.setPowerState(ctx, idOrName, target, softPowerTimeout)
+	err = c.setPowerState(ctx, fence, idOrName, target, softPowerTimeout)
 	if !ironic.IsBadRequest(err) {
 		return target, "", err
 	}
 	var answer *ironic.APIError
 	errors.As(err, &answer)
-	return hard, answer.Message, c.setPowerState(ctx, idOrName, hard, 0)
+	return hard, answer.Message, c.setPowerState(ctx, fence, idOrName, hard, 0)
 }
 
 // setPowerState asks for a change of power. Timeout, in whole seconds, is how long
 // Ironic may wait for the machine; 0 means Ironic's own default.
-func (c *Client) setPowerState(ctx context.Context, idOrName string, target ironic.PowerTarget, timeout time.Duration) error {
+func (c *Client) setPowerState(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.PowerTarget, timeout time.Duration) error {
 	body := struct {
 		Target  ironic.PowerTarget `json:"target"`
 		Timeout int                `json:"timeout,omitempty"`
 	}{target, int(timeout / time.Second)}
-	return c.put(ctx, "SetPowerState", "set power state "+string(target), idOrName, "states/power", body)
+	return c.put(ctx, fence, "SetPowerState", "set power state "+string(target), idOrName, "states/power", body)
 }

@@ -78,7 +78,7 @@ func TestSwitchPower(t *testing.T) {
 				answer(status, fault(words))(w, r)
 			})
 			var got switched
-			used, refusal, err := f.client().SwitchPower(t.Context(), "a", test.target)
+			used, refusal, err := f.client().SwitchPower(t.Context(), ironic.NoFence, "a", test.target)
 			got.Used, got.SoftRefusal = string(used), refusal
 			if err != nil {
 				got.Err = err.Error()

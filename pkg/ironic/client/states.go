@@ -11,27 +11,27 @@ import (
 
 // SetProvisionState asks for a change of the provision state. Success says that
 // Ironic has begun: the outcome shows in the node.
-func (c *Client) SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+func (c *Client) SetProvisionState(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
 	body := struct {
 		Target ironic.ProvisionTarget `json:"target"`
 		ironic.ProvisionOptions
 	}{target, options}
-	return c.put(ctx, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, redact.TextsOf(options.ConfigDrive)...)
+	return c.put(ctx, fence, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, redact.TextsOf(options.ConfigDrive)...)
 }
 
 // SetTargetRAID sets the volumes that the clean step raid.create_configuration makes. The BMC is
 // not contacted.
-func (c *Client) SetTargetRAID(ctx context.Context, idOrName string, disks []ironic.LogicalDisk) error {
-	return c.put(ctx, "SetTargetRAID", "set target RAID configuration", idOrName, "states/raid", map[string]any{"logical_disks": disks})
+func (c *Client) SetTargetRAID(ctx context.Context, fence ironic.Fence, idOrName string, disks []ironic.LogicalDisk) error {
+	return c.put(ctx, fence, "SetTargetRAID", "set target RAID configuration", idOrName, "states/raid", map[string]any{"logical_disks": disks})
 }
 
-func (c *Client) put(ctx context.Context, op, text, idOrName, path string, body any, secrets ...string) error {
+func (c *Client) put(ctx context.Context, fence ironic.Fence, op, text, idOrName, path string, body any, secrets ...string) error {
 	if idOrName == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: op, text: text + " of node " + idOrName, method: http.MethodPut, path: nodePath(idOrName, path),
+		op: op, text: text + " of node " + idOrName, method: http.MethodPut, path: nodePath(idOrName, path), fence: fence,
 		secrets: secrets,
-		build:   func(Version) (url.Values, any, error) { return nil, body, nil },
+		build:   func(ironic.Features) (url.Values, any, error) { return nil, body, nil },
 	})
 }

@@ -10,7 +10,7 @@ import (
 
 // CreateSubscription has the BMC of a node send its events to a URL, and returns the ID that the BMC
 // gives the subscription. Ironic locks the node, and answers when the BMC has.
-func (c *Client) CreateSubscription(ctx context.Context, uuid string, subscription ironic.Subscription) (id string, err error) {
+func (c *Client) CreateSubscription(ctx context.Context, fence ironic.Fence, uuid string, subscription ironic.Subscription) (id string, err error) {
 	if uuid == "" {
 		return "", errEmptyID
 	}
@@ -23,17 +23,17 @@ func (c *Client) CreateSubscription(ctx context.Context, uuid string, subscripti
 	var answer struct {
 		ID string `json:"Id"`
 	}
-	err = c.do(ctx, vendorPassthru("CreateSubscription", "create an event subscription of node ", http.MethodPost, uuid, "create_subscription", subscription, secrets, &answer))
+	err = c.do(ctx, vendorPassthru(fence, "CreateSubscription", "create an event subscription of node ", http.MethodPost, uuid, "create_subscription", subscription, secrets, &answer))
 	return answer.ID, err
 }
 
 // DeleteSubscription has the BMC forget a subscription. Ironic answers 404 whatever the reason for
 // which the BMC has not done it.
-func (c *Client) DeleteSubscription(ctx context.Context, uuid, id string) error {
+func (c *Client) DeleteSubscription(ctx context.Context, fence ironic.Fence, uuid, id string) error {
 	if uuid == "" || id == "" {
 		return errEmptyID
 	}
-	return c.do(ctx, vendorPassthru("DeleteSubscription", "delete an event subscription of node ", http.MethodDelete, uuid, "delete_subscription", map[string]string{"id": id}, nil, nil))
+	return c.do(ctx, vendorPassthru(fence, "DeleteSubscription", "delete an event subscription of node ", http.MethodDelete, uuid, "delete_subscription", map[string]string{"id": id}, nil, nil))
 }
 
 // ListSubscriptions returns the IDs of the event subscriptions that the BMC of a node has, whoever
@@ -47,7 +47,7 @@ func (c *Client) ListSubscriptions(ctx context.Context, uuid string) ([]string, 
 			Path string `json:"@odata.id"`
 		} `json:"Members"`
 	}
-	if err := c.do(ctx, vendorPassthru("ListSubscriptions", "list the event subscriptions of node ", http.MethodGet, uuid, "get_all_subscriptions", nil, nil, &answer)); err != nil {
+	if err := c.do(ctx, vendorPassthru(ironic.Fence{}, "ListSubscriptions", "list the event subscriptions of node ", http.MethodGet, uuid, "get_all_subscriptions", nil, nil, &answer)); err != nil {
 		return nil, err
 	}
 	ids := make([]string, 0, len(answer.Members))
@@ -59,9 +59,9 @@ func (c *Client) ListSubscriptions(ctx context.Context, uuid string) ([]string, 
 
 // vendorPassthru returns a request for a method of the vendor interface of a node's driver, which
 // asks the BMC.
-func vendorPassthru(op, text, httpMethod, uuid, method string, body any, secrets []string, into any) request {
+func vendorPassthru(fence ironic.Fence, op, text, httpMethod, uuid, method string, body any, secrets []string, into any) request {
 	return request{
-		op: op, text: text + uuid, method: httpMethod, path: nodePath(uuid, "vendor_passthru"), relayed: true, secrets: secrets, into: into,
-		build: func(Version) (url.Values, any, error) { return url.Values{"method": {method}}, body, nil },
+		op: op, text: text + uuid, method: httpMethod, path: nodePath(uuid, "vendor_passthru"), relayed: true, fence: fence, secrets: secrets, into: into,
+		build: func(ironic.Features) (url.Values, any, error) { return url.Values{"method": {method}}, body, nil },
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -50,7 +49,11 @@ func newTransport(cfg Config) (*transport, error) {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.get(req.Context()).RoundTrip(req)
+	via := t.cfg.Transport
+	if via == nil {
+		via = t.get(req.Context())
+	}
+	resp, err := via.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func (t *transport) reload() error {
 	fresh := &http.Transport{
 		// No Proxy: HTTPS_PROXY and the like are often set for all pods, and mean the way out of the
 		// cluster. The passwords of BMCs must not go there.
-		DialContext:         (&net.Dialer{Timeout: min(5*time.Second, t.cfg.Timeout), KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:         t.dial,
 		TLSClientConfig:     config,
 		TLSHandshakeTimeout: min(5*time.Second, t.cfg.Timeout),
 		MaxIdleConnsPerHost: t.cfg.ReadConnections + t.cfg.WriteConnections,

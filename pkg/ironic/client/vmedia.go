@@ -9,7 +9,7 @@ import (
 )
 
 // GetVirtualMedia asks the BMC for the virtual drives of the machine. It needs
-// ironic.VirtualMediaVersion. Ironic 29.0 locks the node meanwhile.
+// Features.VirtualMedia. Ironic 29.0 locks the node meanwhile.
 func (c *Client) GetVirtualMedia(ctx context.Context, uuid string) ([]ironic.VirtualMedia, error) {
 	if uuid == "" {
 		return nil, errEmptyID
@@ -24,25 +24,25 @@ func (c *Client) GetVirtualMedia(ctx context.Context, uuid string) ([]ironic.Vir
 
 // AttachVirtualMedia has an image put into a virtual CD drive. Success says that Ironic has begun:
 // the node is locked until the image is attached, or until last_error says why it is not.
-func (c *Client) AttachVirtualMedia(ctx context.Context, uuid, imageURL string) error {
+func (c *Client) AttachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid, imageURL string) error {
 	if uuid == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: "AttachVirtualMedia", text: "attach virtual media to node " + uuid, method: http.MethodPost, path: nodePath(uuid, "vmedia"),
-		build: func(Version) (url.Values, any, error) {
+		op: "AttachVirtualMedia", text: "attach virtual media to node " + uuid, method: http.MethodPost, path: nodePath(uuid, "vmedia"), fence: fence,
+		build: func(ironic.Features) (url.Values, any, error) {
 			return nil, map[string]string{"device_type": "cdrom", "image_url": imageURL}, nil
 		},
 	})
 }
 
 // DetachVirtualMedia has all virtual CDs ejected. Success says that Ironic has begun.
-func (c *Client) DetachVirtualMedia(ctx context.Context, uuid string) error {
+func (c *Client) DetachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid string) error {
 	if uuid == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: "DetachVirtualMedia", text: "detach virtual media from node " + uuid, method: http.MethodDelete, path: nodePath(uuid, "vmedia"),
-		build: func(Version) (url.Values, any, error) { return url.Values{"device_types": {"cdrom"}}, nil, nil },
+		op: "DetachVirtualMedia", text: "detach virtual media from node " + uuid, method: http.MethodDelete, path: nodePath(uuid, "vmedia"), fence: fence,
+		build: func(ironic.Features) (url.Values, any, error) { return url.Values{"device_types": {"cdrom"}}, nil, nil },
 	})
 }

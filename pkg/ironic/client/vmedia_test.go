@@ -39,10 +39,10 @@ func TestVirtualMedia(t *testing.T) {
 	if diff := cmp.Diff([]ironic.VirtualMedia{{MediaTypes: []string{"CD", "DVD"}, Inserted: true, Image: "http://h/x.iso"}, {MediaTypes: []string{"USBStick"}}}, drives); diff != "" {
 		t.Errorf("drives (-want +got):\n%s", diff)
 	}
-	if err := c.AttachVirtualMedia(t.Context(), "a", "http://h/x.iso"); err != nil {
+	if err := c.AttachVirtualMedia(t.Context(), ironic.NoFence, "a", "http://h/x.iso"); err != nil {
 		t.Error(err)
 	}
-	if err := c.DetachVirtualMedia(t.Context(), "a"); err != nil {
+	if err := c.DetachVirtualMedia(t.Context(), ironic.NoFence, "a"); err != nil {
 		t.Error(err)
 	}
 	want := []string{
@@ -71,17 +71,17 @@ func TestSubscriptions(t *testing.T) {
 	})
 	c := f.client()
 	subscription := ironic.Subscription{Destination: "https://h/", Headers: []map[string]string{{"Authorization": "Bearer topsecret"}}}
-	if id, err := c.CreateSubscription(t.Context(), "a", subscription); id != "7" || err != nil {
+	if id, err := c.CreateSubscription(t.Context(), ironic.NoFence, "a", subscription); id != "7" || err != nil {
 		t.Errorf("created %q, %v", id, err)
 	}
 	ids, err := c.ListSubscriptions(t.Context(), "a")
 	if diff := cmp.Diff([]string{"7", "8"}, ids); diff != "" || err != nil {
 		t.Errorf("IDs (-want +got):\n%s%v", diff, err)
 	}
-	if err := c.DeleteSubscription(t.Context(), "a", "7"); err != nil {
+	if err := c.DeleteSubscription(t.Context(), ironic.NoFence, "a", "7"); err != nil {
 		t.Error(err)
 	}
-	if err := c.DeleteSubscription(t.Context(), "a", ""); err == nil {
+	if err := c.DeleteSubscription(t.Context(), ironic.NoFence, "a", ""); err == nil {
 		t.Error("a subscription without an ID was deleted")
 	}
 	want := []string{
@@ -93,7 +93,7 @@ func TestSubscriptions(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	fails = true
-	if _, err := c.CreateSubscription(t.Context(), "a", subscription); err == nil || strings.Contains(err.Error(), "topsecret") || !strings.Contains(err.Error(), "HttpHeaders") {
+	if _, err := c.CreateSubscription(t.Context(), ironic.NoFence, "a", subscription); err == nil || strings.Contains(err.Error(), "topsecret") || !strings.Contains(err.Error(), "HttpHeaders") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -29,20 +29,20 @@ func TestWrites(t *testing.T) {
 	}{
 		"power on": {
 			do: func(ctx context.Context, c *Client) error {
-				_, _, err := c.SwitchPower(ctx, id, ironic.TargetPowerOn)
+				_, _, err := c.SwitchPower(ctx, ironic.NoFence, id, ironic.TargetPowerOn)
 				return err
 			},
 			method: "PUT", path: "/v1/nodes/" + id + "/states/power", body: `{"target":"power on"}`, status: 202,
 		},
 		"manage": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.SetProvisionState(ctx, "metal3~a", ironic.TargetManage, ironic.ProvisionOptions{})
+				return c.SetProvisionState(ctx, ironic.NoFence, "metal3~a", ironic.TargetManage, ironic.ProvisionOptions{})
 			},
 			method: "PUT", path: "/v1/nodes/metal3~a/states/provision", body: `{"target":"manage"}`, status: 202,
 		},
 		"clean": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.SetProvisionState(ctx, id, "clean", ironic.ProvisionOptions{
+				return c.SetProvisionState(ctx, ironic.NoFence, id, "clean", ironic.ProvisionOptions{
 					CleanSteps: []ironic.StepRequest{{Interface: "raid", Step: "delete_configuration"}},
 				})
 			},
@@ -51,7 +51,7 @@ func TestWrites(t *testing.T) {
 		},
 		"deploy": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.SetProvisionState(ctx, id, "active", ironic.ProvisionOptions{
+				return c.SetProvisionState(ctx, ironic.NoFence, id, "active", ironic.ProvisionOptions{
 					ConfigDrive: map[string]any{"user_data": "#cloud-config"},
 				})
 			},
@@ -59,20 +59,22 @@ func TestWrites(t *testing.T) {
 			body: `{"target":"active","configdrive":{"user_data":"#cloud-config"}}`,
 		},
 		"maintenance": {
-			do:     func(ctx context.Context, c *Client) error { return c.SetMaintenance(ctx, id, "because") },
+			do: func(ctx context.Context, c *Client) error {
+				return c.SetMaintenance(ctx, ironic.NoFence, id, "because")
+			},
 			method: "PUT", path: "/v1/nodes/" + id + "/maintenance", body: `{"reason":"because"}`, status: 202,
 		},
 		"out of maintenance": {
-			do:     func(ctx context.Context, c *Client) error { return c.ClearMaintenance(ctx, id) },
+			do:     func(ctx context.Context, c *Client) error { return c.ClearMaintenance(ctx, ironic.NoFence, id) },
 			method: "DELETE", path: "/v1/nodes/" + id + "/maintenance", status: 202,
 		},
 		"delete": {
-			do:     func(ctx context.Context, c *Client) error { return c.DeleteNode(ctx, id) },
+			do:     func(ctx context.Context, c *Client) error { return c.DeleteNode(ctx, ironic.NoFence, id) },
 			method: "DELETE", path: "/v1/nodes/" + id, status: 204,
 		},
 		"update": {
 			do: func(ctx context.Context, c *Client) error {
-				n, err := c.UpdateNode(ctx, id, []ironic.Patch{
+				n, err := c.UpdateNode(ctx, ironic.NoFence, id, []ironic.Patch{
 					{Op: ironic.PatchAdd, Path: "/name", Value: "metal3~b"},
 					{Op: ironic.PatchAdd, Path: "/automated_clean", Value: nil},
 					{Op: ironic.PatchRemove, Path: "/extra/x", Value: "not sent"},
@@ -88,7 +90,7 @@ func TestWrites(t *testing.T) {
 		"update of a node that Ironic makes its own parent": {
 			minor: 96,
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.UpdateNode(ctx, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"ipmi_address": "bmc"}}})
+				_, err := c.UpdateNode(ctx, ironic.NoFence, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"ipmi_address": "bmc"}}})
 				return err
 			},
 			method: "PATCH", path: "/v1/nodes/" + id, status: 200, answer: `{}`,
@@ -97,7 +99,7 @@ func TestWrites(t *testing.T) {
 		"update with an old Ironic": {
 			minor: 82,
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.UpdateNode(ctx, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"ipmi_address": "bmc"}}})
+				_, err := c.UpdateNode(ctx, ironic.NoFence, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver_info", Value: map[string]any{"ipmi_address": "bmc"}}})
 				return err
 			},
 			method: "PATCH", path: "/v1/nodes/" + id, status: 200, answer: `{}`,
@@ -105,7 +107,7 @@ func TestWrites(t *testing.T) {
 		},
 		"another driver": {
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.UpdateNode(ctx, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver", Value: "redfish"}})
+				_, err := c.UpdateNode(ctx, ironic.NoFence, id, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/driver", Value: "redfish"}})
 				return err
 			},
 			method: "PATCH", path: "/v1/nodes/" + id, query: "reset_interfaces=True", status: 200, answer: `{}`,
@@ -113,7 +115,7 @@ func TestWrites(t *testing.T) {
 		},
 		"create": {
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.CreateNode(ctx, ironic.NodeCreate{
+				_, err := c.CreateNode(ctx, ironic.NoFence, ironic.NodeCreate{
 					UUID: id, Name: "metal3~a", Driver: "redfish", DriverInfo: map[string]any{"redfish_address": "https://bmc"},
 					FirmwareInterface: "redfish", AutomatedClean: &no, DisablePowerOff: &yes,
 				})
@@ -126,7 +128,7 @@ func TestWrites(t *testing.T) {
 		"create with an old Ironic": {
 			minor: 82,
 			do: func(ctx context.Context, c *Client) error {
-				_, err := c.CreateNode(ctx, ironic.NodeCreate{
+				_, err := c.CreateNode(ctx, ironic.NoFence, ironic.NodeCreate{
 					UUID: id, Driver: "redfish", FirmwareInterface: "redfish", DisablePowerOff: &no,
 				})
 				return err
@@ -136,7 +138,7 @@ func TestWrites(t *testing.T) {
 		},
 		"create port": {
 			do: func(ctx context.Context, c *Client) error {
-				p, err := c.CreatePort(ctx, id, "52:54:00:AA:00:01", true)
+				p, err := c.CreatePort(ctx, ironic.NoFence, id, "52:54:00:AA:00:01", true)
 				if err == nil && p.UUID != "p" {
 					t.Errorf("returned %+v", p)
 				}
@@ -170,7 +172,7 @@ func TestWrites(t *testing.T) {
 		},
 		"update port": {
 			do: func(ctx context.Context, c *Client) error {
-				return c.UpdatePort(ctx, "p", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/extra/a", Value: 1}, {Op: ironic.PatchRemove, Path: "/extra/b"}})
+				return c.UpdatePort(ctx, ironic.NoFence, "p", []ironic.Patch{{Op: ironic.PatchAdd, Path: "/extra/a", Value: 1}, {Op: ironic.PatchRemove, Path: "/extra/b"}})
 			},
 			method: "PATCH", path: "/v1/ports/p", status: 200, answer: `{}`,
 			body: `[{"op":"add","path":"/extra/a","value":1},{"op":"remove","path":"/extra/b"}]`,
@@ -206,7 +208,7 @@ func TestWrites(t *testing.T) {
 func TestDisablePowerOffNeedsNewIronic(t *testing.T) {
 	yes := true
 	f := newFake(t, 94, answer(201, "{}"))
-	_, err := f.client().CreateNode(t.Context(), ironic.NodeCreate{Name: "a", DisablePowerOff: &yes})
+	_, err := f.client().CreateNode(t.Context(), ironic.NoFence, ironic.NodeCreate{Name: "a", DisablePowerOff: &yes})
 	if want := "create node a: disable_power_off needs Ironic API 1.95, this Ironic offers 1.94 (HTTP 400)"; !ironic.IsBadRequest(err) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -227,19 +229,22 @@ func decoded(t *testing.T, body string) any {
 	return v
 }
 
-// TestPrecondition checks that what changes something is not sent if its precondition does not hold
-// any more, and that reads are.
-func TestPrecondition(t *testing.T) {
+// TestFence checks that what changes something is not sent if its fence refuses it or was forgotten, and
+// that reads are.
+func TestFence(t *testing.T) {
 	f := newFake(t, 94, answer(202, ""))
 	c := f.client()
-	var holds error
-	ctx := ironic.WithPrecondition(t.Context(), func() error { return holds })
-	if err := c.SetMaintenance(ctx, "metal3~a", "because"); err != nil {
+	leads := true
+	fence := ironic.Fence{Term: func() bool { return leads }}
+	if err := c.SetMaintenance(t.Context(), fence, "metal3~a", "because"); err != nil {
 		t.Fatal(err)
 	}
-	holds = errors.New("another replica leads")
-	if err := c.SetMaintenance(ctx, "metal3~a", "because"); !errors.Is(err, holds) || ironic.IsUnavailable(err) {
-		t.Errorf("got %v", err)
+	leads = false
+	if err := c.SetMaintenance(t.Context(), fence, "metal3~a", "because"); !errors.Is(err, ironic.ErrNotLeading) || ironic.IsUnavailable(err) {
+		t.Errorf("when another replica may lead: got %v", err)
+	}
+	if err := c.SetMaintenance(t.Context(), ironic.Fence{}, "metal3~a", "because"); err == nil || ironic.IsUnavailable(err) {
+		t.Errorf("without a fence: got %v", err)
 	}
 	writes := slices.DeleteFunc(f.requests(), func(r seenRequest) bool { return r.Method == http.MethodGet })
 	if len(writes) != 1 {

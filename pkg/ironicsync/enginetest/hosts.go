@@ -107,6 +107,13 @@ func (m *Hosts) Get(ctx context.Context, namespace, name string) (*metal3.BareMe
 	return nil, m.notFound(name)
 }
 
+// Writes is how often hosts were written so far.
+func (m *Hosts) Writes() int {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	return m.Version
+}
+
 func (m *Hosts) List(ctx context.Context, _ metav1.ListOptions) (*metal3.BareMetalHostList, error) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()

@@ -1,16 +1,27 @@
 // Package firmware keeps the HostFirmwareSettings of hosts with their FirmwareSchemas, and their
-// HostFirmwareComponents, up to date with Ironic. What is wanted of them is computed by the package settings.
+// HostFirmwareComponents, up to date with Ironic. What is to be done about them is computed by the package
+// settings.
+//
+//	keeper.go      the objects of a kind, of which each host has one of its name
+//	bios.go        what is particular to HostFirmwareSettings
+//	components.go  what is particular to HostFirmwareComponents
+//	lists.go       Ironic's lists
+//	read.go        objects that are about to be read
+//	preview.go     what a change would do to the machine
+//	watch.go       what the leader needs to know of a host
+//	policy.go      what may be changed while a host runs something
 package firmware
 
 import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -18,13 +29,14 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
-// Ironic is the request to Ironic that a Keeper makes. It reads Ironic's database only.
-type Ironic interface {
-	ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error)
+// Object is an object of a kind.
+type Object interface {
+	runtime.Object
+	metav1.Object
 }
 
 // Objects gives access to the recorded objects of a kind, without the API.
-type Objects[T runtime.Object] interface {
+type Objects[T Object] interface {
 	Get(ctx context.Context, namespace, name string) (T, error)
 	Create(ctx context.Context, obj T) (T, error)
 	// Update writes metadata and spec, and UpdateStatus the status. The error is a Conflict if the
@@ -33,72 +45,96 @@ type Objects[T runtime.Object] interface {
 	UpdateStatus(ctx context.Context, obj T) (T, error)
 }
 
-// Keeper keeps the HostFirmwareSettings of hosts.
-type Keeper struct {
-	Settings Objects[*metal3.HostFirmwareSettings]
-	Schemas  Objects[*metal3.FirmwareSchema]
-	Ironic   Ironic
-	Clock    clock.PassiveClock
+// WatchedObjects are Objects that can be listed and watched, too.
+type WatchedObjects[T Object] interface {
+	Objects[T]
+	listerWatcher
+}
 
-	lists sharedLists[ironic.BIOSSetting]
+// listerWatcher lists and watches the recorded objects of a kind.
+type listerWatcher interface {
+	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// kind is what is particular to a kind of which each host has one object, of its name.
+type kind[T Object] interface {
+	// name is that of the kind, and content what its objects contain, for people.
+	name() string
+	content() string
+	// canHave tells whether the objects of a host make sense, as far as that follows from the host.
+	canHave(host *metal3.BareMetalHost) bool
+	// isSupported tells whether Ironic has an API for them.
+	isSupported(ctx context.Context) (bool, error)
+	// newObject returns an object with an empty spec.
+	newObject(meta metav1.ObjectMeta) T
+	// update brings obj, a copy of recorded, up to date with Ironic. It returns whether the status has
+	// changed, and whether the object can be used: it cannot if Ironic does not support it.
+	update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded T, now metav1.Time) (changed, usable bool, err error)
+	// isOutdated tells whether update may have something to do, apart from the conditions.
+	isOutdated(host *metal3.BareMetalHost, recorded T) bool
+	// conditions returns the conditions of an object.
+	conditions(obj T) []metav1.Condition
+	// isRequested tells whether the spec asks for anything.
+	isRequested(obj T) bool
+	// isPermitted tells whether changes may be made while the host runs something.
+	isPermitted(policy *metal3.HostUpdatePolicySpec) bool
+	// mustRecord tells whether something that was done to the machine has to be recorded in the object
+	// before anything else is done.
+	mustRecord(host *metal3.BareMetalHost, recorded T) bool
+}
+
+// Keeper keeps the objects of a kind, of which each host has one, of its name.
+type Keeper[T Object] struct {
+	kind    kind[T]
+	objects WatchedObjects[T]
+	clock   clock.PassiveClock
 }
 
 // maxRaces bounds how often an object is written anew because somebody else has written it.
 const maxRaces = 10
 
-// EnsureExists creates the settings of a host if they do not exist, and makes the host their owner. It
-// does not ask Ironic.
-func (k *Keeper) EnsureExists(ctx context.Context, host *metal3.BareMetalHost) error {
-	firmware, err := k.Settings.Get(ctx, host.Namespace, host.Name)
+// EnsureExists creates the object of a host if it does not exist and Ironic supports it, and makes the host
+// its owner. Ironic is not asked for its contents. It tells whether the object exists.
+func (k *Keeper[T]) EnsureExists(ctx context.Context, host *metal3.BareMetalHost) (exists bool, err error) {
+	owner := metal3.NewOwnerReference("BareMetalHost", host)
+	obj, err := k.objects.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
-		firmware, err = k.Settings.Create(ctx, &metal3.HostFirmwareSettings{
-			ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name, OwnerReferences: []metav1.OwnerReference{ownerReference("BareMetalHost", host)}},
-			Spec:       metal3.HostFirmwareSettingsSpec{Settings: metal3.DesiredSettingsMap{}},
-		})
+		if supported, err := k.kind.isSupported(ctx); err != nil || !supported || !k.kind.canHave(host) {
+			return false, err
+		}
+		obj, err = k.objects.Create(ctx, k.kind.newObject(metav1.ObjectMeta{
+			Namespace: host.Namespace, Name: host.Name, OwnerReferences: []metav1.OwnerReference{owner},
+		}))
 	}
-	if err == nil && !IsOwned(firmware, host) {
-		firmware = firmware.DeepCopy()
-		firmware.OwnerReferences = append(firmware.OwnerReferences, ownerReference("BareMetalHost", host))
-		_, err = k.Settings.Update(ctx, firmware)
+	if err == nil && !metal3.IsOwnedBy(obj, host) {
+		obj = obj.DeepCopyObject().(T)
+		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), owner))
+		_, err = k.objects.Update(ctx, obj)
 	}
 	if err != nil {
-		return fmt.Errorf("writing HostFirmwareSettings %s/%s: %w", host.Namespace, host.Name, err)
+		return false, fmt.Errorf("writing %s %s/%s: %w", k.kind.name(), host.Namespace, host.Name, err)
 	}
-	return nil
+	return true, nil
 }
 
-// Ensure creates the settings of a host if they do not exist, makes the host their owner, and
-// refreshes them. It returns them with their schema, which is nil if Ironic has not been asked yet.
-func (k *Keeper) Ensure(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema, error) {
-	if err := k.EnsureExists(ctx, host); err != nil {
-		return nil, nil, err
+// Ensure creates the object of a host if it does not exist, makes the host its owner, and refreshes it. It
+// returns nil if Ironic does not support such objects.
+func (k *Keeper[T]) Ensure(ctx context.Context, host *metal3.BareMetalHost) (none T, err error) {
+	if exists, err := k.EnsureExists(ctx, host); err != nil || !exists {
+		return none, err
 	}
 	return k.Refresh(ctx, host)
 }
 
-// IsOwned tells whether host is an owner of obj.
-func IsOwned(obj, host metav1.Object) bool {
-	for _, owner := range obj.GetOwnerReferences() {
-		if owner.UID == host.GetUID() {
-			return true
-		}
-	}
-	return false
-}
-
-// ownerReference is not that of a controller, as in the Bare Metal Operator.
-func ownerReference(kind string, owner metav1.Object) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: metal3.SchemeGroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID()}
-}
-
-// Refresh records in the settings of a host what Ironic has read from the BMC, if Ironic may have
-// read them since they were recorded, and whether the spec differs and is valid. It returns the
-// settings with their schema, which is nil if Ironic has not been asked yet.
-func (k *Keeper) Refresh(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema, error) {
+// Refresh records in the object of a host what Ironic has read from the BMC, if Ironic may have read it
+// since it was recorded, and whether the spec differs and is valid. It returns nil if Ironic does not support
+// such objects.
+func (k *Keeper[T]) Refresh(ctx context.Context, host *metal3.BareMetalHost) (T, error) {
 	for race := 0; ; race++ {
-		firmware, schema, err := k.refresh(ctx, host)
+		obj, err := k.refresh(ctx, host)
 		if !isRace(err) || race == maxRaces {
-			return firmware, schema, err
+			return obj, err
 		}
 	}
 }
@@ -107,66 +143,62 @@ func (k *Keeper) Refresh(ctx context.Context, host *metal3.BareMetalHost) (*meta
 // schema, so many of them may create it at the same time.
 func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-func (k *Keeper) refresh(ctx context.Context, host *metal3.BareMetalHost) (*metal3.HostFirmwareSettings, *metal3.FirmwareSchema, error) {
-	recorded, err := k.Settings.Get(ctx, host.Namespace, host.Name)
+func (k *Keeper[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) (none T, err error) {
+	recorded, err := k.objects.Get(ctx, host.Namespace, host.Name)
 	if err != nil {
-		return nil, nil, err
+		return none, err
 	}
-	firmware := recorded.DeepCopy()
-	var schema *metal3.FirmwareSchema
-	if named := firmware.Status.FirmwareSchema; named != nil {
-		schema, err = k.Schemas.Get(ctx, named.Namespace, named.Name)
-		if apierrors.IsNotFound(err) {
-			schema, err = nil, nil
-		}
-		if err != nil {
-			return nil, nil, err
+	obj := recorded.DeepCopyObject().(T)
+	changed, usable, err := k.kind.update(ctx, host, obj, recorded, metav1.NewTime(k.clock.Now().Truncate(1e9)))
+	if err != nil {
+		return none, err
+	}
+	if changed {
+		if recorded, err = k.objects.UpdateStatus(ctx, obj); err != nil {
+			return none, err
 		}
 	}
-	if source := settings.SourceOf(host); source != nil && (schema == nil || settings.IsOutdated(host, firmware.Status.Source)) {
-		list, err := k.lists.of(ctx, source, k.Ironic.ListBIOSSettings)
-		if err != nil {
-			return nil, nil, err
-		}
-		if schema, err = k.ensureSchema(ctx, settings.SchemaOf(host, list), firmware); err != nil {
-			return nil, nil, fmt.Errorf("writing FirmwareSchema: %w", err)
-		}
-		settings.RecordBIOS(firmware, list, schema, source)
+	if !usable {
+		return none, nil
 	}
-	if !settings.Judge(firmware, recorded, schema, metav1.NewTime(k.Clock.Now().Truncate(1e9))) {
-		return recorded, schema, nil
-	}
-	firmware, err = k.Settings.UpdateStatus(ctx, firmware)
-	return firmware, schema, err
+	return recorded, nil
 }
 
-// maxOwners bounds the owners of a schema, which thousands of hosts of a model may share. Each one is
-// a write of the schema, for which all hosts of the model compete after the server has started, and the
-// metadata of an object is limited. If the schema is deleted with the last of its owners while
-// others still use it, it is created again when their settings are next refreshed.
-const maxOwners = 50
-
-// ensureSchema creates the schema if it does not exist, and makes firmware an owner of it.
-func (k *Keeper) ensureSchema(ctx context.Context, wanted *metal3.FirmwareSchema, firmware *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
-	owner := ownerReference("HostFirmwareSettings", firmware)
-	schema, err := k.Schemas.Get(ctx, wanted.Namespace, wanted.Name)
-	switch {
-	case apierrors.IsNotFound(err):
-		wanted.OwnerReferences = []metav1.OwnerReference{owner}
-		return k.Schemas.Create(ctx, wanted)
-	case err != nil:
+// list returns all recorded objects.
+func (k *Keeper[T]) list(ctx context.Context) (map[types.NamespacedName]T, error) {
+	list, err := k.objects.List(ctx, metav1.ListOptions{})
+	if err != nil {
 		return nil, err
 	}
-	owned := IsOwned(schema, firmware) || len(schema.OwnerReferences) >= maxOwners
-	if owned && equality.Semantic.DeepEqual(schema.Spec.Schema, wanted.Spec.Schema) {
-		return schema, nil
+	recorded := map[types.NamespacedName]T{}
+	return recorded, meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(T); ok {
+			recorded[types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}] = obj
+		}
+		return nil
+	})
+}
+
+// isDue tells whether Refresh may have something to do.
+func (k *Keeper[T]) isDue(host *metal3.BareMetalHost, recorded T) bool {
+	return Has(host) && (!metal3.IsOwnedBy(recorded, host) || k.kind.isOutdated(host, recorded) ||
+		!areCurrent(k.kind.conditions(recorded), recorded.GetGeneration()))
+}
+
+// areCurrent tells whether the conditions of an object are about its current generation.
+func areCurrent(conditions []metav1.Condition, generation int64) bool {
+	for _, c := range conditions {
+		if c.ObservedGeneration != generation {
+			return false
+		}
 	}
-	schema = schema.DeepCopy()
-	schema.Spec.Schema = wanted.Spec.Schema
-	if !owned {
-		schema.OwnerReferences = append(schema.OwnerReferences, owner)
-	}
-	return k.Schemas.Update(ctx, schema)
+	return len(conditions) > 0
+}
+
+// isChanged tells whether the spec of an object is not what the machine has, according to the object's
+// conditions.
+func isChanged(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
 }
 
 // Has tells whether the host is one that has HostFirmwareSettings: it is registered in Ironic,
@@ -176,31 +208,4 @@ func Has(host *metal3.BareMetalHost) bool {
 	_, paused := host.Annotations[metal3.PausedAnnotation]
 	return node != nil && node.StateChangedAt != nil && node.ProvisionState != string(ironic.Enroll) &&
 		host.DeletionTimestamp.IsZero() && !paused && host.Status.OperationalStatus != metal3.OperationalStatusDetached
-}
-
-// IsChanged tells whether the spec of an object is not what the machine has, according to the
-// object's conditions.
-func IsChanged(conditions []metav1.Condition) bool {
-	return meta.IsStatusConditionTrue(conditions, settings.ChangeDetectedCondition)
-}
-
-// IsDue tells whether Ensure may have something to do. recorded is nil if the settings do not exist.
-func IsDue(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareSettings) bool {
-	if !Has(host) {
-		return false
-	}
-	if recorded == nil || !IsOwned(recorded, host) || recorded.Status.FirmwareSchema == nil || settings.IsOutdated(host, recorded.Status.Source) {
-		return true
-	}
-	return !areJudged(recorded.Status.Conditions, recorded.Generation)
-}
-
-// areJudged tells whether the conditions of an object are about its spec of now.
-func areJudged(conditions []metav1.Condition, generation int64) bool {
-	for _, c := range conditions {
-		if c.ObservedGeneration != generation {
-			return false
-		}
-	}
-	return len(conditions) > 0
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -83,6 +84,22 @@ func (o *objects[T]) put(obj T) T {
 	return obj.DeepCopyObject().(T)
 }
 
+// List returns all objects of the kind.
+func (o *objects[T]) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := &metav1.List{}
+	for _, stored := range o.stored {
+		list.Items = append(list.Items, runtime.RawExtension{Object: stored.DeepCopyObject()})
+	}
+	return list, nil
+}
+
+// Watch is for informers, which these tests do not run.
+func (o *objects[T]) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return nil, errors.New("not used")
+}
+
 // lists is an Ironic that counts the requests for each node.
 type lists struct {
 	mu    sync.Mutex
@@ -130,15 +147,8 @@ func newFleet(names ...string) *fleet {
 		f.moved(name)
 	}
 	f.Reader = &Reader{
-		Keeper: &Keeper{Settings: f.settings, Schemas: f.schemas, Ironic: f.ironic, Clock: clock.RealClock{}},
-		Hosts:  f, Refresher: f, Policies: f.policies, Timeout: time.Second,
-		ListSettings: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			list := &metal3.HostFirmwareSettingsList{}
-			for _, stored := range f.settings.stored {
-				list.Items = append(list.Items, *stored.DeepCopy())
-			}
-			return list, nil
-		},
+		Settings: NewSettingsKeeper(f.settings, f.schemas, f.ironic, clock.RealClock{}),
+		Hosts:    f, Refresher: f, Policies: f.policies, Timeout: time.Second,
 	}
 	return f
 }
@@ -173,7 +183,11 @@ func (f *fleet) RefreshAll(context.Context) error                  { return f.aw
 
 func (f *fleet) ensure(t *testing.T, name string) *metal3.HostFirmwareSettings {
 	t.Helper()
-	settings, schema, err := f.Keeper.Ensure(t.Context(), f.hosts[name])
+	settings, err := f.Settings.Ensure(t.Context(), f.hosts[name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := f.Settings.SchemaOf(t.Context(), settings)
 	if err != nil || schema == nil {
 		t.Fatal(schema, err)
 	}
@@ -293,8 +307,8 @@ func TestEnsure(t *testing.T) {
 	if !meta.IsStatusConditionTrue(b.Status.Conditions, "ChangeDetected") || !meta.IsStatusConditionFalse(a.Status.Conditions, "ChangeDetected") {
 		t.Errorf("conditions: %+v", b.Status.Conditions)
 	}
-	if IsDue(f.hosts["a"], a) || !IsDue(f.hosts["a"], nil) {
-		t.Error("settings are due again, or missing ones are not")
+	if f.Settings.isDue(f.hosts["a"], a) {
+		t.Error("settings are due again")
 	}
 	version := a.ResourceVersion
 	if again := f.ensure(t, "a"); again.ResourceVersion != version {
@@ -341,7 +355,7 @@ func TestRace(t *testing.T) {
 		settings.Spec.Settings, settings.Generation = metal3.DesiredSettingsMap{"Turbo": intstr.FromString("on")}, 2
 		f.settings.put(settings)
 	}
-	settings, _, err := f.Keeper.Refresh(t.Context(), f.hosts["a"])
+	settings, err := f.Settings.Refresh(t.Context(), f.hosts["a"])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,22 +31,22 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 		return "", err
 	}
 	m := settings.Machine{Host: host.DeepCopy()}
-	m.Host.Status.RequestedClean = nil // which is carried out first
+	m.Host.Status.Record.RequestedClean = nil // which is carried out first
 	var conditions []metav1.Condition
-	now := metav1.NewTime(r.Keeper.Clock.Now())
+	now := metav1.NewTime(r.Settings.clock.Now())
 	switch obj := obj.(type) {
 	case *metal3.HostFirmwareSettings:
 		m.Firmware = obj.DeepCopy()
 		if named := obj.Status.FirmwareSchema; named != nil {
-			if m.Schema, err = r.Keeper.Schemas.Get(ctx, named.Namespace, named.Name); err != nil {
+			if m.Schema, err = r.Settings.schemas.objects.Get(ctx, named.Namespace, named.Name); err != nil {
 				return "", err
 			}
 		}
-		settings.Judge(m.Firmware, obj, m.Schema, now)
+		settings.UpdateBIOSConditions(m.Firmware, obj, m.Schema, now)
 		conditions = m.Firmware.Status.Conditions
 	case *metal3.HostFirmwareComponents:
 		m.Components = obj.DeepCopy()
-		settings.JudgeUpdates(m.Components, obj, now)
+		settings.UpdateComponentConditions(m.Components, obj, now)
 		conditions = m.Components.Status.Conditions
 	}
 	if valid := meta.FindStatusCondition(conditions, settings.ValidCondition); valid != nil && valid.Status == metav1.ConditionFalse {
@@ -55,8 +55,7 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 	if m.Policy, err = r.policyOf(ctx, host); err != nil {
 		return "", err
 	}
-	synced := meta.FindStatusCondition(host.Status.Conditions, metal3.PowerSyncedCondition)
-	m.NotPolled = synced != nil && synced.Reason == metal3.OwnParentReason
+	m.NotPolled = host.Status.Ironic != nil && host.Status.Ironic.OwnParent
 	if m.Policy != nil {
 		service, err := settings.NextService(m)
 		switch {

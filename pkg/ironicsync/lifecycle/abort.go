@@ -12,7 +12,7 @@ import (
 // request is recorded while there is something to abort. That is before Next asks Ironic for
 // the abort, because every step follows an observation. It remains recorded as long as the
 // node is in the failed state, by when the annotation may have been removed.
-func isAbortRequested(host *metal3.BareMetalHost, node *ironic.Node) bool {
+func isAbortRequested(host *metal3.BareMetalHost, node *Node) bool {
 	if isFailedState(node.ProvisionState) {
 		before := host.Status.Ironic
 		return before != nil && before.AbortRequested

@@ -14,31 +14,29 @@ import (
 // host. The host is preparing from then on. It returns an error that says why the host does not
 // permit it.
 func RequestClean(host *metal3.BareMetalHost, node *ironic.Node, steps []metal3.CleanStep, now time.Time) error {
-	if err := cleanObstacle(host, node); err != nil {
+	if err := cleanObstacle(host, RecordOf(node)); err != nil {
 		return err
 	}
 	status := &host.Status
-	status.RequestedClean = settings.NewRequestedClean(steps, node, WholeSeconds(now))
+	status.Record.RequestedClean = settings.NewRequestedClean(steps, node, WholeSeconds(now))
 	status.Provisioning.State = metal3.StatePreparing
 	status.ErrorCount = 0
-	SetStepError(host, "", "", now)
-	SetError(status, ErrorOf(status, host, node), false)
-	SetConditions(status, host, node, now)
-	status.LastUpdated = StatusTime(now)
+	status.Record.Failure = nil
+	Render(host, now)
 	return nil
 }
 
 // cleanObstacle returns why the host's machine cannot be cleaned on request; nil if it can.
-func cleanObstacle(host *metal3.BareMetalHost, node *ironic.Node) error {
+func cleanObstacle(host *metal3.BareMetalHost, node *Node) error {
 	state := host.Status.Provisioning.State
-	held := findCondition(&host.Status, metal3.HeldCondition)
-	contradiction := contradictionOf(Situation{Host: host, Node: node}, Step{Do: Prepare})
+	held := host.Status.Record.Hold
+	contradiction := contradictionOf(Situation{Host: host, node: node}, Step{Do: Prepare})
 	switch {
 	case isPaused(host):
 		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
 	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
 		return errors.New("it is detached")
-	case host.Status.RequestedClean != nil:
+	case host.Status.Record.RequestedClean != nil:
 		return errors.New("a clean was requested already, and has not ended")
 	case state != metal3.StateAvailable && state != metal3.StateReady || host.Spec.ExternallyProvisioned:
 		return fmt.Errorf("it is %s, and only an available host is cleaned on request", firstOf(string(state), "new"))

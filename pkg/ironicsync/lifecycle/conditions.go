@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -9,6 +10,63 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
+
+// Render computes from a host's record, its spec and what Ironic reports what others see of it: its
+// error, its operational status and its conditions. It is called at the end of each change of a status, and
+// nothing reads back what it has computed.
+func Render(host *metal3.BareMetalHost, now time.Time) {
+	render(&host.Status, host, false, now)
+	host.Status.LastUpdated = StatusTime(now)
+}
+
+// render is Render for a status that is not yet that of host, and without the time of the change. again
+// tells whether an attempt has ended that may have failed as the last one did.
+func render(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, again bool, now time.Time) {
+	record := &status.Record
+	record.Epoch = metal3.RecordEpoch
+	if status.OperationalStatus != metal3.OperationalStatusDetached {
+		setError(status, errorOf(status, host), again)
+	}
+	renderError(status)
+	if record.State == nil || record.State.Name != status.Provisioning.State {
+		record.State = &metal3.TimeInState{Name: status.Provisioning.State, Since: WholeSeconds(now)}
+	}
+	switch status.Provisioning.State {
+	case metal3.StateAvailable, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		if record.FirstAvailableAt == nil {
+			record.FirstAvailableAt = StatusTime(now)
+		}
+	}
+	c := conditions{status: status, generation: host.Generation, now: WholeSeconds(now)}
+	c.setState()
+	c.setRecorded()
+}
+
+// renderError sets the error that users see, and the operational status that belongs to it. Without an error,
+// operational statuses other than OK, error and servicing remain.
+func renderError(status *metal3.BareMetalHostStatus) {
+	status.ErrorType, status.ErrorMessage = "", ""
+	if failed := status.Record.Error; failed != nil {
+		status.ErrorType, status.ErrorMessage = failed.Type, failed.Message
+		status.OperationalStatus = metal3.OperationalStatusError
+		return
+	}
+	switch status.OperationalStatus {
+	case metal3.OperationalStatusDiscovered, metal3.OperationalStatusDelayed, metal3.OperationalStatusDetached:
+		return
+	}
+	status.OperationalStatus = metal3.OperationalStatusOK
+	if node := NodeOf(status); isBeingServiced(status) || node != nil && isServicing(node.ProvisionState) {
+		status.OperationalStatus = metal3.OperationalStatusServicing
+	}
+}
+
+// conditions renders the conditions of a status.
+type conditions struct {
+	status     *metal3.BareMetalHostStatus
+	generation int64
+	now        metav1.Time
+}
 
 // conditionValue is the status and the reason of a condition.
 type conditionValue struct {
@@ -22,14 +80,128 @@ const (
 	conditionUnknown = metav1.ConditionUnknown
 )
 
-// SetConditions computes the conditions from the provisioning state and then corrects them
-// according to the operational status, as the Bare Metal Operator does. Unlike the operator, it
-// also sets messages and the observed generation. The node is nil if Ironic has none.
-func SetConditions(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
+// set sets a condition, whose message is shortened if necessary. The transition time remains unless the
+// condition's status changes.
+func (c conditions) set(conditionType string, value conditionValue, message string) {
+	c.setOf(c.generation, conditionType, value, message)
+}
+
+func (c conditions) setOf(generation int64, conditionType string, value conditionValue, message string) {
+	meta.SetStatusCondition(&c.status.Conditions, metav1.Condition{
+		Type: conditionType, Status: value.status, Reason: value.reason, Message: CutMessage(message),
+		ObservedGeneration: generation, LastTransitionTime: c.now,
+	})
+}
+
+// setIf sets a condition that is absent unless something is so.
+func (c conditions) setIf(isSo bool, conditionType string, value conditionValue, message string) {
+	if !isSo {
+		meta.RemoveStatusCondition(&c.status.Conditions, conditionType)
+		return
+	}
+	c.set(conditionType, value, message)
+}
+
+// setRecorded sets the conditions that this server has and the Bare Metal Operator does not.
+func (c conditions) setRecorded() {
+	record := &c.status.Record
+	if r := record.Registration; r != nil {
+		c.setRegistered(r)
+	}
+	hold := valueOf(record.Hold)
+	c.setIf(record.Hold != nil, metal3.HeldCondition, conditionValue{conditionTrue, hold.Reason}, hold.Message)
+
+	failure := valueOf(record.Failure)
+	c.setIf(record.Failure != nil, metal3.StepFailedCondition, conditionValue{conditionTrue, failureReason(failure)}, failure.Message)
+
+	c.setIf(record.AwaitedImage != "", metal3.ImageBuiltCondition, conditionValue{conditionFalse, metal3.WaitingForImageReason}, record.AwaitedImage)
+
+	inventory := valueOf(record.UnusableInventory)
+	c.setIf(record.UnusableInventory != nil, metal3.InventoryReadCondition, conditionValue{conditionFalse, metal3.InventoryUnusableReason},
+		fmt.Sprintf("The inventory of the inspection that ended at %s cannot be used, so status.hardware is not what it found: %s",
+			inventory.InspectionFinishedAt.UTC().Format(time.RFC3339), inventory.Problem))
+
+	network := valueOf(record.Network)
+	value := conditionValue{conditionFalse, network.Reason}
+	if network.Reason == metal3.AllInterfacesValidReason {
+		value.status = conditionTrue
+	}
+	if record.Network == nil {
+		meta.RemoveStatusCondition(&c.status.Conditions, metal3.NetworkInterfacesValidCondition)
+	} else {
+		c.setOf(network.Generation, metal3.NetworkInterfacesValidCondition, value, network.Message)
+	}
+
+	isOwnParent := c.status.Ironic != nil && c.status.Ironic.OwnParent
+	c.setIf(isOwnParent, metal3.PowerSyncedCondition, conditionValue{conditionFalse, metal3.OwnParentReason}, ownParentMessage)
+
+	switch silence := record.Silence; {
+	case silence != nil && silence.Refused:
+		c.set(metal3.IronicReachableCondition, conditionValue{conditionFalse, metal3.UnreachableReason},
+			"Ironic has refused the server since "+silence.Since.UTC().Format(time.RFC3339)+": "+silence.Reason)
+	case silence != nil:
+		c.set(metal3.IronicReachableCondition, conditionValue{conditionFalse, metal3.UnreachableReason},
+			"Ironic has not answered since "+silence.Since.UTC().Format(time.RFC3339)+": "+silence.Reason)
+	case record.Observed:
+		c.set(metal3.IronicReachableCondition, conditionValue{conditionTrue, metal3.ReachableReason}, "")
+	}
+}
+
+// setRegistered sets the condition Registered, which is about the generation that was registered.
+func (c conditions) setRegistered(r *metal3.Registration) {
+	value, message := conditionValue{conditionFalse, r.Reason}, r.Message
+	if r.Reason == metal3.RegisteredReason {
+		value.status = conditionTrue
+		if with := c.status.Record.RegisteredWith; with != nil && with.DueWhenIdle {
+			message = "What Ironic accepts only for an idle node is registered when the node is idle"
+		}
+	}
+	c.setOf(r.Generation, metal3.RegisteredCondition, value, message)
+}
+
+// failureReason returns the reason of the condition StepFailed.
+func failureReason(failure metal3.Failure) string {
+	switch failure.Cause {
+	case metal3.CallbackTimeout:
+		return metal3.CallbackTimeoutReason
+	case metal3.RequestFailed:
+		return metal3.RequestFailedReason
+	}
+	switch failure.Type {
+	case metal3.InspectionError:
+		return metal3.InspectionErrorReason
+	case metal3.PreparationError:
+		return metal3.PreparationErrorReason
+	case metal3.PowerManagementError:
+		return metal3.PowerManagementErrorReason
+	case metal3.ProvisionedRegistrationError:
+		return metal3.ProvisionedRegistrationErrorReason
+	case metal3.ServicingError:
+		return metal3.ServicingErrorReason
+	case metal3.DetachError:
+		return metal3.DetachErrorReason
+	}
+	return metal3.ProvisioningErrorReason
+}
+
+// valueOf returns what a pointer points to, or a zero value.
+func valueOf[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
+	}
+	return value
+}
+
+// setState sets the conditions that the Bare Metal Operator has, too. Like the operator, it computes them from the
+// provisioning state and then corrects them according to the operational status. Unlike the operator, it
+// also sets messages and the observed generation.
+func (c conditions) setState() {
+	status := c.status
 	manageable := conditionValue{conditionTrue, metal3.ManageableReason}
 	available := conditionValue{conditionFalse, metal3.NotAvailableReason}
 	provisioned := conditionValue{conditionFalse, metal3.NotProvisionedReason}
 	progressing := conditionValue{conditionFalse, metal3.NotProgressingReason}
+	provisionedMessage := ""
 
 	switch status.Provisioning.State {
 	case metal3.StateNone, metal3.StateUnmanaged:
@@ -50,6 +222,9 @@ func SetConditions(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHos
 		progressing = conditionValue{conditionTrue, metal3.ProvisioningReason}
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 		provisioned = conditionValue{conditionTrue, metal3.ProvisionedReason}
+		if gone := goneDeployment(status); gone != nil {
+			provisioned, provisionedMessage = conditionValue{conditionFalse, metal3.DeploymentGoneReason}, goneMessage(status, gone)
+		}
 	case metal3.StateDeprovisioning:
 		progressing = conditionValue{conditionTrue, metal3.DeprovisioningReason}
 	case metal3.StatePoweringOffBeforeDelete:
@@ -68,49 +243,35 @@ func SetConditions(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHos
 		ready = conditionValue{conditionFalse, metal3.DetachedReason}
 		progressing = conditionValue{conditionFalse, metal3.DetachedReason}
 	}
-	if node != nil && node.Fault == ironic.FaultPowerFailure && manageable.status == conditionTrue &&
+	if status.Ironic != nil && status.Ironic.Fault == ironic.FaultPowerFailure && manageable.status == conditionTrue &&
 		status.Provisioning.State != metal3.StateDeleting && status.OperationalStatus != metal3.OperationalStatusDetached {
 		manageable = conditionValue{conditionFalse, metal3.PowerFailureReason}
 	}
 
-	set := func(conditionType string, value conditionValue, message string) {
-		SetCondition(status, host, metav1.Condition{Type: conditionType, Status: value.status, Reason: value.reason, Message: message}, now)
+	errorMessage := ""
+	if status.Record.Error != nil {
+		errorMessage = status.Record.Error.Message
 	}
-	errorMessage := status.ErrorMessage
-	set(metal3.ManageableCondition, manageable, onlyIf(manageable.status != conditionTrue, errorMessage))
-	set(metal3.AvailableForProvisioningCondition, available, "")
-	set(metal3.ProvisionedCondition, provisioned, "")
-	set(metal3.ReadyCondition, ready, onlyIf(ready.reason == metal3.ErrorReason, errorMessage))
-	set(metal3.ProgressingCondition, progressing, onlyIf(progressing.status == conditionTrue, progressMessage(status)))
-	set(metal3.HealthyCondition, healthyCondition(status, node), "")
-	if node != nil {
-		if node.IsOwnParent() {
-			set(metal3.PowerSyncedCondition, conditionValue{conditionFalse, metal3.OwnParentReason}, ownParentMessage)
-		} else {
-			meta.RemoveStatusCondition(&status.Conditions, metal3.PowerSyncedCondition)
-		}
-	}
+	c.set(metal3.ManageableCondition, manageable, onlyIf(manageable.status != conditionTrue, errorMessage))
+	c.set(metal3.AvailableForProvisioningCondition, available, "")
+	c.set(metal3.ProvisionedCondition, provisioned, provisionedMessage)
+	c.set(metal3.ReadyCondition, ready, onlyIf(ready.reason == metal3.ErrorReason, errorMessage))
+	c.set(metal3.ProgressingCondition, progressing, onlyIf(progressing.status == conditionTrue, progressMessage(status)))
+	c.set(metal3.HealthyCondition, healthyValue(status.Record.Health), "")
 }
 
 const ownParentMessage = "A PATCH has made Ironic take the node for its own parent, a defect of Ironic 29.0.5, and Ironic no longer looks at its power: " +
 	"poweredOn is what the last power action left. Upgrade Ironic and clear parent_node there."
 
-// healthyCondition returns the value of the condition Healthy. If the node's health is empty,
-// as it always is before Ironic API 1.109, the condition keeps its earlier value, if any.
-func healthyCondition(status *metal3.BareMetalHostStatus, node *ironic.Node) conditionValue {
-	if node != nil {
-		switch node.Health {
-		case "OK":
-			return conditionValue{conditionTrue, metal3.HealthyReason}
-		case "Warning":
-			return conditionValue{conditionFalse, metal3.WarningReason}
-		case "Critical":
-			return conditionValue{conditionFalse, metal3.CriticalErrorReason}
-		case "":
-			if c := findCondition(status, metal3.HealthyCondition); c != nil {
-				return conditionValue{c.Status, c.Reason}
-			}
-		}
+// healthyValue returns the value of the condition Healthy for the health that Ironic last reported.
+func healthyValue(health string) conditionValue {
+	switch health {
+	case "OK":
+		return conditionValue{conditionTrue, metal3.HealthyReason}
+	case "Warning":
+		return conditionValue{conditionFalse, metal3.WarningReason}
+	case "Critical":
+		return conditionValue{conditionFalse, metal3.CriticalErrorReason}
 	}
 	return conditionValue{conditionUnknown, metal3.UnknownReason}
 }
@@ -125,19 +286,6 @@ func progressMessage(status *metal3.BareMetalHostStatus) string {
 		message += ", step " + status.Ironic.Step
 	}
 	return message
-}
-
-// SetCondition sets a condition in status, with the generation of host. Its message is
-// shortened if necessary. The transition time is now if the condition's status changes.
-func SetCondition(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, c metav1.Condition, now time.Time) {
-	c.Message = CutMessage(c.Message)
-	c.ObservedGeneration = host.Generation
-	c.LastTransitionTime = WholeSeconds(now) // SetStatusCondition keeps the earlier one unless the status changes
-	meta.SetStatusCondition(&status.Conditions, c)
-}
-
-func findCondition(status *metal3.BareMetalHostStatus, conditionType string) *metav1.Condition {
-	return meta.FindStatusCondition(status.Conditions, conditionType)
 }
 
 func onlyIf(ok bool, message string) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -34,8 +35,21 @@ var stateConditions = []string{
 
 func withConditions(host *metal3.BareMetalHost, node *ironic.Node, at time.Time) *metal3.BareMetalHost {
 	h := host.DeepCopy()
-	SetConditions(&h.Status, h, node, at)
+	if node != nil {
+		recordNode(h, node)
+	}
+	h.Status.Record.Error = nil
+	if h.Status.ErrorType != "" {
+		h.Status.Record.Error = &metal3.HostError{Type: h.Status.ErrorType, Message: h.Status.ErrorMessage}
+	}
+	c := conditions{status: &h.Status, generation: h.Generation, now: WholeSeconds(at)}
+	c.setState()
+	c.setRecorded()
 	return h
+}
+
+func findCondition(status *metal3.BareMetalHostStatus, conditionType string) *metav1.Condition {
+	return meta.FindStatusCondition(status.Conditions, conditionType)
 }
 
 // Columns: Manageable, AvailableForProvisioning, Provisioned, Ready, Progressing.
@@ -147,7 +161,7 @@ func TestConditionHealthy(t *testing.T) {
 		{&ironic.Node{Health: "OK"}, "T/Healthy"},
 		{nil, "U/Unknown"},
 	} {
-		host = withConditions(host, step.node, now)
+		host = observe(host, step.node)
 		if got := verdictsOf(host, metal3.HealthyCondition); got != step.want {
 			t.Errorf("step %d: %s, want %s", i, got, step.want)
 		}
@@ -158,8 +172,8 @@ func TestConditionHealthy(t *testing.T) {
 // such node.
 func TestConditionIronicReachable(t *testing.T) {
 	host := newHost()
-	SetCondition(&host.Status, host, metav1.Condition{Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: metal3.UnreachableReason, Message: "connection refused"}, created.Time)
-	if got := verdictsOf(withConditions(host, RecordedNode(host), now), metal3.IronicReachableCondition); got != "F/Unreachable" {
+	host.Status.Record.Silence = &metal3.Silence{Since: created, Reason: "connection refused"}
+	if got := verdictsOf(withConditions(host, nil, now), metal3.IronicReachableCondition); got != "F/Unreachable" {
 		t.Errorf("without an observation: %s", got)
 	}
 	for name, node := range map[string]*ironic.Node{"a node": {}, "no node": nil} {

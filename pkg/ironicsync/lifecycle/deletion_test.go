@@ -17,44 +17,52 @@ func deletionBegun(h *metal3.BareMetalHost) {
 
 // What was mended, or asked for, after Ironic was told last: a password, a spec.
 func TestDeletionTellsIronicFirst(t *testing.T) {
-	secretMended := func(s *Situation) { s.SecretVersion = "8" }
-	specChanged := func(s *Situation) { s.Host.Generation++ }
-	refused := withRegistered(metav1.ConditionFalse, metal3.IronicRefusedReason, "no")
+	secretMended := func(s *situation) { s.SecretVersion = "8" }
+	specChanged := func(s *situation) { s.Host.Generation++ }
+	refused := withRegistration(metal3.IronicRefusedReason, "no")
 	deprovisioning := []hostOption{deleted, withState(metal3.StateDeprovisioning), deletionBegun}
 	poweringOff := []hostOption{deleted, withState(metal3.StatePoweringOffBeforeDelete)}
+	deploying := []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a"), deleted, func(h *metal3.BareMetalHost) {
+		h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i"}
+	}}
+	lost := func(h *metal3.BareMetalHost) { h.Status.Record.Deployment.MayAdopt = true }
 	for name, tt := range map[string]struct {
 		options []hostOption
 		node    *ironic.Node
-		change  []func(*Situation)
+		change  []func(*situation)
 		want    string
 	}{
-		"before undeploying":         {deprovisioning, nodeIn(ironic.Active), []func(*Situation){specChanged}, "Register"},
-		"before undeploying again":   {deprovisioning, nodeIn(ironic.Error), []func(*Situation){secretMended}, "Register"},
-		"before cleaning again":      {deprovisioning, nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), []func(*Situation){secretMended}, "Register"},
-		"before switching off":       {poweringOff, nodeIn(ironic.Available), []func(*Situation){secretMended}, "Register"},
+		"before undeploying":         {deprovisioning, nodeIn(ironic.Active), []func(*situation){specChanged}, "Register"},
+		"before undeploying again":   {deprovisioning, nodeIn(ironic.Error), []func(*situation){secretMended}, "Register"},
+		"before cleaning again":      {deprovisioning, nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), []func(*situation){secretMended}, "Register"},
+		"before switching off":       {poweringOff, nodeIn(ironic.Available), []func(*situation){secretMended}, "Register"},
 		"for a ramdisk only":         {and(poweringOff, registeredAs(dueWhenIdle)), nodeIn(ironic.Available), nil, "power-off"},
 		"for a ramdisk to clean":     {and(deprovisioning, registeredAs(dueWhenIdle)), nodeIn(ironic.Manageable), nil, "Register"},
-		"off already":                {poweringOff, nodeIn(ironic.Available, off), []func(*Situation){secretMended}, "=deleting"},
+		"off already":                {poweringOff, nodeIn(ironic.Available, off), []func(*situation){secretMended}, "=deleting"},
+		"perhaps on":                 {poweringOff, nodeIn(ironic.Available, func(n *ironic.Node) { n.PowerState = "error" }), nil, "power-off"},
+		"perhaps on, as ever":        {poweringOff, nodeIn(ironic.Available, func(n *ironic.Node) { n.PowerState = "" }), nil, "power-off"},
+		"not cleaned yet":            {deploying, nodeIn(ironic.Manageable), nil, "=powering-off-before-delete"},
+		"lost while it was deployed": {and(deploying, lost), nodeIn(ironic.Manageable), nil, "=deprovisioning"},
 		"nothing new":                {deprovisioning, nodeIn(ironic.Active), nil, "deleted"},
-		"Ironic would not take it":   {deprovisioning, nodeIn(ironic.DeployWait), []func(*Situation){specChanged}, "deleted"},
-		"being cleaned":              {deprovisioning, nodeIn(ironic.Cleaning), []func(*Situation){secretMended}, "Wait"},
-		"cleaned":                    {deprovisioning, nodeIn(ironic.Available), []func(*Situation){secretMended}, "=powering-off-before-delete"},
-		"without Secret":             {deprovisioning, nodeIn(ironic.Active), []func(*Situation){specChanged, func(s *Situation) { s.SecretVersion = "" }}, "deleted"},
-		"address not understood":     {and(deprovisioning, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "telnet://192.0.2.1" }), nodeIn(ironic.Active), []func(*Situation){specChanged}, "deleted"},
-		"refused just now":           {and(deprovisioning, refused), nodeIn(ironic.Active), []func(*Situation){hold}, "deleted"},
-		"refused just now, still on": {and(poweringOff, refused), nodeIn(ironic.Available), []func(*Situation){hold}, "power-off"},
+		"Ironic would not take it":   {deprovisioning, nodeIn(ironic.DeployWait), []func(*situation){specChanged}, "deleted"},
+		"being cleaned":              {deprovisioning, nodeIn(ironic.Cleaning), []func(*situation){secretMended}, "Wait"},
+		"cleaned":                    {deprovisioning, nodeIn(ironic.Available), []func(*situation){secretMended}, "=powering-off-before-delete"},
+		"without Secret":             {deprovisioning, nodeIn(ironic.Active), []func(*situation){specChanged, func(s *situation) { s.SecretVersion = "" }}, "deleted"},
+		"address not understood":     {and(deprovisioning, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "telnet://192.0.2.1" }), nodeIn(ironic.Active), []func(*situation){specChanged}, "deleted"},
+		"refused just now":           {and(deprovisioning, refused), nodeIn(ironic.Active), []func(*situation){hold}, "deleted"},
+		"refused just now, still on": {and(poweringOff, refused), nodeIn(ironic.Available), []func(*situation){hold}, "power-off"},
 		"refused a while ago":        {and(deprovisioning, refused), nodeIn(ironic.Error), nil, "Register"},
 		"refused too often":          {and(deprovisioning, refused, withError(metal3.RegistrationError, "no", 3)), nodeIn(ironic.Active), nil, "=powering-off-before-delete"},
-		"given up, still on":         {and(poweringOff, withError(metal3.PowerManagementError, "no", 3)), nodeIn(ironic.Available), []func(*Situation){secretMended}, "=deleting"},
-		"on its way out":             {[]hostOption{deleted, withState(metal3.StateDeleting)}, nodeIn(ironic.Available), []func(*Situation){secretMended}, "DeleteNode"},
-		"externally provisioned, on": {and(poweringOff, externallyProvisioned), nodeIn(ironic.Active), []func(*Situation){secretMended}, "Register"},
+		"given up, still on":         {and(poweringOff, withError(metal3.PowerManagementError, "no", 3)), nodeIn(ironic.Available), []func(*situation){secretMended}, "=deleting"},
+		"on its way out":             {[]hostOption{deleted, withState(metal3.StateDeleting)}, nodeIn(ironic.Available), []func(*situation){secretMended}, "DeleteNode"},
+		"externally provisioned, on": {and(poweringOff, externallyProvisioned), nodeIn(ironic.Active), []func(*situation){secretMended}, "Register"},
 		"never to be off":            {and(deprovisioning, neverOff), nodeIn(ironic.Active), nil, "deleted"},
 	} {
 		s := planned(newHost(tt.options...), tt.node)
 		for _, change := range tt.change {
 			change(&s)
 		}
-		if got := Next(s).String(); got != tt.want {
+		if got := nextOf(s).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}
@@ -79,24 +87,24 @@ func TestDeletionCountsItsOwnErrors(t *testing.T) {
 	} {
 		host := newHost(and(tt.options, withError(metal3.ProvisioningError, "no", 3))...)
 		host.Status.OperationHistory.Deprovision.Start = metav1.NewTime(created.Add(-time.Hour))
-		SetStepError(host, metal3.ProvisioningError, "no", now)
+		SetFailure(host, metal3.ProvisioningError, "no")
 		deleted(host)
-		step := Next(planned(host, tt.node))
+		step := nextOf(planned(host, tt.node))
 		if got := step.String(); got != "=deprovisioning" {
 			t.Errorf("%s: %s, want =deprovisioning", name, got)
 			continue
 		}
-		Enter(host, tt.node, step, now)
-		if host.Status.ErrorCount != 0 || findCondition(&host.Status, metal3.StepFailedCondition) != nil {
+		enter(host, tt.node, step, now)
+		if host.Status.ErrorCount != 0 || host.Status.Record.Failure != nil {
 			t.Errorf("%s: %d errors, and the failed step is shown", name, host.Status.ErrorCount)
 		}
-		host.Status.ErrorType, host.Status.ErrorMessage = "", ""
-		if got := Next(planned(host, tt.node)).String(); got != tt.next {
+		host.Status.Record.Error = nil
+		if got := nextOf(planned(host, tt.node)).String(); got != tt.next {
 			t.Errorf("%s: then %s, want %s", name, got, tt.next)
 		}
 		// From now on they are.
 		host.Status.ErrorCount = 3
-		if got := Next(planned(host, tt.node)).String(); got == "=deprovisioning" {
+		if got := nextOf(planned(host, tt.node)).String(); got == "=deprovisioning" {
 			t.Errorf("%s: the deletion begins anew", name)
 		}
 	}
@@ -105,12 +113,12 @@ func TestDeletionCountsItsOwnErrors(t *testing.T) {
 // A server whose clock is late does not take a deletion for one that has not begun.
 func TestDeletionBeginsOnce(t *testing.T) {
 	host := newHost(and(provisionedHost, deleted)...)
-	Enter(host, nodeIn(ironic.Active), Step{Do: SetState, State: metal3.StateDeprovisioning}, created.Add(-time.Minute))
+	enter(host, nodeIn(ironic.Active), Step{Do: SetState, State: metal3.StateDeprovisioning}, created.Add(-time.Minute))
 	if !isDeletionBegun(host) {
 		t.Errorf("deprovisioning since %v, deleted at %v", host.Status.OperationHistory.Deprovision.Start, host.DeletionTimestamp)
 	}
 	image := host.Status.Provisioning.Image
-	Enter(host, nodeIn(ironic.Active), Step{Do: SetState, State: metal3.StateDeprovisioning}, now)
+	enter(host, nodeIn(ironic.Active), Step{Do: SetState, State: metal3.StateDeprovisioning}, now)
 	if !host.Status.OperationHistory.Deprovision.End.IsZero() || host.Status.Provisioning.Image != image {
 		t.Error("a state that is entered again has not ended")
 	}
@@ -123,7 +131,7 @@ func TestDeletionGivesUpWhatStands(t *testing.T) {
 		ironic.DeployWait: "=powering-off-before-delete", ironic.Deleting: "Wait", ironic.Cleaning: "Wait", ironic.CleanWait: "Wait",
 	} {
 		host := newHost(deleted, withState(metal3.StateDeprovisioning), deletionBegun, withError(metal3.ProvisioningError, "no", 3))
-		if got := Next(planned(host, nodeIn(state))).String(); got != want {
+		if got := nextOf(planned(host, nodeIn(state))).String(); got != want {
 			t.Errorf("%s: %s, want %s", state, got, want)
 		}
 	}
@@ -134,12 +142,12 @@ func TestDeletionOfLostNodeIsTriedAgain(t *testing.T) {
 	lost := nodeIn(ironic.Enroll, lastError("no"))
 	for errors, want := range []string{0: "Register", 1: "Register", 2: "Register", 3: "=deleting"} {
 		host := newHost(deleted, withState(metal3.StateDeprovisioning), deletionBegun, withError(metal3.RegistrationError, "no", errors))
-		if got := Next(planned(host, lost)).String(); got != want {
+		if got := nextOf(planned(host, lost)).String(); got != want {
 			t.Errorf("%d errors: %s, want %s", errors, got, want)
 		}
 	}
 	host := newHost(deleted, withState(metal3.StateExternallyProvisioned), withError(metal3.ProvisionedRegistrationError, "no", 1))
-	if got := Next(planned(host, lost)).String(); got != "=deleting" {
+	if got := nextOf(planned(host, lost)).String(); got != "=deleting" {
 		t.Errorf("externally provisioned: %s, want =deleting", got)
 	}
 }

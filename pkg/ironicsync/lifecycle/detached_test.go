@@ -12,14 +12,13 @@ import (
 func TestObserveDetached(t *testing.T) {
 	host := newHost(and(provisionedHost, operational(metal3.OperationalStatusDetached), withError("", "", 0))...)
 	host.Status.OperationalStatus = metal3.OperationalStatusDetached
-	reachable := func(status metav1.ConditionStatus, reason string) {
-		SetCondition(&host.Status, host, metav1.Condition{Type: metal3.IronicReachableCondition, Status: status, Reason: reason}, created.Time)
-	}
-	reachable(metav1.ConditionTrue, metal3.ReachableReason)
+	host.Status.Record.Observed = true
+	Render(host, created.Time)
 	if status, changed := Observe(host, Observation{}, now); changed {
 		t.Errorf("a detached host is changed: %+v", status)
 	}
-	reachable(metav1.ConditionFalse, metal3.UnreachableReason)
+	host.Status.Record.Silence = &metal3.Silence{Since: created, Reason: "connection refused"}
+	Render(host, created.Time)
 	status, changed := Observe(host, Observation{}, now)
 	c := findCondition(&status, metal3.IronicReachableCondition)
 	if !changed || c == nil || c.Status != metav1.ConditionTrue {

@@ -124,7 +124,7 @@ func TestErrorOfRegistrationWins(t *testing.T) {
 		if name != "" {
 			node = recorded(t, name)
 		}
-		host := newHost(withRegistered(metav1.ConditionFalse, metal3.SecretIncompleteReason, message))
+		host := newHost(withRegistration(metal3.SecretIncompleteReason, message))
 		if name == "" {
 			host.Status.Ironic = nil // never made
 		}
@@ -262,7 +262,7 @@ func TestOperationalStatusesOfOurs(t *testing.T) {
 
 func TestPowerStateUnknownKeepsPoweredOn(t *testing.T) {
 	for _, on := range []bool{false, true} {
-		for state, want := range map[ironic.PowerState]bool{"": on, ironic.PowerOn: true, ironic.PowerOff: false, "error": false} {
+		for state, want := range map[ironic.PowerState]bool{"": on, ironic.PowerOn: true, ironic.PowerOff: false, "error": on} {
 			host := observe(newHost(withPower(on)), &ironic.Node{ProvisionState: ironic.Available, PowerState: state})
 			if got := host.Status.PoweredOn; got != want {
 				t.Errorf("power_state %q, poweredOn was %v: %v", state, on, got)
@@ -307,7 +307,7 @@ func TestSilentRamdiskOfForgottenNode(t *testing.T) {
 		if host.Status.ErrorType != tt.kind || !strings.Contains(host.Status.ErrorMessage, "has not called Ironic for more than 30m") {
 			t.Errorf("%s: error %q %q", tt.state, host.Status.ErrorType, host.Status.ErrorMessage)
 		}
-		if got := Next(planned(host, late.Node)).String(); got != tt.want {
+		if got := nextOf(planned(host, late.Node)).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.state, got, tt.want)
 		}
 		if aborted := (ironic.Node{UUID: host.Status.Provisioning.ID, LastError: "aborted by request"}); tt.want == "abort" {
@@ -384,7 +384,7 @@ func TestErrorsEndWithPowerThatIsKept(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		host := newHost(withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, withPower(true), func(h *metal3.BareMetalHost) {
 			h.Status.ErrorCount = 1
-			h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: kept}
+			h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: kept}
 		})
 		status, _ := Observe(host, Observation{Node: nodeIn(ironic.Active)}, now)
 		if want := map[bool]int{true: 0, false: 1}[kept]; status.ErrorCount != want {

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // explore executes steps until there is nothing more to do, with each of the
@@ -111,7 +111,7 @@ func (w *world) wanted() string {
 		return fmt.Sprintf("image is %q", s.Provisioning.Image.URL)
 	case verdictsOf(host, metal3.RegisteredCondition) != "T/Registered":
 		return "Registered is " + verdictsOf(host, metal3.RegisteredCondition)
-	case findCondition(s, metal3.StepFailedCondition) != nil:
+	case s.Record.Failure != nil:
 		return "a failed step is still shown"
 	case want == metal3.StateAvailable && settingsDiffer(host):
 		return "settings are not applied"
@@ -136,7 +136,7 @@ func hasVolumes(has, recorded *metal3.RAIDConfig) bool {
 }
 
 func newWorld(t *testing.T, release string, options ...hostOption) *world {
-	w := &world{machine: stateMachine(t, release), host: newHost(), nodes: map[string]*ironic.Node{}, mayWipe: true}
+	w := &world{machine: machineOf(release), host: newHost(), nodes: map[string]*ironic.Node{}, mayWipe: true}
 	w.host.Finalizers, w.host.Status = nil, metal3.BareMetalHostStatus{}
 	wantsRAID(nil)(w.host)
 	for _, o := range options {
@@ -190,8 +190,8 @@ func TestLostNodeIsRegisteredAgain(t *testing.T) {
 // that its Ironic accepts, whatever is killed on the way, and without its Secret too.
 func TestDeletionComesToAnEnd(t *testing.T) {
 	for _, release := range releases {
-		machine := stateMachine(t, release)
-		for _, state := range sets.List(sets.KeySet(machine)) {
+		machine := machineOf(release)
+		for _, state := range machine.States() {
 			for column, before := range storedStates {
 				for _, noSecret := range []bool{false, true} {
 					w := deletedWorld(machine, ironic.ProvisionState(state), before)
@@ -223,7 +223,7 @@ func TestDeletionComesToAnEnd(t *testing.T) {
 }
 
 // deletedWorld has a host that was deleted in the state before, and its node in state.
-func deletedWorld(machine map[string]map[string]string, state ironic.ProvisionState, before metal3.ProvisioningState) *world {
+func deletedWorld(machine fsm.Machine, state ironic.ProvisionState, before metal3.ProvisioningState) *world {
 	host := newHost(withState(before), deleted)
 	if before == metal3.StateProvisioning {
 		attempting("http://images/a")(host)
@@ -247,7 +247,7 @@ func deletedWorld(machine map[string]map[string]string, state ironic.ProvisionSt
 	default:
 		w.asked = true // Ironic may be at it already
 	}
-	if w.working(node) {
+	if fsm.IsWorked(string(state)) {
 		node.Reservation = "conductor-0"
 	}
 	return w

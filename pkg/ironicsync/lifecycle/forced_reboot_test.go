@@ -40,7 +40,7 @@ func TestForcedRebootAbortsOnce(t *testing.T) {
 			{metal3.RebootAnnotation, `{"force":true}`}: tt.plain, {key, `{"force":true}`}: tt.held, {key, ""}: tt.heldUnforce,
 		} {
 			host := newHost(and(states[tt.state], annotated(annotation[0], annotation[1]))...)
-			if got := Next(planned(host, nodeIn(tt.node))).String(); got != want {
+			if got := nextOf(planned(host, nodeIn(tt.node))).String(); got != want {
 				t.Errorf("%s, %s, %s=%s: %s, want %s", tt.state, tt.node, annotation[0], annotation[1], got, want)
 			}
 		}
@@ -49,7 +49,7 @@ func TestForcedRebootAbortsOnce(t *testing.T) {
 	// A reboot that is not forced is not dropped for one that is.
 	both := func(h *metal3.BareMetalHost) { h.Annotations[metal3.RebootAnnotation] = "" }
 	host := newHost(and(states["inspecting"], annotated(key, `{"force":true}`), both)...)
-	if got := Next(planned(host, nodeIn(ironic.InspectFail))).String(); got != "Wait" {
+	if got := nextOf(planned(host, nodeIn(ironic.InspectFail))).String(); got != "Wait" {
 		t.Errorf("inspection aborted by the owner of %s: %s, want Wait", key, got)
 	}
 }

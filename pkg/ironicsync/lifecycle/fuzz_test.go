@@ -30,7 +30,7 @@ func FuzzObserve(f *testing.F) {
 		host.Status.OperationalStatus = metal3.OperationalStatus(operational)
 		for i, change := range []hostOption{
 			externallyProvisioned, deleted, annotated(metal3.InspectAnnotation, ""), withPower(true),
-			withRegistered(metav1.ConditionFalse, registered, errorMessage),
+			withRegistration(registered, errorMessage),
 			func(h *metal3.BareMetalHost) { h.Status.Conditions = nil },
 			func(h *metal3.BareMetalHost) { h.Status.Ironic = &metal3.IronicStatus{NodeUUID: state} },
 			func(h *metal3.BareMetalHost) { h.Status.OperationHistory.Inspect.Start = created },
@@ -59,7 +59,7 @@ func FuzzObserve(f *testing.F) {
 		if node != nil && status.Provisioning.ID != node.UUID {
 			t.Errorf("provisioning.ID is %q, the node is %q", status.Provisioning.ID, node.UUID)
 		}
-		step := Next(planned(host, RecordedNode(host)))
+		step := Next(planned(host, nil).Situation)
 		if host.DeletionTimestamp.IsZero() && (step.Do == DeleteNode || step.Target == ironic.TargetDeleted) {
 			t.Errorf("%s for a host that nobody deleted", step)
 		}

@@ -1,11 +1,6 @@
 package lifecycle
 
 import (
-	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
@@ -47,7 +42,7 @@ func AsksForImage(host *metal3.BareMetalHost) bool {
 
 // takesImage tells whether Ironic can be told another image for the node now, and will boot it: the
 // node is at rest, and runs nothing, unless that is about to be undeployed.
-func takesImage(host *metal3.BareMetalHost, node *ironic.Node) bool {
+func takesImage(host *metal3.BareMetalHost, node *Node) bool {
 	if node == nil || !AsksForImage(host) || !isUpdatable(node) || node.ProvisionState == ironic.Enroll {
 		return false
 	}
@@ -63,13 +58,13 @@ func isImageRegistered(s Situation, with *metal3.RegisteredWith) bool {
 	if s.Image == nil {
 		return with.Image == "" // otherwise, the images are not built any more
 	}
-	return s.Image.Built == nil || with.Image == s.Image.Digest() || !takesImage(s.Host, s.Node)
+	return s.Image.Built == nil || with.Image == s.Image.Digest() || !takesImage(s.Host, s.node)
 }
 
 // imageObstacle returns the step for a host whose image cannot be built: to report the reason, or to wait
 // if it has been reported. The second result is false if nothing is in the way.
 func imageObstacle(s Situation) (Step, bool) {
-	if s.Image == nil || s.Image.Problem == "" || !takesImage(s.Host, s.Node) {
+	if s.Image == nil || s.Image.Problem == "" || !takesImage(s.Host, s.node) {
 		return Step{}, false
 	}
 	return reportOnce(s.Host, metal3.ImageNotBuiltReason, s.Image.Problem), true
@@ -80,14 +75,13 @@ func imageObstacle(s Situation) (Step, bool) {
 // result is false if there is nothing to do.
 func awaitImage(s Situation) (Step, bool) {
 	why := ""
-	if s.Image != nil && requiresImage(s.Host) && takesImage(s.Host, s.Node) {
+	if s.Image != nil && requiresImage(s.Host) && takesImage(s.Host, s.node) {
 		why = CutMessage(s.Image.Waiting)
 	}
-	recorded := findCondition(&s.Host.Status, metal3.ImageBuiltCondition)
-	switch {
-	case why == "" && recorded == nil:
+	switch recorded := s.Host.Status.Record.AwaitedImage; {
+	case why == "" && recorded == "":
 		return Step{}, false
-	case why == "" || recorded == nil || recorded.Message != why:
+	case recorded != why:
 		return Step{Do: AwaitImage, Message: why}, true
 	}
 	return Step{Do: Wait}, true
@@ -101,16 +95,4 @@ func requiresImage(host *metal3.BareMetalHost) bool {
 		return true
 	}
 	return false
-}
-
-// SetAwaitedImage records what the image of a host waits for, or, if that is empty, that the host does not
-// wait.
-func SetAwaitedImage(host *metal3.BareMetalHost, waiting string, now time.Time) {
-	if waiting == "" {
-		meta.RemoveStatusCondition(&host.Status.Conditions, metal3.ImageBuiltCondition)
-		return
-	}
-	SetCondition(&host.Status, host, metav1.Condition{
-		Type: metal3.ImageBuiltCondition, Status: metav1.ConditionFalse, Reason: metal3.WaitingForImageReason, Message: waiting,
-	}, now)
 }

@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
@@ -20,7 +18,7 @@ var (
 func TestImages(t *testing.T) {
 	fast := func(h *metal3.BareMetalHost) { h.Spec.InspectionMode = metal3.InspectionModeFast }
 	notCleaned := func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled }
-	waits := withImageCondition(awaitedImage.Waiting)
+	waits := awaitingImage(awaitedImage.Waiting)
 	for name, tt := range map[string]struct {
 		state  metal3.ProvisioningState
 		node   ironic.ProvisionState
@@ -35,8 +33,8 @@ func TestImages(t *testing.T) {
 		"inspecting, not built":          {state: metal3.StateInspecting, node: ironic.Manageable, image: &awaitedImage, want: AwaitImage},
 		"inspecting, not built, told":    {state: metal3.StateInspecting, node: ironic.Manageable, image: &awaitedImage, host: []hostOption{waits}, want: Wait},
 		"inspecting, failed":             {state: metal3.StateInspecting, node: ironic.Manageable, image: &failedImage, want: Report},
-		"inspecting, failed, told":       {state: metal3.StateInspecting, node: ironic.Manageable, image: &failedImage, host: []hostOption{withRegistered(metav1.ConditionFalse, metal3.ImageNotBuiltReason, failedImage.Problem)}, want: Wait},
-		"inspecting, failed before":      {state: metal3.StateInspecting, node: ironic.Manageable, image: &builtImage, host: []hostOption{withRegistered(metav1.ConditionFalse, metal3.ImageNotBuiltReason, failedImage.Problem)}, want: Register},
+		"inspecting, failed, told":       {state: metal3.StateInspecting, node: ironic.Manageable, image: &failedImage, host: []hostOption{withRegistration(metal3.ImageNotBuiltReason, failedImage.Problem)}, want: Wait},
+		"inspecting, failed before":      {state: metal3.StateInspecting, node: ironic.Manageable, image: &builtImage, host: []hostOption{withRegistration(metal3.ImageNotBuiltReason, failedImage.Problem)}, want: Register},
 		"being inspected, not built":     {state: metal3.StateInspecting, node: ironic.InspectWait, image: &awaitedImage},
 		"being inspected, built anew":    {state: metal3.StateInspecting, node: ironic.InspectWait, image: &builtImage},
 		"inspecting, off again":          {state: metal3.StateInspecting, node: ironic.Manageable, host: []hostOption{waits}, want: AwaitImage},
@@ -62,7 +60,7 @@ func TestImages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := planned(newHost(append([]hostOption{withState(tt.state), withPower(true), registeredAs()}, tt.host...)...), nodeIn(tt.node))
 			s.Image = tt.image
-			got := Next(s)
+			got := nextOf(s)
 			if tt.want != "" {
 				if got.Do != tt.want {
 					t.Errorf("next is %s, want %s", got.Do, tt.want)
@@ -70,10 +68,10 @@ func TestImages(t *testing.T) {
 				return
 			}
 			s.Image = nil
-			if with := s.Host.Status.RegisteredWith; with != nil {
+			if with := s.Host.Status.Record.RegisteredWith; with != nil {
 				with.Image = ""
 			}
-			if want := Next(s); got.Do != want.Do || got.State != want.State || got.Target != want.Target {
+			if want := nextOf(s); got.Do != want.Do || got.State != want.State || got.Target != want.Target {
 				t.Errorf("next is %+v, and without images %+v", got, want)
 			}
 		})
@@ -93,7 +91,7 @@ func TestDeletionDoesNotWaitForImage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := planned(newHost(deleted, withState(metal3.StateDeprovisioning), withPower(true), registeredAs(), deployedImage), nodeIn(ironic.Active))
 			s.Image = &tt.image
-			if got := Next(s); got.Do != tt.want {
+			if got := nextOf(s); got.Do != tt.want {
 				t.Errorf("next is %+v, want %s", got, tt.want)
 			}
 		})
@@ -104,8 +102,8 @@ func registeredWithImage(image Image) hostOption {
 	return registeredAs(func(with *metal3.RegisteredWith) { with.Image = image.Digest() })
 }
 
-func withImageCondition(waiting string) hostOption {
-	return func(h *metal3.BareMetalHost) { SetAwaitedImage(h, waiting, created.Time) }
+func awaitingImage(waiting string) hostOption {
+	return func(h *metal3.BareMetalHost) { SetAwaitedImage(h, waiting) }
 }
 
 func deployedImage(h *metal3.BareMetalHost) {

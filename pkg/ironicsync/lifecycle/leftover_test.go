@@ -12,7 +12,7 @@ import (
 func TestNextOfLeftOverNode(t *testing.T) {
 	found := func(state ironic.ProvisionState, options ...hostOption) string {
 		host := observe(newHost(options...), nodeIn(state))
-		return Next(planned(host, nodeIn(state))).String()
+		return nextOf(planned(host, nodeIn(state))).String()
 	}
 	for _, tt := range []struct {
 		state ironic.ProvisionState
@@ -38,6 +38,7 @@ func TestNextOfLeftOverNode(t *testing.T) {
 	for name, options := range map[string][]hostOption{
 		"externally provisioned": {externallyProvisioned},
 		"available until now":    {prepared},
+		"and an image is wanted": {prepared, wantsImage("http://images/a")},
 	} {
 		if got := found(ironic.DeployFail, options...); got != "Wait" {
 			t.Errorf("deploy failed, %s: %s, want Wait", name, got)

@@ -37,7 +37,7 @@ func TestLongMessages(t *testing.T) {
 	}
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h"}}
 	host.Status.Provisioning.ID, host.Status.Provisioning.State = "n", metal3.StatePreparing
-	SetCondition(&host.Status, host, metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.PreparationErrorReason, Message: "c" + long}, now)
+	SetFailure(host, metal3.PreparationError, "c"+long)
 	for i := range 2 {
 		status, changed := Observe(host, Observation{Node: node}, now)
 		if changed != (i == 0) {
@@ -58,7 +58,7 @@ func TestLongMessages(t *testing.T) {
 	if status.ErrorCount != 1 {
 		t.Errorf("the error is counted %d times", status.ErrorCount)
 	}
-	if !SetRequestFailing(host, Step{Do: SetState}, fmt.Sprint("d", long), now) || SetRequestFailing(host, Step{Do: SetState}, fmt.Sprint("d", long), now) {
+	if !SetRequestFailing(host, Step{Do: SetState}, fmt.Sprint("d", long)) || SetRequestFailing(host, Step{Do: SetState}, fmt.Sprint("d", long)) {
 		t.Error("a request that keeps failing with a long message changes the status each time")
 	}
 }

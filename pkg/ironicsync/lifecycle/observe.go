@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -43,8 +42,13 @@ func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	if node.InspectionFinishedAt == nil || node.ProvisionState == ironic.Inspecting || node.ProvisionState == ironic.InspectWait {
 		return false
 	}
-	read := host.Status.Ironic
-	return read == nil || read.InspectionFinishedAt == nil || !sameMoment(read.InspectionFinishedAt.Time, *node.InspectionFinishedAt)
+	return !isInventoryRead(host.Status.Ironic, node)
+}
+
+// isInventoryRead tells whether the inventory of the node's last inspection was read, according to what is
+// recorded of the node.
+func isInventoryRead(recorded *metal3.IronicStatus, node *ironic.Node) bool {
+	return recorded != nil && recorded.InspectionFinishedAt != nil && sameMoment(recorded.InspectionFinishedAt.Time, *node.InspectionFinishedAt)
 }
 
 // sameMoment compares a time that Ironic returned with a recorded one, which has no more than
@@ -59,20 +63,20 @@ func sameMoment(a, b time.Time) bool {
 // remains the same, and changed is false. If anything has changed, LastUpdated is set to now.
 func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (status metal3.BareMetalHostStatus, changed bool) {
 	status = copyStatus(&host.Status)
+	again := false
 	switch detached := IsDetached(host); {
-	case detached && !meta.IsStatusConditionFalse(status.Conditions, metal3.IronicReachableCondition):
+	case host.Status.Record.Epoch > metal3.RecordEpoch:
+		return status, false // a later version of the server has recorded what this one would lose
+	case detached && status.Record.Silence == nil:
 		return status, false // the host has no node on purpose, and its status is frozen
-	case detached: // only IronicReachable, which dates from an outage, is corrected below
+	case detached: // only the silence, which dates from an outage, ends
 	case seen.Node == nil:
-		observeMissing(&status, host, now)
-		SetConditions(&status, host, seen.Node, now)
+		observeMissing(&status, host)
 	default:
-		observeNode(&status, host, seen, now)
-		SetConditions(&status, host, seen.Node, now)
+		again = observeNode(&status, host, seen, now)
 	}
-	SetCondition(&status, host, metav1.Condition{
-		Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue, Reason: metal3.ReachableReason,
-	}, now)
+	status.Record.Observed, status.Record.Silence = true, nil
+	render(&status, host, again, now)
 	if equalStatus(status, host.Status) {
 		return status, false
 	}
@@ -100,58 +104,59 @@ func equalStatus(a, b metal3.BareMetalHostStatus) bool {
 
 // observeMissing updates the status of a host whose node Ironic does not have, because it was
 // not created yet or Ironic has lost it. What was learned from the node earlier is kept.
-func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, now time.Time) {
+func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) {
 	if status.Ironic != nil && host.DeletionTimestamp.IsZero() {
-		SetCondition(status, host, metav1.Condition{
-			Type: metal3.RegisteredCondition, Status: metav1.ConditionFalse, Reason: metal3.NodeLostReason,
-			Message: "Ironic no longer has node " + status.Ironic.NodeUUID + "; the host is registered again",
-		}, now)
+		status.Record.Registration = newRegistration(host, metal3.NodeLostReason,
+			"Ironic no longer has node "+status.Ironic.NodeUUID+"; the host is registered again")
 	}
-	status.Ironic = nil
-	SetError(status, ErrorOf(status, host, nil), false)
+	status.Ironic, status.Record.Health, status.Record.Asked = nil, "", nil
+	if d := status.Record.Deployment; d != nil {
+		d.MayAdopt = true
+	}
 }
 
-func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
+// observeNode updates the status of a host from its node. It returns whether an attempt has ended that may
+// have failed as the last one did.
+func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) (again bool) {
 	node := seen.Node
 	before := status.Ironic
-	status.RegisteredWith = registeredWith(status)
 	status.Ironic = ironicStatus(node)
 	if before != nil {
 		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
 	}
 	observeProgress(status.Ironic, before, node, now)
-	if node.ProvisionUpdatedAt != nil && !node.ProvisionState.IsInTransit() { // in transit, each heartbeat of a ramdisk renews it
-		changed := metav1.NewMicroTime(node.ProvisionUpdatedAt.Truncate(time.Microsecond))
-		status.Ironic.StateChangedAt = &changed
-	}
-	status.Ironic.AbortRequested = isAbortRequested(host, node)
+	recorded := NodeOf(status)
+	status.Ironic.AbortRequested = isAbortRequested(host, recorded)
 	settings.Observe(status, before, node, WholeSeconds(now))
 	status.Provisioning.ID = node.UUID
-	status.Provisioning.State = stateOf(host, node)
+	status.Provisioning.State = stateOf(host, recorded)
+	observeAsked(status, now)
 	observeDeployment(status, host, node)
+	observeGone(status, node, now)
 	observeServicing(status, host, node, now)
-	if node.PowerState != "" { // empty if Ironic does not know; the last known state is the best guess then
+	switch node.PowerState {
+	case ironic.PowerOn, ironic.PowerOff:
 		status.PoweredOn = node.PowerState == ironic.PowerOn
+	default: // Ironic does not know (empty, or "error" after the BMC has not answered several times), and fencing relies on off
 	}
 	observeInspection(status, host, seen, now)
-	observeRegistration(status, node, now)
-	observeRamdiskTimeout(status, host, seen, now)
-
-	failure := ErrorOf(status, host, node)
-	SetError(status, failure, before != nil && hasAttemptEnded(status.ErrorType, before, node))
-	if failure == nil && isServicing(node.ProvisionState) {
-		status.OperationalStatus = metal3.OperationalStatusServicing
+	status.Ironic.InventoryPending = NeedsInventory(host, node) && !isInventoryRead(status.Ironic, node)
+	observeRegistration(status, recorded, now)
+	observeRamdiskTimeout(status, seen, now)
+	if node.Health != "" { // as it always is before Ironic API 1.109
+		status.Record.Health = node.Health
 	}
-	if failure == nil && isSettled(status, host, node) {
+	if errorOf(status, host) == nil && isSettled(status, host, recorded) {
 		status.ErrorCount = 0
 	}
+	return before != nil && hasAttemptEnded(ErrorType(status), before, recorded)
 }
 
 // hasAttemptEnded tells whether an attempt has ended during which the error of the previous
 // attempt was kept. If the node shows the same error now, it counts as another failure. (Other
 // attempts remove the error when they begin. A change of the state alone does not suffice,
 // because Ironic writes the error before the state.)
-func hasAttemptEnded(failed metal3.ErrorType, before *metal3.IronicStatus, node *ironic.Node) bool {
+func hasAttemptEnded(failed metal3.ErrorType, before *metal3.IronicStatus, node *Node) bool {
 	switch ironic.ProvisionState(before.ProvisionState) {
 	case ironic.Verifying, ironic.Adopting:
 		return string(node.ProvisionState) != before.ProvisionState
@@ -163,7 +168,7 @@ func hasAttemptEnded(failed metal3.ErrorType, before *metal3.IronicStatus, node 
 
 // isSettled tells whether the host and its node have reached the state and the power state that
 // the spec asks for, so that earlier errors in a row no longer count.
-func isSettled(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) bool {
+func isSettled(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *Node) bool {
 	arrived := false
 	switch status.Provisioning.State {
 	case metal3.StateAvailable:
@@ -171,30 +176,8 @@ func isSettled(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, n
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 		arrived = node.ProvisionState == ironic.Active
 	}
-	kept := status.PoweredOn && status.Deployment != nil && status.Deployment.KeepPower
+	kept := status.PoweredOn && status.Record.Deployment != nil && status.Record.Deployment.KeepPower
 	return arrived && node.TargetPowerState == "" && (status.PoweredOn == host.Spec.Online || kept)
-}
-
-func ironicStatus(node *ironic.Node) *metal3.IronicStatus {
-	return &metal3.IronicStatus{
-		NodeUUID:             node.UUID,
-		ProvisionState:       string(node.ProvisionState),
-		TargetProvisionState: node.TargetProvisionState,
-		RAIDVolumes:          int(node.RAIDVolumes),
-		PowerState:           string(node.PowerState),
-		TargetPowerState:     string(node.TargetPowerState),
-		Operation:            operationOf(node),
-		Step:                 CutMessage(stepOf(node)),
-		Maintenance:          node.Maintenance,
-		MaintenanceReason:    CutMessage(node.MaintenanceReason),
-		Fault:                node.Fault,
-		Reservation:          node.Reservation,
-		LastError:            CutMessage(node.LastError),
-		InstanceUUID:         node.InstanceUUID,
-		BMC:                  KeyOfNode(node).String(),
-		MarkedHost:           string(node.Marks.Host),
-		MarkedCluster:        string(node.Marks.Cluster),
-	}
 }
 
 // observeInspection updates the history of inspections, and the hardware once the inventory of
@@ -211,7 +194,7 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		return
 	}
 	if seen.Inspected.Pending {
-		setInventoryProblem(status, host, seen, now)
+		setUnusableInventory(status, seen)
 		return
 	}
 	finished := metav1.NewMicroTime(node.InspectionFinishedAt.Truncate(time.Microsecond))
@@ -226,74 +209,57 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		status.HardwareDetails = seen.Inspected.Hardware
 	}
 	if seen.Inspected.Problem == "" {
-		meta.RemoveStatusCondition(&status.Conditions, metal3.InventoryReadCondition)
+		status.Record.UnusableInventory = nil
 		return
 	}
-	setInventoryProblem(status, host, seen, now)
+	setUnusableInventory(status, seen)
 }
 
-func setInventoryProblem(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
-	SetCondition(status, host, metav1.Condition{
-		Type: metal3.InventoryReadCondition, Status: metav1.ConditionFalse, Reason: metal3.InventoryUnusableReason,
-		Message: fmt.Sprintf("The inventory of the inspection that ended at %s cannot be used, so status.hardware is not what it found: %s",
-			seen.Node.InspectionFinishedAt.UTC().Format(time.RFC3339), seen.Inspected.Problem),
-	}, now)
+func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) {
+	status.Record.UnusableInventory = &metal3.UnusableInventory{
+		InspectionFinishedAt: metav1.NewMicroTime(seen.Node.InspectionFinishedAt.Truncate(time.Microsecond)),
+		Problem:              CutMessage(seen.Inspected.Problem),
+	}
 }
 
-// observeRamdiskTimeout times out a ramdisk for which Ironic waits without a timeout. Ironic
-// 29.0.5 leaves a node that is its own parent out of all periodic checks, and out of the cleanup
-// that a conductor makes when it starts: if the conductor died while working on such a node, the
-// node remains in the same state for ever, without a reservation. Each heartbeat of a ramdisk
-// renews provision_updated_at.
+// observeRamdiskTimeout times out a ramdisk for which Ironic waits without a timeout, because it
+// does not poll the node (ironic.Node.IsNotPolled). If the conductor died while working on such
+// a node, the node remains in the same state for ever, without a reservation. Each heartbeat of
+// a ramdisk renews provision_updated_at.
 //
-// The timeout remains the reason of the condition during the abort that follows from it, and
+// The timeout remains the cause of the failure during the abort that follows from it, and
 // until the next attempt. Otherwise the error would be that of Ironic, which only says that
 // somebody has requested the abort.
-func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) {
+func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, seen Observation, now time.Time) {
 	node := seen.Node
 	since := node.ProvisionUpdatedAt
 	ironicNow := node.AnsweredAt // our clock may differ from Ironic's
 	if ironicNow.IsZero() {
 		ironicNow = now
 	}
-	late := seen.CallbackTimeout > 0 && node.IsOwnParent() && since != nil && ironicNow.Sub(*since) > seen.CallbackTimeout
+	late := seen.CallbackTimeout > 0 && node.IsNotPolled() && since != nil && ironicNow.Sub(*since) > seen.CallbackTimeout
 	switch {
 	case node.ProvisionState.IsInTransit() && node.Reservation == "" && late:
-		SetCondition(status, host, metav1.Condition{
-			Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.CallbackTimeoutReason,
+		status.Record.Failure = &metal3.Failure{
+			Cause:   metal3.CallbackTimeout,
 			Message: fmt.Sprintf("The ramdisk has not called Ironic for more than %s, or Ironic has forgotten the node (%s)", seen.CallbackTimeout, node.ProvisionState),
-		}, now)
+		}
 	case node.ProvisionState == ironic.InspectFail, node.ProvisionState == ironic.CleanFail:
-	case isWaitState(node.ProvisionState) && node.Reservation != "":
+	case node.ProvisionState.IsWaiting() && node.Reservation != "":
 	case isTimedOut(status):
-		meta.RemoveStatusCondition(&status.Conditions, metal3.StepFailedCondition)
+		status.Record.Failure = nil
 	}
-}
-
-// isWaitState tells whether Ironic waits for a ramdisk in this state.
-func isWaitState(state ironic.ProvisionState) bool {
-	switch state {
-	case ironic.InspectWait, ironic.CleanWait, ironic.DeployWait, ironic.ServiceWait, ironic.RescueWait:
-		return true
-	}
-	return false
 }
 
 // isStuck tells whether Ironic will never continue to work on the node: it has timed out in
 // a state in which Ironic itself works, and does not wait for a ramdisk.
-func isStuck(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	return node.ProvisionState.IsInTransit() && !isWaitState(node.ProvisionState) && node.Reservation == "" && isTimedOut(&host.Status)
-}
-
-// isTimedOut tells whether observeRamdiskTimeout has timed out the host's ramdisk.
-func isTimedOut(status *metal3.BareMetalHostStatus) bool {
-	c := findCondition(status, metal3.StepFailedCondition)
-	return c != nil && c.Reason == metal3.CallbackTimeoutReason
+func isStuck(host *metal3.BareMetalHost, node *Node) bool {
+	return node.ProvisionState.IsInTransit() && !node.ProvisionState.IsWaiting() && node.Reservation == "" && isTimedOut(&host.Status)
 }
 
 // observeRegistration notes that the BMC has accepted the credentials, which is known once the
 // node has left the states enroll and verifying.
-func observeRegistration(status *metal3.BareMetalHostStatus, node *ironic.Node, now time.Time) {
+func observeRegistration(status *metal3.BareMetalHostStatus, node *Node, now time.Time) {
 	if node.ProvisionState == ironic.Enroll || node.ProvisionState == ironic.Verifying || node.Fault == ironic.FaultPowerFailure {
 		return
 	}
@@ -314,33 +280,4 @@ func firstOf(texts ...string) string {
 		}
 	}
 	return ""
-}
-
-// RecordedNode returns the node as it is recorded in the host's status, with the fields that
-// Next uses. It is nil if no node is recorded.
-func RecordedNode(host *metal3.BareMetalHost) *ironic.Node {
-	s := host.Status.Ironic
-	if s == nil {
-		return nil
-	}
-	parent := ""
-	if c := findCondition(&host.Status, metal3.PowerSyncedCondition); c != nil && c.Reason == metal3.OwnParentReason {
-		parent = s.NodeUUID
-	}
-	return &ironic.Node{
-		ParentNode:           parent,
-		UUID:                 s.NodeUUID,
-		ProvisionState:       ironic.ProvisionState(s.ProvisionState),
-		TargetProvisionState: s.TargetProvisionState,
-		PowerState:           ironic.PowerState(s.PowerState),
-		TargetPowerState:     ironic.PowerTarget(s.TargetPowerState),
-		Maintenance:          s.Maintenance,
-		MaintenanceReason:    s.MaintenanceReason,
-		Fault:                s.Fault,
-		Reservation:          s.Reservation,
-		LastError:            s.LastError,
-		InstanceUUID:         s.InstanceUUID,
-		Address:              addressOfKey(s.BMC),
-		Marks:                ironic.Marks{Host: ironic.Text(s.MarkedHost), Cluster: ironic.Text(s.MarkedCluster)},
-	}
 }

@@ -144,12 +144,14 @@ func TestObserveStatusIronic(t *testing.T) {
 		}
 		text := func(key string) string { s, _ := said[key].(string); return s }
 		want := &metal3.IronicStatus{
-			NodeUUID: text("uuid"), ProvisionState: text("provision_state"), TargetProvisionState: text("target_provision_state"),
+			NodeUUID: text("uuid"), NodeName: text("name"), ProvisionState: text("provision_state"), TargetProvisionState: text("target_provision_state"),
 			PowerState: text("power_state"), TargetPowerState: text("target_power_state"),
 			Maintenance: said["maintenance"] == true, MaintenanceReason: text("maintenance_reason"),
 			Fault: text("fault"), Reservation: text("reservation"), LastError: text("last_error"),
 		}
 		want.InstanceUUID = text("instance_uuid")
+		want.OwnParent = text("parent_node") == text("uuid")
+		want.InventoryPending = text("inspection_finished_at") != ""                      // it is not read in this test
 		if info, _ := said["driver_info"].(map[string]any); info["ipmi_address"] != nil { // in the detailed form
 			want.BMC = fmt.Sprintf("ipmi %v:%v", info["ipmi_address"], info["ipmi_port"])
 		}
@@ -221,7 +223,7 @@ func TestObserveIsIdempotent(t *testing.T) {
 	variants["externally provisioned"] = externallyProvisioned
 	variants["deleted"] = deleted
 	variants["failed before"] = withError(metal3.RegistrationError, "as before", 4)
-	variants["refused before"] = withRegistered(metav1.ConditionFalse, metal3.PortConflictReason, "as before")
+	variants["refused before"] = withRegistration(metal3.PortConflictReason, "as before")
 	for _, name := range recordings(t, "*") {
 		for variant, option := range variants {
 			node := recorded(t, name)

@@ -115,8 +115,13 @@ type Step struct {
 // Situation is everything on which Next bases its decision.
 type Situation struct {
 	Host *metal3.BareMetalHost
-	// Node is the host's node; nil if Ironic has no node with the host's ID.
-	Node *ironic.Node
+	// node is what Host.Status has of the host's node; nil if Ironic has none. Next sets it.
+	node *Node
+	// ObservedAt is when the node was read of which Host.Status is an observation. It is zero if the
+	// status may be outdated.
+	ObservedAt time.Time
+	// IronicNow is what Ironic's clock said then; zero if it did not say.
+	IronicNow time.Time
 	// SecretVersion is the resourceVersion of the Secret that spec.bmc names; empty if there
 	// is no such Secret.
 	SecretVersion string
@@ -142,14 +147,14 @@ type Situation struct {
 	// API 1.87), and CanAbortService if it can abort such a service after it has failed (since
 	// Ironic 32). They matter only if there is a Policy or a service.
 	CanService, CanAbortService bool
-	// RAIDAlone is set if Ironic, as in its release 21.4, does not notice the end of a step that
+	// RAIDAlone is set if Ironic (see Quirks.StuckAfterRAIDStep) does not notice the end of a step that
 	// follows one for RAID.
 	RAIDAlone bool
 	// HasHardwareData is set if there is a HardwareData with the host's name. It matters only
 	// if the host has no hardware details yet.
 	HasHardwareData bool
 	// Hold is how long to wait before something that has failed is tried again; see backoff.go
-	// in the package drive.
+	// in the package reconcile.
 	Hold time.Duration
 	// MaxRetries is how often in a row provisioning may fail.
 	MaxRetries int
@@ -158,10 +163,14 @@ type Situation struct {
 	Restored string
 	// Cluster is the UID of this cluster; empty if it is not known.
 	Cluster string
+	// AskedInVain is set if the request that status.record.asked is about was refused or never sent.
+	AskedInVain bool
 	// NodeOfAnother is set if the node belongs to another host that exists.
 	NodeOfAnother bool
-	// NodesWithSameBMC is set if Ironic reaches the BMC of the host's node for another node, too.
+	// NodesWithSameBMC is set if Ironic reaches the BMC of the host's node for another node, too. All
+	// nodes were known at NodesAsOf, by the same clock as ObservedAt; it is zero while they are not known.
 	NodesWithSameBMC bool
+	NodesAsOf        time.Time
 	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
 	// if this host had it first.
 	SameBMC string
@@ -182,13 +191,32 @@ type Situation struct {
 //	plan_service.go   settings of a machine that runs something
 //	plan_power.go     power and reboots
 //	plan_leave.go     detachment and deletion
-func Next(s Situation) Step { return guarded(s, plan(s)) }
+func Next(s Situation) Step {
+	s.node = NodeOf(&s.Host.Status)
+	return guarded(s, plan(s))
+}
+
+// MustObserve tells whether a host and its node have to be read before the step, because it was planned from what
+// may be outdated. A host that is deleted or waits for others is read even if there is nothing to do, because
+// what it waits for may have been missed.
+func MustObserve(s Situation, step Step) bool {
+	host := s.Host
+	switch {
+	case !s.ObservedAt.IsZero():
+		return false
+	case step.Do == Hold && step.Reason == metal3.RestoredReason:
+		return false // it is so whatever the node is like, and has to be recorded while Ironic is away, too
+	case step.Do == Wait:
+		return !host.DeletionTimestamp.IsZero() || host.Status.OperationalStatus == metal3.OperationalStatusDelayed || step.After > 0 && host.Status.Record.Asked != nil
+	}
+	return true
+}
 
 func plan(s Situation) Step {
 	host := s.Host
 	state := host.Status.Provisioning.State
 	switch {
-	case isPaused(host):
+	case isPaused(host), host.Status.Record.Epoch > metal3.RecordEpoch: // a later version knows what this one would get wrong
 		return Step{Do: Wait}
 	case !host.DeletionTimestamp.IsZero():
 		return nextOfDeleted(s)
@@ -213,7 +241,7 @@ func plan(s Situation) Step {
 
 // nextOfNode returns the next step for a registered host, whose node exists.
 func nextOfNode(s Situation) Step {
-	node := s.Node
+	node := s.node
 	switch node.ProvisionState {
 	case ironic.Enroll:
 		// Verify the node again: nothing else tells whether its BMC answers now.
@@ -258,22 +286,14 @@ func nextOfNode(s Situation) Step {
 // isStepFault tells whether Ironic has put the node into maintenance because cleaning or
 // servicing failed. The BMC answers then, but Ironic does not end this maintenance. If a person
 // has requested the maintenance, it is not ended here either.
-func isStepFault(node *ironic.Node) bool {
-	return node.Maintenance && !node.IsMaintenanceRequested() && (node.Fault == ironic.FaultCleanFailure || node.Fault == ironic.FaultServiceFailure)
-}
-
-// isLocked tells whether a conductor is working on the node. When it has finished, the node changes, which
-// triggers another plan. A lock does not count while Ironic waits for a ramdisk: each heartbeat of the
-// ramdisk locks the node for a moment, and on a busy Ironic nearly every read may meet such a lock. A
-// request then waits for the lock in Ironic itself ([conductor]node_locked_retry_attempts).
-func isLocked(node *ironic.Node) bool {
-	return node.Reservation != "" && !isWaitState(node.ProvisionState)
+func isStepFault(node *Node) bool {
+	return node.Maintenance && !ironic.IsRequestedMaintenance(node.MaintenanceReason) && (node.Fault == ironic.FaultCleanFailure || node.Fault == ironic.FaultServiceFailure)
 }
 
 // clearMaintenance ends the maintenance of a failed clean or service, once Ironic has discarded the
 // firmware updates of it.
 func (s Situation) clearMaintenance(kind metal3.ErrorType) Step {
-	if isDiscardingFirmware(s.Node) {
+	if s.isDiscardingFirmware() {
 		return Step{Do: Wait, After: discardPause}
 	}
 	return s.retry(Step{Do: ClearMaintenance, Error: kind}, true)
@@ -290,8 +310,8 @@ const (
 // failed. Ironic 29.0 does so in a periodic task, and only while the node is in maintenance. What it
 // has not discarded goes on with the next clean or service that waits for the machine: that one fails
 // with the old error or, if the BMC does not know the old task any more, updates what is left of the list.
-func isDiscardingFirmware(node *ironic.Node) bool {
-	return node.Internals.HasFirmwareUpdates && isStepFault(node) && changedWithin(node, discardLimit)
+func (s Situation) isDiscardingFirmware() bool {
+	return s.node.UpdatingFirmware && isStepFault(s.node) && s.changedWithin(discardLimit)
 }
 
 // retry returns step, or a wait while the back-off lasts. failed tells whether the step has

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -66,7 +64,7 @@ func TestNextOfHost(t *testing.T) {
 	for name, tt := range map[string]struct {
 		options []hostOption
 		node    *ironic.Node
-		change  func(*Situation)
+		change  func(*situation)
 		want    string
 	}{
 		// Into Ironic.
@@ -74,26 +72,27 @@ func TestNextOfHost(t *testing.T) {
 		"new, without BMC":                {options: []hostOption{blank, noBMC}, want: "=unmanaged"},
 		"unmanaged":                       {options: []hostOption{blank, noBMC, withState(metal3.StateUnmanaged)}, want: "Wait"},
 		"unmanaged, BMC given":            {options: []hostOption{blank, withState(metal3.StateUnmanaged)}, want: "Begin=registering"},
+		"recorded by a later version":     {options: []hostOption{laterRecord}, node: nodeIn(ironic.Manageable), want: "Wait"},
 		"moved here, provisioned":         {options: []hostOption{withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) { h.Finalizers = nil }}, want: "Begin=provisioned"},
 		"with a status to restore":        {options: []hostOption{blank, annotated(metal3.StatusAnnotation, "{}")}, want: "Begin=registering"},
 		"with hardware details":           {options: []hostOption{annotated(metal3.HardwareDetailsAnnotation, "{}")}, node: nodeIn(ironic.Manageable), want: "RecordGivenHardware"},
-		"with HardwareData":               {node: nodeIn(ironic.Manageable), change: func(s *Situation) { s.HasHardwareData = true }, want: "RecordGivenHardware"},
+		"with HardwareData":               {node: nodeIn(ironic.Manageable), change: func(s *situation) { s.HasHardwareData = true }, want: "RecordGivenHardware"},
 		"without node":                    {options: []hostOption{noID}, want: "FindNode"},
 		"node not made yet":               {want: "CreateNode"},
 		"BMC taken out of a managed host": {options: []hostOption{noBMC}, node: nodeIn(ironic.Enroll), want: "Report:InvalidAddress"},
 		"address not understood":          {options: []hostOption{noID, func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "telnet://192.0.2.1" }}, want: "Report:InvalidAddress"},
-		"no provisioning network":         {options: []hostOption{noID}, change: func(s *Situation) { s.ProvisioningNetworkDisabled = true }, want: "Report:InvalidAddress"},
+		"no provisioning network":         {options: []hostOption{noID}, change: func(s *situation) { s.ProvisioningNetworkDisabled = true }, want: "Report:InvalidAddress"},
 		"no credentialsName":              {options: []hostOption{noID, func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "" }}, want: "Report:SecretNotFound"},
 		"spec changed":                    {options: []hostOption{func(h *metal3.BareMetalHost) { h.Generation++ }}, node: nodeIn(ironic.Manageable), want: "Register"},
 		"spec changed in transit":         {options: and(provisioning, func(h *metal3.BareMetalHost) { h.Generation++; h.Spec.Image = nil }), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
 		"another Secret named":            {options: []hostOption{func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "other" }}, node: nodeIn(ironic.Manageable), want: "Register"},
-		"other settings of ours":          {options: provisionedHost, node: nodeIn(ironic.Active), change: func(s *Situation) { s.SettingsDigest = "others" }, want: "Register"},
+		"other settings of ours":          {options: provisionedHost, node: nodeIn(ironic.Active), change: func(s *situation) { s.SettingsDigest = "others" }, want: "Register"},
 		"Secret changed while provisioned": {options: provisionedHost, node: nodeIn(ironic.Active),
-			change: func(s *Situation) { s.SecretVersion = "8" }, want: "Register"},
-		"refused just now":             {options: []hostOption{withRegistered(metav1.ConditionFalse, metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), change: hold, want: "Wait:7s"},
-		"refused before":               {options: []hostOption{withRegistered(metav1.ConditionFalse, metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), want: "Register"},
+			change: func(s *situation) { s.SecretVersion = "8" }, want: "Register"},
+		"refused just now":             {options: []hostOption{withRegistration(metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), change: hold, want: "Wait:7s"},
+		"refused before":               {options: []hostOption{withRegistration(metal3.PortConflictReason, "no")}, node: nodeIn(ironic.Enroll), want: "Register"},
 		"verification failed just now": {node: nodeIn(ironic.Enroll, lastError("no")), change: hold, want: "Wait:7s"},
-		"Secret missing, now there":    {options: []hostOption{withRegistered(metav1.ConditionFalse, metal3.SecretNotFoundReason, "no")}, node: nodeIn(ironic.Enroll), want: "Register"},
+		"Secret missing, now there":    {options: []hostOption{withRegistration(metal3.SecretNotFoundReason, "no")}, node: nodeIn(ironic.Enroll), want: "Register"},
 		"externally provisioned":       {options: []hostOption{externallyProvisioned}, node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
 		"inspection disabled":          {options: []hostOption{inspectionDisabled}, node: nodeIn(ironic.Manageable), want: "=preparing"},
 		"registered again":             {options: []hostOption{hardwareKnown}, node: nodeIn(ironic.Manageable), want: "=preparing"},
@@ -193,23 +192,25 @@ func TestNextOfHost(t *testing.T) {
 		"attach":                    {options: and(provisionedHost, operational(metal3.OperationalStatusDetached)), want: "Attach"},
 		"attached":                  {options: provisionedHost, node: nodeIn(ironic.Manageable), want: "adopt"},
 		"detached without its Secret": {options: and(provisionedHost, annotated(metal3.DetachedAnnotation, ""), operational(metal3.OperationalStatusDetached)),
-			change: func(s *Situation) { s.SecretVersion = "" }, want: "Wait"},
+			change: func(s *situation) { s.SecretVersion = "" }, want: "Wait"},
 	} {
 		s := planned(newHost(tt.options...), tt.node)
 		if tt.change != nil {
 			tt.change(&s)
 		}
-		if got := Next(s).String(); got != tt.want {
+		if got := nextOf(s).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}
 }
 
+func laterRecord(h *metal3.BareMetalHost) { h.Status.Record.Epoch = metal3.RecordEpoch + 1 }
+
 func timedOut(h *metal3.BareMetalHost) {
-	SetCondition(&h.Status, h, metav1.Condition{Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.CallbackTimeoutReason}, now)
+	h.Status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout}
 }
 
-func hold(s *Situation) { s.Hold = 7 * time.Second }
+func hold(s *situation) { s.Hold = 7 * time.Second }
 
 func inspectionDisabled(h *metal3.BareMetalHost) {
 	h.Spec.InspectionMode = metal3.InspectionModeDisabled
@@ -270,7 +271,7 @@ func TestNextOfDeletedHost(t *testing.T) {
 		if tt.noBMC {
 			s.SecretVersion = ""
 		}
-		if got := Next(s).String(); got != tt.want {
+		if got := nextOf(s).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}
@@ -282,7 +283,7 @@ func TestNextSecretWatchLags(t *testing.T) {
 	for version, want := range map[string]Action{"6": Wait, "7": Wait, "8": Register, "10": Register, "not-a-number": Register} {
 		s := planned(newHost(provisionedHost...), nodeIn(ironic.Active))
 		s.SecretVersion = version
-		if got := Next(s); got.Do != want {
+		if got := nextOf(s); got.Do != want {
 			t.Errorf("Secret at %s, 7 was tried: %s, want %s", version, got, want)
 		}
 	}

@@ -19,10 +19,10 @@ func IsDetached(host *metal3.BareMetalHost) bool {
 // the annotation is removed. The host's provisioning state does not change. The second result
 // is false if neither is to be done.
 func nextOfDetached(s Situation) (Step, bool) {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	value, wanted := host.Annotations[metal3.DetachedAnnotation]
 	if !wanted {
-		calledOff := host.Status.ErrorType == metal3.DetachError && (node == nil || !isInLeavingMaintenance(host, node))
+		calledOff := ErrorType(&host.Status) == metal3.DetachError && (node == nil || !isInLeavingMaintenance(host, node))
 		if IsDetached(host) || calledOff {
 			return Step{Do: Attach}, true
 		}
@@ -54,9 +54,9 @@ func nextOfDetached(s Situation) (Step, bool) {
 // leaveIronic removes a node from Ironic in any state, without undeploying, cleaning or switching
 // off the machine.
 func leaveIronic(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	deleteNode := s.retryDetach(Step{Do: DeleteNode, Error: metal3.DetachError})
-	if isLocked(node) {
+	if node.IsLocked() {
 		return Step{Do: Wait}
 	}
 	switch node.ProvisionState {
@@ -74,7 +74,7 @@ func leaveIronic(s Situation) Step {
 // retryDetach returns step. If the last error is one of detaching, it returns a wait while the
 // back-off lasts.
 func (s Situation) retryDetach(step Step) Step {
-	if s.Host.Status.ErrorType != metal3.DetachError {
+	if ErrorType(&s.Host.Status) != metal3.DetachError {
 		return step
 	}
 	return s.retry(step, true)
@@ -89,7 +89,7 @@ func LeavingReason(host *metal3.BareMetalHost) string {
 // isInLeavingMaintenance tells whether the node is still in the maintenance that LeavingReason describes.
 // If the host is not to leave Ironic any more, that maintenance must be ended, because Ironic
 // neither works on such a node nor answers its ramdisk.
-func isInLeavingMaintenance(host *metal3.BareMetalHost, node *ironic.Node) bool {
+func isInLeavingMaintenance(host *metal3.BareMetalHost, node *Node) bool {
 	return node.Maintenance && node.Fault == "" && node.MaintenanceReason == LeavingReason(host)
 }
 
@@ -97,7 +97,7 @@ func isInLeavingMaintenance(host *metal3.BareMetalHost, node *ironic.Node) bool 
 // provisioned is deprovisioned, the machine is switched off, the node is removed from Ironic,
 // and the finalizers are removed.
 func nextOfDeleted(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	if !hasFinalizer(host) {
 		return Step{Do: Wait} // only finalizers of others are left
 	}
@@ -122,7 +122,7 @@ func nextOfDeleted(s Situation) Step {
 	// ours tells whether the server has to undeploy the node. It must not if a deployed node was
 	// taken over although the spec has asked for nothing.
 	ours := state == metal3.StateProvisioned && deploy.Deployed(host) ||
-		state == metal3.StateProvisioning && isUnderWay(history.Provision) && !isBeforeDeployment(node) ||
+		state == metal3.StateProvisioning && isUnderWay(history.Provision) && !isBeforeDeployment(host, node) ||
 		state == metal3.StateDeprovisioning && isUnderWay(history.Deprovision)
 	giveUp := host.Status.ErrorCount >= abandonAfter
 	if giveUp && ours && !isDeletionBegun(host) {
@@ -138,7 +138,7 @@ func nextOfDeleted(s Situation) Step {
 		}
 		return Step{Do: Release}
 	}
-	if isLocked(node) {
+	if node.IsLocked() {
 		return Step{Do: Wait}
 	}
 	if state == metal3.StateDeleting {
@@ -189,12 +189,16 @@ func nextOfDeleted(s Situation) Step {
 }
 
 // isBeforeDeployment tells whether the deployment of a host that is being provisioned has not
-// begun, because its node is being cleaned or has just been, so that there is nothing to undeploy.
-func isBeforeDeployment(node *ironic.Node) bool {
+// begun, because its node is to be cleaned, or was just cleaned, so that there is nothing to undeploy. A node that
+// Ironic has lost meanwhile is manageable again, too, and what was written to its disks then is not known.
+func isBeforeDeployment(host *metal3.BareMetalHost, node *Node) bool {
 	if node == nil {
 		return false
 	}
 	switch node.ProvisionState {
+	case ironic.Manageable:
+		d := host.Status.Record.Deployment
+		return d != nil && !d.MayAdopt
 	case ironic.Available, ironic.Cleaning, ironic.CleanWait, ironic.CleanFail, ironic.CleanHold:
 		return true
 	}
@@ -208,7 +212,7 @@ func isDeletionBegun(host *metal3.BareMetalHost) bool {
 }
 
 // isBeingCleaned tells whether undeploying, which includes cleaning, is under way.
-func isBeingCleaned(node *ironic.Node) bool {
+func isBeingCleaned(node *Node) bool {
 	switch node.ProvisionState {
 	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait:
 		return true
@@ -224,19 +228,21 @@ func mustRegister(s Situation) bool {
 	if _, failed := registrationObstacle(s); failed || isRefused(s.Host) && s.Hold > 0 {
 		return false
 	}
-	return !isRegistered(s) && isUpdatable(s.Node)
+	return !isRegistered(s) && isUpdatable(s.node)
 }
 
 func powerOffBeforeDelete(s Situation, giveUp bool) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	// Settings that Ironic accepts only for an idle node are those of its ramdisk, which will not
 	// boot any more. The state Active prevents that the node is registered because of them.
 	withoutRamdisk := s
-	withoutRamdisk.Node = &ironic.Node{UUID: node.UUID, ParentNode: node.ParentNode, ProvisionState: ironic.Active}
+	deployed := *node
+	deployed.ProvisionState = ironic.Active
+	withoutRamdisk.node = &deployed
 	switch {
 	case node.TargetPowerState != "":
 		return Step{Do: Wait}
-	case node.PowerState != ironic.PowerOn, giveUp, host.Spec.DisablePowerOff, node.ProvisionState.IsInTransit(), node.Maintenance && !isStepFault(node):
+	case node.PowerState == ironic.PowerOff, giveUp, host.Spec.DisablePowerOff, node.ProvisionState.IsInTransit(), node.Maintenance && !isStepFault(node):
 		return setState(metal3.StateDeleting)
 	case mustRegister(withoutRamdisk):
 		return Step{Do: Register, Retry: isRefused(host)}

@@ -24,7 +24,7 @@ func provision(target ironic.ProvisionTarget, kind metal3.ErrorType) Step {
 
 // nextOfRegistering returns the step that follows when the host's BMC has been verified.
 func nextOfRegistering(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
@@ -51,7 +51,7 @@ func isDeployed(state ironic.ProvisionState) bool {
 }
 
 // takeOver returns the step for a node that was deployed by somebody else, or whose host has lost
-// its status. The node is assumed to run what the spec says.
+// its status. If the spec asks for an image, a person has to confirm that it is what the machine runs.
 func takeOver(host *metal3.BareMetalHost) Step {
 	if host.Spec.ExternallyProvisioned {
 		return setState(metal3.StateExternallyProvisioned)
@@ -65,7 +65,7 @@ const inventoryPause = time.Second
 
 // nextOfInspecting has Ironic inspect the node, and waits for the inventory.
 func nextOfInspecting(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	inspect := provision(ironic.TargetInspect, metal3.InspectionError)
 	switch {
 	case isDeployed(node.ProvisionState):
@@ -84,7 +84,7 @@ func nextOfInspecting(s Situation) Step {
 		switch {
 		case !host.Status.OperationHistory.Inspect.End.IsZero():
 			return setState(metal3.StatePreparing)
-		case NeedsInventory(host, node):
+		case node.InventoryPending:
 			return Step{Do: Wait, After: inventoryPause}
 		case isHeldOff(host):
 			return Step{Do: Wait}
@@ -107,7 +107,7 @@ func nextOfInspecting(s Situation) Step {
 // toManageable asks for the verb manage in those states that only this verb leads out of, and
 // waits in all others.
 func toManageable(s Situation) Step {
-	switch s.Node.ProvisionState {
+	switch s.node.ProvisionState {
 	case ironic.Available, ironic.InspectFail, ironic.AdoptFail:
 		return provision(ironic.TargetManage, metal3.PreparationError)
 	case ironic.CleanFail:
@@ -120,7 +120,7 @@ func toManageable(s Situation) Step {
 // The node remains manageable: the verb provide, which makes a node available, would have Ironic
 // clean its disks, and the spec has not asked for an image yet.
 func nextOfPreparing(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	switch {
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
@@ -133,7 +133,7 @@ func nextOfPreparing(s Situation) Step {
 	}
 	switch node.ProvisionState {
 	case ironic.Manageable:
-		if wantsInspection(host) && host.Status.RequestedClean == nil {
+		if wantsInspection(host) && host.Status.Record.RequestedClean == nil {
 			return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 		}
 		return nextOfSettings(s)
@@ -150,8 +150,10 @@ func nextOfPreparing(s Situation) Step {
 // nextOfAvailable returns the next step for an available host. Its node is manageable, or
 // available if Ironic has cleaned it, mostly in the course of an earlier deprovisioning.
 func nextOfAvailable(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	switch {
+	case isLateDeployment(host, node):
+		return setState(metal3.StateDeprovisioning)
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
 	case node.ProvisionState == ironic.AdoptFail:
@@ -164,12 +166,12 @@ func nextOfAvailable(s Situation) Step {
 		return nextOfPower(s)
 	case wantsInspection(host):
 		return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
-	case (host.Status.ProvisioningFailCount > 0 || host.Status.ErrorType == metal3.ProvisioningError) && deploy.AttemptChanged(host):
+	case (host.Status.ProvisioningFailCount > 0 || ErrorType(&host.Status) == metal3.ProvisioningError) && deploy.AttemptChanged(host):
 		return Step{Do: ForgetFailures} // the second condition holds after /retry, which resets the count only
 	case settingsDiffer(host), settings.Differ(s.machine()):
 		return setState(metal3.StatePreparing)
 	case deploy.WantsImage(&host.Spec) && host.Spec.Online && host.Status.ProvisioningFailCount < s.MaxRetries:
-		if s.Hold > 0 && host.Status.ErrorType == metal3.ProvisioningError {
+		if s.Hold > 0 && ErrorType(&host.Status) == metal3.ProvisioningError {
 			break
 		}
 		return Step{Do: SetState, State: metal3.StateProvisioning, Limited: true, Retry: host.Status.ProvisioningFailCount > 0}
@@ -194,7 +196,7 @@ func settingsDiffer(host *metal3.BareMetalHost) bool {
 // nextOfProvisioning has Ironic clean the node, unless it did so when the node was
 // deprovisioned, and deploy what the spec wants.
 func nextOfProvisioning(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	if !isUnderWay(host.Status.OperationHistory.Provision) {
 		return nextOfOthersDeployment(s)
 	}
@@ -226,6 +228,9 @@ func nextOfProvisioning(s Situation) Step {
 		case node.ProvisionState == ironic.Manageable:
 			return s.retry(provision(ironic.TargetProvide, metal3.ProvisioningError), hasFailed(host))
 		}
+		if left, may := s.mayStillCome(ironic.TargetDeleted, ironic.TargetRebuild); may {
+			return Step{Do: Wait, After: left} // what is deployed now would be ended or written once more
+		}
 		return s.retry(Step{Do: Deploy, Error: metal3.ProvisioningError}, hasFailed(host))
 	case ironic.CleanFail:
 		if isForcedOnce(host) {
@@ -248,8 +253,10 @@ func isUnderWay(operation metal3.OperationMetric) bool {
 // or undeploy, possibly before the host was created. The host follows the outcome. A failed
 // deployment is undone only if the host is new and its spec asks for an image.
 func nextOfOthersDeployment(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	switch {
+	case isLateDeployment(host, node) && !node.ProvisionState.IsInTransit():
+		return setState(metal3.StateDeprovisioning)
 	case isDeployed(node.ProvisionState):
 		return takeOver(host)
 	case node.ProvisionState == ironic.CleanWait && isTimedOut(&host.Status):
@@ -308,7 +315,7 @@ func nextOfDeployed(s Situation) Step {
 func nextOfProvisioned(s Situation) Step {
 	// A host that was taken over without an image in its spec is not deprovisioned: nobody has
 	// asked for its disks to be wiped, unless a person has confirmed what runs there since.
-	if (deploy.Deployed(s.Host) || isDeploymentConfirmed(s.Host, s.Node)) && deploy.MustDeprovision(s.Host) {
+	if (deploy.Deployed(s.Host) || isDeploymentConfirmed(s.Host, s.node)) && deploy.MustDeprovision(s.Host) {
 		return Step{Do: SetState, State: metal3.StateDeprovisioning, Limited: true}
 	}
 	return keepDeployed(s)
@@ -330,7 +337,7 @@ func nextOfExternallyProvisioned(s Situation) Step {
 // then manages its power. Adoption touches neither the disks nor the power.
 func keepDeployed(s Situation) Step {
 	adopt := provision(ironic.TargetAdopt, metal3.ProvisionedRegistrationError)
-	switch s.Node.ProvisionState {
+	switch s.node.ProvisionState {
 	case ironic.Active:
 		return nextOfActive(s)
 	case ironic.ServiceWait:
@@ -350,12 +357,17 @@ func keepDeployed(s Situation) Step {
 // nextOfDeprovisioning undeploys the node. After that, Ironic cleans it automatically and makes
 // it available.
 func nextOfDeprovisioning(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	if !isUnderWay(host.Status.OperationHistory.Deprovision) {
 		return nextOfOthersDeployment(s)
 	}
-	if node.ProvisionState == ironic.Active && host.DeletionTimestamp.IsZero() && deploy.Deployed(host) && !deploy.MustDeprovision(host) {
-		return setState(metal3.StateProvisioned) // the spec was changed back before Ironic began
+	if _, begun := s.mayStillCome(ironic.TargetDeleted); node.ProvisionState == ironic.Active && host.DeletionTimestamp.IsZero() && !begun {
+		switch { // the spec was changed back before Ironic began
+		case deploy.Deployed(host) && !deploy.MustDeprovision(host):
+			return setState(metal3.StateProvisioned)
+		case host.Spec.ExternallyProvisioned && metal3.MayStayExternallyProvisioned(&host.Status):
+			return setState(metal3.StateExternallyProvisioned)
+		}
 	}
 	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
 	switch node.ProvisionState {
@@ -381,4 +393,4 @@ func nextOfDeprovisioning(s Situation) Step {
 }
 
 // hasFailed tells whether the host's last step failed.
-func hasFailed(host *metal3.BareMetalHost) bool { return host.Status.ErrorType != "" }
+func hasFailed(host *metal3.BareMetalHost) bool { return ErrorType(&host.Status) != "" }

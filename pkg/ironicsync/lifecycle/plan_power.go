@@ -78,12 +78,12 @@ func isForcedOnce(host *metal3.BareMetalHost) bool {
 // nextOfPower switches the machine if its power state, whoever has set it, is not the one that
 // spec.online and the reboot annotations ask for.
 func nextOfPower(s Situation) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	switch {
 	case node.TargetPowerState != "":
 		return Step{Do: Wait} // a change is under way
-	case node.PowerState == "" && !(node.IsOwnParent() && host.Spec.Online):
-		// Ironic does not know the power state yet. Of a node that is its own parent it learns
+	case node.PowerState == "" && !(node.OwnParent && host.Spec.Online):
+		// Ironic does not know the power state yet. Of a node that it does not poll, it learns
 		// the state only from a power action.
 		return Step{Do: Wait}
 	}
@@ -91,7 +91,7 @@ func nextOfPower(s Situation) Step {
 	reboot := rebootRequestOf(host)
 	switchTo := func(target ironic.PowerTarget) Step {
 		step := Step{Do: SwitchPower, Power: target, Error: metal3.PowerManagementError}
-		if host.Status.ErrorType != metal3.PowerManagementError {
+		if ErrorType(&host.Status) != metal3.PowerManagementError {
 			return step // no back-off, because no power action has failed
 		}
 		return s.retry(step, true)
@@ -117,7 +117,7 @@ func nextOfPower(s Situation) Step {
 		return switchTo(ironic.TargetPowerOn)
 	case softFailed(node):
 		return Step{Do: SwitchPower, Power: ironic.TargetPowerOff, Error: metal3.PowerManagementError, Retry: true}
-	case reboot.hard, host.Status.ErrorType == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
+	case reboot.hard, ErrorType(&host.Status) == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
 		return switchTo(ironic.TargetPowerOff)
 	}
 	return switchTo(ironic.TargetSoftPowerOff)
@@ -132,10 +132,11 @@ func isWantedOn(host *metal3.BareMetalHost) bool {
 // isPowerKept tells whether the machine was on when it was taken over and nobody has set
 // spec.online since then.
 func isPowerKept(host *metal3.BareMetalHost) bool {
-	return host.Status.Deployment != nil && host.Status.Deployment.KeepPower
+	return host.Status.Record.Deployment != nil && host.Status.Record.Deployment.KeepPower
 }
 
 // softFailed tells whether a soft power-off has failed. A hard one follows at once.
-func softFailed(node *ironic.Node) bool {
-	return powerActionFailed(node) && strings.Contains(node.LastError, string(ironic.TargetSoftPowerOff))
+func softFailed(node *Node) bool {
+	_, softOff, _ := ironic.FailedPowerAction(node.LastError)
+	return softOff && powerActionFailed(node)
 }

@@ -2,10 +2,8 @@ package lifecycle
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -17,7 +15,7 @@ import (
 // true, and there is no step, if the node exists, is not locked, and is registered according to
 // the spec, the Secrets and the settings, as far as Ironic permits in its state.
 func nextToRegister(s Situation) (Step, bool) {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	if step, failed := registrationObstacle(s); failed {
 		return step, false
 	}
@@ -30,7 +28,7 @@ func nextToRegister(s Situation) (Step, bool) {
 	switch {
 	case node == nil:
 		return Step{Do: CreateNode, Retry: isRefused(host)}, false
-	case isLocked(node):
+	case node.IsLocked():
 		return Step{Do: Wait}, false // a conductor is working on it; the next change triggers another plan
 	}
 	if step, failed := imageObstacle(s); failed {
@@ -81,7 +79,7 @@ func registrationObstacle(s Situation) (Step, bool) {
 		return missing(host.Spec.BMC.CredentialsName, fmt.Sprintf("Secret %q with the BMC's credentials does not exist in namespace %q", host.Spec.BMC.CredentialsName, host.Namespace))
 	}
 	// A node on which Ironic is working, or that is deployed, does not need the network data now.
-	if host.Spec.PreprovisioningNetworkDataName != "" && s.NetworkVersion == "" && (s.Node == nil || IsIdle(s.Node)) {
+	if host.Spec.PreprovisioningNetworkDataName != "" && s.NetworkVersion == "" && (s.node == nil || IsIdle(s.node.ProvisionState)) {
 		return missing(host.Spec.PreprovisioningNetworkDataName, MissingNetworkData(host))
 	}
 	return Step{}, false
@@ -90,7 +88,7 @@ func registrationObstacle(s Situation) (Step, bool) {
 // reportOnce returns the step that reports why a host cannot be registered, or a wait if that has been
 // reported.
 func reportOnce(host *metal3.BareMetalHost, reason, message string) Step {
-	if c := findCondition(&host.Status, metal3.RegisteredCondition); c != nil && c.Reason == reason && c.Message == CutMessage(message) {
+	if isRegistrationRecorded(host, reason, message) {
 		return Step{Do: Wait}
 	}
 	return Step{Do: Report, Reason: reason, Message: message}
@@ -103,33 +101,27 @@ func MissingNetworkData(host *metal3.BareMetalHost) string {
 }
 
 // isUpdatable tells whether Ironic permits changes of the node and its ports in its state.
-func isUpdatable(node *ironic.Node) bool { return !node.ProvisionState.IsInTransit() }
+func isUpdatable(node *Node) bool { return !node.ProvisionState.IsInTransit() }
 
 // isRefused tells whether the last attempt to register the host was refused for a reason that
 // only somebody else can remove.
 func isRefused(host *metal3.BareMetalHost) bool {
-	c := findCondition(&host.Status, metal3.RegisteredCondition)
-	if c == nil || c.Status != metav1.ConditionFalse {
+	r := host.Status.Record.Registration
+	if r == nil {
 		return false
 	}
-	switch c.Reason {
+	switch r.Reason {
 	case metal3.SecretIncompleteReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason, metal3.PortConflictReason, metal3.RequestFailedReason, metal3.ImageNotBuiltReason:
 		return true
 	}
 	return false
 }
 
-// isLockedByItself tells whether Ironic 29.0.5 could not switch on a node that a PATCH has made
-// its own parent. Ironic locks the node first, and then fails to lock it as the parent.
-func isLockedByItself(node *ironic.Node) bool {
-	return node.IsOwnParent() && strings.Contains(node.LastError, "parent_node") && strings.Contains(node.LastError, "locked")
-}
-
-// IsIdle tells whether Ironic accepts all parts of a registration in the node's state. It refuses
+// IsIdle tells whether Ironic accepts all parts of a registration of a node in this state. It refuses
 // another inspect_interface in a failed state, and a deployed node keeps the settings with which
 // it was deployed.
-func IsIdle(node *ironic.Node) bool {
-	switch node.ProvisionState {
+func IsIdle(state ironic.ProvisionState) bool {
+	switch state {
 	case ironic.Enroll, ironic.Manageable, ironic.Available:
 		return true
 	}
@@ -138,26 +130,25 @@ func IsIdle(node *ironic.Node) bool {
 
 // isDueWhenIdle tells whether a part of the registration is postponed until the node is idle.
 func isDueWhenIdle(host *metal3.BareMetalHost) bool {
-	with := registeredWith(&host.Status)
+	with := host.Status.Record.RegisteredWith
 	return with != nil && with.DueWhenIdle
 }
 
 // isRegistered tells whether the node was registered with the present spec, Secrets and settings.
 func isRegistered(s Situation) bool {
 	host := s.Host
-	c := findCondition(&host.Status, metal3.RegisteredCondition)
-	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != host.Generation {
+	r, with := host.Status.Record.Registration, host.Status.Record.RegisteredWith
+	if r == nil || r.Reason != metal3.RegisteredReason || r.Generation != host.Generation {
 		return false
 	}
-	with := registeredWith(&host.Status)
 	switch {
 	case with == nil, with.SettingsDigest != s.SettingsDigest:
 		return false
-	case with.DueWhenIdle && IsIdle(s.Node):
+	case with.DueWhenIdle && IsIdle(s.node.ProvisionState):
 		return false
 	case !with.DueWhenIdle && with.NetworkDataVersion != s.NetworkVersion: // only idle nodes are given network data
 		return false
-	case isLockedByItself(s.Node) && !with.PowerSupply, !isImageRegistered(s, with):
+	case s.node.IsLockedByItself() && !with.PowerSupply, !isImageRegistered(s, with):
 		return false
 	}
 	tried := host.Status.TriedCredentials

@@ -12,7 +12,7 @@ import (
 // before the next reboot.
 
 // noServiceMessage is for users whose Ironic has no service.
-const noServiceMessage = "This Ironic cannot change settings of a machine that runs something (it can since 23.0, API 1.87): the host was switched on without the change. It is applied when the host has been deprovisioned"
+const noServiceMessage = "This Ironic cannot change settings of a machine that runs something (it can since " + ironic.ServicingSince + "): the host was switched on without the change. It is applied when the host has been deprovisioned"
 
 // nextOfActive returns the next step for a node that is deployed and at rest.
 func nextOfActive(s Situation) Step {
@@ -22,17 +22,17 @@ func nextOfActive(s Situation) Step {
 	}
 	service, err := settings.NextService(s.machine())
 	isBoot := power.Do == SwitchPower && power.Power == ironic.TargetPowerOn
-	open := openService(s.Host, s.Node)
+	open := openService(s.Host, s.node)
 	switch {
 	case err != nil:
 		return s.orReport(power, err.Error())
-	case service == nil && mustConclude(s), open != nil && open.Phase == metal3.PreparationRequested && s.Node.PowerState == ironic.PowerOn:
+	case service == nil && mustConclude(s), open != nil && open.Phase == metal3.PreparationRequested && s.node.PowerState == ironic.PowerOn:
 		return Step{Do: EndServicing}
 	case service == nil, !isBoot, open != nil && open.Phase == metal3.PreparationFailed:
 		return power
 	case !s.CanService:
 		return s.orReport(power, noServiceMessage)
-	case isSwitchedJustNow(s.Node):
+	case s.isSwitchedJustNow():
 		return Step{Do: Wait, After: rebuildPause} // see there
 	}
 	return Step{Do: Service, Clean: service, Error: metal3.ServicingError}
@@ -40,7 +40,7 @@ func nextOfActive(s Situation) Step {
 
 // orReport returns step, or the step that records message as the host's error if it is not recorded yet.
 func (s Situation) orReport(step Step, message string) Step {
-	if failed := StepError(&s.Host.Status); failed != nil && failed.Kind == metal3.ServicingError && failed.message == CutMessage(message) {
+	if failed := s.Host.Status.Record.Failure; failed != nil && *failed == *newFailure(metal3.ServicingError, message) {
 		return step
 	}
 	return Step{Do: Service, Error: metal3.ServicingError, Message: message}
@@ -49,7 +49,7 @@ func (s Situation) orReport(step Step, message string) Step {
 // mustConclude tells whether the record says that something is left to be changed, which is not so.
 func mustConclude(s Situation) bool {
 	status := &s.Host.Status
-	if service := status.Servicing; service != nil && service.EndedAt == nil && service.Phase != metal3.PreparationRequested {
+	if service := status.Record.Servicing; service != nil && service.EndedAt == nil && service.Phase != metal3.PreparationRequested {
 		return false
 	}
 	return isBeingServiced(status) || hasServicingError(status) || !settings.IsServiced(s.machine())
@@ -59,7 +59,7 @@ func mustConclude(s Situation) bool {
 // user demands it, and if its ramdisk does not call. Up to Ironic 31, an abort only makes the
 // service fail, while the BMC may be at work for it.
 func nextOfServiceWait(s Situation) Step {
-	open := openService(s.Host, s.Node)
+	open := openService(s.Host, s.node)
 	if open == nil || open.Leaving {
 		return Step{Do: Wait}
 	}
@@ -74,13 +74,13 @@ func nextOfServiceWait(s Situation) Step {
 // cannot be aborted, and the only way that leaves the machine as it is is another service. Both start
 // what the machine runs, so a machine that is to be off is switched off instead.
 func nextOfFailedService(s Situation) Step {
-	open := openService(s.Host, s.Node)
+	open := openService(s.Host, s.node)
 	switch {
 	case open == nil, open.Phase != metal3.PreparationFailed:
 		return Step{Do: Wait} // it is somebody else's
 	case !isWantedOn(s.Host):
 		return nextOfPower(s)
-	case isDiscardingFirmware(s.Node):
+	case s.isDiscardingFirmware():
 		return Step{Do: Wait, After: discardPause}
 	}
 	step := Step{Do: LeaveService, Target: ironic.TargetService, Error: metal3.ServicingError}

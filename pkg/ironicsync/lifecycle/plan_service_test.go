@@ -13,7 +13,7 @@ import (
 )
 
 // turbo is the BIOS of a machine with one setting, of which the user wants another value.
-func turbo(s *Situation, has, wanted string) {
+func turbo(s *situation, has, wanted string) {
 	s.Firmware, s.Schema = &metal3.HostFirmwareSettings{}, &metal3.FirmwareSchema{}
 	s.Firmware.Spec.Settings = metal3.DesiredSettingsMap{"Turbo": intstr.FromString(wanted)}
 	s.Firmware.Status.Settings = metal3.SettingsMap{"Turbo": has}
@@ -27,12 +27,12 @@ var onReboot = &metal3.HostUpdatePolicySpec{FirmwareSettings: metal3.UpdateOnReb
 func servicing(phase metal3.PreparationPhase, change ...func(*metal3.Servicing)) hostOption {
 	return func(h *metal3.BareMetalHost) {
 		at := metav1.NewMicroTime(stateTime)
-		h.Status.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{
+		h.Status.Record.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{
 			NodeUUID: "u", Phase: phase, StartedAt: WholeSeconds(now), StateChangedAt: &at, Steps: []string{"bios.apply_configuration"},
 			FirmwareSettings: metal3.SettingsMap{"Turbo": "off"},
 		}}
 		for _, c := range change {
-			c(h.Status.Servicing)
+			c(h.Status.Record.Servicing)
 		}
 	}
 }
@@ -53,13 +53,13 @@ func TestServicing(t *testing.T) {
 	heldOff := annotated(metal3.RebootAnnotationPrefix+"fence", `{"mode":"hard"}`)
 	done := servicing(metal3.PreparationSucceeded, serviceEnded)
 	recorded := servicing(metal3.PreparationSucceeded, serviceEnded, func(s *metal3.Servicing) { s.FirmwareSettings = nil })
-	noPolicy := func(s *Situation) { s.Policy = nil }
-	applied := func(s *Situation) { turbo(s, "off", "off") }
-	newer := func(s *Situation) { s.CanAbortService = true }
+	noPolicy := func(s *situation) { s.Policy = nil }
+	applied := func(s *situation) { turbo(s, "off", "off") }
+	newer := func(s *situation) { s.CanAbortService = true }
 	for name, tt := range map[string]struct {
 		options []hostOption
 		node    *ironic.Node
-		change  func(*Situation)
+		change  func(*situation)
 		want    string
 	}{
 		// When a service begins.
@@ -73,16 +73,16 @@ func TestServicing(t *testing.T) {
 		"power not known":                        {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" }), want: "Wait"},
 		"switched by the firmware just now":      {options: provisionedHost, node: nodeIn(ironic.Active, off, changedAt(now)), want: "Wait:2s"},
 		"no policy":                              {options: provisionedHost, node: nodeIn(ironic.Active, off), change: noPolicy, want: "power-on"},
-		"policy for firmware updates":            {options: provisionedHost, node: nodeIn(ironic.Active, off), change: func(s *Situation) { s.Policy = &metal3.HostUpdatePolicySpec{FirmwareUpdates: metal3.UpdateOnReboot} }, want: "power-on"},
-		"policy of before":                       {options: provisionedHost, node: nodeIn(ironic.Active, off), change: func(s *Situation) { s.Policy.FirmwareSettings = metal3.UpdateOnPreparing }, want: "power-on"},
+		"policy for firmware updates":            {options: provisionedHost, node: nodeIn(ironic.Active, off), change: func(s *situation) { s.Policy = &metal3.HostUpdatePolicySpec{FirmwareUpdates: metal3.UpdateOnReboot} }, want: "power-on"},
+		"policy of before":                       {options: provisionedHost, node: nodeIn(ironic.Active, off), change: func(s *situation) { s.Policy.FirmwareSettings = metal3.UpdateOnPreparing }, want: "power-on"},
 		"nothing differs":                        {options: provisionedHost, node: nodeIn(ironic.Active, off), change: applied, want: "power-on"},
 		"RAID differs":                           {options: and(provisionedHost, wantsRAID(hardwareRAID)), node: nodeIn(ironic.Active, off), change: applied, want: "power-on"},
 		"another image is wanted":                {options: and(provisionedHost, wantsImage("http://images/b")), node: nodeIn(ironic.Active, off), want: "=deprovisioning"},
 		"never off":                              {options: and(provisionedHost, neverOff, reboot), node: nodeIn(ironic.Active), want: "soft-rebooting"},
-		"Ironic cannot":                          {options: provisionedHost, node: nodeIn(ironic.Active, off), change: func(s *Situation) { s.CanService = false }, want: "Service: " + noServiceMessage},
-		"Ironic cannot, and that is known":       {options: and(provisionedHost, withStepError(metal3.ServicingError, noServiceMessage)), node: nodeIn(ironic.Active, off), change: func(s *Situation) { s.CanService = false }, want: "power-on"},
+		"Ironic cannot":                          {options: provisionedHost, node: nodeIn(ironic.Active, off), change: func(s *situation) { s.CanService = false }, want: "Service: " + noServiceMessage},
+		"Ironic cannot, and that is known":       {options: and(provisionedHost, withStepError(metal3.ServicingError, noServiceMessage)), node: nodeIn(ironic.Active, off), change: func(s *situation) { s.CanService = false }, want: "power-on"},
 		"another's deployment":                   {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), want: "Hold"},
-		"another's deployment, which is known":   {options: and(provisionedHost, withCondition(metal3.HeldCondition)), node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), change: heldAlready, want: "power-on"},
+		"another's deployment, which is known":   {options: and(provisionedHost, withHold), node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), change: heldAlready, want: "power-on"},
 		"killed before it was asked for":         {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active, off), want: "Service"},
 		"requested, and switched on by somebody": {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active), want: "EndServicing"},
 		"requested, and not wanted any more":     {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active, off), change: applied, want: "EndServicing"},
@@ -94,7 +94,7 @@ func TestServicing(t *testing.T) {
 		"waiting, forced, asked already":      {options: and(provisionedHost, servicing(metal3.PreparationRunning, isLeaving), forced), node: nodeIn(ironic.ServiceWait), want: "Wait"},
 		"waiting, silent":                     {options: and(provisionedHost, servicing(metal3.PreparationRunning), timedOut), node: nodeIn(ironic.ServiceWait), want: "LeaveService abort"},
 		"waiting, not wanted any more":        {options: and(provisionedHost, servicing(metal3.PreparationRunning)), node: nodeIn(ironic.ServiceWait), change: noPolicy, want: "Wait"},
-		"waiting, not wanted any more, newer": {options: and(provisionedHost, servicing(metal3.PreparationRunning)), node: nodeIn(ironic.ServiceWait), change: func(s *Situation) { noPolicy(s); newer(s) }, want: "LeaveService abort"},
+		"waiting, not wanted any more, newer": {options: and(provisionedHost, servicing(metal3.PreparationRunning)), node: nodeIn(ironic.ServiceWait), change: func(s *situation) { noPolicy(s); newer(s) }, want: "LeaveService abort"},
 		"waiting for somebody else":           {options: provisionedHost, node: nodeIn(ironic.ServiceWait), change: newer, want: "Wait"},
 		"waiting, deprovisioned":              {options: and(provisionedHost, servicing(metal3.PreparationRunning), wantsImage("http://images/b")), node: nodeIn(ironic.ServiceWait), want: "=deprovisioning"},
 
@@ -148,7 +148,7 @@ func TestServicing(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&s)
 			}
-			step := Next(s)
+			step := nextOf(s)
 			got := step.String()
 			switch {
 			case step.Do == Service && step.Message != "":
@@ -176,21 +176,17 @@ func changedAt(at time.Time) func(*ironic.Node) {
 
 func withStepError(kind metal3.ErrorType, message string) hostOption {
 	return func(h *metal3.BareMetalHost) {
-		SetStepError(h, kind, message, now)
+		SetFailure(h, kind, message)
 		withError(kind, message, 1)(h)
 	}
 }
 
-func withCondition(condition string) hostOption {
-	return func(h *metal3.BareMetalHost) {
-		SetCondition(&h.Status, h, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Test"}, now)
-	}
-}
+func withHold(h *metal3.BareMetalHost) { SetHold(h, "Test", "a test") }
 
 // heldAlready records what holds the host.
-func heldAlready(s *Situation) {
-	step := Next(*s)
-	SetHeld(s.Host, step.Reason, step.Message, now)
+func heldAlready(s *situation) {
+	step := nextOf(*s)
+	SetHold(s.Host, step.Reason, step.Message)
 }
 
 // TestObserveServicing follows services from the request to the end.
@@ -239,7 +235,7 @@ func TestObserveServicing(t *testing.T) {
 		for i, s := range tt.steps {
 			s.node.AnsweredAt = now
 			host = observe(observe(host, s.node), s.node)
-			service := host.Status.Servicing
+			service := host.Status.Record.Servicing
 			if shows := string(host.Status.OperationalStatus) + " " + host.Status.ErrorMessage; service.Phase != s.phase || (service.EndedAt != nil) != s.ended || shows != s.shows {
 				t.Errorf("%s, step %d: %s, ended %v, shows %q; want %s, %v, %q", name, i, service.Phase, service.EndedAt, shows, s.phase, s.ended, s.shows)
 			}

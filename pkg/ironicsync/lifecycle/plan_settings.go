@@ -10,7 +10,7 @@ import (
 
 // Settings are applied by manual cleans of a manageable node, after which the node is manageable
 // again. Ironic tells neither who has asked for a clean nor what an earlier one has done, so
-// the request is recorded first (status.preparation), and an observation records its outcome.
+// the request is recorded first (status.record.preparation), and an observation records its outcome.
 
 // nextOfSettings has Ironic apply what is wanted, one clean after the other, on a node that is
 // manageable or available.
@@ -23,16 +23,16 @@ func nextOfSettings(s Situation) Step {
 		return Step{Do: Wait, After: s.Hold} // the error is shown, and nothing is tried again
 	case clean == nil:
 		return setState(metal3.StateAvailable)
-	case s.Node.ProvisionState == ironic.Available:
+	case s.node.ProvisionState == ironic.Available:
 		return toManageable(s)
 	}
-	failed := s.Host.Status.Preparation != nil && s.Host.Status.Preparation.Phase == metal3.PreparationFailed
+	failed := s.Host.Status.Record.Preparation != nil && s.Host.Status.Record.Preparation.Phase == metal3.PreparationFailed
 	return s.retry(Step{Do: Prepare, Error: metal3.PreparationError, Clean: clean}, failed || hasFailed(s.Host))
 }
 
 func (s Situation) machine() settings.Machine {
-	m := settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, RAIDAlone: s.RAIDAlone, Reported: s.Host.Status.ErrorType == metal3.PreparationError}
-	m.NotPolled = s.Node != nil && s.Node.IsOwnParent()
+	m := settings.Machine{Host: s.Host, Firmware: s.Firmware, Schema: s.Schema, Components: s.Components, RAIDAlone: s.RAIDAlone, Reported: ErrorType(&s.Host.Status) == metal3.PreparationError}
+	m.NotPolled = s.node != nil && s.node.OwnParent
 	if isDeployedState(s.Host.Status.Provisioning.State) {
 		m.Policy, m.Reported = s.Policy, hasServicingError(&s.Host.Status)
 	}
@@ -42,7 +42,7 @@ func (s Situation) machine() settings.Machine {
 // hasRequestFailed tells whether the last clean was one that a user had asked for by name, and has
 // failed.
 func hasRequestFailed(host *metal3.BareMetalHost) bool {
-	p := host.Status.Preparation
+	p := host.Status.Record.Preparation
 	return p != nil && p.IsRequested && p.Phase == metal3.PreparationFailed
 }
 
@@ -50,23 +50,23 @@ func hasRequestFailed(host *metal3.BareMetalHost) bool {
 // begun, and what was known before still holds. A clean that a user has asked for by name is not
 // tried again.
 func RefusePreparation(host *metal3.BareMetalHost, before *metal3.Preparation, message string, now time.Time) {
-	host.Status.Preparation = before
+	host.Status.Record.Preparation = before
 	settings.FailRequestedClean(&host.Status, CutMessage(message), WholeSeconds(now))
 }
 
 // RequestPreparation records that Ironic is about to be asked for a clean.
-func RequestPreparation(host *metal3.BareMetalHost, node *ironic.Node, clean *settings.Clean, now time.Time) {
-	host.Status.Preparation = settings.Request(clean, node, WholeSeconds(now))
+func RequestPreparation(host *metal3.BareMetalHost, clean *settings.Clean, now time.Time) {
+	host.Status.Record.Preparation = settings.Request(clean, host.Status.Ironic, WholeSeconds(now))
 }
 
 // AcceptPreparation records that Ironic has begun the clean that was requested.
 func AcceptPreparation(host *metal3.BareMetalHost, _ time.Time) {
-	host.Status.Preparation.Phase = metal3.PreparationRunning
+	host.Status.Record.Preparation.Phase = metal3.PreparationRunning
 }
 
 // IsPreparationRequested tells whether the preparation of host is the one that was requested at
 // a time, and has neither begun nor ended.
 func IsPreparationRequested(host *metal3.BareMetalHost, requested *metal3.Preparation) bool {
-	p := host.Status.Preparation
+	p := host.Status.Record.Preparation
 	return p != nil && p.Phase == metal3.PreparationRequested && p.StartedAt.Equal(&requested.StartedAt)
 }

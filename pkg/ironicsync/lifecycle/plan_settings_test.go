@@ -30,7 +30,7 @@ func hasRAID(raid *metal3.RAIDConfig) hostOption {
 
 func preparationIn(phase metal3.PreparationPhase) hostOption {
 	return func(h *metal3.BareMetalHost) {
-		h.Status.Preparation = &metal3.Preparation{NodeUUID: "u", Phase: phase, RAID: h.Spec.RAID.DeepCopy(), Steps: []string{"raid.create_configuration"}}
+		h.Status.Record.Preparation = &metal3.Preparation{NodeUUID: "u", Phase: phase, RAID: h.Spec.RAID.DeepCopy(), Steps: []string{"raid.create_configuration"}}
 	}
 }
 
@@ -88,7 +88,7 @@ func TestSettings(t *testing.T) {
 			if tt.hold {
 				hold(&s)
 			}
-			step := Next(s)
+			step := nextOf(s)
 			got := step.String()
 			switch {
 			case step.Do == Prepare && step.Clean == nil:

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
@@ -124,18 +122,18 @@ func expectEachState(t *testing.T, tables ...map[string][]hostOption) {
 // state of the node.
 func expectAccepted(t *testing.T, c cell, step Step) {
 	t.Helper()
-	event := ""
+	verb := step.Target
 	switch step.Do {
 	case Provision:
-		event = eventOf(step.Target)
 	case Deploy:
-		event = eventOf(ironic.TargetActive)
+		verb = ironic.TargetActive
 	default:
 		return
 	}
 	for _, release := range releases {
-		if events, known := stateMachine(t, release)[string(c.state)]; known && events[event] == "" {
-			t.Errorf("%s: Ironic of %s refuses %q", c, release, event)
+		machine := machineOf(release)
+		if known := machine.Events(string(c.state)) != nil; known && !machine.Allows(string(c.state), string(verb)) {
+			t.Errorf("%s: Ironic of %s refuses %q", c, release, verb)
 		}
 	}
 }
@@ -155,16 +153,16 @@ func TestNextByState(t *testing.T) {
 // expectLiving checks a cell, and what goes before all cells.
 func expectLiving(t *testing.T, c cell, options []hostOption) {
 	t.Helper()
-	situation := func() Situation { return planned(newHost(options...), c.node()) }
-	got := Next(situation())
+	fresh := func() situation { return planned(newHost(options...), c.node()) }
+	got := nextOf(fresh())
 	if got.String() != c.want {
 		t.Errorf("%s: %s, want %s", c, got, c.want)
 	}
 	expectAccepted(t, c, got)
 
-	s := situation()
+	s := fresh()
 	annotated(metal3.PausedAnnotation, "metal3.io/capm3")(s.Host)
-	if got := Next(s); got != (Step{Do: Wait}) {
+	if got := nextOf(s); got != (Step{Do: Wait}) {
 		t.Errorf("%s, paused: %s, want Wait", c, got)
 	}
 	if got.Do == Begin {
@@ -174,33 +172,33 @@ func expectLiving(t *testing.T, c cell, options []hostOption) {
 	// A node that a conductor has locked is left alone, unless Ironic waits for its ramdisk,
 	// whose heartbeats lock it. One in maintenance that is not Ironic's own is left alone, too.
 	if c.state != noNode {
-		s := situation()
+		s := fresh()
 		s.Node.Reservation = "conductor-0"
 		want := Step{Do: Wait}
-		if isWaitState(c.state) {
-			want = Next(situation())
+		if c.state.IsWaiting() {
+			want = nextOf(fresh())
 		}
-		if got := Next(s); got != want {
+		if got := nextOf(s); got != want {
 			t.Errorf("%s, reserved: %s, want %s", c, got, want)
 		}
 		for _, fault := range []string{"", ironic.FaultPowerFailure} {
-			s := situation()
+			s := fresh()
 			s.Node.Maintenance, s.Node.Fault = true, fault
-			if got := Next(s); c.state != ironic.Enroll && got != (Step{Do: Wait}) {
+			if got := nextOf(s); c.state != ironic.Enroll && got != (Step{Do: Wait}) {
 				t.Errorf("%s, in maintenance, fault %q: %s, want Wait", c, fault, got)
 			}
 		}
 	}
 
 	// Without the Secret, the host says so, once.
-	s = situation()
+	s = fresh()
 	s.SecretVersion = ""
-	got = Next(s)
+	got = nextOf(s)
 	if got.Do != Report || got.Reason != metal3.SecretNotFoundReason || !strings.Contains(got.Message, `"host-0-bmc"`) {
 		t.Errorf("%s, no Secret: %s %q", c, got, got.Message)
 	}
-	withRegistered(metav1.ConditionFalse, got.Reason, got.Message)(s.Host)
-	if got := Next(s); got != (Step{Do: Wait}) {
+	withRegistration(got.Reason, got.Message)(s.Host)
+	if got := nextOf(s); got != (Step{Do: Wait}) {
 		t.Errorf("%s, no Secret, reported: %s, want Wait", c, got)
 	}
 }
@@ -220,18 +218,18 @@ func TestNextByStateOfDeleted(t *testing.T) {
 
 func expectDeleted(t *testing.T, c cell, options []hostOption) {
 	t.Helper()
-	situation := func() Situation { return planned(newHost(options...), c.node()) }
+	fresh := func() situation { return planned(newHost(options...), c.node()) }
 	short := func(step Step) string {
 		return strings.Replace(step.String(), "=powering-off-before-delete", "=powering-off", 1)
 	}
-	got := Next(situation())
+	got := nextOf(fresh())
 	if short(got) != c.want {
 		t.Errorf("%s, deleted: %s, want %s", c, short(got), c.want)
 	}
 	expectAccepted(t, c, got)
 
 	// Without the Secret nothing is registered any more, and all else is as it was.
-	s := situation()
+	s := fresh()
 	s.SecretVersion = ""
 	want := c.want
 	switch got.Do {
@@ -240,21 +238,21 @@ func expectDeleted(t *testing.T, c cell, options []hostOption) {
 	case CreateNode:
 		want = "Release"
 	}
-	if got := short(Next(s)); got != want {
+	if got := short(nextOf(s)); got != want {
 		t.Errorf("%s, deleted, no Secret: %s, want %s", c, got, want)
 	}
 
-	held := map[string]func(*Situation){
-		"paused":           func(s *Situation) { annotated(metal3.PausedAnnotation, "")(s.Host) },
-		"not ours to free": func(s *Situation) { s.Host.Finalizers = []string{"example.com/other"} },
+	held := map[string]func(*situation){
+		"paused":           func(s *situation) { annotated(metal3.PausedAnnotation, "")(s.Host) },
+		"not ours to free": func(s *situation) { s.Host.Finalizers = []string{"example.com/other"} },
 	}
-	if c.state != noNode && !isWaitState(c.state) {
-		held["reserved"] = func(s *Situation) { s.Node.Reservation = "conductor-0" }
+	if c.state != noNode && !c.state.IsWaiting() {
+		held["reserved"] = func(s *situation) { s.Node.Reservation = "conductor-0" }
 	}
 	for why, hold := range held {
-		s := situation()
+		s := fresh()
 		hold(&s)
-		if got := Next(s); got != (Step{Do: Wait}) {
+		if got := nextOf(s); got != (Step{Do: Wait}) {
 			t.Errorf("%s, deleted, %s: %s, want Wait", c, why, got)
 		}
 	}

@@ -1,12 +1,12 @@
 package lifecycle
 
 import (
-	"encoding/json"
 	"strings"
-	"testing"
+	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 func (s Step) String() string {
@@ -32,12 +32,48 @@ func (s Step) String() string {
 // planned is the situation of a host whose Secret is there and was not touched,
 // and of which nothing has to be left alone. Unless the node says otherwise, it runs what
 // the host's status is about.
-func planned(host *metal3.BareMetalHost, node *ironic.Node) Situation {
+func planned(host *metal3.BareMetalHost, node *ironic.Node) situation {
 	if node != nil && node.InstanceUUID == "" {
 		copied := *node
 		node, copied.InstanceUUID = &copied, recordedInstance(host)
 	}
-	return Situation{Host: host, Node: node, SecretVersion: "7", MaxRetries: 3}
+	return situation{Situation: Situation{Host: host, SecretVersion: "7", MaxRetries: 3, NodesAsOf: now}, Node: node}
+}
+
+// situation is a Situation in which Host.Status is an observation of Node.
+type situation struct {
+	Situation
+	Node *ironic.Node
+}
+
+// nextOf returns the next step after Node was observed.
+func nextOf(s situation) Step {
+	s.Host = s.Host.DeepCopy()
+	recordNode(s.Host, s.Node)
+	if s.Node != nil {
+		s.ObservedAt, s.IronicNow = now, s.Node.AnsweredAt
+	}
+	return Next(s.Situation)
+}
+
+// recordNode records the node in the host's status, as Observe does, and nothing else.
+func recordNode(host *metal3.BareMetalHost, node *ironic.Node) {
+	before := host.Status.Ironic
+	host.Status.Ironic = nil
+	if node == nil {
+		return
+	}
+	host.Status.Ironic = ironicStatus(node)
+	if before != nil {
+		host.Status.Ironic.AbortRequested, host.Status.Ironic.InspectionFinishedAt = before.AbortRequested, before.InspectionFinishedAt
+	}
+	host.Status.Ironic.InventoryPending = NeedsInventory(host, node)
+}
+
+// enter is Enter after node was observed.
+func enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Time) {
+	recordNode(host, node)
+	Enter(host, step, now)
 }
 
 func inspectionBegan(h *metal3.BareMetalHost) {
@@ -48,8 +84,8 @@ func inspectionEnded(h *metal3.BareMetalHost) {
 }
 
 func prepared(h *metal3.BareMetalHost) {
-	Enter(h, nil, Step{Do: SetState, State: metal3.StatePreparing}, now)
-	Enter(h, nil, Step{Do: SetState, State: metal3.StateAvailable}, now)
+	enter(h, nil, Step{Do: SetState, State: metal3.StatePreparing}, now)
+	enter(h, nil, Step{Do: SetState, State: metal3.StateAvailable}, now)
 }
 
 func wantsImage(url string) hostOption {
@@ -67,29 +103,7 @@ func runs(url string) hostOption {
 	return func(h *metal3.BareMetalHost) { h.Status.Provisioning.Image = metal3.Image{URL: url} }
 }
 
-var stateMachines = map[string]map[string]map[string]string{}
-
-// stateMachine is that of a release's Ironic: state, event, next state.
-func stateMachine(t testing.TB, release string) map[string]map[string]string {
-	t.Helper()
-	if m, ok := stateMachines[release]; ok {
-		return m
-	}
-	m := map[string]map[string]string{}
-	if err := json.Unmarshal(readTestdata(t, release+"-fsm.json"), &m); err != nil {
-		t.Fatal(err)
-	}
-	stateMachines[release] = m
-	return m
-}
-
-// eventOf is what Ironic calls the event that a provision verb causes.
-func eventOf(target ironic.ProvisionTarget) string {
-	switch target {
-	case ironic.TargetDeleted:
-		return "delete"
-	case ironic.TargetActive:
-		return "deploy"
-	}
-	return string(target)
+// machineOf is the state machine of a release's Ironic.
+func machineOf(release string) fsm.Machine {
+	return fsm.Of(map[string]int{"bookworm": fsm.Ironic21, "trixie": fsm.Ironic29, "sid": fsm.Ironic39}[release])
 }

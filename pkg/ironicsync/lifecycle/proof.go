@@ -2,12 +2,9 @@ package lifecycle
 
 import (
 	"fmt"
-	"net"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -31,17 +28,50 @@ type contradiction struct {
 	foreign bool
 }
 
+const (
+	// maxNodesAge is how long before the host's own node all nodes may have been read. The poll reads them
+	// each second, and takes longer where Ironic is slow.
+	maxNodesAge = time.Minute
+	// nodesPause is when to look whether all nodes are known by now.
+	nodesPause = time.Second
+	// sharedPause is when to look whether another node with the host's BMC is still there: that one is
+	// deleted changes nothing of the host.
+	sharedPause = 10 * time.Second
+)
+
+// isUnknown tells whether the step has to wait because it is not known well enough which other nodes there
+// are. A server that has just started knows of none, and one that could not read the feed may not know of a
+// new one.
+func isUnknown(s Situation) bool {
+	if s.node == nil || isSharedBMCConfirmed(s.Host, s.node) {
+		return false // other nodes do not matter
+	}
+	return s.NodesAsOf.IsZero() || !s.ObservedAt.IsZero() && s.ObservedAt.Sub(s.NodesAsOf) > maxNodesAge
+}
+
 // contradictionOf returns what keeps the server from acting on the host's node; nil if
 // nothing does. step is the one that would be taken.
 func contradictionOf(s Situation, step Step) *contradiction {
 	if s.Restored != "" {
 		return &contradiction{reason: metal3.RestoredReason, message: s.Restored + step.intention(), anything: true}
 	}
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	if isLostSinceBackup(host, node) {
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host is of a backup, and Ironic does not have the deployment any more that is to be undone: it may be over, and the machine somebody else's. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm its node with the subresource takeover; to leave it alone, detach the host"}
 	}
-	if node == nil || isTakenOver(host, node) {
+	switch {
+	case node == nil:
+		return nil
+	case isInOthersMaintenance(host, node) && step.undeploys():
+		return &contradiction{reason: metal3.NodeInMaintenanceReason, message: fmt.Sprintf(
+			"The host is being deleted, and node %s is in maintenance, for which somebody has asked (%q). Undeploying it would cut the power, and Ironic does not answer the ramdisk of such a node, so that it would not be cleaned. End the maintenance; or detach the host, which is then deleted without touching the machine",
+			node.UUID, node.MaintenanceReason)}
+	case isGone(host):
+		return &contradiction{reason: metal3.DeploymentGoneReason, anything: true, message: goneMessage(&host.Status, host.Status.Record.Deployment.Gone)}
+	case isTakenOver(host, node):
+		if s.NodesWithSameBMC && !isSharedBMCConfirmed(host, node) {
+			return sharedBMC(node) // which nobody has seen who has confirmed the rest
+		}
 		return nil
 	}
 	switch c := ownerContradiction(s); {
@@ -50,23 +80,44 @@ func contradictionOf(s Situation, step Step) *contradiction {
 	case !matchesBMC(host, node):
 		return &contradiction{reason: metal3.AnotherBMCReason, anything: true, foreign: true, message: fmt.Sprintf(
 			"Ironic reaches node %s through the BMC at %q, and that is neither spec.bmc.address nor what this server has told Ironic: somebody else may use the node for another machine. Put driver_info right in Ironic, or correct spec.bmc.address, or confirm the node with the subresource takeover",
-			node.UUID, KeyOfNode(node))}
+			node.UUID, node.BMC)}
 	case s.NodesWithSameBMC:
-		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
-			"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
-			KeyOfNode(node), node.UUID)}
+		return sharedBMC(node)
 	case !isDeploymentOf(host, node):
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
 			"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
 			node.UUID, node.ProvisionState, node.InstanceUUID, describeDeployment(host))}
+	case isOthersDeployment(host):
+		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
+			"Node %s is %s with instance_uuid %q, by somebody else, and the image in the spec was not written to it by this server. The machine is not undeployed, cleaned, inspected or switched off. If it runs what the spec says, confirm it with the subresource takeover; to have it provisioned, undeploy the node in Ironic; to leave it alone, remove the image from the spec",
+			node.UUID, node.ProvisionState, node.InstanceUUID)}
 	}
 	return nil
 }
 
+func sharedBMC(node *Node) *contradiction {
+	return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+		"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
+		node.BMC, node.UUID)}
+}
+
+// isOthersDeployment tells whether the host is provisioned with what was found on its node, while its spec asks
+// for an image.
+func isOthersDeployment(host *metal3.BareMetalHost) bool {
+	return host.Status.Provisioning.State == metal3.StateProvisioned && host.DeletionTimestamp.IsZero() && deploy.WantsImage(&host.Spec) && !deploy.Deployed(host)
+}
+
+// isInOthersMaintenance tells whether a host that is to be deleted, and not only detached, has a node in a
+// maintenance that somebody has asked for.
+func isInOthersMaintenance(host *metal3.BareMetalHost, node *Node) bool {
+	return !host.DeletionTimestamp.IsZero() && !hasAnnotation(host, metal3.DetachedAnnotation) &&
+		node.Maintenance && node.Fault == "" && node.MaintenanceReason != LeavingReason(host)
+}
+
 // ownerContradiction goes by the marks in the node's extra, and by which hosts there are.
 func ownerContradiction(s Situation) *contradiction {
-	node := s.Node
-	switch cluster := string(node.Marks.Cluster); {
+	node := s.node
+	switch cluster := node.MarkedCluster; {
 	case s.NodeOfAnother:
 		return &contradiction{reason: metal3.NodeOfAnotherHostReason, anything: true, foreign: true,
 			message: "The node in Ironic belongs to another host. Delete this host, or give it the BMC and the MAC address of a machine of its own"}
@@ -84,20 +135,6 @@ func KeyOfNode(node *ironic.Node) bmc.Key {
 	return bmc.RegisteredKey(string(a.RedfishAddress), string(a.RedfishSystem), string(a.IPMIAddress), string(a.IPMIPort))
 }
 
-// addressOfKey is a driver_info with the key that was recorded.
-func addressOfKey(key string) ironic.Address {
-	protocol, rest, _ := strings.Cut(key, " ")
-	service, system, _ := strings.Cut(rest, " ")
-	if protocol == "redfish" {
-		return ironic.Address{RedfishAddress: ironic.Text("https://" + service), RedfishSystem: ironic.Text(system)}
-	}
-	host, port, err := net.SplitHostPort(service)
-	if err != nil {
-		return ironic.Address{}
-	}
-	return ironic.Address{IPMIAddress: ironic.Text(host), IPMIPort: ironic.Text(port)}
-}
-
 // BMCKey returns the key of the BMC of a host; a zero one if its address cannot be read.
 func BMCKey(host *metal3.BareMetalHost) bmc.Key {
 	access, err := bmc.Parse(host.Spec.BMC.Address, false)
@@ -109,24 +146,23 @@ func BMCKey(host *metal3.BareMetalHost) bmc.Key {
 
 // matchesBMC tells whether Ironic talks to the host's BMC for the node, or to the one that
 // the host had before its spec was changed.
-func matchesBMC(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	told, wanted := KeyOfNode(node), BMCKey(host)
+func matchesBMC(host *metal3.BareMetalHost, node *Node) bool {
+	told, wanted := node.BMC, BMCKey(host)
 	if told.IsZero() || wanted.IsZero() || told.Matches(wanted) {
 		return true
 	}
-	if with := registeredWith(&host.Status); with != nil && with.BMC != "" {
+	if with := host.Status.Record.RegisteredWith; with != nil && with.BMC != "" {
 		return with.BMC == told.String()
 	}
-	// Made for this host, or registered by a release that kept no address, and the spec was
-	// changed since.
-	registered := findCondition(&host.Status, metal3.RegisteredCondition)
-	return string(node.Marks.Host) == string(host.UID) && (registered == nil || registered.ObservedGeneration != host.Generation)
+	// It was made for this host, and the spec was changed before it was registered.
+	r := host.Status.Record.Registration
+	return node.MarkedHost == string(host.UID) && (r == nil || r.Generation != host.Generation)
 }
 
 // isDeploymentOf tells whether what is deployed on the node, if anything, is what the
 // host's status is about. It is asked of hosts that are in a state of being deployed only:
 // others take over what they find.
-func isDeploymentOf(host *metal3.BareMetalHost, node *ironic.Node) bool {
+func isDeploymentOf(host *metal3.BareMetalHost, node *Node) bool {
 	undeploying := false
 	switch host.Status.Provisioning.State {
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
@@ -148,9 +184,9 @@ func isDeploymentOf(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	case !isDeployed(state) && !isDeploymentBegun(state):
 		return true
 	}
-	recorded := host.Status.Deployment
+	recorded := host.Status.Record.Deployment
 	if recorded == nil {
-		// By a release that kept none, which gave the host's UID to the node; or begun on
+		// By the Bare Metal Operator, which gives the host's UID to the node; or begun on
 		// a node that was left over from an earlier host of the name.
 		return node.InstanceUUID == string(host.UID) || undeploying && !isDeployed(node.ProvisionState)
 	}
@@ -160,8 +196,8 @@ func isDeploymentOf(host *metal3.BareMetalHost, node *ironic.Node) bool {
 // isLostSinceBackup tells whether the host, which a backup was restored of, is to be
 // undeployed, while Ironic has no deployment for it, nor is at work on its end. A node that
 // Ironic has lost without a restore is cleaned: its host is of today.
-func isLostSinceBackup(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	held := findCondition(&host.Status, metal3.HeldCondition)
+func isLostSinceBackup(host *metal3.BareMetalHost, node *Node) bool {
+	held := host.Status.Record.Hold
 	if held == nil || held.Reason != metal3.RestoredReason && held.Reason != metal3.AnotherDeploymentReason || !isToBeUndeployed(host) {
 		return false
 	}
@@ -191,7 +227,7 @@ func isToBeUndeployed(host *metal3.BareMetalHost) bool {
 }
 
 func recordedInstance(host *metal3.BareMetalHost) string {
-	if d := host.Status.Deployment; d != nil {
+	if d := host.Status.Record.Deployment; d != nil {
 		return d.InstanceUUID
 	}
 	return string(host.UID)
@@ -199,77 +235,90 @@ func recordedInstance(host *metal3.BareMetalHost) string {
 
 // describeDeployment says what the host's status is about.
 func describeDeployment(host *metal3.BareMetalHost) string {
-	if d := host.Status.Deployment; d != nil {
+	if d := host.Status.Record.Deployment; d != nil {
 		return fmt.Sprintf("instance_uuid %q on node %s", d.InstanceUUID, d.NodeUUID)
 	}
 	return fmt.Sprintf("instance_uuid %q", host.UID)
 }
 
 // isTakenOver tells whether a person has confirmed that the node, as it is now, is the host's.
-func isTakenOver(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	t := host.Status.Takeover
+func isTakenOver(host *metal3.BareMetalHost, node *Node) bool {
+	t := host.Status.Record.Takeover
 	if t == nil {
 		return false
 	}
-	is := takeoverOf(node, t.Time)
+	is := takeoverOf(node, t.Time, t.Held)
 	return *t == is
+}
+
+// isSharedBMCConfirmed tells whether a person has confirmed the node in view of another one with its BMC.
+func isSharedBMCConfirmed(host *metal3.BareMetalHost, node *Node) bool {
+	return isTakenOver(host, node) && host.Status.Record.Takeover.Held == metal3.BMCInUseReason
 }
 
 // isDeploymentConfirmed tells whether a person has confirmed that what is deployed on the node
 // is the host's.
-func isDeploymentConfirmed(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	t := host.Status.Takeover
+func isDeploymentConfirmed(host *metal3.BareMetalHost, node *Node) bool {
+	t := host.Status.Record.Takeover
 	return t != nil && t.InstanceUUID != "" && t.NodeUUID == node.UUID && t.InstanceUUID == node.InstanceUUID
 }
 
-// TakeOver makes node, as it is now, the host's: a person has confirmed that it is, and that
+// TakeOver makes the node, as it was seen now, the host's: a person has confirmed that it is, and that
 // it runs what the spec of now says. Where the spec wants nothing, a provisioned host will be
 // deprovisioned.
-func TakeOver(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
-	status := &host.Status
-	takeover := takeoverOf(node, WholeSeconds(now))
-	status.Takeover = &takeover
-	status.RegisteredWith = nil // so that Ironic is told the host's BMC, and the node gets its marks
+func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) {
+	status, node := &host.Status, RecordOf(seen)
+	held := ""
+	if status.Record.Hold != nil {
+		held = status.Record.Hold.Reason
+	}
+	takeover := takeoverOf(node, WholeSeconds(now), held)
+	status.Record.Takeover = &takeover
+	status.Record.RegisteredWith = nil // so that Ironic is told the host's BMC, and the node gets its marks
 	runs := isDeployed(node.ProvisionState)
-	if runs {
-		status.Deployment = deploymentOn(node)
+	switch {
+	case runs:
+		status.Record.Deployment = deploymentOn(node)
+	case status.Record.Deployment != nil: // it runs all the same
+		status.Record.Deployment.Gone, status.Record.Deployment.MayAdopt = nil, true
 	}
 	// The node of a provisioned host may also be one that Ironic is still to adopt.
 	if (runs || status.Provisioning.State == metal3.StateProvisioned) && deploy.WantsImage(&host.Spec) {
 		status.Provisioning.Image, status.Provisioning.CustomDeploy = *imageOf(host), host.Spec.CustomDeploy.DeepCopy()
 		status.LastAttemptedImage = imageOf(host) // which an attempt that is under way ends with
 	}
-	SetHeld(host, "", "", now)
+	status.Record.Hold = nil
+	Render(host, now)
 }
 
 // takeoverOf describes a node that a person confirms to be a host's.
-func takeoverOf(node *ironic.Node, at metav1.Time) metal3.Takeover {
+func takeoverOf(node *Node, at metav1.Time, held string) metal3.Takeover {
 	return metal3.Takeover{
-		Time: at, NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID, BMC: KeyOfNode(node).String(),
-		MarkedHost: string(node.Marks.Host), MarkedCluster: string(node.Marks.Cluster),
+		Time: at, NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID, BMC: node.BMC.String(),
+		MarkedHost: node.MarkedHost, MarkedCluster: node.MarkedCluster, Held: held,
 	}
 }
 
-// observeDeployment records what is deployed on the node of a host whose status is by a
-// release that kept no record of it, or by the Bare Metal Operator. What is recorded
-// already stays: that Ironic says something else now is what Held is about.
+// observeDeployment records what is deployed on the node of a host whose status is by the Bare Metal
+// Operator, or was restored from an annotation. What is recorded already stays: that Ironic reports
+// something else now is what Hold is about.
 func observeDeployment(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node) {
-	if status.Deployment != nil && host.Spec.Online {
-		status.Deployment.KeepPower = false // spec.online counts from now on
+	if status.Record.Deployment != nil && host.Spec.Online {
+		status.Record.Deployment.KeepPower = false // spec.online counts from now on
 	}
-	if status.Deployment != nil || node.ProvisionState != ironic.Active {
+	if status.Record.Deployment != nil || node.ProvisionState != ironic.Active {
 		return
 	}
 	switch status.Provisioning.State {
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 		if node.Name == NodeName(host) || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
-			status.Deployment = deploymentOn(node)
+			status.Record.Deployment = deploymentOn(NodeOf(status))
 		}
 	}
 }
 
 // deploymentOn is what is deployed on a node.
-func deploymentOn(node *ironic.Node) *metal3.Deployment {
+func deploymentOn(node *Node) *metal3.Deployment {
 	return &metal3.Deployment{NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID}
 }
 
@@ -282,37 +331,31 @@ func newInstanceUUID(host *metal3.BareMetalHost, began metav1.Time) string {
 // InstanceUUID is the instance_uuid that the node of a host has while it is deployed.
 func InstanceUUID(host *metal3.BareMetalHost) string { return recordedInstance(host) }
 
-// SetHeld makes reason and message the condition Held, or removes it when reason is empty.
-func SetHeld(host *metal3.BareMetalHost, reason, message string, now time.Time) {
-	if reason == "" {
-		meta.RemoveStatusCondition(&host.Status.Conditions, metal3.HeldCondition)
-		return
-	}
-	SetCondition(&host.Status, host, metav1.Condition{Type: metal3.HeldCondition, Status: metav1.ConditionTrue, Reason: reason, Message: message}, now)
-}
-
 // HasOwnNode tells whether the host's node is the host's own, so that its BMC may be asked: this
 // server has registered it, which no status that somebody restores can say, and has found nothing
 // since that contradicts it.
 func HasOwnNode(host *metal3.BareMetalHost) bool {
-	return host.Status.Provisioning.ID != "" && registeredWith(&host.Status) != nil && host.ForeignNode() == ""
+	return host.Status.Provisioning.ID != "" && host.Status.Record.RegisteredWith != nil && host.ForeignNode() == ""
 }
 
 // guarded is step, if nothing contradicts it. What does is recorded first.
 func guarded(s Situation, step Step) Step {
 	found := contradictionOf(s, step)
-	held := findCondition(&s.Host.Status, metal3.HeldCondition)
+	held := s.Host.Status.Record.Hold
+	if found == nil && isUnknown(s) {
+		return untilKnown(s, step)
+	}
 	switch {
-	case step.Do == Begin, isPaused(s.Host) && (found != nil || held == nil):
+	case step.Do == Begin, isPaused(s.Host) && !changesHoldOfPaused(found, held):
 		return step
 	case found == nil && held != nil:
 		return Step{Do: Hold}
 	case found == nil && step.cleans() && !isCleaningTold(s):
-		if s.Node.ProvisionState.IsInTransit() {
+		if s.node.ProvisionState.IsInTransit() {
 			return Step{Do: Wait} // Ironic does not let it be changed now, and would clean
 		}
 		tell := Step{Do: SetCleaning, Error: metal3.ProvisioningError}
-		if StepError(&s.Host.Status) == nil {
+		if s.Host.Status.Record.Failure == nil {
 			return tell // an error of the registration is no reason to wait
 		}
 		return s.retry(tell, true)
@@ -320,10 +363,37 @@ func guarded(s Situation, step Step) Step {
 		return step
 	case found.foreign && !s.Host.DeletionTimestamp.IsZero() && hasFinalizer(s.Host):
 		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
-	case held == nil || held.Reason != found.reason || held.Message != found.message:
+	case held == nil || held.Reason != found.reason || held.Message != CutMessage(found.message):
 		return Step{Do: Hold, Reason: found.reason, Message: found.message}
 	case found.anything && step.asksIronic(), step.Interrupts():
-		return Step{Do: Wait}
+		step = Step{Do: Wait}
+	}
+	if step.Do == Wait && step.After == 0 && found.reason == metal3.BMCInUseReason {
+		step.After = sharedPause
+	}
+	return step
+}
+
+// changesHoldOfPaused tells whether the hold of a paused host is to be changed: it ends with what it was about, and
+// that the status is of a backup is recorded even then, because it is evidence after the pause, too.
+func changesHoldOfPaused(found *contradiction, held *metal3.Hold) bool {
+	if found == nil {
+		return held != nil
+	}
+	return found.reason == metal3.RestoredReason
+}
+
+// untilKnown is what to do while it is not known whether another node has the host's BMC: the step, if it does not
+// interrupt the machine. A hold that may rest on such a node stays.
+func untilKnown(s Situation, step Step) Step {
+	held := s.Host.Status.Record.Hold
+	switch {
+	case step.Do == Begin:
+		return step
+	case held != nil && held.Reason != metal3.BMCInUseReason && !isPaused(s.Host):
+		return Step{Do: Hold} // what it was about is over
+	case step.Interrupts():
+		return Step{Do: Wait, After: nodesPause}
 	}
 	return step
 }
@@ -369,7 +439,12 @@ func (s Step) cleans() bool {
 // isCleaningTold tells whether Ironic knows of a host that its disks are not to be
 // cleaned. The rest of a registration may have to wait for a Secret; this must not.
 func isCleaningTold(s Situation) bool {
-	return s.Host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled || s.Node.AutomatedClean == "false"
+	return s.Host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled || s.node.AutomatedClean == "false"
+}
+
+// undeploys tells whether the step begins or continues the end of a deployment.
+func (s Step) undeploys() bool {
+	return s.Do == SetState && s.State == metal3.StateDeprovisioning || s.Do == Provision && s.Interrupts()
 }
 
 // intention is what the step would do to the machine, for people who decide on that.

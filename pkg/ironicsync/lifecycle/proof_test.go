@@ -12,21 +12,21 @@ import (
 )
 
 // next plans for a host until what is held is recorded, and returns the step that is left.
-func next(s Situation) (Step, *metav1.Condition) {
-	step := Next(s)
+func next(s situation) (Step, *metal3.Hold) {
+	step := nextOf(s)
 	if step.Do == Hold {
 		s.Host = s.Host.DeepCopy()
-		SetHeld(s.Host, step.Reason, step.Message, now)
-		step = Next(s)
+		SetHold(s.Host, step.Reason, step.Message)
+		step = nextOf(s)
 	}
-	return step, findCondition(&s.Host.Status, metal3.HeldCondition)
+	return step, s.Host.Status.Record.Hold
 }
 
 // TestHeld: each way to harm a machine that is not the host's, or runs something else.
 func TestHeld(t *testing.T) {
 	const own, another = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 	deployed := func(h *metal3.BareMetalHost) {
-		h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: own}
+		h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: own}
 	}
 	provisioned := []hostOption{withState(metal3.StateProvisioned), runs("http://images/v1"), wantsImage("http://images/v2"), deployed}
 	deprovisioning := []hostOption{withState(metal3.StateDeprovisioning), runs("http://images/v1"), deployed, func(h *metal3.BareMetalHost) {
@@ -40,41 +40,62 @@ func TestHeld(t *testing.T) {
 		return func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: address} }
 	}
 	heldFor := func(reason string) hostOption {
-		return func(h *metal3.BareMetalHost) { SetHeld(h, reason, "recorded earlier", now) }
+		return func(h *metal3.BareMetalHost) { SetHold(h, reason, "recorded earlier") }
 	}
+	maintained := func(reason string) func(*ironic.Node) {
+		return func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, reason }
+	}
+	external := []hostOption{withState(metal3.StateExternallyProvisioned), deployed}
+	leavingExternal := []hostOption{withState(metal3.StateExternallyProvisioned), deployed, func(h *metal3.BareMetalHost) {
+		Enter(h, Step{Do: SetState, State: metal3.StateDeprovisioning}, now)
+	}}
 	noCleaning := func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled }
 	for name, test := range map[string]struct {
 		host []hostOption
 		node *ironic.Node
-		with func(*Situation)
+		with func(*situation)
 		want string
 		held string
 	}{
-		"another image is wanted":                    {host: provisioned, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
-		"and something else runs":                    {host: provisioned, node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"and something that nobody has named runs":   {host: provisioned, node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"deprovisioned":                              {host: deprovisioning, node: nodeIn(ironic.Active, instance(own)), want: "deleted"},
-		"deprovisioned, of a backup":                 {host: deprovisioning, node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"deprovisioned, Ironic is at it":             {host: deprovisioning, node: nodeIn(ironic.Error), want: "deleted"},
-		"deprovisioned, and wanted again":            {host: append(deprovisioning[:len(deprovisioning):len(deprovisioning)], wantsImage("http://images/v1")), node: nodeIn(ironic.Active, instance(own)), want: "=provisioned"},
-		"deleted, of a backup":                       {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"deprovisioned, not cleaned":                 {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.Active, instance(own)), want: "SetCleaning"},
-		"deprovisioned, not cleaned, Ironic knows":   {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.Active, instance(own), func(n *ironic.Node) { n.AutomatedClean = "false" }), want: "deleted"},
-		"deprovisioned, not cleaned, being deployed": {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.DeployWait, instance(own)), want: "Wait"},
-		"marked by a host that is gone":              {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("gone", "")), want: "=deprovisioning"},
-		"another host's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodeOfAnother = true }, want: "Wait", held: metal3.NodeOfAnotherHostReason},
-		"another host's, deleted":                    {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodeOfAnother = true }, want: "Release"},
-		"whose BMC another node has":                 {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.NodesWithSameBMC = true }, want: "Wait", held: metal3.BMCInUseReason},
+		"another image is wanted":                     {host: provisioned, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
+		"and something else runs":                     {host: provisioned, node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"and something that nobody has named runs":    {host: provisioned, node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deprovisioned":                               {host: deprovisioning, node: nodeIn(ironic.Active, instance(own)), want: "deleted"},
+		"deprovisioned, of a backup":                  {host: deprovisioning, node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deprovisioned, and nothing is recorded":      {host: append(deprovisioning[:2:2], deprovisioning[3]), node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deprovisioned, Ironic is at it":              {host: deprovisioning, node: nodeIn(ironic.Error), want: "deleted"},
+		"deprovisioned, and wanted again":             {host: append(deprovisioning[:len(deprovisioning):len(deprovisioning)], wantsImage("http://images/v1")), node: nodeIn(ironic.Active, instance(own)), want: "=provisioned"},
+		"deleted, of a backup":                        {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deprovisioned, not cleaned":                  {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.Active, instance(own)), want: "SetCleaning"},
+		"to be provisioned, not cleaned":              {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1"), noCleaning}, node: nodeIn(ironic.Manageable), want: "SetCleaning"},
+		"deprovisioned, not cleaned, Ironic knows":    {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.Active, instance(own), func(n *ironic.Node) { n.AutomatedClean = "false" }), want: "deleted"},
+		"deprovisioned, not cleaned, being deployed":  {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.DeployWait, instance(own)), want: "Wait"},
+		"marked by a host that is gone":               {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("gone", "")), want: "=deprovisioning"},
+		"another host's":                              {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Wait", held: metal3.NodeOfAnotherHostReason},
+		"another host's, deleted":                     {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Release"},
+		"whose BMC another node has":                  {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesWithSameBMC = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
+		"whose BMC nobody knows other nodes of":       {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s"},
+		"and no longer knows":                         {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = now.Add(-61 * time.Second) }, want: "Wait:1s"},
+		"and still knows":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = now.Add(-time.Minute) }, want: "=deprovisioning"},
+		"held for another node of which nobody knows": {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s", held: metal3.BMCInUseReason},
+		"held, other nodes are known now":             {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
+		"taken over, nobody knows other nodes": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
+			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own}
+		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s"},
+		"taken over in view of others, nobody knows them": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
+			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own, Held: metal3.BMCInUseReason}
+		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "=deprovisioning"},
 		"another cluster's":                          {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
 		"this cluster's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
 		"with another BMC":                           {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
-		"with the BMC that it was registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
-		"restored":                                        {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *Situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
-		"restored, available":                             {host: []hostOption{withState(metal3.StateAvailable), wantsImage("http://images/v1")}, node: nodeIn(ironic.Manageable), with: func(s *Situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
+		"with a BMC that it was not registered with": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = BMCKey(h).String() }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with the BMC that it was registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
+		"restored":                                        {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
+		"restored, available":                             {host: []hostOption{withState(metal3.StateAvailable), wantsImage("http://images/v1")}, node: nodeIn(ironic.Manageable), with: func(s *situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
 		"available, deployed by hand, deleted":            {host: []hostOption{withState(metal3.StateAvailable), deleted}, node: nodeIn(ironic.Active, instance(another)), want: "=deleting"},
 		"taken over with nothing in its spec, deleted":    {host: []hostOption{withState(metal3.StateProvisioned), deployed, deleted}, node: nodeIn(ironic.Active, instance(own)), want: "=deleting"},
 		"failed to undeploy, new and external":            {host: []hostOption{withState(metal3.StateRegistering), externallyProvisioned}, node: nodeIn(ironic.Error), want: "Wait"},
-		"same BMC":                                        {host: []hostOption{withState(metal3.StateRegistering), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, with: func(s *Situation) { s.SameBMC = "no" }, want: "Report:BMCInUse"},
+		"same BMC":                                        {host: []hostOption{withState(metal3.StateRegistering), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, with: func(s *situation) { s.SameBMC = "no" }, want: "Report:BMCInUse"},
 		"detached from the beginning":                     {host: []hostOption{withState(metal3.StateRegistering), annotated(metal3.DetachedAnnotation, ""), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" }}, want: "Detach"},
 		"of a backup, deprovisioned, its node is lost":    {host: append(deprovisioning[:4:4], heldFor(metal3.RestoredReason)), want: "CreateNode", held: metal3.AnotherDeploymentReason},
 		"of a backup, deprovisioned, its node made again": {host: append(deprovisioning[:4:4], heldFor(metal3.AnotherDeploymentReason)), node: nodeIn(ironic.Manageable), want: "Wait", held: metal3.AnotherDeploymentReason},
@@ -84,11 +105,23 @@ func TestHeld(t *testing.T) {
 		"deprovisioned, its node made again":              {host: deprovisioning, node: nodeIn(ironic.Manageable), want: "provide"},
 		"of a backup of Ironic, and nothing is wanted":    {host: []hostOption{withState(metal3.StateProvisioned), deployed}, node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
 		"and a person has confirmed what it runs": {host: []hostOption{withState(metal3.StateProvisioned), deployed, func(h *metal3.BareMetalHost) {
-			h.Status.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own}
+			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own}
 		}}, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
-		"paused while it was held": {host: append(provisioned[:4:4], heldFor(metal3.RestoredReason), annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
+		"deleted in a maintenance of somebody's":     {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own), maintained("a fan is broken")), want: "Wait", held: metal3.NodeInMaintenanceReason},
+		"undeployed in a maintenance of somebody's":  {host: append(deprovisioning[:4:4], deleted), node: nodeIn(ironic.Active, instance(own), maintained("a fan is broken")), want: "Wait", held: metal3.NodeInMaintenanceReason},
+		"detached and deleted in such a maintenance": {host: append(provisioned[:4:4], deleted, annotated(metal3.DetachedAnnotation, "")), node: nodeIn(ironic.Active, instance(own), maintained("a fan is broken")), want: "DeleteNode"},
+		"deleted in a maintenance of Ironic's":       {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own), maintained(""), func(n *ironic.Node) { n.Fault = "power failure" }), want: "=deprovisioning"},
+		"available and deleted in a maintenance":     {host: []hostOption{withState(metal3.StateAvailable), deleted}, node: nodeIn(ironic.Manageable, maintained("a fan is broken")), want: "=powering-off-before-delete"},
+		"of a backup, paused":                        {host: append(provisioned[:4:4], annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.Restored = "a backup" }, want: "Wait", held: metal3.RestoredReason},
+		"with another deployment, paused":            {host: append(provisioned[:4:4], annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(another)), want: "Wait"},
+		"no longer external":                         {host: external, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
+		"external again at once":                     {host: append(external[:len(external):len(external)], externallyProvisioned), node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
+		"external again, Ironic has not begun":       {host: append(leavingExternal[:len(leavingExternal):len(leavingExternal)], externallyProvisioned), node: nodeIn(ironic.Active, instance(own)), want: "=externally-provisioned"},
+		"external again, Ironic has begun":           {host: append(leavingExternal[:len(leavingExternal):len(leavingExternal)], externallyProvisioned), node: nodeIn(ironic.Deleting), want: "Wait"},
+		"external only now":                          {host: append(deprovisioning[:len(deprovisioning):len(deprovisioning)], externallyProvisioned), node: nodeIn(ironic.Active, instance(own)), want: "deleted"},
+		"paused while it was held":                   {host: append(provisioned[:4:4], heldFor(metal3.RestoredReason), annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
 		"taken over while it ran": {host: []hostOption{withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, func(h *metal3.BareMetalHost) {
-			h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: true}
+			h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", KeepPower: true}
 		}}, node: nodeIn(ironic.Active, instance("-")), want: "Wait"},
 	} {
 		host := newHost(test.host...)
@@ -120,7 +153,7 @@ func TestHeld(t *testing.T) {
 // as it was then.
 func TestTakeoverCountsForWhatWasSeen(t *testing.T) {
 	host := newHost(withState(metal3.StateProvisioned), runs("http://images/v1"), wantsImage("http://images/v2"), func(h *metal3.BareMetalHost) {
-		h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "x"}
+		h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "x"}
 	})
 	node := nodeIn(ironic.Active, func(n *ironic.Node) {
 		n.InstanceUUID, n.Address.IPMIAddress, n.Marks.Cluster = "y", "192.0.2.77", "another"
@@ -143,18 +176,46 @@ func TestTakeoverCountsForWhatWasSeen(t *testing.T) {
 	}
 }
 
+// TestTakeoverNamesWhatWasSeen: that another node has the host's BMC is confirmed only by a takeover of a host that was
+// held for it, and no takeover outlasts the deployment that it was about.
+func TestTakeoverNamesWhatWasSeen(t *testing.T) {
+	host, node := provisionedBy()
+	shared := func() *metal3.Hold {
+		s := planned(host, node)
+		s.NodesWithSameBMC = true
+		_, held := next(s)
+		return held
+	}
+	SetHold(host, metal3.AnotherDeploymentReason, "seen")
+	TakeOver(host, node, now)
+	if held := shared(); held == nil || held.Reason != metal3.BMCInUseReason {
+		t.Errorf("confirmed before the other node was there: held %v", held)
+	}
+	SetHold(host, metal3.BMCInUseReason, "seen")
+	TakeOver(host, node, now)
+	if held := shared(); held != nil {
+		t.Errorf("confirmed in view of it: held %v", held)
+	}
+	for _, state := range []metal3.ProvisioningState{metal3.StateDeprovisioning, metal3.StateAvailable} {
+		enter(host, node, Step{Do: SetState, State: state}, now)
+	}
+	if host.Status.Record.Takeover != nil {
+		t.Errorf("the next deployment has the takeover %+v", host.Status.Record.Takeover)
+	}
+}
+
 // TestTakeoverEndsAnOldAttempt: a host that was being provisioned with another image in a
 // backup runs what its spec says now, once a person has confirmed that.
 func TestTakeoverEndsAnOldAttempt(t *testing.T) {
 	host := newHost(withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v2"), func(h *metal3.BareMetalHost) {
-		h.Status.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "x"}
+		h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "x"}
 	})
 	node := nodeIn(ironic.Active, func(n *ironic.Node) { n.InstanceUUID = "y" })
 	TakeOver(host, node, now)
 	registeredAs()(host) // Ironic is told anew of the host first
 	for range 3 {
-		if step := Next(planned(host, node)); step.Do == SetState {
-			Enter(host, node, step, now)
+		if step := nextOf(planned(host, node)); step.Do == SetState {
+			enter(host, node, step, now)
 		}
 	}
 	if p := host.Status.Provisioning; p.State != metal3.StateProvisioned || p.Image.URL != "http://images/v2" {
@@ -172,5 +233,104 @@ func TestInstanceOfEachAttempt(t *testing.T) {
 	}
 	if second := newInstanceUUID(host, metav1.NewTime(now.Add(time.Second))); second == first {
 		t.Error("the next attempt has the same")
+	}
+}
+
+// TestWhatInterrupts: what is never done to a machine that may be somebody else's.
+func TestWhatInterrupts(t *testing.T) {
+	interrupts := []Step{
+		{Do: Deploy}, {Do: Rebuild}, {Do: Prepare}, {Do: Service}, {Do: LeaveService, Target: ironic.TargetAbort},
+		{Do: SwitchPower, Power: ironic.TargetPowerOff}, {Do: SwitchPower, Power: ironic.TargetSoftPowerOff},
+		{Do: SwitchPower, Power: ironic.TargetReboot}, {Do: SwitchPower, Power: ironic.TargetSoftReboot},
+		{Do: Provision, Target: ironic.TargetInspect}, {Do: Provision, Target: ironic.TargetProvide}, {Do: Provision, Target: ironic.TargetDeleted},
+		{Do: Provision, Target: ironic.TargetAbort},
+		setState(metal3.StateDeprovisioning), setState(metal3.StateInspecting), setState(metal3.StateProvisioning), setState(metal3.StatePoweringOffBeforeDelete),
+	}
+	leaves := []Step{
+		{Do: Wait}, {Do: Begin}, {Do: Report}, {Do: FindNode}, {Do: CreateNode}, {Do: Register}, {Do: EndServicing}, {Do: Hold}, {Do: Release}, {Do: SetCleaning},
+		{Do: DeleteNode}, {Do: ClearMaintenance}, {Do: SwitchPower, Power: ironic.TargetPowerOn},
+		{Do: Provision, Target: ironic.TargetManage}, {Do: Provision, Target: ironic.TargetAdopt},
+		setState(metal3.StateProvisioned), setState(metal3.StateExternallyProvisioned), setState(metal3.StateAvailable), setState(metal3.StateDeleting),
+	}
+	for _, step := range interrupts {
+		if !step.Interrupts() {
+			t.Errorf("%s does not interrupt", step)
+		}
+	}
+	for _, step := range leaves {
+		if step.Interrupts() {
+			t.Errorf("%s interrupts", step)
+		}
+	}
+}
+
+// TestMaintenanceOfAPerson: maintenance that a person has asked for is theirs to end, also on a node
+// that Ironic has put into maintenance before.
+func TestMaintenanceOfAPerson(t *testing.T) {
+	host := newHost(withState(metal3.StatePreparing))
+	node := nodeIn(ironic.CleanFail, func(n *ironic.Node) {
+		n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultCleanFailure, "a clean step failed"
+	})
+	if step := nextOf(planned(host, node)); step.Do != ClearMaintenance {
+		t.Errorf("Ironic's own maintenance: %s", step)
+	}
+	node.MaintenanceReason = ironic.RequestedMaintenance("alice", "a disk is replaced")
+	if step := nextOf(planned(host, node)); step.Do != Wait {
+		t.Errorf("a person's maintenance: %s", step)
+	}
+}
+
+// TestDeployedByOthers: a host does not become the owner of a deployment by finding it.
+func TestDeployedByOthers(t *testing.T) {
+	const foreign = "22222222-2222-4222-8222-222222222222"
+	for name, test := range map[string]struct {
+		state    metal3.ProvisioningState
+		host     hostOption
+		instance string
+		held     string
+		image    string // that is recorded
+	}{
+		"available, and wants an image":   {state: metal3.StateAvailable, host: wantsImage("http://a"), instance: foreign, held: metal3.AnotherDeploymentReason},
+		"available, and wants none":       {state: metal3.StateAvailable, instance: foreign},
+		"new, and wants an image":         {state: metal3.StateRegistering, host: wantsImage("http://a"), instance: foreign, held: metal3.AnotherDeploymentReason},
+		"no instance_uuid":                {state: metal3.StateAvailable, host: wantsImage("http://a"), held: metal3.AnotherDeploymentReason},
+		"by the Bare Metal Operator":      {state: metal3.StateRegistering, host: wantsImage("http://a"), instance: "uid", image: "http://a"},
+		"external until now, wants image": {state: metal3.StateExternallyProvisioned, host: wantsImage("http://a"), instance: foreign, image: "http://a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := newHost(withState(test.state))
+			host.UID = "uid"
+			if test.host != nil {
+				test.host(host)
+			}
+			node := nodeIn(ironic.Active, func(n *ironic.Node) { n.UUID, n.InstanceUUID = host.Status.Provisioning.ID, test.instance })
+			if isDeployedState(test.state) {
+				host.Status.Record.Deployment = &metal3.Deployment{NodeUUID: node.UUID, InstanceUUID: test.instance}
+			}
+			step := nextOf(planned(host, node))
+			if step.String() != "=provisioned" {
+				t.Fatalf("the next step is %s", step)
+			}
+			enter(host, node, step, now)
+			if got := host.Status.Provisioning.Image.URL; got != test.image {
+				t.Errorf("it is said to run %q, want %q", got, test.image)
+			}
+			_, held := next(planned(host, node))
+			switch {
+			case test.held == "" && held != nil, test.held != "" && (held == nil || held.Reason != test.held):
+				t.Fatalf("held is %v, want %q", held, test.held)
+			case held == nil:
+				return
+			}
+			deletedHost := host.DeepCopy()
+			deleted(deletedHost)
+			if step, _ := next(planned(deletedHost, node)); step.String() != "=deleting" {
+				t.Errorf("deleted: %s, want it to be left running", step)
+			}
+			TakeOver(host, node, now)
+			if _, held := next(planned(host, node)); held != nil || host.Status.Provisioning.Image.URL != "http://a" {
+				t.Errorf("confirmed: held %v, runs %q", held, host.Status.Provisioning.Image.URL)
+			}
+		})
 	}
 }

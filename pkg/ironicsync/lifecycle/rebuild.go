@@ -22,33 +22,41 @@ import (
 // RequestRebuild records that the image of a provisioned host is to be written again. The host is
 // provisioning from then on. It returns an error that says why the host does not permit it.
 func RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) error {
-	if err := rebuildObstacle(host, node); err != nil {
+	if err := rebuildObstacle(host, RecordOf(node)); err != nil {
 		return err
 	}
 	status := &host.Status
-	rebuild := &metal3.Rebuild{RequestedAt: WholeSeconds(now)}
-	if node.ProvisionUpdatedAt != nil {
-		changed := metav1.NewMicroTime(node.ProvisionUpdatedAt.Truncate(time.Microsecond))
-		rebuild.StateChangedAt = &changed
+	status.Record.Hold = nil
+	if goneDeployment(status) != nil && RecordOf(node).ProvisionState == ironic.Available {
+		Enter(host, Step{Do: SetState, State: metal3.StateProvisioning}, now) // Ironic rebuilds active nodes only
+		Render(host, now)
+		return nil
 	}
-	status.Deployment.Rebuild = rebuild
+	status.Record.Deployment.Gone = nil
+	status.Record.Deployment.Rebuild = &metal3.Rebuild{RequestedAt: WholeSeconds(now), StateChangedAt: RecordOf(node).StateChangedAt}
 	status.Provisioning.State = metal3.StateProvisioning
 	status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}
 	status.LastAttemptedImage = imageOf(host)
 	status.ProvisioningFailCount, status.ErrorCount = 0, 0
-	SetStepError(host, "", "", now)
-	SetError(status, ErrorOf(status, host, node), false)
-	SetConditions(status, host, node, now)
-	status.LastUpdated = StatusTime(now)
+	status.Record.Failure = nil
+	Render(host, now)
 	return nil
 }
 
 // rebuildObstacle returns why the host's image cannot be written again; nil if it can.
-func rebuildObstacle(host *metal3.BareMetalHost, node *ironic.Node) error {
+func rebuildObstacle(host *metal3.BareMetalHost, node *Node) error {
 	status := &host.Status
-	held := findCondition(status, metal3.HeldCondition)
-	contradiction := contradictionOf(Situation{Host: host, Node: node}, Step{Do: Rebuild})
-	deployed, saved := status.Deployment, &status.Provisioning
+	held := status.Record.Hold
+	contradiction := contradictionOf(Situation{Host: host, node: node}, Step{Do: Rebuild})
+	if gone := goneDeployment(status); gone != nil { // which is what a rebuild mends
+		given := host.DeepCopy()
+		given.Status.Record.Deployment.Gone = nil
+		contradiction = contradictionOf(Situation{Host: given, node: node}, Step{Do: Rebuild})
+		if held != nil && held.Reason == metal3.DeploymentGoneReason {
+			held = nil
+		}
+	}
+	deployed, saved := status.Record.Deployment, &status.Provisioning
 	switch {
 	case isPaused(host):
 		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
@@ -75,7 +83,10 @@ func rebuildObstacle(host *metal3.BareMetalHost, node *ironic.Node) error {
 	case node.Maintenance:
 		return fmt.Errorf("its node is in maintenance, in which Ironic does not deploy: %s", node.MaintenanceReason)
 	case openService(host, node) != nil:
-		return errors.New("its settings are being changed (status.servicing)")
+		return errors.New("its settings are being changed (status.record.servicing)")
+	case goneDeployment(status) != nil && node.ProvisionState == ironic.Available:
+	case goneDeployment(status) != nil && !node.ProvisionState.IsInTransit() && node.ProvisionState != ironic.Active:
+		return fmt.Errorf("Ironic has its node in the state %q, and can deploy only one that is available without cleaning it first: bring it there with `openstack baremetal node provide`, which cleans it unless automated_clean is false, or remove the image from the spec and set it again", node.ProvisionState)
 	case node.ProvisionState != ironic.Active:
 		return fmt.Errorf("Ironic is not done with it (%s), or does not take it for deployed", node.ProvisionState)
 	}
@@ -84,27 +95,27 @@ func rebuildObstacle(host *metal3.BareMetalHost, node *ironic.Node) error {
 
 // pendingRebuild returns the rebuild that was requested of the host and has not ended, or nil.
 func pendingRebuild(host *metal3.BareMetalHost) *metal3.Rebuild {
-	if host.Status.Deployment == nil {
+	if host.Status.Record.Deployment == nil {
 		return nil
 	}
-	return host.Status.Deployment.Rebuild
+	return host.Status.Record.Deployment.Rebuild
 }
 
 // HasRebuildBegun tells whether Ironic has begun the rebuild of a node that is active.
 func HasRebuildBegun(rebuild *metal3.Rebuild, node *ironic.Node) bool {
-	return hasStateChanged(rebuild.StateChangedAt, node)
+	return hasStateChanged(rebuild.StateChangedAt, RecordOf(node))
 }
 
 // hasStateChanged tells whether Ironic has changed the node's state since a moment when the last change
 // was at recorded; nil if there had been none.
-func hasStateChanged(recorded *metav1.MicroTime, node *ironic.Node) bool {
+func hasStateChanged(recorded *metav1.MicroTime, node *Node) bool {
 	switch {
-	case node.ProvisionUpdatedAt == nil: // as in what is recorded; what Ironic says is read before anything is done
+	case node.StateChangedAt == nil:
 		return false
 	case recorded == nil:
 		return true
 	}
-	return !sameMoment(recorded.Time, *node.ProvisionUpdatedAt)
+	return !sameMoment(recorded.Time, node.StateChangedAt.Time)
 }
 
 // rebuildPause is how old the last change of the node's state must be before a rebuild is asked
@@ -115,20 +126,24 @@ const rebuildPause = 2 * time.Second
 // machine runs nothing then, and undeploying it first would have it cleaned, which nobody has
 // asked for.
 func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
-	host, node := s.Host, s.Node
+	host, node := s.Host, s.node
 	again := Step{Do: Rebuild, Error: metal3.ProvisioningError, Limited: true}
 	cancelled := deploy.AttemptChanged(host)
 	switch state := node.ProvisionState; {
-	case state == ironic.Active && (HasRebuildBegun(rebuild, node) || cancelled):
+	case state == ironic.Active && (hasStateChanged(rebuild.StateChangedAt, node) || cancelled):
 		return setState(metal3.StateProvisioned) // it has ended, or is not wanted any more
-	case state == ironic.Active && isSwitchedJustNow(node):
+	case state == ironic.Active && s.isSwitchedJustNow():
 		return Step{Do: Wait, After: rebuildPause}
 	case state == ironic.Active:
+		if left, may := s.mayStillCome(ironic.TargetRebuild, ironic.TargetDeleted); may {
+			return Step{Do: Wait, After: left} // a second one would write over what is written after the first
+		}
 		return s.retry(again, hasFailed(host))
-	case cancelled && isDeploymentBegun(state), state == ironic.DeployWait && isForced(host):
+	case cancelled && isDeploymentBegun(state):
 		return setState(metal3.StateDeprovisioning)
-	case state == ironic.DeployWait && isTimedOut(&host.Status):
-		return Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true} // Ironic offers no other way out
+	case state == ironic.DeployWait && isForcedOnce(host) && node.TargetPowerState == "":
+		// Undeploying the node would have it cleaned. The ramdisk gets another chance instead.
+		return Step{Do: SwitchPower, Power: ironic.TargetReboot, Error: metal3.PowerManagementError, Retry: hasFailed(host)}
 	case state == ironic.DeployFail, state == ironic.Error:
 		return s.retry(again, true)
 	case state.IsInTransit(), isDeployed(state): // somebody else services or rescues the machine
@@ -138,9 +153,10 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 	return setState(metal3.StateProvisioned)
 }
 
-func isSwitchedJustNow(node *ironic.Node) bool { return changedWithin(node, rebuildPause) }
+func (s Situation) isSwitchedJustNow() bool { return s.changedWithin(rebuildPause) }
 
 // changedWithin tells whether the node came into its state within the last d, by Ironic's clock.
-func changedWithin(node *ironic.Node, d time.Duration) bool {
-	return node.ProvisionUpdatedAt != nil && !node.AnsweredAt.IsZero() && node.AnsweredAt.Sub(*node.ProvisionUpdatedAt) < d
+func (s Situation) changedWithin(d time.Duration) bool {
+	changed := s.node.StateChangedAt
+	return changed != nil && !s.IronicNow.IsZero() && s.IronicNow.Sub(changed.Time) < d
 }

@@ -15,7 +15,7 @@ import (
 func provisionedBy(options ...hostOption) (*metal3.BareMetalHost, *ironic.Node) {
 	h := newHost(wantsImage("http://a"))
 	for _, state := range []metal3.ProvisioningState{metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned} {
-		Enter(h, nodeIn(ironic.Active), Step{Do: SetState, State: state}, now)
+		enter(h, nodeIn(ironic.Active), Step{Do: SetState, State: state}, now)
 	}
 	for _, o := range options {
 		o(h)
@@ -44,7 +44,7 @@ func TestRequestRebuild(t *testing.T) {
 		"externally provisioned": {host: withState(metal3.StateExternallyProvisioned), want: "externally provisioned"},
 		"paused":                 {host: annotated(metal3.PausedAnnotation, ""), want: "paused"},
 		"to be detached":         {host: annotated(metal3.DetachedAnnotation, ""), want: "detached"},
-		"held":                   {host: func(h *metal3.BareMetalHost) { SetHeld(h, metal3.RestoredReason, "a backup", now) }, want: "a backup"},
+		"held":                   {host: func(h *metal3.BareMetalHost) { SetHold(h, metal3.RestoredReason, "a backup") }, want: "a backup"},
 		"another deployment":     {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "somebody else has deployed"},
 		"another BMC":            {node: func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: "192.0.2.9"} }, want: "left alone"},
 		"nothing recorded": {host: func(h *metal3.BareMetalHost) {
@@ -69,7 +69,7 @@ func TestRequestRebuild(t *testing.T) {
 			before := host.DeepCopy()
 			err := RequestRebuild(host, node, now)
 			switch {
-			case test.want == "" && (err != nil || host.Status.Provisioning.State != metal3.StateProvisioning || host.Status.Deployment.InstanceUUID != before.Status.Deployment.InstanceUUID):
+			case test.want == "" && (err != nil || host.Status.Provisioning.State != metal3.StateProvisioning || host.Status.Record.Deployment.InstanceUUID != before.Status.Record.Deployment.InstanceUUID):
 				t.Errorf("%v: %+v", err, host.Status)
 			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || host.Status.Provisioning.State != before.Status.Provisioning.State):
 				t.Errorf("%v, want %q; the host is %s", err, test.want, host.Status.Provisioning.State)
@@ -98,15 +98,19 @@ func TestNextOfRebuild(t *testing.T) {
 		"waits for the ramdisk":          {node: in(ironic.DeployWait), want: "Wait"},
 		"ended":                          {node: begun, want: "=provisioned"},
 		"failed":                         {node: in(ironic.DeployFail), want: "Rebuild"},
-		"not wanted any more":            {host: wantsImage("http://b"), want: "=provisioned"},
-		"another image meanwhile":        {host: wantsImage("http://b"), node: in(ironic.DeployWait), want: "=deprovisioning"},
-		"another image after a failure":  {host: wantsImage("http://b"), node: in(ironic.DeployFail), want: "=deprovisioning"},
-		"no image meanwhile":             {host: func(h *metal3.BareMetalHost) { h.Spec.Image = nil }, node: in(ironic.Deploying), want: "=deprovisioning"},
-		"paused":                         {host: annotated(metal3.PausedAnnotation, ""), want: "Wait"},
-		"maintenance":                    {node: func(n *ironic.Node) { n.Maintenance = true }, want: "Wait"},
-		"serviced by somebody":           {node: in(ironic.Servicing), want: "Wait"},
-		"lost by Ironic":                 {node: in(ironic.Manageable), want: "=provisioned"},
-		"deployed by somebody":           {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "Hold"},
+		"its ramdisk is silent": {host: func(h *metal3.BareMetalHost) {
+			h.Status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout, Message: "silent"}
+		}, node: in(ironic.DeployWait), want: "Wait"},
+		"its ramdisk is rebooted":       {host: annotated(metal3.RebootAnnotation, `{"mode":"hard","force":true}`), node: in(ironic.DeployWait), want: "rebooting"},
+		"not wanted any more":           {host: wantsImage("http://b"), want: "=provisioned"},
+		"another image meanwhile":       {host: wantsImage("http://b"), node: in(ironic.DeployWait), want: "=deprovisioning"},
+		"another image after a failure": {host: wantsImage("http://b"), node: in(ironic.DeployFail), want: "=deprovisioning"},
+		"no image meanwhile":            {host: func(h *metal3.BareMetalHost) { h.Spec.Image = nil }, node: in(ironic.Deploying), want: "=deprovisioning"},
+		"paused":                        {host: annotated(metal3.PausedAnnotation, ""), want: "Wait"},
+		"maintenance":                   {node: func(n *ironic.Node) { n.Maintenance = true }, want: "Wait"},
+		"serviced by somebody":          {node: in(ironic.Servicing), want: "Wait"},
+		"lost by Ironic":                {node: in(ironic.Manageable), want: "=provisioned"},
+		"deployed by somebody":          {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "Hold"},
 		"deleted": {host: func(h *metal3.BareMetalHost) {
 			h.DeletionTimestamp = &metav1.Time{Time: now}
 		}, want: "=deprovisioning"},
@@ -122,16 +126,16 @@ func TestNextOfRebuild(t *testing.T) {
 			if test.node != nil {
 				test.node(node)
 			}
-			step := Next(planned(host, node))
+			step := nextOf(planned(host, node))
 			if got := step.String(); got != test.want {
 				t.Errorf("the next step is %s, want %s", got, test.want)
 			}
 			if step.Do != SetState {
 				return
 			}
-			Enter(host, node, step, now)
-			if host.Status.Deployment == nil || host.Status.Deployment.Rebuild != nil {
-				t.Errorf("in the state %s, the deployment is %+v", step.State, host.Status.Deployment)
+			enter(host, node, step, now)
+			if host.Status.Record.Deployment == nil || host.Status.Record.Deployment.Rebuild != nil {
+				t.Errorf("in the state %s, the deployment is %+v", step.State, host.Status.Record.Deployment)
 			}
 		})
 	}

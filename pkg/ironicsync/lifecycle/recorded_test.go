@@ -20,7 +20,6 @@ import (
 // 21.4 (API 1.82), trixie 29.0 (1.96), sid 39.0 (1.115). RELEASE-inventory.json
 // is the answer to GET inventory after a ramdisk had reported, with the hook
 // parse-lldp on; bookworm's is written by hand, in ironic-inspector's format.
-// RELEASE-fsm.json is Ironic's own state machine: state, event, next state.
 var releases = []string{"bookworm", "trixie", "sid"}
 
 func readTestdata(t testing.TB, name string) []byte {
@@ -52,7 +51,7 @@ func recordings(t testing.TB, pattern string) []string {
 	var names []string
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), ".json")
-		if !strings.HasSuffix(name, "-inventory") && !strings.HasSuffix(name, "-fsm") {
+		if !strings.HasSuffix(name, "-inventory") {
 			names = append(names, name)
 		}
 	}
@@ -122,9 +121,9 @@ func withState(s metal3.ProvisioningState) hostOption {
 	}
 }
 
-func withRegistered(status metav1.ConditionStatus, reason, message string) hostOption {
+func withRegistration(reason, message string) hostOption {
 	return func(h *metal3.BareMetalHost) {
-		SetCondition(&h.Status, h, metav1.Condition{Type: metal3.RegisteredCondition, Status: status, Reason: reason, Message: message}, created.Time)
+		h.Status.Record.Registration = newRegistration(h, reason, message)
 	}
 }
 
@@ -136,7 +135,7 @@ func registeredAs(change ...func(*metal3.RegisteredWith)) hostOption {
 		for _, c := range change {
 			c(&with)
 		}
-		SetRegistered(h, with, created.Time)
+		SetRegistered(h, with)
 	}
 }
 
@@ -146,6 +145,10 @@ func withError(kind metal3.ErrorType, message string, count int) hostOption {
 	return func(h *metal3.BareMetalHost) {
 		h.Status.OperationalStatus = metal3.OperationalStatusError
 		h.Status.ErrorType, h.Status.ErrorMessage, h.Status.ErrorCount = kind, message, count
+		h.Status.Record.Error = nil
+		if kind != "" {
+			h.Status.Record.Error = &newError(kind, message).HostError
+		}
 	}
 }
 

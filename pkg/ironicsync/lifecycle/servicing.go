@@ -3,64 +3,62 @@ package lifecycle
 import (
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
-// What is recorded of a service (status.servicing). Like a rebuild, a service leads a node from
+// What is recorded of a service (status.record.servicing). Like a rebuild, a service leads a node from
 // active to active. So the request is recorded first, and whether it has begun is told by
 // provision_updated_at; see rebuild.go.
 
 // RequestService records that Ironic is about to be asked for a service.
-func RequestService(host *metal3.BareMetalHost, node *ironic.Node, service *settings.Clean, now time.Time) {
-	host.Status.Servicing = &metal3.Servicing{Preparation: *settings.Request(service, node, WholeSeconds(now))}
+func RequestService(host *metal3.BareMetalHost, service *settings.Clean, now time.Time) {
+	host.Status.Record.Servicing = &metal3.Servicing{Preparation: *settings.Request(service, host.Status.Ironic, WholeSeconds(now))}
 }
 
 // AcceptService records that Ironic has begun the service that was requested.
 func AcceptService(host *metal3.BareMetalHost) {
-	host.Status.Servicing.Phase = metal3.PreparationRunning
+	host.Status.Record.Servicing.Phase = metal3.PreparationRunning
 }
 
 // RefuseService records that Ironic has refused the service that was requested. The machine is
 // switched on without it.
 func RefuseService(host *metal3.BareMetalHost) {
-	host.Status.Servicing.Phase = metal3.PreparationFailed
+	host.Status.Record.Servicing.Phase = metal3.PreparationFailed
 }
 
 // LeaveServiceBegun records that Ironic has been asked to end the service.
-func LeaveServiceBegun(host *metal3.BareMetalHost) { host.Status.Servicing.Leaving = true }
+func LeaveServiceBegun(host *metal3.BareMetalHost) { host.Status.Record.Servicing.Leaving = true }
 
 // ConcludeService records that nothing is left to be changed by a service.
-func ConcludeService(host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec, now time.Time) {
+func ConcludeService(host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) {
 	status := &host.Status
-	if status.Servicing != nil && status.Servicing.Phase == metal3.PreparationRequested {
-		status.Servicing = nil // it is not wanted any more, and has not begun
+	if status.Record.Servicing != nil && status.Record.Servicing.Phase == metal3.PreparationRequested {
+		status.Record.Servicing = nil // it is not wanted any more, and has not begun
 	}
 	settings.Serviced(status, settings.Machine{Host: host, Policy: policy})
 	if hasServicingError(status) {
-		SetStepError(host, "", "", now)
+		ClearFailure(host)
 	}
 }
 
 // IsSameService tells whether the service of host is the one that was requested at a time, and
 // has not ended.
 func IsSameService(host *metal3.BareMetalHost, requested *metal3.Servicing) bool {
-	s := host.Status.Servicing
+	s := host.Status.Record.Servicing
 	return s != nil && s.EndedAt == nil && s.NodeUUID == requested.NodeUUID && s.StartedAt.Equal(&requested.StartedAt)
 }
 
 // HasServiceBegun tells whether Ironic has begun the service of a node that is active.
 func HasServiceBegun(service *metal3.Servicing, node *ironic.Node) bool {
-	return hasStateChanged(service.StateChangedAt, node)
+	return hasStateChanged(service.StateChangedAt, RecordOf(node))
 }
 
 // openService returns the service of the host's node that has not ended, or has failed in such a way
 // that the machine does not run yet what it ran before; nil if there is none.
-func openService(host *metal3.BareMetalHost, node *ironic.Node) *metal3.Servicing {
-	s := host.Status.Servicing
+func openService(host *metal3.BareMetalHost, node *Node) *metal3.Servicing {
+	s := host.Status.Record.Servicing
 	if s == nil || s.EndedAt != nil || s.NodeUUID != node.UUID {
 		return nil
 	}
@@ -69,20 +67,19 @@ func openService(host *metal3.BareMetalHost, node *ironic.Node) *metal3.Servicin
 
 // isBeingServiced tells whether a service was requested and has neither ended nor failed.
 func isBeingServiced(status *metal3.BareMetalHostStatus) bool {
-	s := status.Servicing
+	s := status.Record.Servicing
 	return s != nil && s.EndedAt == nil && s.Phase != metal3.PreparationFailed
 }
 
 func hasServicingError(status *metal3.BareMetalHostStatus) bool {
-	failed := StepError(status)
-	return failed != nil && failed.Kind == metal3.ServicingError
+	return HasFailureOf(status, metal3.ServicingError)
 }
 
 // observeServicing records in status how far the service is that was requested. The error of a
-// service that has failed is recorded in the condition StepFailed, because Ironic forgets it when
+// service that has failed is recorded in the record, because Ironic forgets it when
 // the service is left.
 func observeServicing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
-	service := status.Servicing
+	service := status.Record.Servicing
 	if service == nil || service.EndedAt != nil {
 		return
 	}
@@ -92,9 +89,7 @@ func observeServicing(status *metal3.BareMetalHostStatus, host *metal3.BareMetal
 	}
 	fail := func(message string) {
 		service.Phase, service.Leaving = metal3.PreparationFailed, false
-		SetCondition(status, host, metav1.Condition{
-			Type: metal3.StepFailedCondition, Status: metav1.ConditionTrue, Reason: metal3.ServicingErrorReason, Message: message,
-		}, now)
+		status.Record.Failure = newFailure(metal3.ServicingError, message)
 	}
 	failed := service.Phase == metal3.PreparationFailed
 	switch state := node.ProvisionState; {
@@ -119,7 +114,7 @@ func observeServicing(status *metal3.BareMetalHostStatus, host *metal3.BareMetal
 		if node.TargetPowerState == "" && (node.PowerState == ironic.PowerOn || !isWantedOn(host)) {
 			end(metal3.PreparationFailed)
 		}
-	case service.Phase == metal3.PreparationRequested && !HasServiceBegun(service, node):
+	case service.Phase == metal3.PreparationRequested && !hasStateChanged(service.StateChangedAt, NodeOf(status)):
 		// The request is repeated, or is not wanted any more.
 	case node.LastError != "":
 		fail(node.LastError) // aborted
@@ -129,16 +124,10 @@ func observeServicing(status *metal3.BareMetalHostStatus, host *metal3.BareMetal
 	}
 }
 
-// serviceFailure returns why the service of a node has failed. A step that notices itself that it
-// has failed leaves its words in maintenance_reason only in Ironic 29.0, where last_error is about
-// the attempt to end a service that has failed already.
+// serviceFailure returns why the service of a node has failed.
 func serviceFailure(status *metal3.BareMetalHostStatus, node *ironic.Node) string {
 	if isTimedOut(status) {
-		return findCondition(status, metal3.StepFailedCondition).Message
+		return status.Record.Failure.Message
 	}
-	reason := ""
-	if node.Fault == ironic.FaultServiceFailure {
-		reason = node.MaintenanceReason
-	}
-	return firstOf(reason, node.LastError, "The service was aborted")
+	return firstOf(node.ServiceFailure(), "The service was aborted")
 }

@@ -1,20 +1,21 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // world is a host and a tiny Ironic, in which planned steps are executed.
 type world struct {
-	machine  map[string]map[string]string
+	machine  fsm.Machine
 	host     *metal3.BareMetalHost
 	nodes    map[string]*ironic.Node
 	failures int  // operations that will fail yet
@@ -177,41 +178,68 @@ func (w *world) plan() Step {
 	if w.mayService {
 		s.Policy = onReboot
 	}
-	_, s.CanService = w.machine[string(ironic.Active)][string(ironic.TargetService)]
-	_, s.CanAbortService = w.machine[string(ironic.ServiceFail)][string(ironic.TargetAbort)]
+	s.CanService = w.machine.Allows(fsm.Active, string(ironic.TargetService))
+	s.CanAbortService = w.machine.AbortsService()
 	s.Cluster, s.NodesWithSameBMC, s.NodeOfAnother = "this", w.bmcShared && s.Node != nil, w.isAnothers && s.Node != nil
 	if w.noSecret {
 		s.SecretVersion = ""
 	}
-	return Next(s)
+	return nextOf(s)
 }
 
-// event moves a node on; Ironic locks it while it works.
-func (w *world) event(node *ironic.Node, event string) {
-	next, ok := w.machine[string(node.ProvisionState)][event]
-	if !ok {
-		w.illegal = fmt.Sprintf("%s in %s", event, node.ProvisionState)
+// inIronic lets something happen to a node in Ironic's state machine. What that refuses changes
+// nothing.
+func (w *world) inIronic(node *ironic.Node, happen func(n *fsm.Node) error) error {
+	n := fsm.Node{
+		UUID: node.UUID, ProvisionState: string(node.ProvisionState), TargetProvisionState: node.TargetProvisionState,
+		PowerState: string(node.PowerState), TargetPowerState: string(node.TargetPowerState), LastError: node.LastError,
+		Reservation: node.Reservation, Fault: node.Fault, Maintenance: node.Maintenance, MaintenanceReason: node.MaintenanceReason,
+		InstanceUUID: node.InstanceUUID,
+	}
+	if err := happen(&n); err != nil {
+		return err
+	}
+	if before := node.ProvisionState; n.ProvisionState != string(before) {
+		w.changes++
+		changed := now.Add(time.Duration(w.changes) * time.Second)
+		node.ProvisionUpdatedAt = &changed
+	}
+	node.ProvisionState, node.TargetProvisionState = ironic.ProvisionState(n.ProvisionState), n.TargetProvisionState
+	node.PowerState, node.TargetPowerState, node.LastError = ironic.PowerState(n.PowerState), ironic.PowerTarget(n.TargetPowerState), n.LastError
+	node.Reservation, node.Fault, node.Maintenance, node.MaintenanceReason = n.Reservation, n.Fault, n.Maintenance, n.MaintenanceReason
+	node.InstanceUUID = n.InstanceUUID
+	return nil
+}
+
+// event asks Ironic for a verb, which locks the node while there is work to do.
+func (w *world) event(node *ironic.Node, verb string) {
+	before := node.ProvisionState
+	err := w.inIronic(node, func(n *fsm.Node) error {
+		if err := cmp.Or(w.machine.Check(n, verb), n.Lock("conductor-0")); err != nil {
+			return err
+		}
+		if err := w.machine.Admit(n, verb); err != nil {
+			return err
+		}
+		if !w.machine.Start(n, verb) {
+			n.Unlock()
+		}
+		return nil
+	})
+	if err != nil {
+		w.illegal = fmt.Sprintf("%s in %s: %v", verb, before, err)
 		return
 	}
-	if next := ironic.ProvisionState(next); (next == ironic.Cleaning || next == ironic.Deploying) && node.TargetProvisionState == "" {
-		w.wiped()
-	} else if next != ironic.Cleaning && next != ironic.CleanWait {
-		node.TargetProvisionState = "" // that of a manual clean
-	}
-	w.changes++
-	changed := now.Add(time.Duration(w.changes) * time.Second)
-	node.ProvisionState, node.ProvisionUpdatedAt, node.LastError, node.Reservation = ironic.ProvisionState(next), &changed, "", ""
-	if w.working(node) {
-		node.Reservation = "conductor-0"
-	}
+	w.begun(node, before)
 }
 
-// working tells whether a conductor has the node locked and moves it on.
-func (w *world) working(node *ironic.Node) bool {
-	events := w.machine[string(node.ProvisionState)]
-	_, done := events["done"]
-	_, resumes := events["resume"]
-	return done && !resumes || node.ProvisionState == ironic.Deleting
+// begun is called when a node has come from one state to another.
+func (w *world) begun(node *ironic.Node, before ironic.ProvisionState) {
+	switch {
+	case node.ProvisionState == ironic.Cleaning && before != ironic.CleanWait && node.TargetProvisionState != string(ironic.Manageable),
+		node.ProvisionState == ironic.Deploying && before != ironic.DeployWait:
+		w.wiped()
+	}
 }
 
 // wiped is called when Ironic begins to clean the machine or to write to it.
@@ -268,77 +296,144 @@ func (w *world) forgetInstance() {
 // tick lets Ironic finish what it is doing; false: it does nothing.
 func (w *world) tick() bool {
 	for _, node := range w.nodes {
-		if node.TargetPowerState != "" {
-			switch node.TargetPowerState {
-			case ironic.TargetPowerOn:
-				node.PowerState = ironic.PowerOn
-			case ironic.TargetPowerOff, ironic.TargetSoftPowerOff:
-				node.PowerState = ironic.PowerOff
+		switch before := node.ProvisionState; {
+		case node.TargetPowerState != "":
+			w.mustHappen(node, func(n *fsm.Node) bool { n.PowerChanged(n.TargetPowerState); n.Unlock(); return true })
+		case fsm.IsWaiting(string(before)): // its ramdisk calls
+			w.mustHappen(node, func(n *fsm.Node) bool {
+				return n.Lock("conductor-0") == nil && w.machine.Move(n, w.goesOn(before))
+			})
+			w.begun(node, before)
+			w.unlockIdle(node)
+		case before == ironic.ServiceFail && node.Reservation != "": // it is aborted
+			w.mustHappen(node, func(n *fsm.Node) bool {
+				n.PowerState = fsm.PowerOn
+				n.Unlock()
+				return w.machine.ServiceAborted(n, "By request, the service operation was aborted")
+			})
+		case before == ironic.CleanFail && node.Reservation != "": // the machine leaves the ramdisk
+			w.mustHappen(node, func(n *fsm.Node) bool { n.PowerState = fsm.PowerOff; n.Unlock(); return true })
+		case !fsm.IsWorked(string(before)):
+			if !w.syncPower(node) {
+				continue
 			}
-			node.TargetPowerState, node.Reservation = "", ""
-			return true
-		}
-		before := node.ProvisionState
-		if _, waits := w.machine[string(before)]["resume"]; waits { // its ramdisk calls
-			w.event(node, "resume")
-			return true
-		}
-		if !w.working(node) {
-			continue
-		}
-		switch {
 		case w.failures > 0 && before != ironic.Deleting:
 			w.failures--
-			isManual := node.TargetProvisionState == string(ironic.Manageable)
-			w.event(node, "fail")
-			node.LastError = "IPMI call failed: power status."
-			if node.ProvisionState == ironic.CleanFail {
-				if !isManual || w.cleansRAID {
-					w.volumes = nil
-				}
-				node.Maintenance, node.Fault = true, ironic.FaultCleanFailure
-			}
-			if node.ProvisionState == ironic.ServiceFail {
-				node.Maintenance, node.Fault, node.PowerState = true, ironic.FaultServiceFailure, ironic.PowerOn // in the ramdisk
-			}
-			return true
-		case before == ironic.Deleting:
-			node.InstanceUUID = ""
-			w.event(node, "clean")
-			return true
-		}
-		if before == ironic.Cleaning && node.TargetProvisionState == string(ironic.Manageable) {
-			w.event(node, "manage")
-			w.bios = firstOf(w.biosNext, w.bios)
-			node.RAIDVolumes = 0
-			if w.volumes != nil {
-				node.RAIDVolumes = ironic.VolumeCount(len(w.volumes.HardwareRAIDVolumes) + len(w.volumes.SoftwareRAIDVolumes))
-			}
-			return true
-		}
-		w.event(node, "done")
-		switch before {
-		case ironic.Verifying:
-			node.PowerState = ironic.PowerOff
-			if w.disk != "" {
-				node.PowerState = ironic.PowerOn
-			}
-		case ironic.Inspecting:
-			finished := now.Add(time.Duration(len(w.log)) * time.Second)
-			node.InspectionFinishedAt = &finished
-		case ironic.Deploying:
-			node.PowerState = ironic.PowerOn
-			w.deployments++
-			w.disk, w.instance = w.deploying, node.InstanceUUID
-			w.rebuilding, w.rebuildLost = false, false
-		case ironic.Cleaning:
-			node.PowerState = ironic.PowerOff
-		case ironic.Servicing:
-			node.PowerState, w.bios, w.biosNext = ironic.PowerOn, firstOf(w.biosNext, w.bios), ""
+			w.fail(node)
+		default:
+			w.finish(node)
 		}
 		return true
 	}
 	return false
+}
+
+// syncPower lets Ironic ask the BMC of a node of which it does not know the power state, after an
+// adoption that has failed; false: it does not ask.
+func (w *world) syncPower(node *ironic.Node) (asked bool) {
+	w.mustHappen(node, func(n *fsm.Node) bool {
+		if asked = n.PowerState == "" && n.IsPowerSynced(); asked {
+			n.PowerState = w.power()
+		}
+		return true
+	})
+	return asked
+}
+
+// power is what the BMC of the machine says that somebody has switched on who has deployed it.
+func (w *world) power() string {
+	if w.disk != "" {
+		return fsm.PowerOn
+	}
+	return fsm.PowerOff
+}
+
+// goesOn is the event with which a ramdisk ends a state. In Ironic 21.4 that of an inspection ends it.
+func (w *world) goesOn(state ironic.ProvisionState) string {
+	if _, ok := w.machine.Next(string(state), "resume"); ok {
+		return "resume"
+	}
+	return "done"
+}
+
+// mustHappen is for what Ironic does by itself.
+func (w *world) mustHappen(node *ironic.Node, happen func(n *fsm.Node) bool) {
+	_ = w.inIronic(node, func(n *fsm.Node) error {
+		if !happen(n) {
+			panic(fmt.Sprintf("Ironic's own work is not possible on %+v", n))
+		}
+		return nil
+	})
+}
+
+// unlockIdle gives back the lock of a node that nothing works on.
+func (w *world) unlockIdle(node *ironic.Node) {
+	if !fsm.IsWorked(string(node.ProvisionState)) {
+		node.Reservation = ""
+	}
+}
+
+// fail is when what Ironic works on fails.
+func (w *world) fail(node *ironic.Node) {
+	isManual := node.TargetProvisionState == string(ironic.Manageable)
+	w.mustHappen(node, func(n *fsm.Node) bool {
+		defer n.Unlock()
+		if !w.machine.Fail(n) {
+			return false
+		}
+		n.LastError = "IPMI call failed: power status."
+		switch n.ProvisionState {
+		case fsm.CleanFail:
+			n.BreakDown()
+			n.PowerState = fsm.PowerOff
+		case fsm.ServiceFail:
+			n.BreakDown()
+			n.PowerState = fsm.PowerOn // in the ramdisk
+		}
+		return true
+	})
+	if node.ProvisionState == ironic.CleanFail && (!isManual || w.cleansRAID) {
+		w.volumes = nil
+	}
+}
+
+// finish is when it succeeds.
+func (w *world) finish(node *ironic.Node) {
+	before, isManual := node.ProvisionState, node.TargetProvisionState == string(ironic.Manageable)
+	w.mustHappen(node, func(n *fsm.Node) bool {
+		power := fsm.PowerGoal(fsm.PowerAfter(n.ProvisionState))
+		switch before {
+		case ironic.Verifying:
+			defer n.Unlock()
+			return w.machine.Verified(n, w.power())
+		case ironic.Deploying, ironic.Cleaning, ironic.Servicing, ironic.Inspecting, ironic.Deleting:
+			n.PowerState = power
+		}
+		return w.machine.Done(n)
+	})
+	w.unlockIdle(node)
+	switch before {
+	case ironic.Deleting:
+		w.begun(node, before)
+	case ironic.Inspecting:
+		finished := now.Add(time.Duration(len(w.log)) * time.Second)
+		node.InspectionFinishedAt = &finished
+	case ironic.Deploying:
+		w.deployments++
+		w.disk, w.instance = w.deploying, node.InstanceUUID
+		w.rebuilding, w.rebuildLost = false, false
+	case ironic.Cleaning:
+		if !isManual {
+			break
+		}
+		w.bios = firstOf(w.biosNext, w.bios)
+		node.RAIDVolumes = 0
+		if w.volumes != nil {
+			node.RAIDVolumes = ironic.VolumeCount(len(w.volumes.HardwareRAIDVolumes) + len(w.volumes.SoftwareRAIDVolumes))
+		}
+	case ironic.Servicing:
+		w.bios, w.biosNext = firstOf(w.biosNext, w.bios), ""
+	}
 }
 
 // beginService is called when Ironic is asked for a service that changes the BIOS of the machine.
@@ -359,10 +454,9 @@ func (w *world) leaveService(node *ironic.Node, target ironic.ProvisionTarget) {
 	if !isWantedOn(w.host) {
 		w.harm = fmt.Sprintf("%q is started, and the host is to be off", w.disk)
 	}
-	node.Maintenance, node.Fault, w.biosNext = false, "", ""
-	if w.event(node, string(target)); target == ironic.TargetAbort {
-		node.PowerState = ironic.PowerOn
-	}
+	w.biosNext = ""
+	w.clearMaintenance(node)
+	w.event(node, string(target))
 }
 
 // do executes a step as Controller.do does. Without recorded, the process ends
@@ -373,8 +467,7 @@ func (w *world) do(step Step, recorded bool) {
 		if recorded {
 			h := host.DeepCopy()
 			change(h)
-			SetError(&h.Status, firstError(registrationError(&h.Status), StepError(&h.Status)), false)
-			SetConditions(&h.Status, h, nil, now)
+			Render(h, now)
 			w.host = h
 		}
 	}
@@ -387,9 +480,9 @@ func (w *world) do(step Step, recorded bool) {
 	case Begin:
 		record(func(h *metal3.BareMetalHost) { _ = StartManaging(h, step.State) })
 	case SetState:
-		record(func(h *metal3.BareMetalHost) { Enter(h, node, step, now) })
+		record(func(h *metal3.BareMetalHost) { enter(h, node, step, now) })
 	case Report:
-		record(func(h *metal3.BareMetalHost) { withRegistered(metav1.ConditionFalse, step.Reason, step.Message)(h) })
+		record(func(h *metal3.BareMetalHost) { withRegistration(step.Reason, step.Message)(h) })
 	case ClearRebootRequest:
 		record(RemoveRebootAnnotation)
 	case ForgetFailures:
@@ -399,17 +492,23 @@ func (w *world) do(step Step, recorded bool) {
 	case Attach:
 		record(func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusOK })
 	case ClearMaintenance:
-		node.Maintenance, node.Fault = false, ""
+		w.clearMaintenance(node)
 	case SwitchPower:
-		node.TargetPowerState, node.Reservation = step.Power, "conductor-0"
+		w.refusable("power", w.inIronic(node, func(n *fsm.Node) error {
+			if err := cmp.Or(n.CheckPower(string(step.Power), n.UUID), n.Lock("conductor-0")); err != nil {
+				return err
+			}
+			n.AskPower(string(step.Power))
+			return nil
+		}))
 	case Prepare:
 		if step.Clean == nil {
-			record(func(h *metal3.BareMetalHost) { SetStepError(h, step.Error, step.Message, now) })
+			record(func(h *metal3.BareMetalHost) { SetFailure(h, step.Error, step.Message) })
 			break
 		}
 		// It is requested before Ironic is asked, also by a process that ends then.
 		h := host.DeepCopy()
-		RequestPreparation(h, node, step.Clean, now)
+		RequestPreparation(h, step.Clean, now)
 		w.host, host = h, h
 		if step.Clean.IsRequested {
 			switch {
@@ -430,36 +529,35 @@ func (w *world) do(step Step, recorded bool) {
 				w.harm = fmt.Sprintf("%q is rebooted for a BIOS setting", w.disk)
 			}
 		}
-		node.TargetProvisionState = string(ironic.Manageable)
 		w.event(node, string(ironic.TargetClean))
 		record(func(h *metal3.BareMetalHost) { AcceptPreparation(h, now) })
 	case Service:
 		if step.Clean == nil {
-			record(func(h *metal3.BareMetalHost) { SetStepError(h, step.Error, step.Message, now) })
+			record(func(h *metal3.BareMetalHost) { SetFailure(h, step.Error, step.Message) })
 			break
 		}
 		h := host.DeepCopy() // it is requested before Ironic is asked, too
-		RequestService(h, node, step.Clean, now)
+		RequestService(h, step.Clean, now)
 		w.host, host = h, h
 		w.beginService(node, step.Clean.FirmwareSettings["Turbo"])
 		record(func(h *metal3.BareMetalHost) {
 			AcceptService(h)
-			SetStepError(h, "", "", now)
+			ClearFailure(h)
 		})
 	case LeaveService:
 		w.leaveService(node, step.Target)
 		record(func(h *metal3.BareMetalHost) {
-			if IsSameService(h, host.Status.Servicing) {
+			if IsSameService(h, host.Status.Record.Servicing) {
 				LeaveServiceBegun(h)
 			}
 		})
 	case EndServicing:
 		policy := map[bool]*metal3.HostUpdatePolicySpec{true: onReboot}[w.mayService]
-		record(func(h *metal3.BareMetalHost) { ConcludeService(h, policy, now) })
+		record(func(h *metal3.BareMetalHost) { ConcludeService(h, policy) })
 	case Deploy:
-		w.event(node, "deploy")
 		w.deploying = w.wants().String()
 		node.InstanceUUID = recordedInstance(host)
+		w.event(node, string(ironic.TargetActive))
 	case Rebuild:
 		if node.ProvisionState == ironic.Active && !w.rebuildAsked {
 			w.harm = fmt.Sprintf("%q is written again, and nobody has asked for that, or it was done already", w.disk)
@@ -494,20 +592,47 @@ func (w *world) do(step Step, recorded bool) {
 			registeredAs()(h)
 		})
 	case Provision:
-		w.event(node, eventOf(step.Target))
-		if step.Target == ironic.TargetAdopt && node.InstanceUUID == "" && host.Status.Deployment != nil {
-			node.InstanceUUID = host.Status.Deployment.InstanceUUID // as prepareInstance does
+		w.event(node, string(step.Target))
+		if step.Target == ironic.TargetAdopt && node.InstanceUUID == "" && host.Status.Record.Deployment != nil {
+			node.InstanceUUID = host.Status.Record.Deployment.InstanceUUID // as prepareInstance does
 		}
 	case Hold:
-		record(func(h *metal3.BareMetalHost) { SetHeld(h, step.Reason, step.Message, now) })
+		record(func(h *metal3.BareMetalHost) { SetHold(h, step.Reason, step.Message) })
 	case SetCleaning:
 		node.AutomatedClean = "false"
 	case DeleteNode:
+		if node != nil && w.refusable("delete", w.inIronic(node, func(n *fsm.Node) error {
+			if n.CheckDelete() != nil {
+				n.SetMaintenance(true, LeavingReason(host))
+			}
+			return cmp.Or(n.Lock("conductor-0"), n.CheckDelete())
+		})) {
+			break
+		}
 		delete(w.nodes, id)
 		w.forgetInstance() // whoever has the machine attached again says that it is the host's
 	case Release:
 		w.released = w.released || recorded
 	}
+}
+
+// refusable notes what Ironic has refused, and tells whether it has.
+func (w *world) refusable(request string, err error) bool {
+	if err != nil {
+		w.illegal = fmt.Sprintf("%s: %v", request, err)
+	}
+	return err != nil
+}
+
+func (w *world) clearMaintenance(node *ironic.Node) {
+	w.refusable("maintenance", w.inIronic(node, func(n *fsm.Node) error {
+		if err := n.Lock("conductor-0"); err != nil {
+			return err
+		}
+		n.SetMaintenance(false, "")
+		n.Unlock()
+		return nil
+	}))
 }
 
 // foreign says what keeps the host from having its machine destroyed or interrupted.

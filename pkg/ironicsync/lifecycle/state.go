@@ -10,7 +10,7 @@ import (
 // node contradicts it, because an operator has acted on the node or Ironic has lost its data.
 // A host that is provisioned remains so in any case, because the steps that follow from other
 // states would destroy the contents of its disks.
-func stateOf(host *metal3.BareMetalHost, node *ironic.Node) metal3.ProvisioningState {
+func stateOf(host *metal3.BareMetalHost, node *Node) metal3.ProvisioningState {
 	stored := host.Status.Provisioning.State
 	switch stored {
 	case metal3.StateNone, metal3.StateUnmanaged:

@@ -88,7 +88,7 @@ func TestStateOf(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s, %s: %q is no state", what, columns[i], cell)
 			}
-			if got := stateOf(newHost(withState(before)), node); got != want {
+			if got := stateOf(newHost(withState(before)), RecordOf(node)); got != want {
 				t.Errorf("Ironic says %s, stored was %q: state is %q, want %q", what, before, got, want)
 			}
 		}
@@ -107,7 +107,7 @@ func TestEveryStateOfIronicIsKnown(t *testing.T) {
 		known[string(s)] = true
 	}
 	for _, release := range releases {
-		for state := range stateMachine(t, release) {
+		for _, state := range machineOf(release).States() {
 			if !known[state] {
 				t.Errorf("%s: Ironic's state %q is not known", release, state)
 			}

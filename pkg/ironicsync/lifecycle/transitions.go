@@ -15,14 +15,15 @@ import (
 // Enter moves host to step.State. It ends the operation that belongs to the previous state in the
 // operation history, begins that of the new state, and saves the settings for which the new state
 // stands, so that later changes of the spec can be recognised.
-func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Time) {
+func Enter(host *metal3.BareMetalHost, step Step, now time.Time) {
 	status := &host.Status
+	node := NodeOf(status)
 	saved := &status.Provisioning
 	left := saved.State
 	isOurDeployment := left == metal3.StateProvisioning && isUnderWay(status.OperationHistory.Provision)
 	saved.State = step.State
-	if status.Deployment != nil {
-		status.Deployment.Rebuild = nil // it has ended, or is given up
+	if status.Record.Deployment != nil {
+		status.Record.Deployment.Rebuild = nil // it has ended, or is given up
 	}
 	if step.State != metal3.StatePreparing {
 		settings.FailRequestedClean(status, "It has not begun, because the host has become "+string(step.State), WholeSeconds(now))
@@ -31,10 +32,11 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		status.OperationalStatus = metal3.OperationalStatusOK
 	}
 	if !isDeployedState(step.State) {
-		status.Servicing = nil
+		status.Record.Servicing = nil
 	}
 	switch {
-	case left == metal3.StateDeprovisioning && step.State == metal3.StateProvisioned:
+	case left == metal3.StateDeprovisioning && isDeployedState(step.State):
+		status.Record.Asked = nil                                   // it was refused, if there was a request
 		status.OperationHistory.Deprovision.End = WholeSeconds(now) // cancelled before Ironic had begun
 	case left != step.State:
 		endState(host, left, now)
@@ -57,7 +59,10 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		setProfile(host)
 
 	case metal3.StateAvailable:
-		status.Deployment = nil
+		status.Record.Deployment = nil
+		if left == metal3.StateDeprovisioning {
+			status.Record.Takeover = nil // what was confirmed is over
+		}
 		saved.BootMode = host.Spec.BootMode
 		saved.RootDeviceHints = deploy.RootDeviceHints(host)
 		if left == metal3.StatePreparing {
@@ -71,7 +76,7 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}
 		status.LastAttemptedImage = imageOf(host)
 		saved.CustomDeploy = host.Spec.CustomDeploy.DeepCopy()
-		status.Deployment = &metal3.Deployment{NodeUUID: saved.ID, InstanceUUID: newInstanceUUID(host, status.OperationHistory.Provision.Start)}
+		status.Record.Deployment = &metal3.Deployment{NodeUUID: saved.ID, InstanceUUID: newInstanceUUID(host, status.OperationHistory.Provision.Start)}
 
 	case metal3.StateProvisioned:
 		switch {
@@ -79,10 +84,13 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 		case isOurDeployment && status.LastAttemptedImage != nil:
 			saved.Image = *status.LastAttemptedImage
 			RemoveRebootAnnotation(host)
-		default:
+		case left == metal3.StateExternallyProvisioned || isKnownDeployment(host, node):
 			takeDeployment(host, node)
 			saved.Image = *imageOf(host)
 			saved.CustomDeploy = host.Spec.CustomDeploy.DeepCopy()
+		default: // somebody has deployed it, and nobody has said what
+			takeDeployment(host, node)
+			saved.Image, saved.CustomDeploy = metal3.Image{}, nil
 		}
 		status.ProvisioningFailCount = 0
 
@@ -96,6 +104,9 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 			start = *host.DeletionTimestamp
 		}
 		status.OperationHistory.Deprovision = metal3.OperationMetric{Start: start}
+		if status.Record.Deployment != nil {
+			status.Record.Deployment.External = left == metal3.StateExternallyProvisioned
+		}
 	}
 
 	if !host.DeletionTimestamp.IsZero() {
@@ -103,30 +114,54 @@ func Enter(host *metal3.BareMetalHost, node *ironic.Node, step Step, now time.Ti
 	}
 	switch {
 	case step.Failed:
-		status.ProvisioningFailCount++
-		SetStepError(host, metal3.ProvisioningError, firstOf(node.LastError, status.ErrorMessage, "the deployment failed"), now)
+		if node == nil || !ironic.SaysInterrupted(node.LastError) { // by the restart of a conductor, which is nobody's failure
+			status.ProvisioningFailCount++
+		}
+		SetFailure(host, metal3.ProvisioningError, failedDeploymentMessage(status, node))
 	case status.ProvisioningFailCount > 0 && (step.State == metal3.StateDeprovisioning || step.State == metal3.StateAvailable):
 		// The reason of the last failure is shown until the next attempt begins.
 	default:
-		SetStepError(host, "", "", now)
+		ClearFailure(host)
 		if step.State != metal3.StateProvisioning {
 			status.ErrorCount = 0
 		}
 	}
 }
 
+// failedDeploymentMessage returns why a deployment failed that is about to be undone, in Ironic's words.
+func failedDeploymentMessage(status *metal3.BareMetalHostStatus, node *Node) string {
+	message := "the deployment failed"
+	if failed := status.Record.Error; failed != nil {
+		message = failed.Message
+	}
+	return firstOf(node.LastError, message)
+}
+
 // takeDeployment records what runs on a node that is taken over as it is. If the machine is on
 // although spec.online is false, it is left on, because false may only mean that the field was
 // omitted.
-func takeDeployment(host *metal3.BareMetalHost, node *ironic.Node) {
+func takeDeployment(host *metal3.BareMetalHost, node *Node) {
 	if node == nil {
 		return
 	}
-	if was := host.Status.Deployment; was != nil && was.NodeUUID == node.UUID {
+	if was := host.Status.Record.Deployment; was != nil && was.NodeUUID == node.UUID {
 		return // known from an earlier state
 	}
-	host.Status.Deployment = deploymentOn(node)
-	host.Status.Deployment.KeepPower = node.PowerState == ironic.PowerOn && !host.Spec.Online
+	host.Status.Record.Deployment = deploymentOn(node)
+	host.Status.Record.Deployment.KeepPower = node.PowerState == ironic.PowerOn && !host.Spec.Online
+	host.Status.Record.Deployment.MayAdopt = !isDeployed(node.ProvisionState)
+}
+
+// isKnownDeployment tells whether what is deployed on a node is the host's: this server has recorded that it would
+// ask for it, a person has confirmed it, or it is by the Bare Metal Operator, which gives the host's UID to the node.
+// That it was found there does not make it the host's.
+func isKnownDeployment(host *metal3.BareMetalHost, node *Node) bool {
+	if node == nil {
+		return false
+	}
+	recorded := host.Status.Record.Deployment
+	return recorded != nil && recorded.NodeUUID == node.UUID && recorded.InstanceUUID == node.InstanceUUID ||
+		node.InstanceUUID == string(host.UID) || isDeploymentConfirmed(host, node)
 }
 
 // endState ends the operation that belongs to the state that the host leaves.
@@ -183,9 +218,12 @@ func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 				// comes. The host is registered again, because the versions of Secrets cannot
 				// be compared between clusters.
 				host.Status.Ironic, host.Status.Conditions = nil, nil
-				host.Status.TriedCredentials, host.Status.GoodCredentials, host.Status.RegisteredWith = metal3.CredentialsStatus{}, metal3.CredentialsStatus{}, nil
-				// These fields permit destructive steps, so whoever creates the host must not set them.
-				host.Status.Deployment, host.Status.Takeover, host.Status.Preparation, host.Status.Servicing, host.Status.RequestedClean = nil, nil, nil, nil, nil
+				host.Status.TriedCredentials, host.Status.GoodCredentials = metal3.CredentialsStatus{}, metal3.CredentialsStatus{}
+				// The record permits destructive steps, so whoever creates the host must not set it.
+				host.Status.Record = metal3.HostRecord{}
+				if restored.ErrorType != "" {
+					SetError(host, restored.ErrorType, restored.ErrorMessage)
+				}
 			}
 		}
 		delete(host.Annotations, metal3.StatusAnnotation)
@@ -206,26 +244,26 @@ func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 func StatusTime(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Truncate(time.Second)} }
 
 // ClearFailures resets the record of failed deployments, after the spec has changed.
-func ClearFailures(host *metal3.BareMetalHost, now time.Time) {
+func ClearFailures(host *metal3.BareMetalHost, _ time.Time) {
 	host.Status.ProvisioningFailCount, host.Status.ErrorCount = 0, 0
 	host.Status.LastAttemptedImage = imageOf(host)
 	host.Status.Provisioning.CustomDeploy = nil
-	SetStepError(host, "", "", now)
+	ClearFailure(host)
 }
 
 // MarkDetached records that the host is no longer in Ironic.
-func MarkDetached(host *metal3.BareMetalHost, now time.Time) {
+func MarkDetached(host *metal3.BareMetalHost, _ time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusDetached
-	host.Status.ErrorType, host.Status.ErrorMessage = "", ""
+	host.Status.Record.Error = nil
 	host.Status.Ironic = nil
-	SetStepError(host, "", "", now)
+	ClearFailure(host)
 }
 
 // MarkAttached records that the host is in Ironic, or is to be registered there again.
-func MarkAttached(host *metal3.BareMetalHost, now time.Time) {
+func MarkAttached(host *metal3.BareMetalHost, _ time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusOK
-	if failed := StepError(&host.Status); failed != nil && failed.Kind == metal3.DetachError {
-		SetStepError(host, "", "", now)
+	if HasFailureOf(&host.Status, metal3.DetachError) {
+		ClearFailure(host)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestBeginRestoresStatus(t *testing.T) {
 	if hasAnnotation(host, metal3.StatusAnnotation) || !hasFinalizer(host) {
 		t.Errorf("metadata: %+v", host.ObjectMeta)
 	}
-	if got := Next(planned(host, nodeIn("active"))); got.Do != Register {
+	if got := nextOf(planned(host, nodeIn("active"))); got.Do != Register {
 		t.Errorf("next is %s, want Register", got)
 	}
 }

@@ -259,7 +259,7 @@ func (w *world) createAgain() {
 // nothing to confirm.
 func (w *world) takeOver() bool {
 	node := w.nodes[w.host.Status.Provisioning.ID]
-	if node == nil || findCondition(&w.host.Status, metal3.HeldCondition) == nil {
+	if node == nil || w.host.Status.Record.Hold == nil {
 		return false
 	}
 	w.log = append(w.log, "<takeover>")

@@ -11,14 +11,13 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live/index"
 )
 
 // Reading all nodes costs Ironic some 0.15 ms for each of them, so most observations of
 // all hosts read the feed instead: the nodes ordered by updated_at, newest first, down to
-// the ones that this replica has seen already. The feed shows neither that a node was
-// deleted nor a change made by a conductor whose clock lags by more than the overlap (see
-// view.overlap). Therefore all nodes are read from time to time as well. Such a sweep also
-// checks the feed: it counts the changes that the feed should have shown.
+// the ones that this replica has seen already. Package index says what the feed does not show,
+// and when all nodes are read as well.
 
 // maxReobserved bounds the hosts whose nodes are requested one by one in addition to the
 // feed: new hosts, and hosts that somebody else has written. If there are more, a sweep is
@@ -35,7 +34,7 @@ func (r *Refresher) observeAll() error {
 	r.mu.Lock()
 	sweeping := r.sweeping
 	r.mu.Unlock()
-	if !r.view.isFeedTrusted(began, sweeping) {
+	if !r.index.IsFeedTrusted(began, sweeping) {
 		return r.sweep()
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.patience())
@@ -55,14 +54,14 @@ func (r *Refresher) observeAll() error {
 // have been read from etcd before the call.
 func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) error {
 	began := r.clock.Now()
-	read := r.view.beginFeed(began)
-	changes, err := r.nodes.ChangedSince(ctx, read.since, read.expected)
+	read := r.index.BeginFeed(began)
+	changes, err := r.nodes.ChangedSince(ctx, read.Since, read.Expected)
 	if err != nil {
 		return err
 	}
 	answered := r.clock.Now()
-	delivered := r.view.applyChanges(read, changes, answered)
-	if changes.Truncated {
+	delivered, complete := r.index.ApplyChanges(read, changes, answered)
+	if changes.Truncated || !complete {
 		return errSweepNeeded
 	}
 	var dues []dueHost
@@ -72,16 +71,16 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 		if host.Status.Provisioning.ID == "" {
 			continue
 		}
-		node, generation := r.view.lookUp(host)
-		if r.view.isObserved(host, generation) && (node == nil || !changesByItself(node)) {
+		node, generation := r.index.NodeOf(host)
+		if r.index.IsRecorded(host, generation) && (node == nil || !changesByItself(node)) {
 			continue
 		}
 		switch {
 		case node != nil && delivered[node.UUID]:
 			dues = append(dues, dueHost{host: host, node: node, generation: generation, changed: changedAt(node, changes, answered)})
-		case node != nil && isAsRecorded(host, node, r.CallbackTimeout, answered):
-			r.view.setObserved(host, generation)
-		case node != nil && r.view.isPending(host, generation):
+		case node != nil && isAsRecorded(host, node, r.callbackTimeout, answered):
+			r.index.SetRecorded(host, generation)
+		case node != nil && r.index.IsPending(host, generation):
 			dues = append(dues, dueHost{host: host, node: node, earlier: true, generation: generation})
 		default:
 			readsNeeded++
@@ -116,42 +115,20 @@ func (r *Refresher) sweep() error {
 		return err
 	}
 	if !anyInIronic(hosts.Items) {
-		return r.observedAll(began, len(hosts.Items), nil) // no host has a node
+		return r.observedAll(began, len(hosts.Items), nil) // no host has a node, or is about to get one
 	}
-	mark := r.view.beginSweep()
-	if mark.first {
-		// Set the starting point of the feed before the nodes are read, so that later reads
-		// of the feed find every change from here on, however long the sweep takes.
-		read := r.view.beginFeed(r.clock.Now())
-		newest, err := r.nodes.ChangedSince(ctx, endOfTime, 1)
-		if err != nil {
-			return err
-		}
-		r.view.applyChanges(read, newest, r.clock.Now())
-	}
-	nodes, err := r.nodes.ListNodes(ctx)
+	sweep := r.index.BeginSweep(began)
+	nodes, err := r.readAllNodes(ctx, &sweep)
 	if err != nil {
 		return err
 	}
-	if !mark.first {
-		// Changes that the sweep has read must be in the feed by now. Those that are not are
-		// counted as missed by applySweep.
-		read := r.view.beginFeed(r.clock.Now())
-		if changes, err := r.nodes.ChangedSince(ctx, read.since, read.expected); err == nil {
-			r.view.applyChanges(read, changes, r.clock.Now())
-			mark.unchecked = changes.Truncated
-		} else {
-			mark.unchecked = true
-		}
-	}
-	missed, superseded := r.view.applySweep(mark, nodes, hosts.Items, began)
-	if superseded {
-		return nil // a sweep that began later has ended already, and recorded newer observations
-	}
+	// A sweep that has been superseded by a later one records what that one has read, as far as nobody has yet: its
+	// readers are told that all of it is recorded.
+	missed, _ := r.index.ApplySweep(sweep, nodes, hosts.Items)
 	if missed > 0 {
 		feedMisses.Add(float64(missed))
 		klog.FromContext(ctx).Info("Changes were not in Ironic's feed of changes, as the clocks of its conductors differ; it is read further back from now on",
-			"nodes", missed, "overlap", r.view.currentOverlap().String())
+			"nodes", missed, "overlap", r.index.Overlap().String())
 	}
 	var dues []dueHost
 	for i := range hosts.Items {
@@ -159,12 +136,42 @@ func (r *Refresher) sweep() error {
 		if host.Status.Provisioning.ID == "" {
 			continue
 		}
-		node, generation := r.view.lookUp(host)
-		if !r.view.isObserved(host, generation) || node != nil && changesByItself(node) {
+		node, generation := r.index.NodeOf(host)
+		if !r.index.IsRecorded(host, generation) || node != nil && changesByItself(node) {
 			dues = append(dues, dueHost{host: host, node: node, generation: generation})
 		}
 	}
 	return r.observedAll(began, len(hosts.Items), r.observeMany(ctx, dues, began))
+}
+
+// readAllNodes reads the nodes for a sweep, and the part of the feed that belongs to it.
+func (r *Refresher) readAllNodes(ctx context.Context, sweep *index.Sweep) ([]ironic.Node, error) {
+	if sweep.First {
+		// Set the starting point of the feed before the nodes are read, so that later reads
+		// of the feed find every change from here on, however long the sweep takes.
+		read := r.index.BeginFeed(r.clock.Now())
+		newest, err := r.nodes.ChangedSince(ctx, endOfTime, 1)
+		if err != nil {
+			return nil, err
+		}
+		r.index.ApplyChanges(read, newest, r.clock.Now())
+		return r.nodes.ListNodes(ctx)
+	}
+	nodes, err := r.nodes.ListNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Changes that the sweep has read must be in the feed by now. Those that are not are
+	// counted as missed by ApplySweep.
+	read := r.index.BeginFeed(r.clock.Now())
+	changes, err := r.nodes.ChangedSince(ctx, read.Since, read.Expected)
+	if err != nil {
+		sweep.Unchecked = true
+		return nodes, nil
+	}
+	r.index.ApplyChanges(read, changes, r.clock.Now())
+	sweep.Unchecked = changes.Truncated
+	return nodes, nil
 }
 
 // endOfTime is later than any updated_at. Reading the feed since then returns no nodes, but
@@ -202,13 +209,13 @@ func isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, callbackTimeout
 }
 
 // changesByItself tells whether the status of the node's host can change although the node
-// does not. Ironic does not time out the ramdisk of a node that is its own parent, so
+// does not. Ironic does not time out the ramdisk of a node that it does not poll, so
 // lifecycle.Observe does (see lifecycle.Observation.CallbackTimeout).
-func changesByItself(node *ironic.Node) bool { return node.IsOwnParent() }
+func changesByItself(node *ironic.Node) bool { return node.IsNotPolled() }
 
 func anyInIronic(hosts []metal3.BareMetalHost) bool {
 	for i := range hosts {
-		if hosts[i].Status.Provisioning.ID != "" {
+		if hosts[i].Status.Provisioning.ID != "" || hosts[i].Spec.BMC.Address != "" {
 			return true
 		}
 	}

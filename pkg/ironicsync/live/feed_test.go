@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -123,6 +123,30 @@ func TestClockPutRight(t *testing.T) {
 	}
 }
 
+// TestClockSetBack: all of Ironic's clocks are set back, and what changes then is older than what was read last.
+func TestClockSetBack(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, 20 * time.Second} {
+		inBubble(t, 2, func(t *testing.T, b *bench) {
+			b.nodes.Change(func() { b.nodes.Clock = by })
+			b.nodes.Say(enginetest.NodeID(0), "before")
+			b.list(t)
+			b.nodes.Change(func() { b.nodes.Clock = 0 })
+			for round := range 20 {
+				text := fmt.Sprintf("set back, round %d", round)
+				b.nodes.Say(enginetest.NodeID(round%2), text)
+				b.list(t)
+				if got := b.shown(t, round%2); got != text {
+					t.Fatalf("%s back: in %q the host shows %q", by, text, got)
+				}
+				time.Sleep(700 * time.Millisecond)
+			}
+			if _, sweeps := b.nodes.Asked(); sweeps > 4 {
+				t.Errorf("%d sweeps", sweeps)
+			}
+		})
+	}
+}
+
 // TestFeedIsChecked: what a conductor does whose clock lags by five seconds is not in
 // the part of the feed that is read. The next sweep finds it, and the feed is read
 // further back from then on.
@@ -176,6 +200,29 @@ func TestDeletedNodeInAList(t *testing.T) {
 	})
 }
 
+// TestOvertakenSweep: a read of all nodes that another one has overtaken does not say that lists are live before what the
+// other one has read is recorded.
+func TestOvertakenSweep(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, b *bench) {
+		takes := make(chan time.Duration, 2)
+		takes <- 2300 * time.Millisecond
+		takes <- 10 * time.Millisecond
+		b.nodes.Bulk = func() time.Duration { return <-takes }
+		b.hosts.BeforeRecord = func(*metal3.BareMetalHost) { time.Sleep(time.Second) }
+		b.nodes.Say(enginetest.NodeID(0), "before the list")
+		var readers sync.WaitGroup
+		defer readers.Wait()
+		read := func() {
+			if err := b.RefreshAll(t.Context()); err == nil && b.shown(t, 0) != "before the list" {
+				t.Errorf("a list is live and shows %q", b.shown(t, 0))
+			}
+		}
+		readers.Go(read)
+		time.Sleep(2050 * time.Millisecond)
+		readers.Go(read)
+	})
+}
+
 // TestSlowSweep: all nodes take longer to read than a reader waits, and somebody lists
 // every two seconds. The read of all nodes is finished, and lists are live from then on.
 func TestSlowSweep(t *testing.T) {
@@ -209,8 +256,9 @@ func TestSlowSweep(t *testing.T) {
 func TestManyChanges(t *testing.T) {
 	const hosts = 50
 	inBubble(t, hosts, func(t *testing.T, b *bench) {
-		truncating := truncatingNodes{b.nodes, 20}
-		b.Refresher = live.NewRefresher(t.Context(), b.hosts, truncating, clock.RealClock{}, enginetest.ReaderWait)
+		deps := b.deps(enginetest.ReaderWait)
+		deps.Nodes = truncatingNodes{b.nodes, 20}
+		b.Refresher = live.NewRefresher(t.Context(), deps)
 		b.list(t)
 		for round := range 20 {
 			text := fmt.Sprintf("round %d", round)
@@ -275,7 +323,9 @@ func TestOneBadHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, b *bench) {
 				if test.refuses != nil {
-					b.Refresher = live.NewRefresher(t.Context(), unrecordable{b.hosts, test.refuses}, b.nodes, clock.RealClock{}, enginetest.ReaderWait)
+					deps := b.deps(enginetest.ReaderWait)
+					deps.Hosts = unrecordable{b.hosts, test.refuses}
+					b.Refresher = live.NewRefresher(t.Context(), deps)
 				}
 				if test.inventory != "" {
 					b.inspected(0, time.Now())

@@ -102,7 +102,7 @@ func (r *Refresher) readHost(ctx context.Context, namespace, name string, cached
 // observe redacts passwords in it. With readInventory, the inventory of a finished inspection
 // is read if it has not been yet.
 func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, readInventory bool) (*metal3.BareMetalHost, lifecycle.Observation, error) {
-	seen := lifecycle.Observation{CallbackTimeout: r.CallbackTimeout}
+	seen := lifecycle.Observation{CallbackTimeout: r.callbackTimeout}
 	if node != nil && !node.IsAnothers(host.Namespace, host.Name) {
 		seen.Node = node
 		if err := r.RedactPassword(ctx, host, node); err != nil {
@@ -141,13 +141,13 @@ type dueHost struct {
 	host *metal3.BareMetalHost
 	// node is the host's node if it was read after the host; nil if Ironic has none.
 	node *ironic.Node
-	// readNode is set if the node has to be read first, because the one in the view may be
+	// readNode is set if the node has to be read first, because the one in the index may be
 	// older than what is recorded.
 	readNode bool
 	// earlier is set if the node was read by an earlier observation that ended before it had
 	// recorded it, and the feed has shown no change since.
 	earlier bool
-	// generation is that of the view's entry for the node.
+	// generation is that of the index's entry for the node.
 	generation uint64
 	// changed is when the node was changed, by our clock; zero if that is not known.
 	changed time.Time
@@ -157,7 +157,11 @@ type dueHost struct {
 // the others: the error is a *PartialError, or that of ctx. The nodes were not read before
 // the time began.
 func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time.Time) error {
-	r.view.setPending(hosts)
+	for _, d := range hosts {
+		if d.node != nil && !d.readNode {
+			r.index.SetPending(d.host, d.generation)
+		}
+	}
 	var mu sync.Mutex
 	failed := map[types.NamespacedName]error{}
 	inventories := 0
@@ -172,38 +176,15 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 	}
 	workqueue.ParallelizeUntil(ctx, recorders, len(hosts), func(n int) {
 		d := hosts[n]
-		var recorded *metal3.BareMetalHost
-		var err error
-		var seen lifecycle.Observation
-		if d.readNode {
-			recorded, _, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
-		} else {
-			node := d.node
-			if node != nil {
-				// Passwords are redacted in a copy: the view keeps the node as Ironic returned it,
-				// to compare it with what Ironic returns later.
-				copied := *node
-				node = &copied
-			}
-			recorded, seen, err = r.observe(ctx, d.host, node, mayReadInventory(d))
-			if err == nil && !d.earlier {
-				r.keepRecent(recorded, seen.Node, began)
-			}
-			if err == nil && !d.changed.IsZero() && recorded.ResourceVersion != d.host.ResourceVersion {
-				changeDelay.Observe(r.clock.Since(d.changed).Seconds())
-			}
-			if apierrors.IsConflict(err) {
-				recorded, err = r.observeAfterConflict(ctx, d)
-			}
-		}
+		recorded, node, again, err := r.observeDue(ctx, d, mayReadInventory(d), began)
 		switch {
 		case apierrors.IsNotFound(err): // the host was deleted meanwhile
 		case err != nil:
 			mu.Lock()
 			defer mu.Unlock()
 			failed[types.NamespacedName{Namespace: d.host.Namespace, Name: d.host.Name}] = err
-		case seen.Node == nil || !isWithheld(seen.Node) && !lifecycle.NeedsInventory(recorded, seen.Node):
-			r.view.setObserved(recorded, d.generation)
+		case node == nil && d.node == nil, node != nil && !isWithheld(node) && !lifecycle.NeedsInventory(recorded, node) && (!again || r.index.Has(node, d.generation)):
+			r.index.SetRecorded(recorded, d.generation)
 		}
 	})
 	if err := ctx.Err(); err != nil {
@@ -215,16 +196,45 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 	return nil
 }
 
+// observeDue records the observation of one of several hosts, and returns the host as it is recorded then, and the node
+// that it shows. If again is set, the node was read again and may be newer than that of the index: what was
+// read between two reads of the feed, such as a lock, must not pass for what the feed has shown, because it would stay
+// recorded.
+func (r *Refresher) observeDue(ctx context.Context, d dueHost, readInventory bool, began time.Time) (recorded *metal3.BareMetalHost, shown *ironic.Node, again bool, err error) {
+	if d.readNode {
+		recorded, shown, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
+		return recorded, shown, true, err
+	}
+	node := d.node
+	if node != nil {
+		// Passwords are redacted in a copy: the index keeps the node as Ironic returned it,
+		// to compare it with what Ironic returns later.
+		copied := *node
+		node = &copied
+	}
+	recorded, seen, err := r.observe(ctx, d.host, node, readInventory)
+	if err == nil && !d.earlier {
+		r.keepRecent(recorded, seen.Node, began)
+	}
+	if err == nil && !d.changed.IsZero() && recorded.ResourceVersion != d.host.ResourceVersion {
+		changeDelay.Observe(r.clock.Since(d.changed).Seconds())
+	}
+	if apierrors.IsConflict(err) {
+		return r.observeAfterConflict(ctx, d)
+	}
+	return recorded, seen.Node, false, err
+}
+
 // observeAfterConflict observes a host that was written after it had been read. If it was
 // written by another observation of this replica that knew the same contents of the node,
 // nothing is left to do.
-func (r *Refresher) observeAfterConflict(ctx context.Context, d dueHost) (*metal3.BareMetalHost, error) {
+func (r *Refresher) observeAfterConflict(ctx context.Context, d dueHost) (recorded *metal3.BareMetalHost, shown *ironic.Node, again bool, err error) {
 	host, err := r.hosts.Get(ctx, d.host.Namespace, d.host.Name)
-	if err != nil || r.view.isObserved(host, d.generation) {
-		return host, err
+	if err != nil || r.index.IsRecorded(host, d.generation) {
+		return host, d.node, false, err
 	}
-	recorded, _, err := r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
-	return recorded, err
+	recorded, shown, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
+	return recorded, shown, true, err
 }
 
 // inventoryGrace is how long an inspected node may have no inventory: Ironic sets the node to
@@ -244,7 +254,7 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 	raw, err := r.nodes.GetInventory(ctx, node.UUID)
 	switch {
 	case ironic.IsNotFound(err):
-		if node.Driver == fakeDriver || r.view.inventoryMissingFor(node, r.clock.Now()) > inventoryGrace {
+		if node.Driver == fakeDriver || r.index.InventoryMissingFor(node, r.clock.Now()) > inventoryGrace {
 			return &lifecycle.Inspected{} // there will be none
 		}
 		return nil
@@ -252,7 +262,7 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 		return &lifecycle.Inspected{Problem: err.Error()} // the answer is malformed, and will stay so
 	case err != nil:
 		klog.FromContext(ctx).V(2).Info("The inventory of a host cannot be read now", "host", klog.KObj(host), "node", node.UUID, "err", err)
-		if ctx.Err() == nil && r.view.inventoryMissingFor(node, r.clock.Now()) > inventoryGrace {
+		if ctx.Err() == nil && r.index.InventoryMissingFor(node, r.clock.Now()) > inventoryGrace {
 			return &lifecycle.Inspected{Problem: err.Error(), Pending: true}
 		}
 		return nil

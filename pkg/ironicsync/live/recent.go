@@ -35,15 +35,15 @@ type recentObservation struct {
 }
 
 // put stores an observation, unless one that began later is stored already.
-func (l *recentObservations) put(host types.UID, new recentObservation, now time.Time) {
+func (l *recentObservations) put(host types.UID, observation recentObservation, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Sub(l.pruned) > maxObservationAge {
 		maps.DeleteFunc(l.byHost, func(_ types.UID, known recentObservation) bool { return now.Sub(known.began) > maxObservationAge })
 		l.pruned = now
 	}
-	if !l.byHost[host].began.After(new.began) {
-		l.byHost[host] = new
+	if !l.byHost[host].began.After(observation.began) {
+		l.byHost[host] = observation
 	}
 }
 

@@ -29,7 +29,7 @@ func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHo
 	}
 	original := *node
 	node.RedactPassword("") // shortens long texts in the same way as the recorded ones
-	if r.Secrets == nil || !hasNewTexts(host, node) {
+	if r.secrets == nil || !hasNewTexts(host, node) {
 		return nil
 	}
 	password, err := r.passwordOf(ctx, host)
@@ -47,7 +47,7 @@ func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHo
 // the Secret, after which the texts must not be shown to anybody.
 func (r *Refresher) RedactTexts(ctx context.Context, host *metal3.BareMetalHost, texts ...*string) error {
 	var passwords []string
-	if r.Secrets != nil && slices.ContainsFunc(texts, func(text *string) bool { return *text != "" }) {
+	if r.secrets != nil && slices.ContainsFunc(texts, func(text *string) bool { return *text != "" }) {
 		password, err := r.passwordOf(ctx, host)
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func (r *Refresher) passwordOf(ctx context.Context, host *metal3.BareMetalHost) 
 	if len(validation.NameIsDNSSubdomain(name, false)) > 0 {
 		return "", nil // no Secret can have this name
 	}
-	secret, err := r.Secrets.Secrets(host.Namespace).Get(secrets.Quiet(ctx), name, metav1.GetOptions{})
+	secret, err := r.secrets.Secrets(host.Namespace).Get(secrets.Quiet(ctx), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}

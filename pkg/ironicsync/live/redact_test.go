@@ -13,6 +13,7 @@ import (
 	clientgotesting "k8s.io/client-go/testing"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
 
 // TestNoPasswordInWords: a driver may put the BMC's password anywhere into a
@@ -22,19 +23,18 @@ func TestNoPasswordInWords(t *testing.T) {
 	const password = "tr0ub4dor&3"
 	for _, read := range reads {
 		t.Run(read.name, func(t *testing.T) {
-			b := newBench(t, 1, enginetest.ReaderWait)
-			defer b.Wait()
-			defer b.stop()
-			host := b.hosts.Host(t, enginetest.HostName(0))
-			host.Spec.BMC.CredentialsName = "bmc"
-			b.hosts.Add(host)
 			client := fake.NewClientset(&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"},
 				Data:       map[string][]byte{"username": []byte("root"), "password": []byte(password + "\n")},
 			})
 			var refused error
 			client.PrependReactor("get", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) { return refused != nil, nil, refused })
-			b.Secrets = client.CoreV1()
+			b := newBench(t, 1, enginetest.ReaderWait, func(deps *live.Deps) { deps.Secrets = client.CoreV1() })
+			defer b.Wait()
+			defer b.stop()
+			host := b.hosts.Host(t, enginetest.HostName(0))
+			host.Spec.BMC.CredentialsName = "bmc"
+			b.hosts.Add(host)
 			step := func(says, shown string, looks int) {
 				t.Helper()
 				client.ClearActions()

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
@@ -51,6 +49,50 @@ func TestLostRace(t *testing.T) {
 	}
 }
 
+// TestPassesBetweenReads: what was seen of a node between two reads of the feed, such as a lock, does not stay recorded
+// when the node is again as the feed has shown it before.
+func TestPassesBetweenReads(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, b *bench) {
+		recorded := func() string { return b.hosts.Host(t, enginetest.HostName(0)).Status.Ironic.LastError }
+		poll := func() {
+			t.Helper()
+			time.Sleep(time.Second)
+			if err := b.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		poll()
+		b.nodes.Say(enginetest.NodeID(0), "as the feed shows it")
+		raced := false
+		b.hosts.BeforeRecord = func(*metal3.BareMetalHost) {
+			if raced {
+				return
+			}
+			raced = true
+			host := b.hosts.Host(t, enginetest.HostName(0))
+			host.Spec.Online = !host.Spec.Online
+			if _, err := b.hosts.Update(t.Context(), host); err != nil {
+				t.Error(err)
+			}
+			b.nodes.Say(enginetest.NodeID(0), "passing")
+		}
+		poll()
+		if got := recorded(); !raced || got != "passing" {
+			t.Fatalf("recorded is %q", got)
+		}
+		b.nodes.Say(enginetest.NodeID(0), "as the feed shows it")
+		poll()
+		if got := recorded(); got != "as the feed shows it" {
+			t.Errorf("recorded is still %q", got)
+		}
+		gets, _ := b.nodes.Asked()
+		poll()
+		if again, _ := b.nodes.Asked(); again != gets {
+			t.Errorf("a quiet node is read %d times", again-gets)
+		}
+	})
+}
+
 // TestDeletedMeanwhile: a host that goes away while it is observed is no error.
 func TestDeletedMeanwhile(t *testing.T) {
 	for _, read := range reads {
@@ -84,7 +126,7 @@ func TestTwoReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		replicas := []*bench{newBench(t, hosts, enginetest.ReaderWait), newBench(t, 0, enginetest.ReaderWait)}
 		b := replicas[0]
-		replicas[1].Refresher = live.NewRefresher(t.Context(), b.hosts, b.nodes, clock.RealClock{}, enginetest.ReaderWait)
+		replicas[1].Refresher = live.NewRefresher(t.Context(), b.deps(enginetest.ReaderWait))
 
 		var mu sync.Mutex
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -27,8 +27,8 @@ type bench struct {
 	stop  context.CancelFunc
 }
 
-// newBench has so many hosts, worker-0 and on.
-func newBench(t *testing.T, hosts int, wait time.Duration) *bench {
+// newBench has so many hosts, worker-0 and on. adapt changes what the Refresher works with.
+func newBench(t *testing.T, hosts int, wait time.Duration, adapt ...func(*live.Deps)) *bench {
 	b := &bench{hosts: enginetest.NewHosts(), nodes: enginetest.NewNodes()}
 	for i := range hosts {
 		b.hosts.Add(registeredHost(i))
@@ -36,8 +36,17 @@ func newBench(t *testing.T, hosts int, wait time.Duration) *bench {
 	}
 	var ctx context.Context
 	ctx, b.stop = context.WithCancel(t.Context())
-	b.Refresher = live.NewRefresher(ctx, b.hosts, b.nodes, clock.RealClock{}, wait)
+	deps := b.deps(wait)
+	for _, change := range adapt {
+		change(&deps)
+	}
+	b.Refresher = live.NewRefresher(ctx, deps)
 	return b
+}
+
+// deps are those of the bench's Refresher.
+func (b *bench) deps(wait time.Duration) live.Deps {
+	return live.Deps{Hosts: b.hosts, Nodes: b.nodes, Clock: clock.RealClock{}, Wait: wait}
 }
 
 // inBubble runs a test in a bubble. When the test ends, so do the observations:

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -92,12 +93,7 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 			sec.OwnerReferences = slices.DeleteFunc(sec.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == host.UID })
 			return len(sec.OwnerReferences) < n
 		}
-		i := slices.Index(sec.Finalizers, metal3.SecretFinalizer)
-		if i < 0 {
-			return false
-		}
-		sec.Finalizers = slices.Delete(sec.Finalizers, i, i+1)
-		return true
+		return controllerutil.RemoveFinalizer(sec, metal3.SecretFinalizer)
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -168,14 +164,11 @@ func claim(secret *corev1.Secret, host *metal3.BareMetalHost) (changed bool) {
 	if !secret.DeletionTimestamp.IsZero() || !host.DeletionTimestamp.IsZero() {
 		return changed
 	}
-	if !slices.Contains(secret.Finalizers, metal3.SecretFinalizer) {
-		secret.Finalizers = append(secret.Finalizers, metal3.SecretFinalizer)
+	if controllerutil.AddFinalizer(secret, metal3.SecretFinalizer) {
 		changed = true
 	}
-	if !slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == host.UID }) {
-		secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{
-			APIVersion: metal3.SchemeGroupVersion.String(), Kind: "BareMetalHost", Name: host.Name, UID: host.UID,
-		})
+	if !metal3.IsOwnedBy(secret, host) {
+		secret.OwnerReferences = append(secret.OwnerReferences, metal3.NewOwnerReference("BareMetalHost", host))
 		changed = true
 	}
 	return changed

@@ -71,6 +71,16 @@ func TestCopy(t *testing.T) {
 		t.Errorf("a copy in the place of another one: %v", err)
 	}
 	copied()
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: "theirs"}, Data: map[string][]byte{"value": []byte("theirs")}}
+	if _, err := client.CoreV1().Secrets(to.Namespace).Create(ctx, theirs, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Copy(ctx, from, types.NamespacedName{Namespace: to.Namespace, Name: theirs.Name}, labels, owner); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("a copy in the place of a Secret without labels: %v", err)
+	}
+	if got, err := client.CoreV1().Secrets(to.Namespace).Get(ctx, theirs.Name, metav1.GetOptions{}); err != nil || string(got.Data["value"]) != "theirs" {
+		t.Errorf("a Secret that is no copy was replaced (%v)", err)
+	}
 	for range 2 {
 		if err := s.DeleteCopy(ctx, to, labels); err != nil {
 			t.Error(err)

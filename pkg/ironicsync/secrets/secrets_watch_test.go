@@ -161,6 +161,24 @@ func TestSecretsWatch(t *testing.T) {
 	c.expectVersion("back", "103")
 }
 
+// kubectl apply keeps what was applied, and so a password, in an annotation.
+func TestAnnotationsOfSecretsAreNotKept(t *testing.T) {
+	c := newCluster(t)
+	c.put(func(s *corev1.Secret) {
+		s.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"stringData":{"password":"` + password + `"}}`}
+		s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	})
+	for _, informer := range c.informers {
+		obj, exists, err := informer.GetStore().GetByKey("metal3/host-0-bmc")
+		if err != nil || !exists {
+			t.Fatalf("the Secret is not known: %v", err)
+		}
+		if m := obj.(*metav1.PartialObjectMetadata); len(m.Annotations) > 0 || len(m.ManagedFields) > 0 {
+			t.Errorf("kept in memory: annotations %v, managed fields %v", m.Annotations, m.ManagedFields)
+		}
+	}
+}
+
 func rotated(s *corev1.Secret) { s.Data["password"] = []byte("rotated") }
 
 // Only new contents are new credentials: claims by hosts that share the Secret,

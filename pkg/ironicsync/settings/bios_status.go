@@ -105,10 +105,10 @@ func RecordBIOS(firmware *metal3.HostFirmwareSettings, settings []ironic.BIOSSet
 	status.Source = source
 }
 
-// Judge sets the conditions of firmware, for the spec and the settings that it has now. It
+// UpdateBIOSConditions sets the conditions of firmware, for the spec and the settings that it has now. It
 // returns whether the object has changed in comparison with before. Without a schema nothing is known of
 // the machine yet, and there are no conditions.
-func Judge(firmware, before *metal3.HostFirmwareSettings, schema *metal3.FirmwareSchema, now metav1.Time) (changed bool) {
+func UpdateBIOSConditions(firmware, before *metal3.HostFirmwareSettings, schema *metal3.FirmwareSchema, now metav1.Time) (changed bool) {
 	if schema != nil {
 		valid := metav1.Condition{Type: ValidCondition, Status: metav1.ConditionTrue, Reason: successReason}
 		detected := metav1.Condition{Type: ChangeDetectedCondition, Status: metav1.ConditionFalse, Reason: successReason}

@@ -95,7 +95,7 @@ func TestJudge(t *testing.T) {
 			firmware, schema := firmwareOf(tt.wanted)
 			before := firmware.DeepCopy()
 			began := metav1.NewTime(time.Unix(1000, 0))
-			if !Judge(firmware, before, schema, began) {
+			if !UpdateBIOSConditions(firmware, before, schema, began) {
 				t.Error("nothing has changed")
 			}
 			detected, valid := meta.FindStatusCondition(firmware.Status.Conditions, ChangeDetectedCondition), meta.FindStatusCondition(firmware.Status.Conditions, ValidCondition)
@@ -115,12 +115,12 @@ func TestJudge(t *testing.T) {
 			}
 			// Judged again, nothing changes.
 			before = firmware.DeepCopy()
-			if Judge(firmware, before, schema, metav1.Now()) {
+			if UpdateBIOSConditions(firmware, before, schema, metav1.Now()) {
 				t.Errorf("it changes: %s", cmp.Diff(before, firmware))
 			}
 			// A new spec is judged, and transitions keep their time.
 			firmware.Generation = 4
-			if !Judge(firmware, before, schema, metav1.Now()) || !meta.FindStatusCondition(firmware.Status.Conditions, ValidCondition).LastTransitionTime.Equal(&began) {
+			if !UpdateBIOSConditions(firmware, before, schema, metav1.Now()) || !meta.FindStatusCondition(firmware.Status.Conditions, ValidCondition).LastTransitionTime.Equal(&began) {
 				t.Errorf("conditions: %+v", firmware.Status.Conditions)
 			}
 		})
@@ -171,7 +171,7 @@ func TestBIOSNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := &m.Host.Status
-	status.Preparation = Request(clean, manageable(), metav1.Time{})
+	status.Record.Preparation = Request(clean, recordOf(manageable()), metav1.Time{})
 	Observe(status, nil, cleaning(), metav1.Time{})
 	Observe(status, nil, manageable(), metav1.Time{})
 	if _, err := NextClean(m); err == nil || !strings.Contains(err.Error(), `BootDelay is "10", and not "20"`) {
@@ -195,4 +195,9 @@ func TestBIOSNotTaken(t *testing.T) {
 	if clean, err := NextClean(m); err != nil || clean == nil {
 		t.Errorf("changed by hand: %v, %v", clean, err)
 	}
+}
+
+// recordOf returns what an observation records of a node.
+func recordOf(node *ironic.Node) *metal3.IronicStatus {
+	return &metal3.IronicStatus{NodeUUID: node.UUID, StateChangedAt: stateChangedAt(node)}
 }

@@ -116,10 +116,10 @@ func requestedIn(p *metal3.Preparation) metav1.MicroTime {
 // lastUpdates returns the last preparation of the host that was to update firmware and has ended, or its last
 // service, which is forgotten when the host runs nothing any more, and so is always later; nil if there is none.
 func lastUpdates(host *metal3.BareMetalHost) *metal3.Preparation {
-	if s := host.Status.Servicing; s != nil && s.EndedAt != nil && len(s.FirmwareUpdates) > 0 {
+	if s := host.Status.Record.Servicing; s != nil && s.EndedAt != nil && len(s.FirmwareUpdates) > 0 {
 		return &s.Preparation
 	}
-	if p := host.Status.Preparation; p != nil && p.EndedAt != nil && len(p.FirmwareUpdates) > 0 {
+	if p := host.Status.Record.Preparation; p != nil && p.EndedAt != nil && len(p.FirmwareUpdates) > 0 {
 		return p
 	}
 	return nil

@@ -58,10 +58,10 @@ func RecordUpdates(components *metal3.HostFirmwareComponents, host *metal3.BareM
 	}
 }
 
-// JudgeUpdates sets the conditions of components, for the spec and the firmware that it has now.
+// UpdateComponentConditions sets the conditions of components, for the spec and the firmware that it has now.
 // It returns whether the object has changed in comparison with before. While Ironic's list was not
 // read yet, there are no conditions.
-func JudgeUpdates(components, before *metal3.HostFirmwareComponents, now metav1.Time) (changed bool) {
+func UpdateComponentConditions(components, before *metal3.HostFirmwareComponents, now metav1.Time) (changed bool) {
 	status := &components.Status
 	if status.Source != nil {
 		detected := metav1.Condition{Type: ChangeDetectedCondition, Status: metav1.ConditionFalse, Reason: okReason}
@@ -89,7 +89,7 @@ func RefuseUpdates(components, before *metal3.HostFirmwareComponents, now metav1
 	meta.RemoveStatusCondition(&components.Status.Conditions, ChangeDetectedCondition)
 	setConditions(components, now, metav1.Condition{
 		Type: ValidCondition, Status: metav1.ConditionFalse, Reason: notSupportedReason,
-		Message: fmt.Sprintf("Ironic has no API for firmware, which came with its API 1.%d (Ironic 23): nothing is known of the host's firmware, and nothing is updated", ironic.FirmwareVersion),
+		Message: "Ironic has no API for firmware, which came with its " + ironic.FirmwareSince + ": nothing is known of the host's firmware, and nothing is updated",
 	})
 	return updatedAt(components, before, now)
 }

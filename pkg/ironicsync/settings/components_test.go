@@ -62,7 +62,7 @@ func TestFirmwareUpdates(t *testing.T) {
 			host := &metal3.BareMetalHost{}
 			c := componentsWith(tt.wanted, tt.made, tt.listed...)
 			m := Machine{Host: host, Components: c}
-			JudgeUpdates(c, componentsWith(nil, nil), metav1.Now())
+			UpdateComponentConditions(c, componentsWith(nil, nil), metav1.Now())
 			if detected := meta.IsStatusConditionTrue(c.Status.Conditions, ChangeDetectedCondition); detected != tt.detected {
 				t.Errorf("a change is detected: %v", detected)
 			}
@@ -90,7 +90,7 @@ func TestFirmwareUpdates(t *testing.T) {
 					}
 					steps = append(steps, list[0]["component"].(string))
 				}
-				host.Status.Preparation = Request(clean, manageable(), metav1.Time{})
+				host.Status.Record.Preparation = Request(clean, recordOf(manageable()), metav1.Time{})
 				Observe(&host.Status, nil, cleaning(), metav1.Time{})
 				if Observe(&host.Status, nil, manageable(), metav1.Now()); Differ(m) {
 					t.Error("it is to be updated again before it is recorded that it was")
@@ -101,14 +101,14 @@ func TestFirmwareUpdates(t *testing.T) {
 			}
 			before := c.DeepCopy()
 			RecordUpdates(c, host)
-			JudgeUpdates(c, before, metav1.Now())
+			UpdateComponentConditions(c, before, metav1.Now())
 			if diff := cmp.Diff(tt.recorded, c.Status.Updates, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("recorded (- want, + got):\n%s", diff)
 			}
 			if tt.fault == "" && (Differ(m) || meta.IsStatusConditionTrue(c.Status.Conditions, ChangeDetectedCondition)) {
 				t.Errorf("it differs still: %+v", c.Status)
 			}
-			if JudgeUpdates(c, c.DeepCopy(), metav1.Now()) {
+			if UpdateComponentConditions(c, c.DeepCopy(), metav1.Now()) {
 				t.Error("it is written again, and nothing has changed")
 			}
 		})
@@ -124,7 +124,7 @@ func TestFirmwareUpdateFails(t *testing.T) {
 		t.Fatalf("the clean is %+v, %v", clean, err)
 	}
 	status := &m.Host.Status
-	status.Preparation = Request(clean, manageable(), metav1.Now())
+	status.Record.Preparation = Request(clean, recordOf(manageable()), metav1.Now())
 	at := func(step int) *ironic.Node {
 		node := cleaning()
 		node.Internals.Clean = ironic.StepPosition{Number: step, Count: 4}
@@ -134,7 +134,7 @@ func TestFirmwareUpdateFails(t *testing.T) {
 	Observe(status, nil, at(4), metav1.Now())
 	Observe(status, nil, &ironic.Node{UUID: "u", ProvisionState: ironic.CleanFail, LastError: "the signature is wrong"}, metav1.Now())
 	RecordUpdates(c, m.Host)
-	if diff := cmp.Diff(updates("bmc", "u1"), c.Status.Updates); diff != "" || !c.Status.PreparedAt.Time.Equal(status.Preparation.StartedAt.Time) {
+	if diff := cmp.Diff(updates("bmc", "u1"), c.Status.Updates); diff != "" || !c.Status.PreparedAt.Time.Equal(status.Record.Preparation.StartedAt.Time) {
 		t.Errorf("recorded (- want, + got):\n%s", diff)
 	}
 	if pending := pendingUpdates(m); cmp.Diff(updates("bios", "u1"), pending) != "" {
@@ -161,12 +161,12 @@ func TestCleanThatNobodySaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Host.Status.Preparation = Request(clean, node(began), began)
-	if Observe(&m.Host.Status, nil, node(began), began); m.Host.Status.Preparation.Phase != metal3.PreparationRequested || !Differ(m) {
-		t.Errorf("before it has begun: %+v", m.Host.Status.Preparation)
+	m.Host.Status.Record.Preparation = Request(clean, recordOf(node(began)), began)
+	if Observe(&m.Host.Status, nil, node(began), began); m.Host.Status.Record.Preparation.Phase != metal3.PreparationRequested || !Differ(m) {
+		t.Errorf("before it has begun: %+v", m.Host.Status.Record.Preparation)
 	}
-	if Observe(&m.Host.Status, nil, node(metav1.NewTime(began.Add(1e9))), began); m.Host.Status.Preparation.Phase != metal3.PreparationSucceeded || Differ(m) {
-		t.Errorf("after it has ended: %+v", m.Host.Status.Preparation)
+	if Observe(&m.Host.Status, nil, node(metav1.NewTime(began.Add(1e9))), began); m.Host.Status.Record.Preparation.Phase != metal3.PreparationSucceeded || Differ(m) {
+		t.Errorf("after it has ended: %+v", m.Host.Status.Record.Preparation)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestUpdatesAfterClockWentBack(t *testing.T) {
 		if err != nil || clean == nil {
 			t.Fatalf("the clean for %s is %+v, %v", url, clean, err)
 		}
-		m.Host.Status.Preparation = Request(clean, node, metav1.NewTime(ourTime))
+		m.Host.Status.Record.Preparation = Request(clean, recordOf(node), metav1.NewTime(ourTime))
 		Observe(&m.Host.Status, nil, cleaning(), metav1.NewTime(ourTime))
 		Observe(&m.Host.Status, nil, manageable(), metav1.NewTime(ourTime))
 		RecordUpdates(c, m.Host)
@@ -201,7 +201,7 @@ func TestUpdatesAfterClockWentBack(t *testing.T) {
 // TestRefuseUpdates: Ironic without an API for firmware has one condition that says so.
 func TestRefuseUpdates(t *testing.T) {
 	c := componentsWith(updates("bios", "u1"), nil, "bios")
-	JudgeUpdates(c, c.DeepCopy(), metav1.Now())
+	UpdateComponentConditions(c, c.DeepCopy(), metav1.Now())
 	if !RefuseUpdates(c, c.DeepCopy(), metav1.Now()) || RefuseUpdates(c, c.DeepCopy(), metav1.Now()) {
 		t.Error("it is written not at all, or again")
 	}

@@ -66,7 +66,7 @@ func newLayout(host *metal3.BareMetalHost) layout {
 	if saved := host.Status.Provisioning.RAID; saved != nil {
 		l.saved, l.known = *saved, saved.HardwareRAIDVolumes != nil || saved.SoftwareRAIDVolumes != nil
 	}
-	if p := host.Status.Preparation; isOutcomeUnknown(p) {
+	if p := host.Status.Record.Preparation; isOutcomeUnknown(p) {
 		l.attempted = p.RAID
 	}
 	return l
@@ -148,8 +148,8 @@ func (raid) succeeded(status *metal3.BareMetalHostStatus, done *metal3.Preparati
 
 func (raid) arrived(status *metal3.BareMetalHostStatus, m Machine) {
 	status.Provisioning.RAID = wantedRAID(m.Host)
-	if isOutcomeUnknown(status.Preparation) {
-		status.Preparation.RAID = nil // it was given up, and what is left of it is left as it is
+	if isOutcomeUnknown(status.Record.Preparation) {
+		status.Record.Preparation.RAID = nil // it was given up, and what is left of it is left as it is
 	}
 }
 

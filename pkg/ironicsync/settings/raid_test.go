@@ -28,7 +28,7 @@ func layoutOf(hardware []metal3.HardwareRAIDVolume, software []metal3.SoftwareRA
 func hostWith(address string, wanted, saved *metal3.RAIDConfig, last *metal3.Preparation) *metal3.BareMetalHost {
 	host := &metal3.BareMetalHost{}
 	host.Spec.BMC.Address = address
-	host.Spec.RAID, host.Status.Provisioning.RAID, host.Status.Preparation = wanted, saved, last
+	host.Spec.RAID, host.Status.Provisioning.RAID, host.Status.Record.Preparation = wanted, saved, last
 	return host
 }
 
@@ -130,7 +130,7 @@ func TestRAID(t *testing.T) {
 				if cleans = append(cleans, stepsOf(clean)); len(cleans) > 3 {
 					t.Fatalf("no end: %v", cleans)
 				}
-				status.Preparation = Request(clean, manageable(), metav1.Time{})
+				status.Record.Preparation = Request(clean, recordOf(manageable()), metav1.Time{})
 				Observe(status, nil, cleaning(), metav1.Time{})
 				done := manageable()
 				done.RAIDVolumes = ironic.VolumeCount(len(clean.LogicalDisks))
@@ -165,10 +165,10 @@ func TestRAIDNotMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status.Preparation = Request(clean, manageable(), metav1.Time{})
+	status.Record.Preparation = Request(clean, recordOf(manageable()), metav1.Time{})
 	Observe(status, nil, cleaning(), metav1.Time{})
 	Observe(status, nil, manageable(), metav1.Time{})
-	if p := status.Preparation; p.Phase != metal3.PreparationFailed || status.Provisioning.RAID != nil {
+	if p := status.Record.Preparation; p.Phase != metal3.PreparationFailed || status.Provisioning.RAID != nil {
 		t.Errorf("recorded is %+v, %+v", p, status.Provisioning.RAID)
 	}
 	if _, err := NextClean(m); err == nil || !strings.Contains(err.Error(), "has made 0 of 1 volumes") {
@@ -275,14 +275,14 @@ func TestObserve(t *testing.T) {
 		"has succeeded":                  {succeeded, node(ironic.Cleaning, towards("manageable")), succeeded},
 		"has failed":                     {failed, node(ironic.Manageable), failed},
 	} {
-		status := &metal3.BareMetalHostStatus{Preparation: &metal3.Preparation{NodeUUID: "u", Phase: tt.phase, RAID: layoutOf(mirror, nil)}}
+		status := &metal3.BareMetalHostStatus{Record: metal3.HostRecord{Preparation: &metal3.Preparation{NodeUUID: "u", Phase: tt.phase, RAID: layoutOf(mirror, nil)}}}
 		Observe(status, nil, tt.node, metav1.Now())
-		if got := status.Preparation.Phase; got != tt.want {
+		if got := status.Record.Preparation.Phase; got != tt.want {
 			t.Errorf("%s: %s", name, got)
 		}
 		ended := tt.phase != tt.want && (tt.want == succeeded || tt.want == failed)
-		if (status.Preparation.EndedAt != nil) != ended {
-			t.Errorf("%s: ended at %v", name, status.Preparation.EndedAt)
+		if (status.Record.Preparation.EndedAt != nil) != ended {
+			t.Errorf("%s: ended at %v", name, status.Record.Preparation.EndedAt)
 		}
 		if made := status.Provisioning.RAID != nil; made != (tt.want == succeeded && tt.phase != succeeded) {
 			t.Errorf("%s: the layout is recorded: %v", name, made)

@@ -12,12 +12,12 @@ import (
 
 // A user can also ask for clean steps by name, with the subresource clean. They are no setting:
 // nothing is compared, they are carried out once, and they are not tried again if one fails, because
-// nobody knows what they have done. So the request is kept (status.requestedClean) until the
+// nobody knows what they have done. So the request is kept (status.record.requestedClean) until the
 // preparation that it leads to has ended.
 
 // requestedClean returns the clean that a user has asked for by name; nil if there is none.
 func requestedClean(host *metal3.BareMetalHost) (*Clean, error) {
-	request := host.Status.RequestedClean
+	request := host.Status.Record.RequestedClean
 	if request == nil {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func NewRequestedClean(steps []metal3.CleanStep, node *ironic.Node, now metav1.T
 // FailRequestedClean records that the clean that a user has asked for has failed, and ends the
 // request.
 func FailRequestedClean(status *metal3.BareMetalHostStatus, message string, now metav1.Time) {
-	request := status.RequestedClean
+	request := status.Record.RequestedClean
 	if request == nil {
 		return
 	}
@@ -53,17 +53,17 @@ func FailRequestedClean(status *metal3.BareMetalHostStatus, message string, now 
 	for _, step := range request.Steps {
 		failed.Steps = append(failed.Steps, step.Interface+"."+step.Step)
 	}
-	status.Preparation, status.RequestedClean = failed, nil
+	status.Record.Preparation, status.Record.RequestedClean = failed, nil
 }
 
 // observeRequest ends a request for a clean that has not begun if the node is not as it was when the
 // user asked for it: the machine may hold something else now. before is what was recorded of the node.
 func observeRequest(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, node *ironic.Node, now metav1.Time) {
-	request := status.RequestedClean
+	request := status.Record.RequestedClean
 	if request == nil {
 		return
 	}
-	if p := status.Preparation; p != nil && p.IsRequested && p.EndedAt == nil {
+	if p := status.Record.Preparation; p != nil && p.IsRequested && p.EndedAt == nil {
 		return // the preparation of this request, which has been recorded or has begun
 	}
 	changed := stateChangedAt(node)

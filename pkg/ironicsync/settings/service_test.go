@@ -39,7 +39,7 @@ func TestNextService(t *testing.T) {
 		firmware, schema := firmwareOf(tt.wanted)
 		// A layout is never changed while the machine runs something.
 		host := hostWith(redfish, layoutOf(mirror, nil), nil, nil)
-		host.Status.Servicing = tt.last
+		host.Status.Record.Servicing = tt.last
 		m := Machine{Host: host, Firmware: firmware, Schema: schema, Policy: tt.policy, Reported: tt.reported}
 		clean, err := NextService(m)
 		got := ""
@@ -64,7 +64,7 @@ func TestNextService(t *testing.T) {
 func TestServiced(t *testing.T) {
 	firmware, schema := firmwareOf(nil)
 	host := hostWith(redfish, layoutOf(mirror, nil), nil, nil)
-	host.Status.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{Phase: metal3.PreparationSucceeded, FirmwareSettings: metal3.SettingsMap{"BootDelay": "20"}}}
+	host.Status.Record.Servicing = &metal3.Servicing{Preparation: metal3.Preparation{Phase: metal3.PreparationSucceeded, FirmwareSettings: metal3.SettingsMap{"BootDelay": "20"}}}
 	m := Machine{Host: host, Firmware: firmware, Schema: schema, Policy: &metal3.HostUpdatePolicySpec{}}
 	if !IsServiced(m) {
 		t.Error("something is recorded without permission")
@@ -74,8 +74,8 @@ func TestServiced(t *testing.T) {
 		t.Error("nothing is to be recorded")
 	}
 	Serviced(&host.Status, m)
-	if !IsServiced(m) || host.Status.Servicing.FirmwareSettings != nil || host.Status.Provisioning.RAID != nil {
-		t.Errorf("recorded is %+v, %+v", host.Status.Servicing, host.Status.Provisioning.RAID)
+	if !IsServiced(m) || host.Status.Record.Servicing.FirmwareSettings != nil || host.Status.Provisioning.RAID != nil {
+		t.Errorf("recorded is %+v, %+v", host.Status.Record.Servicing, host.Status.Provisioning.RAID)
 	}
 }
 

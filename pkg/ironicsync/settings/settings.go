@@ -43,11 +43,11 @@ type Machine struct {
 func (m Machine) last(status *metal3.BareMetalHostStatus) *metal3.Preparation {
 	switch {
 	case m.Policy == nil:
-		return status.Preparation
-	case status.Servicing == nil:
+		return status.Record.Preparation
+	case status.Record.Servicing == nil:
 		return nil
 	}
-	return &status.Servicing.Preparation
+	return &status.Record.Servicing.Preparation
 }
 
 // Clean is a manual clean that applies settings, or a service that does so.
@@ -147,7 +147,7 @@ func next(m Machine, kinds []setting) (*Clean, error) {
 
 // Arrived records that the machine has all settings that are wanted.
 func Arrived(status *metal3.BareMetalHostStatus, m Machine) {
-	if p := status.Preparation; p != nil && p.Phase == metal3.PreparationRequested {
+	if p := status.Record.Preparation; p != nil && p.Phase == metal3.PreparationRequested {
 		p.StateChangedAt = nil // it has not begun, and is not wanted any more
 	}
 	for _, s := range settings {
@@ -178,11 +178,11 @@ func Deprovisioned(status *metal3.BareMetalHostStatus) {
 }
 
 // Request returns what is recorded before Ironic is asked for clean.
-func Request(clean *Clean, node *ironic.Node, now metav1.Time) *metal3.Preparation {
+func Request(clean *Clean, node *metal3.IronicStatus, now metav1.Time) *metal3.Preparation {
 	requested := &metal3.Preparation{
-		NodeUUID: node.UUID, Phase: metal3.PreparationRequested, StartedAt: now, Steps: []string{},
+		NodeUUID: node.NodeUUID, Phase: metal3.PreparationRequested, StartedAt: now, Steps: []string{},
 		RAID: clean.RAID.DeepCopy(), FirmwareSettings: clean.FirmwareSettings, FirmwareUpdates: clean.FirmwareUpdates,
-		IsRequested: clean.IsRequested, StateChangedAt: stateChangedAt(node),
+		IsRequested: clean.IsRequested, StateChangedAt: node.StateChangedAt.DeepCopy(),
 	}
 	for _, step := range clean.Steps {
 		requested.Steps = append(requested.Steps, step.Interface+"."+step.Step)
@@ -194,14 +194,14 @@ func Request(clean *Clean, node *ironic.Node, now metav1.Time) *metal3.Preparati
 // what was recorded of the node; nil if nothing was.
 func Observe(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, node *ironic.Node, now metav1.Time) {
 	observeRequest(status, before, node, now)
-	p := status.Preparation
+	p := status.Record.Preparation
 	if p == nil || p.Phase != metal3.PreparationRequested && p.Phase != metal3.PreparationRunning {
 		return
 	}
 	end := func(phase metal3.PreparationPhase) {
 		p.Phase, p.EndedAt = phase, &now
 		if p.IsRequested {
-			status.RequestedClean = nil
+			status.Record.RequestedClean = nil
 		}
 		if phase == metal3.PreparationFailed {
 			p.Message = cut(cmp.Or(node.LastError, node.MaintenanceReason))

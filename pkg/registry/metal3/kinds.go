@@ -1,6 +1,8 @@
 package metal3
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -13,25 +15,16 @@ import (
 
 // Resources that are used in other places of this package.
 const (
-	bareMetalSwitches      = "baremetalswitches"
-	bmcEventSubscriptions  = "bmceventsubscriptions"
-	dataImages             = "dataimages"
-	hardwareData           = "hardwaredata"
-	firmwareSchemas        = "firmwareschemas"
-	hostClaims             = "hostclaims"
-	hostDeployPolicies     = "hostdeploypolicies"
 	hostFirmwareComponents = "hostfirmwarecomponents"
 	hostFirmwareSettings   = "hostfirmwaresettings"
 	hostNetworkAttachments = "hostnetworkattachments"
-	hostUpdatePolicies     = "hostupdatepolicies"
-	preprovisioningImages  = "preprovisioningimages"
 )
 
 // kinds are all kinds except BareMetalHost. Their names, columns and status subresources are
 // those of the CRDs. A CRD without columns prints the age.
 var kinds = []kind.Kind{
 	{
-		Resource: bareMetalSwitches, Singular: "baremetalswitch", ShortNames: []string{"bms"},
+		Resource: "baremetalswitches", Singular: "baremetalswitch", ShortNames: []string{"bms"},
 		New:     func() runtime.Object { return &metal3.BareMetalSwitch{} },
 		NewList: func() runtime.Object { return &metal3.BareMetalSwitchList{} },
 		Columns: []kind.Column{
@@ -51,7 +44,7 @@ var kinds = []kind.Kind{
 		}),
 	},
 	{
-		Resource: bmcEventSubscriptions, Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
+		Resource: "bmceventsubscriptions", Singular: "bmceventsubscription", ShortNames: []string{"bes", "bmcevent"},
 		New:     func() runtime.Object { return &metal3.BMCEventSubscription{} },
 		NewList: func() runtime.Object { return &metal3.BMCEventSubscriptionList{} },
 		Columns: []kind.Column{
@@ -69,7 +62,7 @@ var kinds = []kind.Kind{
 		}),
 	},
 	{
-		Resource: dataImages, Singular: "dataimage",
+		Resource: "dataimages", Singular: "dataimage",
 		New:       func() runtime.Object { return &metal3.DataImage{} },
 		NewList:   func() runtime.Object { return &metal3.DataImageList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -77,7 +70,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateDataImage),
 	},
 	{
-		Resource: firmwareSchemas, Singular: "firmwareschema",
+		Resource: "firmwareschemas", Singular: "firmwareschema",
 		New:     func() runtime.Object { return &metal3.FirmwareSchema{} },
 		NewList: func() runtime.Object { return &metal3.FirmwareSchemaList{} },
 		Columns: []kind.Column{kind.Age},
@@ -86,7 +79,7 @@ var kinds = []kind.Kind{
 		Validate: validator(validation.ValidateFirmwareSchema),
 	},
 	{
-		Resource: hardwareData, Singular: hardwareData, ShortNames: []string{"hd"},
+		Resource: "hardwaredata", Singular: "hardwaredata", ShortNames: []string{"hd"},
 		New:     func() runtime.Object { return &metal3.HardwareData{} },
 		NewList: func() runtime.Object { return &metal3.HardwareDataList{} },
 		Columns: []kind.Column{kind.Age},
@@ -95,7 +88,7 @@ var kinds = []kind.Kind{
 		Validate: validator(validation.ValidateHardwareData),
 	},
 	{
-		Resource: hostClaims, Singular: "hostclaim",
+		Resource: "hostclaims", Singular: "hostclaim",
 		New:       func() runtime.Object { return &metal3.HostClaim{} },
 		NewList:   func() runtime.Object { return &metal3.HostClaimList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -103,7 +96,7 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostClaim),
 	},
 	{
-		Resource: hostDeployPolicies, Singular: "hostdeploypolicy",
+		Resource: "hostdeploypolicies", Singular: "hostdeploypolicy",
 		New:       func() runtime.Object { return &metal3.HostDeployPolicy{} },
 		NewList:   func() runtime.Object { return &metal3.HostDeployPolicyList{} },
 		Columns:   []kind.Column{kind.Age},
@@ -141,14 +134,14 @@ var kinds = []kind.Kind{
 		Validate:  validator(validation.ValidateHostNetworkAttachment),
 	},
 	{
-		Resource: hostUpdatePolicies, Singular: "hostupdatepolicy",
+		Resource: "hostupdatepolicies", Singular: "hostupdatepolicy",
 		New:      func() runtime.Object { return &metal3.HostUpdatePolicy{} },
 		NewList:  func() runtime.Object { return &metal3.HostUpdatePolicyList{} },
 		Columns:  []kind.Column{kind.Age},
 		Validate: validator(validation.ValidateHostUpdatePolicy),
 	},
 	{
-		Resource: preprovisioningImages, Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
+		Resource: "preprovisioningimages", Singular: "preprovisioningimage", ShortNames: []string{"ppimg"},
 		New:     func() runtime.Object { return &metal3.PreprovisioningImage{} },
 		NewList: func() runtime.Object { return &metal3.PreprovisioningImageList{} },
 		Columns: []kind.Column{
@@ -209,60 +202,17 @@ func NewKinds(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (Kin
 	return all, nil
 }
 
-// HardwareData gives the controller access to the recorded HardwareData.
-func (k Kinds) HardwareData() *hardwaredata.Records { return hardwaredata.New(k[hardwareData].Store) }
-
-// HostFirmwareSettings gives the engine access to the recorded HostFirmwareSettings.
-func (k Kinds) HostFirmwareSettings() *kind.Records[*metal3.HostFirmwareSettings] {
-	return kind.NewRecords[*metal3.HostFirmwareSettings](k[hostFirmwareSettings])
+// Records gives the engine access to the recorded objects of the kind T.
+func Records[T kind.Object](all Kinds) *kind.Records[T] {
+	for _, k := range kinds {
+		if _, is := k.New().(T); is {
+			return kind.NewRecords[T](all[k.Resource])
+		}
+	}
+	panic(fmt.Sprintf("%T is no kind of this group", *new(T)))
 }
 
-// HostFirmwareComponents gives the engine access to the recorded HostFirmwareComponents.
-func (k Kinds) HostFirmwareComponents() *kind.Records[*metal3.HostFirmwareComponents] {
-	return kind.NewRecords[*metal3.HostFirmwareComponents](k[hostFirmwareComponents])
-}
-
-// FirmwareSchemas gives the engine access to the recorded FirmwareSchemas.
-func (k Kinds) FirmwareSchemas() *kind.Records[*metal3.FirmwareSchema] {
-	return kind.NewRecords[*metal3.FirmwareSchema](k[firmwareSchemas])
-}
-
-// HostUpdatePolicies gives the engine access to the recorded HostUpdatePolicies.
-func (k Kinds) HostUpdatePolicies() *kind.Records[*metal3.HostUpdatePolicy] {
-	return kind.NewRecords[*metal3.HostUpdatePolicy](k[hostUpdatePolicies])
-}
-
-// DataImages gives the controller access to the recorded DataImages.
-func (k Kinds) DataImages() *kind.Records[*metal3.DataImage] {
-	return kind.NewRecords[*metal3.DataImage](k[dataImages])
-}
-
-// BMCEventSubscriptions gives the controller access to the recorded BMCEventSubscriptions.
-func (k Kinds) BMCEventSubscriptions() *kind.Records[*metal3.BMCEventSubscription] {
-	return kind.NewRecords[*metal3.BMCEventSubscription](k[bmcEventSubscriptions])
-}
-
-// HostClaims gives the controller access to the recorded HostClaims.
-func (k Kinds) HostClaims() *kind.Records[*metal3.HostClaim] {
-	return kind.NewRecords[*metal3.HostClaim](k[hostClaims])
-}
-
-// HostDeployPolicies gives the controller access to the recorded HostDeployPolicies.
-func (k Kinds) HostDeployPolicies() *kind.Records[*metal3.HostDeployPolicy] {
-	return kind.NewRecords[*metal3.HostDeployPolicy](k[hostDeployPolicies])
-}
-
-// BareMetalSwitches gives the controller access to the recorded BareMetalSwitches.
-func (k Kinds) BareMetalSwitches() *kind.Records[*metal3.BareMetalSwitch] {
-	return kind.NewRecords[*metal3.BareMetalSwitch](k[bareMetalSwitches])
-}
-
-// HostNetworkAttachments gives the controller access to the recorded HostNetworkAttachments.
-func (k Kinds) HostNetworkAttachments() *kind.Records[*metal3.HostNetworkAttachment] {
-	return kind.NewRecords[*metal3.HostNetworkAttachment](k[hostNetworkAttachments])
-}
-
-// PreprovisioningImages gives the controller access to the recorded PreprovisioningImages.
-func (k Kinds) PreprovisioningImages() *kind.Records[*metal3.PreprovisioningImage] {
-	return kind.NewRecords[*metal3.PreprovisioningImage](k[preprovisioningImages])
+// HardwareData gives the engine access to the recorded HardwareData.
+func (k Kinds) HardwareData() *hardwaredata.Records {
+	return &hardwaredata.Records{Records: Records[*metal3.HardwareData](k)}
 }

@@ -55,7 +55,7 @@ func newServer(t *testing.T) *server {
 	}
 	internal := schema.GroupVersion{Group: metal3.GroupName, Version: runtime.APIVersionInternal}
 	s := &server{
-		storage: stores.Storage(scheme, noIronic{}, nil, nil, nil, nil),
+		storage: stores.Storage(scheme, noIronic{}, noRequests{}, nil, nil, nil, nil, nil),
 		stores:  map[string]*genericregistry.Store{"baremetalhosts": stores.Hosts},
 		strict:  codecs.DecoderToVersion(info.StrictSerializer, internal),
 		lenient: codecs.DecoderToVersion(info.Serializer, internal),
@@ -96,7 +96,6 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 type noIronic struct{}
 
 func (noIronic) RefreshHost(context.Context, string, string) error       { return nil }
-func (noIronic) TakeOver(*metal3.BareMetalHost, *ironic.Node)            {}
 func (noIronic) RefreshAll(context.Context) error                        { return nil }
 func (noIronic) RefreshSettings(context.Context, string, string) error   { return nil }
 func (noIronic) RefreshAllSettings(context.Context, string) error        { return nil }
@@ -105,13 +104,18 @@ func (noIronic) RefreshAllComponents(context.Context, string) error      { retur
 func (noIronic) ReadHost(context.Context, string, string) (*metal3.BareMetalHost, error) {
 	return nil, nil
 }
-func (noIronic) Preview(context.Context, runtime.Object) (string, error) { return "", nil }
-func (noIronic) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
-	return nil
-}
-func (noIronic) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error             { return nil }
+func (noIronic) Preview(context.Context, runtime.Object) (string, error)              { return "", nil }
 func (noIronic) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
 func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
+	return nil
+}
+
+// noRequests records no request.
+type noRequests struct{}
+
+func (noRequests) TakeOver(*metal3.BareMetalHost, *ironic.Node)             {}
+func (noRequests) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error { return nil }
+func (noRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/firmware"
 )
@@ -40,10 +41,14 @@ func NewStores(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, nam
 type Live interface {
 	baremetalhost.Refresher
 	baremetalhost.PasswordRedacter
+	firmware.Refresher
+}
+
+// Requests records what users ask the leader to do.
+type Requests interface {
 	baremetalhost.NodeTaker
 	baremetalhost.Rebuilder
 	baremetalhost.Cleaner
-	firmware.Refresher
 }
 
 // Nodes has the requests to Ironic that the actions make.
@@ -57,13 +62,13 @@ type Nodes interface {
 	baremetalhost.IndicatorManager
 }
 
-// Storage returns the storage of each resource and subresource of v1alpha1. Reads
-// of hosts and of their settings are brought up to date by live, and actions use nodes. What actions write into hosts
-// goes through admit, which can be nil. consoles opens consoles, for users that authorizer permits; it is also
-// asked who may refer to which Secrets.
-func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer) map[string]rest.Storage {
+// Storage returns the storage of each resource and subresource of v1alpha1. Reads of hosts and of their
+// settings are brought up to date by live. Actions use nodes, and those that the leader carries out later
+// are recorded by requests. What actions write into hosts goes through admit, which can be nil. consoles opens consoles, for users that authorizer permits; it is also
+// asked who may refer to which Secrets. events, which can be nil, tells who has requested what.
+func (s *Stores) Storage(scheme *runtime.Scheme, live Live, requests Requests, nodes Nodes, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer, events baremetalhost.EventRecorder) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
-	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live}
+	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live, Events: events}
 	hostREST := baremetalhost.NewREST(s.Hosts, live)
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
 	updates := baremetalhost.NewAdmission(admit, scheme)
@@ -72,18 +77,18 @@ func (s *Stores) Storage(scheme *runtime.Scheme, live Live, nodes Nodes, admit a
 	storage := map[string]rest.Storage{
 		"baremetalhosts":             hostREST,
 		"baremetalhosts/status":      statusREST,
-		"baremetalhosts/power":       baremetalhost.NewPowerREST(sources, changers, nodes, s.Kinds.DataImages(), s.Kinds.HostUpdatePolicies()),
+		"baremetalhosts/power":       baremetalhost.NewPowerREST(sources, changers, nodes, Records[*metal3.DataImage](s.Kinds), Records[*metal3.HostUpdatePolicy](s.Kinds)),
 		"baremetalhosts/inspect":     baremetalhost.NewInspectREST(sources, changers, nodes),
 		"baremetalhosts/retry":       baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
-		"baremetalhosts/takeover":    baremetalhost.NewTakeoverREST(sources, live, recorded),
+		"baremetalhosts/takeover":    baremetalhost.NewTakeoverREST(sources, requests, recorded),
 		"baremetalhosts/console":     baremetalhost.NewConsoleREST(sources, consoles, authorizer),
 		"baremetalhosts/validate":    baremetalhost.NewValidateREST(sources, bmcs, nodes),
 		"baremetalhosts/history":     baremetalhost.NewHistoryREST(sources, nodes),
 		"baremetalhosts/maintenance": baremetalhost.NewMaintenanceREST(sources, nodes),
 		"baremetalhosts/bootdevice":  baremetalhost.NewBootDeviceREST(sources, bmcs, nodes),
 		"baremetalhosts/nmi":         baremetalhost.NewNMIREST(sources, bmcs, nodes),
-		"baremetalhosts/rebuild":     baremetalhost.NewRebuildREST(sources, live, recorded),
-		"baremetalhosts/clean":       baremetalhost.NewCleanREST(sources, live, recorded),
+		"baremetalhosts/rebuild":     baremetalhost.NewRebuildREST(sources, requests, recorded),
+		"baremetalhosts/clean":       baremetalhost.NewCleanREST(sources, requests, recorded),
 		"baremetalhosts/indicator":   baremetalhost.NewIndicatorREST(sources, bmcs, nodes),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)

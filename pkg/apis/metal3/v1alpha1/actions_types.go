@@ -207,3 +207,15 @@ type HostTakeoverStatus struct {
 	// +optional
 	Confirmed *Takeover `json:"confirmed,omitempty"`
 }
+
+// Describe says what is requested, for people.
+func (r *HostPower) Describe() string {
+	what := "the power to be switched " + string(r.Spec.Action)
+	if r.Spec.Action == PowerActionReboot {
+		what = "a reboot"
+	}
+	if r.Spec.Mode != "" {
+		what += " (" + string(r.Spec.Mode) + ")"
+	}
+	return what
+}

@@ -1,7 +1,5 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/meta"
-
 // The condition types of a host.
 const (
 	// RegisteredCondition is True when the node, its ports and its driver_info in Ironic
@@ -112,21 +110,27 @@ const (
 	NodeOfAnotherClusterReason = "NodeOfAnotherCluster"
 	// AnotherBMCReason means that Ironic talks to another BMC than the host's for the node.
 	AnotherBMCReason = "AnotherBMC"
+	// DeploymentGoneReason means that somebody has undeployed, rebuilt, rescued or redeployed the node of a
+	// host that runs something, past this server. It is also a reason of the condition Provisioned.
+	DeploymentGoneReason = "DeploymentGone"
 	// AnotherDeploymentReason means that something else was deployed on the node than what
 	// the host's status is about.
 	AnotherDeploymentReason = "AnotherDeployment"
+	// NodeInMaintenanceReason means that the host is being deleted while its node is in a maintenance that
+	// somebody has asked for.
+	NodeInMaintenanceReason = "NodeInMaintenance"
 )
 
 // ForeignNode returns why the host's node may belong to somebody else's machine; it is empty if
 // nothing that was found says so.
 func (host *BareMetalHost) ForeignNode() string {
-	held := meta.FindStatusCondition(host.Status.Conditions, HeldCondition)
-	if held == nil {
+	hold := host.Status.Record.Hold
+	if hold == nil {
 		return ""
 	}
-	switch held.Reason {
+	switch hold.Reason {
 	case NodeOfAnotherHostReason, NodeOfAnotherClusterReason, AnotherBMCReason, BMCInUseReason:
-		return held.Message
+		return hold.Message
 	}
 	return ""
 }

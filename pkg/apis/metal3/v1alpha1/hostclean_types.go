@@ -51,22 +51,3 @@ type HostCleanStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 }
-
-// RequestedClean is a request for clean steps that was made with the subresource clean, and that
-// has not ended.
-type RequestedClean struct {
-	// When it was requested.
-	RequestedAt metav1.Time `json:"requestedAt"`
-
-	// The UUID of the node.
-	NodeUUID string `json:"nodeUUID"`
-
-	// When the node had come into the state from which it is to be cleaned. If the node has been in
-	// another state meanwhile, it may hold something else, and is not cleaned.
-	// +optional
-	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
-
-	// The steps.
-	// +listType=atomic
-	Steps []CleanStep `json:"steps"`
-}

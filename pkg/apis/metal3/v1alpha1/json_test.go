@@ -123,7 +123,7 @@ func TestSamplesKeepTheirBytes(t *testing.T) {
 // lost or renamed unnoticed.
 func TestSamplesHaveAllFields(t *testing.T) {
 	seen := fields{ // these are not in the operator's API
-		reflect.TypeFor[v1alpha1.BareMetalHostStatus]():          {"ironic": true, "registeredWith": true, "deployment": true, "takeover": true, "preparation": true, "requestedClean": true, "servicing": true},
+		reflect.TypeFor[v1alpha1.BareMetalHostStatus]():          {"ironic": true, "record": true},
 		reflect.TypeFor[v1alpha1.HostFirmwareSettingsStatus]():   {"source": true},
 		reflect.TypeFor[v1alpha1.HostFirmwareComponentsStatus](): {"source": true, "preparedAt": true},
 	}

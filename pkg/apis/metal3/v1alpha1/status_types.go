@@ -39,36 +39,6 @@ type BareMetalHostStatus struct {
 	// +optional
 	TriedCredentials CredentialsStatus `json:"triedCredentials,omitempty"`
 
-	// What the host's node in Ironic was last registered with, apart from the spec,
-	// whose generation the condition Registered tells. The node is registered anew
-	// when any of it differs. Absent while the node was never registered.
-	// +optional
-	RegisteredWith *RegisteredWith `json:"registeredWith,omitempty"`
-
-	// The deployment on the host's node that this status is about. Absent while there is
-	// none.
-	// +optional
-	Deployment *Deployment `json:"deployment,omitempty"`
-
-	// The last manual clean in which Ironic applied settings to the host's machine, or carried out
-	// the steps that were requested with the subresource clean. Absent if there was none.
-	// +optional
-	Preparation *Preparation `json:"preparation,omitempty"`
-
-	// The clean steps that were requested with the subresource clean and have not ended.
-	// +optional
-	RequestedClean *RequestedClean `json:"requestedClean,omitempty"`
-
-	// The last service in which Ironic changed settings of the machine while it ran something.
-	// Absent if there was none since the host was provisioned.
-	// +optional
-	Servicing *Servicing `json:"servicing,omitempty"`
-
-	// What was last confirmed through the subresource takeover. It counts as long as the
-	// node is as it was then.
-	// +optional
-	Takeover *Takeover `json:"takeover,omitempty"`
-
 	// A description of the error. Errors of Ironic are shown in Ironic's own words. Empty if
 	// there is no error.
 	ErrorMessage string `json:"errorMessage"`
@@ -112,6 +82,11 @@ type BareMetalHostStatus struct {
 	// in Ironic.
 	// +optional
 	Ironic *IronicStatus `json:"ironic,omitempty"`
+
+	// What the server has recorded of the host for itself. This is no interface: its fields may
+	// change in any release. Only the server writes it; what clients send for it is ignored.
+	// +optional
+	Record HostRecord `json:"record,omitzero"`
 }
 
 // OperationalStatus is a summary of the state of a host.
@@ -247,183 +222,6 @@ type CredentialsStatus struct {
 	Version string `json:"credentialsVersion,omitempty"`
 }
 
-// RegisteredWith is what a node was registered with that the spec does not tell.
-type RegisteredWith struct {
-	// A digest of the server's settings for the ramdisk, which are part of the
-	// node's driver_info.
-	// +optional
-	SettingsDigest string `json:"settingsDigest,omitempty"`
-
-	// The resource version of the Secret with the network configuration of the
-	// ramdisk (spec.preprovisioningNetworkDataName), as far as its contents are
-	// concerned. Empty where the node has none.
-	// +optional
-	NetworkDataVersion string `json:"networkDataVersion,omitempty"`
-
-	// A digest of the PreprovisioningImage of the host, which is part of the node's
-	// driver_info. Empty where hosts boot the images of the server's settings.
-	// +optional
-	Image string `json:"image,omitempty"`
-
-	// Whether the node was not idle (enroll, manageable or available), so that what
-	// Ironic accepts only for idle nodes, such as the inspect interface, has yet to be
-	// registered.
-	// +optional
-	DueWhenIdle bool `json:"dueWhenIdle,omitempty"`
-
-	// The BMC that Ironic was told, as protocol, host, port and system.
-	// +optional
-	BMC string `json:"bmc,omitempty"`
-
-	// Whether a node that is its own parent, a defect of Ironic 29.0.5, was given the
-	// power supply without which that Ironic cannot switch it on.
-	// +optional
-	PowerSupply bool `json:"powerSupply,omitempty"`
-}
-
-// Deployment identifies what a host's node runs, or is to run when it is provisioned. What
-// would end it rests on this: another deployment on the node is left alone.
-type Deployment struct {
-	// The UUID of the node.
-	NodeUUID string `json:"nodeUUID"`
-
-	// The instance_uuid of the node in Ironic. Each attempt to provision a host has one of
-	// its own; Ironic forgets it when the node is undeployed. Empty where whoever deployed
-	// the node gave it none.
-	// +optional
-	InstanceUUID string `json:"instanceUUID,omitempty"`
-
-	// Whether the machine ran when it was taken over although spec.online was false. It is
-	// left on until spec.online is changed.
-	// +optional
-	KeepPower bool `json:"keepPower,omitempty"`
-
-	// The rebuild that was requested of the deployment and has not ended.
-	// +optional
-	Rebuild *Rebuild `json:"rebuild,omitempty"`
-}
-
-// Rebuild is a request to write the image of a deployment again.
-type Rebuild struct {
-	// When it was requested.
-	RequestedAt metav1.Time `json:"requestedAt"`
-
-	// When Ironic had last changed the provision state of the node by then. If that was at
-	// another time, the rebuild has begun.
-	// +optional
-	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
-}
-
-// Preparation is a manual clean in which Ironic applies settings, such as a RAID layout, to
-// the machine of a host that runs nothing.
-type Preparation struct {
-	// The UUID of the node.
-	NodeUUID string `json:"nodeUUID"`
-
-	// How far it is: Requested, Running, Succeeded or Failed.
-	Phase PreparationPhase `json:"phase"`
-
-	// When it was requested.
-	StartedAt metav1.Time `json:"startedAt"`
-
-	// When it ended, as far as this server has seen. Absent until then.
-	// +optional
-	EndedAt *metav1.Time `json:"endedAt,omitempty"`
-
-	// Why it has failed, if Ironic takes it for a success.
-	// +optional
-	Problem string `json:"problem,omitempty"`
-
-	// Why it has failed, in Ironic's words, or why it has not begun.
-	// +optional
-	Message string `json:"message,omitempty"`
-
-	// Set if the steps were requested with the subresource clean.
-	// +optional
-	IsRequested bool `json:"isRequested,omitempty"`
-
-	// The clean or service steps, for example raid.create_configuration.
-	// +listType=atomic
-	Steps []string `json:"steps"`
-
-	// How many of the steps have ended, as far as this server has seen before all have.
-	// +optional
-	StepsDone int `json:"stepsDone,omitempty"`
-
-	// When the node had come into the state in which it was when the steps were requested.
-	// +optional
-	StateChangedAt *metav1.MicroTime `json:"stateChangedAt,omitempty"`
-
-	// The RAID layout that the machine has if the steps succeed. Absent if they do not
-	// change it.
-	// +optional
-	RAID *RAIDConfig `json:"raid,omitempty"`
-
-	// The BIOS settings that the steps change, with the values that they set. Absent if they
-	// change none, and when the machine has these values.
-	// +optional
-	FirmwareSettings SettingsMap `json:"firmwareSettings,omitempty"`
-
-	// The firmware updates that the steps make, in this order. Absent if they make none.
-	// +optional
-	// +listType=atomic
-	FirmwareUpdates []FirmwareUpdate `json:"firmwareUpdates,omitempty"`
-}
-
-// Servicing is a service in which Ironic changes settings of a machine that runs something, in
-// the course of a reboot.
-type Servicing struct {
-	Preparation `json:",inline"`
-
-	// Whether Ironic has been asked to end a service that has failed or is not wanted any more,
-	// so that the machine runs again what it ran before.
-	// +optional
-	Leaving bool `json:"leaving,omitempty"`
-}
-
-// PreparationPhase is how far a preparation or a service is.
-// +enum
-type PreparationPhase string
-
-// The phases of a preparation.
-const (
-	// PreparationRequested means that Ironic has been asked for the steps, or is about to be,
-	// and has not been seen to carry them out.
-	PreparationRequested PreparationPhase = "Requested"
-	// PreparationRunning means that Ironic carries out the steps.
-	PreparationRunning PreparationPhase = "Running"
-	// PreparationSucceeded means that Ironic has carried out all steps.
-	PreparationSucceeded PreparationPhase = "Succeeded"
-	// PreparationFailed means that a step has failed or was aborted.
-	PreparationFailed PreparationPhase = "Failed"
-)
-
-// Takeover is what a person has confirmed through the subresource takeover: that the node,
-// as it was described then, is the host's.
-type Takeover struct {
-	// When it was confirmed.
-	Time metav1.Time `json:"time"`
-
-	// The UUID of the node.
-	NodeUUID string `json:"nodeUUID"`
-
-	// The instance_uuid that the node had.
-	// +optional
-	InstanceUUID string `json:"instanceUUID,omitempty"`
-
-	// The BMC that the node had.
-	// +optional
-	BMC string `json:"bmc,omitempty"`
-
-	// The UID of the host that the node was marked with.
-	// +optional
-	MarkedHost string `json:"markedHost,omitempty"`
-
-	// The UID of the cluster that the node was marked with.
-	// +optional
-	MarkedCluster string `json:"markedCluster,omitempty"`
-}
-
 // Match reports whether this is the given Secret in its current version.
 func (c CredentialsStatus) Match(secret *corev1.Secret) bool {
 	return c.Reference != nil &&
@@ -467,6 +265,10 @@ type OperationHistory struct {
 type IronicStatus struct {
 	// The UUID of the node.
 	NodeUUID string `json:"nodeUUID"`
+
+	// The name of the node.
+	// +optional
+	NodeName string `json:"nodeName,omitempty"`
 
 	// The provision state of the node, for example manageable or clean wait.
 	ProvisionState string `json:"provisionState"`
@@ -542,6 +344,20 @@ type IronicStatus struct {
 	// +optional
 	BMC string `json:"bmc,omitempty"`
 
+	// Whether Ironic cleans the node automatically: true, false, or empty if Ironic's own default
+	// applies.
+	// +optional
+	AutomatedClean string `json:"automatedClean,omitempty"`
+
+	// Whether Ironic has firmware updates in progress, or has yet to discard one that failed.
+	// +optional
+	UpdatingFirmware bool `json:"updatingFirmware,omitempty"`
+
+	// Whether Ironic has made the node its own parent, a defect of Ironic 29.0.5. It then no longer
+	// reads the power state of the machine, nor notices when a ramdisk is silent.
+	// +optional
+	OwnParent bool `json:"ownParent,omitempty"`
+
 	// The UID of the host that the node is marked with. Empty where no server of this kind
 	// has marked it.
 	// +optional
@@ -570,6 +386,10 @@ type IronicStatus struct {
 	// When the inspection ended whose inventory was last read, according to Ironic.
 	// +optional
 	InspectionFinishedAt *metav1.MicroTime `json:"inspectionFinishedAt,omitempty"`
+
+	// Whether the inventory of an inspection that has ended has yet to be read.
+	// +optional
+	InventoryPending bool `json:"inventoryPending,omitempty"`
 }
 
 // IronicOperation is what Ironic does on a node for minutes.
@@ -588,3 +408,16 @@ const (
 	// OperationService is a change of the settings of a provisioned host.
 	OperationService IronicOperation = "service"
 )
+
+// MayStayExternallyProvisioned tells whether the host was externally provisioned until Ironic begins to undeploy it,
+// so that setting spec.externallyProvisioned again keeps it so.
+func MayStayExternallyProvisioned(status *BareMetalHostStatus) bool {
+	switch status.Provisioning.State {
+	case StateExternallyProvisioned:
+		return true
+	case StateDeprovisioning:
+		d := status.Record.Deployment
+		return d != nil && d.External && status.Record.Asked == nil && status.Ironic != nil && status.Ironic.ProvisionState == "active"
+	}
+	return false
+}

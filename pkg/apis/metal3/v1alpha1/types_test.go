@@ -113,7 +113,13 @@ const everyStatusField = `{
   "lastAttemptedImage": {"url": "a"}, "hardwareProfile": "a",
   "goodCredentials": {"credentials": {"name": "a", "namespace": "a"}, "credentialsVersion": "1"},
   "triedCredentials": {"credentials": {"name": "a", "namespace": "a"}, "credentialsVersion": "1"},
-  "registeredWith": {"settingsDigest": "a", "networkDataVersion": "1", "dueWhenIdle": true, "powerSupply": true},
+  "record": {"epoch": 1, "state": {"name": "available", "since": "2026-01-01T00:00:00Z"}, "observed": true, "firstAvailableAt": "2026-01-01T00:00:00Z",
+    "registration": {"generation": 1, "reason": "a", "message": "a"},
+    "registeredWith": {"settingsDigest": "a", "networkDataVersion": "1", "dueWhenIdle": true, "powerSupply": true},
+    "hold": {"reason": "a", "message": "a"}, "failure": {"type": "inspection error", "cause": "RequestFailed", "message": "a"},
+    "error": {"type": "inspection error", "message": "a", "cause": "Interrupted"}, "awaitedImage": "a",
+    "unusableInventory": {"inspectionFinishedAt": "2026-01-01T00:00:00.000000Z", "problem": "a"},
+    "silence": {"since": "2026-01-01T00:00:00Z", "refused": true, "reason": "a"}, "network": {"generation": 1, "reason": "a", "message": "a"}, "health": "OK"},
   "operationHistory": {
     "register": {"start": "2026-01-01T00:00:00Z", "end": null}, "inspect": {"start": null, "end": null},
     "provision": {"start": null, "end": null}, "deprovision": {"start": null, "end": "2026-01-01T00:00:00Z"}

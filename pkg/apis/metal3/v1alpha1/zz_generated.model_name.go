@@ -6,6 +6,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AskedChange) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.AskedChange"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in AttachedImageReference) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.AttachedImageReference"
 }
@@ -136,6 +141,11 @@ func (in DetachedAnnotationArguments) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Failure) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Failure"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Fields) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.Fields"
 }
@@ -176,6 +186,11 @@ func (in FirmwareUpdate) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in GoneDeployment) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.GoneDeployment"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HardwareData) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HardwareData"
 }
@@ -208,6 +223,11 @@ func (in HardwareSystemVendor) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HistoryEvent) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HistoryEvent"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Hold) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Hold"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -288,6 +308,11 @@ func (in HostDeployPolicySpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostDeployPolicyStatus) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostDeployPolicyStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostError) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostError"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -456,6 +481,11 @@ func (in HostRebuildStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostRecord) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostRecord"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostRetry) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostRetry"
 }
@@ -566,6 +596,11 @@ func (in NetworkInterface) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkVerdict) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.NetworkVerdict"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ObjectReference) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.ObjectReference"
 }
@@ -641,6 +676,11 @@ func (in RegisteredWith) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Registration) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Registration"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RequestedClean) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.RequestedClean"
 }
@@ -676,6 +716,11 @@ func (in SettingsSource) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Silence) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Silence"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SoftwareRAIDVolume) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.SoftwareRAIDVolume"
 }
@@ -693,6 +738,16 @@ func (in SwitchPortIdentifier) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Takeover) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.Takeover"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in TimeInState) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.TimeInState"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UnusableInventory) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.UnusableInventory"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -18,6 +18,12 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 	broken := address("ilo4://192.0.2.1")
 	adopted := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
 	available := status(v1alpha1.StateAvailable, v1alpha1.OperationalStatusOK)
+	leaving := func(state string, external bool) mutation {
+		return func(h *v1alpha1.BareMetalHost) {
+			h.Status.Ironic = &v1alpha1.IronicStatus{ProvisionState: state}
+			h.Status.Record.Deployment = &v1alpha1.Deployment{NodeUUID: "u", External: external}
+		}
+	}
 	provisioned := status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusOK)
 	tests := map[string]struct {
 		// both are applied to the old and the new host.
@@ -41,11 +47,15 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		"first MAC":         {old: []mutation{noMAC}},
 
 		// 16. externallyProvisioned.
-		"adopted while available":   {both: []mutation{available}, new: []mutation{adopted}},
-		"adopted while ready":       {both: []mutation{status(v1alpha1.StateReady, "")}, new: []mutation{adopted}},
-		"adopted while provisioned": {both: []mutation{provisioned}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
-		"no longer adopted":         {both: []mutation{status(v1alpha1.StateExternallyProvisioned, "")}, old: []mutation{adopted}},
-		"still adopted":             {both: []mutation{provisioned, adopted}},
+		"adopted while available":            {both: []mutation{available}, new: []mutation{adopted}},
+		"adopted while ready":                {both: []mutation{status(v1alpha1.StateReady, "")}, new: []mutation{adopted}},
+		"adopted while provisioned":          {both: []mutation{provisioned}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
+		"no longer adopted":                  {both: []mutation{status(v1alpha1.StateExternallyProvisioned, "")}, old: []mutation{adopted}},
+		"adopted again at once":              {both: []mutation{status(v1alpha1.StateExternallyProvisioned, "")}, new: []mutation{adopted}},
+		"adopted again in time":              {both: []mutation{status(v1alpha1.StateDeprovisioning, ""), leaving("active", true)}, new: []mutation{adopted}},
+		"adopted again too late":             {both: []mutation{status(v1alpha1.StateDeprovisioning, ""), leaving("deleting", true)}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
+		"adopted while its image is removed": {both: []mutation{status(v1alpha1.StateDeprovisioning, ""), leaving("active", false)}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
+		"still adopted":                      {both: []mutation{provisioned, adopted}},
 
 		// Create rules on update.
 		"a new error": {new: []mutation{image(v1alpha1.Image{URL: "http://a/b"})}, want: []string{"spec.image.checksum: Required"}},

@@ -220,6 +220,7 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 		if err := r.action.act(ctx, host, written, node, request); err != nil {
 			return nil, err
 		}
+		r.tell(ctx, host, r.kind, request)
 		// Record what the action has changed, and return it to the caller. Errors are ignored,
 		// because Ironic has accepted the action already.
 		_ = r.Refresher.RefreshHost(ctx, host.Namespace, name)

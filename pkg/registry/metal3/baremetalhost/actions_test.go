@@ -66,11 +66,17 @@ func (o *oneHost) Change(ctx context.Context, _, _ string, _ bool, change func(*
 
 func (o *oneHost) GetNode(context.Context, string) (*ironic.Node, error) { return o.node, nil }
 
-func (o *oneHost) SwitchPower(_ context.Context, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+func (o *oneHost) SwitchPower(_ context.Context, fence ironic.Fence, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	if err := fence.Check(); err != nil { // as the client does
+		return "", "", err
+	}
 	return target, "", o.answer
 }
 
-func (o *oneHost) SetProvisionState(context.Context, string, ironic.ProvisionTarget, ironic.ProvisionOptions) error {
+func (o *oneHost) SetProvisionState(_ context.Context, fence ironic.Fence, _ string, _ ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
+	if err := fence.Check(); err != nil { // as the client does
+		return err
+	}
 	return o.answer
 }
 

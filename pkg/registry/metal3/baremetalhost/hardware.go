@@ -19,8 +19,8 @@ type HardwareManager interface {
 	GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDevice, error)
 	// GetSupportedBootDevices does not ask the BMC.
 	GetSupportedBootDevices(ctx context.Context, uuid string) ([]string, error)
-	SetBootDevice(ctx context.Context, uuid, device string, persistent bool) error
-	InjectNMI(ctx context.Context, uuid string) error
+	SetBootDevice(ctx context.Context, fence ironic.Fence, uuid, device string, persistent bool) error
+	InjectNMI(ctx context.Context, fence ironic.Fence, uuid string) error
 }
 
 // checkIdle returns an error unless the BMC has been verified and Ironic is not working on the node.
@@ -90,7 +90,7 @@ func (b *bootDevice) write(ctx context.Context, host *metal3.BareMetalHost, node
 }
 
 func (b *bootDevice) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostBootDevice) error {
-	err := b.manager.SetBootDevice(ctx, node.UUID, request.Spec.Device, request.Spec.Persistent)
+	err := b.manager.SetBootDevice(ctx, ironic.NoFence, node.UUID, request.Spec.Device, request.Spec.Persistent)
 	return b.sources.bmcError(ctx, host, err, "whether the boot device is set is not known, look before you go on (GET of its subresource bootdevice)")
 }
 
@@ -124,6 +124,6 @@ func (*nmi) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.H
 
 func (n *nmi) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostNMI) error {
 	request.Status.Message = "the BMC has been asked for a non-maskable interrupt"
-	return n.sources.bmcError(ctx, host, n.manager.InjectNMI(ctx, node.UUID),
+	return n.sources.bmcError(ctx, host, n.manager.InjectNMI(ctx, ironic.NoFence, node.UUID),
 		"whether the interrupt was sent is not known, look at the machine before you try again")
 }

@@ -19,7 +19,7 @@ import (
 type IndicatorManager interface {
 	ListIndicators(ctx context.Context, uuid string) ([]ironic.Indicator, error)
 	GetIndicator(ctx context.Context, uuid, id string) (state string, err error)
-	SetIndicator(ctx context.Context, uuid, id, state string) error
+	SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id, state string) error
 }
 
 // indicator is the action of baremetalhosts/indicator.
@@ -105,7 +105,7 @@ func (i *indicator) write(ctx context.Context, host *metal3.BareMetalHost, node 
 
 func (i *indicator) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostIndicator) error {
 	light := request.Status.Indicators[0] // as write has found it
-	err := i.manager.SetIndicator(ctx, node.UUID, light.Name+"@"+light.Component, string(request.Spec.State))
+	err := i.manager.SetIndicator(ctx, ironic.NoFence, node.UUID, light.Name+"@"+light.Component, string(request.Spec.State))
 	return i.sources.bmcError(ctx, host, err, "whether the light was switched is not known, look before you try again (GET of its subresource indicator)")
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -18,7 +17,7 @@ import (
 
 // ProvisionStateSetter has Ironic change the provision state of nodes.
 type ProvisionStateSetter interface {
-	SetProvisionState(ctx context.Context, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
+	SetProvisionState(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error
 }
 
 // inspection is the action of baremetalhosts/inspect.
@@ -69,7 +68,7 @@ func (i *inspection) act(ctx context.Context, host, _ *metal3.BareMetalHost, nod
 	if node.ProvisionState == ironic.Available {
 		return i.inspectAvailable(ctx, host, node)
 	}
-	err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
+	err := i.states.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
 	if err == nil {
 		return nil
 	}
@@ -90,7 +89,7 @@ func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMeta
 	case taken:
 		return nil
 	}
-	if err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
+	if err := i.states.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
 		return i.failedToBegin(ctx, host, err)
 	}
 	switch err := i.awaitManageable(ctx, node.UUID); {
@@ -99,7 +98,7 @@ func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMeta
 	case err != nil:
 		return outcomeUnknown(host, err, inspectionPending)
 	}
-	err := i.states.SetProvisionState(ctx, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
+	err := i.states.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
 	if ironic.IsConflict(err) {
 		now, getErr := i.Nodes.GetNode(ctx, node.UUID)
 		switch {
@@ -196,8 +195,8 @@ func (*inspection) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *m
 	case metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateExternallyProvisioned, metal3.StateDeprovisioning:
 		return conflict(host, fmt.Errorf("it is %s, and an inspection would reboot it; deprovision it first", state))
 	}
-	if held := meta.FindStatusCondition(host.Status.Conditions, metal3.HeldCondition); held != nil {
-		return conflict(host, fmt.Errorf("its machine is left alone: %s", held.Message))
+	if hold := host.Status.Record.Hold; hold != nil {
+		return conflict(host, fmt.Errorf("its machine is left alone: %s", hold.Message))
 	}
 	switch node.ProvisionState {
 	case ironic.Manageable, ironic.InspectFail, ironic.Available:

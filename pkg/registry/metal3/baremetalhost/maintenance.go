@@ -14,9 +14,9 @@ import (
 
 // MaintenanceSwitcher puts nodes into maintenance.
 type MaintenanceSwitcher interface {
-	SetMaintenance(ctx context.Context, idOrName, reason string) error
+	SetMaintenance(ctx context.Context, fence ironic.Fence, idOrName, reason string) error
 	// ClearMaintenance also clears the fault of the node.
-	ClearMaintenance(ctx context.Context, idOrName string) error
+	ClearMaintenance(ctx context.Context, fence ironic.Fence, idOrName string) error
 }
 
 // maintenance is the action of baremetalhosts/maintenance.
@@ -64,13 +64,13 @@ func (m *maintenance) change(ctx context.Context, node *ironic.Node, request *me
 		if !node.Maintenance {
 			request.Status.Message = "the node was not in maintenance"
 		}
-		return m.switcher.ClearMaintenance(ctx, node.UUID)
+		return m.switcher.ClearMaintenance(ctx, ironic.NoFence, node.UUID)
 	}
 	request.Status.Message = "the node is in maintenance until that is switched off"
 	if node.Fault != "" {
 		// Ironic itself would end this maintenance, together with the reason, when the fault is
 		// over. It keeps a fault until the maintenance is cleared.
-		if err := m.switcher.ClearMaintenance(ctx, node.UUID); err != nil {
+		if err := m.switcher.ClearMaintenance(ctx, ironic.NoFence, node.UUID); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (m *maintenance) change(ctx context.Context, node *ironic.Node, request *me
 	if info, ok := genericapirequest.UserFrom(ctx); ok {
 		user = info.GetName()
 	}
-	return m.switcher.SetMaintenance(ctx, node.UUID, ironic.RequestedMaintenance(user, request.Spec.Reason))
+	return m.switcher.SetMaintenance(ctx, ironic.NoFence, node.UUID, ironic.RequestedMaintenance(user, request.Spec.Reason))
 }
 
 func (*maintenance) describe(request *metal3.HostMaintenance, _ *metal3.BareMetalHost, node *ironic.Node) {

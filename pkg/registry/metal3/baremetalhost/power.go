@@ -19,7 +19,7 @@ type PowerSwitcher interface {
 	// SwitchPower asks Ironic for a power state. If the target is a soft one that the driver
 	// does not support, the corresponding hard one is used. Then used differs from target, and
 	// softRefusal is Ironic's refusal of the soft one.
-	SwitchPower(ctx context.Context, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error)
+	SwitchPower(ctx context.Context, fence ironic.Fence, idOrName string, target ironic.PowerTarget) (used ironic.PowerTarget, softRefusal string, err error)
 }
 
 // DataImageGetter reads DataImages.
@@ -112,7 +112,7 @@ func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, no
 		return err
 	}
 	target := powerTarget(request.Spec)
-	used, softRefusal, err := p.switcher.SwitchPower(ctx, node.UUID, target)
+	used, softRefusal, err := p.switcher.SwitchPower(ctx, ironic.NoFence, node.UUID, target)
 	refused := refusalOf(host, err)
 	switch {
 	case err == nil:

@@ -24,7 +24,7 @@ func (everyDataImage) Get(context.Context, string, string) (*metal3.DataImage, e
 // neverSwitched fails the test if Ironic is asked for power.
 type neverSwitched struct{ t *testing.T }
 
-func (n neverSwitched) SwitchPower(context.Context, string, ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+func (n neverSwitched) SwitchPower(context.Context, ironic.Fence, string, ironic.PowerTarget) (ironic.PowerTarget, string, error) {
 	n.t.Error("Ironic was asked for power, which is left to the controller")
 	return "", "", nil
 }

@@ -64,6 +64,9 @@ func (r *recordingREST[R]) record(ctx context.Context, name string, request R, d
 			return nil
 		}
 		_, err = r.recorder.Record(ctx, changed)
+		if err == nil {
+			r.tell(ctx, host, r.kind, request)
+		}
 		if !apierrors.IsConflict(err) || race == recordingRaces {
 			return writeError(name, err)
 		}

@@ -58,7 +58,7 @@ func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object,
 // resetErrorCounts sets the error counts to 0, and returns what they were. The error itself remains
 // until the outcome of the next attempt is known.
 func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus {
-	was := metal3.HostRetryStatus{ErrorType: status.ErrorType, ErrorMessage: status.ErrorMessage, ErrorCount: status.ErrorCount}
+	previous := metal3.HostRetryStatus{ErrorType: status.ErrorType, ErrorMessage: status.ErrorMessage, ErrorCount: status.ErrorCount}
 	counted := status.ErrorCount > 0 || status.ProvisioningFailCount > 0
 	if counted {
 		status.ErrorCount, status.ProvisioningFailCount = 0, 0
@@ -67,11 +67,11 @@ func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus
 	}
 	switch {
 	case status.ErrorType == "":
-		was.Message = "there was nothing to retry: the host has no error"
+		previous.Message = "there was nothing to retry: the host has no error"
 	case counted:
-		was.Message = "the host is tried again now, and its errors are counted from 0"
+		previous.Message = "the host is tried again now, and its errors are counted from 0"
 	default:
-		was.Message = "the host was to be tried again now already"
+		previous.Message = "the host was to be tried again now already"
 	}
-	return was
+	return previous
 }

@@ -26,9 +26,16 @@ import (
 // ShareMemory wraps the codec for the storage of hosts, so that the hosts which it decodes share
 // their hardware details with earlier versions of the same host, and with other hosts what they have
 // in common with them.
-func ShareMemory(codec apiruntime.Codec) apiruntime.Codec { return sharingCodec{codec} }
+func ShareMemory(codec apiruntime.Codec) apiruntime.Codec {
+	return sharingCodec{Codec: codec, hardware: newHardwareTable(), pool: newInternPool()}
+}
 
-type sharingCodec struct{ apiruntime.Codec }
+// sharingCodec has what the hosts that it has decoded share.
+type sharingCodec struct {
+	apiruntime.Codec
+	hardware *hardwareTable
+	pool     *internPool
+}
 
 // Decode decodes an object.
 func (c sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into apiruntime.Object) (apiruntime.Object, *schema.GroupVersionKind, error) {
@@ -38,8 +45,8 @@ func (c sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	}
 	obj, kind, err := c.Codec.Decode(data, defaults, into)
 	if host, ok := obj.(*metal3.BareMetalHost); ok && err == nil {
-		sharedHardware.share(host)
-		sharedCommons.share(host)
+		c.hardware.share(host)
+		c.pool.share(host)
 	}
 	return obj, kind, err
 }
@@ -47,8 +54,6 @@ func (c sharingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, int
 // maxFlagLists bounds the lists of processor features that are kept, one for each model of
 // processor in the fleet.
 const maxFlagLists = 64
-
-var sharedHardware = newHardwareTable()
 
 // hardwareTable finds the hardware details that a host has in memory already.
 type hardwareTable struct {

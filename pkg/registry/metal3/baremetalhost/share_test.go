@@ -95,6 +95,7 @@ func TestDecodeIntoSharedHardware(t *testing.T) {
 	second := decodeHost(t, codec, storedHost(t, "into-2", "a", false)) // has the same managed fields
 	before, reused := []*metal3.BareMetalHost{first.DeepCopy(), second.DeepCopy()}, *first
 	data := bytes.ReplaceAll(storedHost(t, "into", "b", false), []byte("f:spec"), []byte("f:other"))
+	data = bytes.ReplaceAll(data, []byte("Reasoninto"), []byte("Otherwise")) // of a condition
 	if _, _, err := codec.Decode(data, nil, &reused); err != nil {
 		t.Fatal(err)
 	}
@@ -129,24 +130,24 @@ func TestHardwareIsForgotten(t *testing.T) {
 	t.Errorf("%d hosts are remembered after they have gone", hosts())
 }
 
-// TestCommonsAreBounded: neither many texts and managed fields nor large ones are kept.
-func TestCommonsAreBounded(t *testing.T) {
-	commons := newCommons()
+// TestInternPoolIsBounded: neither many texts and managed fields nor large ones are kept.
+func TestInternPoolIsBounded(t *testing.T) {
+	pool := newInternPool()
 	share := func(text string) *metav1.FieldsV1 {
 		host := &metal3.BareMetalHost{}
 		host.Namespace = text
 		host.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:%s":{}}`, text))}}
-		commons.share(host)
+		pool.share(host)
 		return host.ManagedFields[0].FieldsV1
 	}
-	large := strings.Repeat("x", maxCommonSize+1)
-	if first, again := share(large), share(large); first == again || commons.texts.Len() != 0 {
-		t.Errorf("%d texts and %d managed fields are kept, and they are too large", commons.texts.Len(), commons.fields.Len())
+	large := strings.Repeat("x", maxInternedSize+1)
+	if first, again := share(large), share(large); first == again || pool.texts.Len() != 0 {
+		t.Errorf("%d texts and %d managed fields are kept, and they are too large", pool.texts.Len(), pool.fields.Len())
 	}
-	for i := range 2 * maxCommonTexts {
+	for i := range 2 * maxInternedTexts {
 		share(fmt.Sprint(i))
 	}
-	if texts, fields := commons.texts.Len(), commons.fields.Len(); texts != maxCommonTexts || fields != maxCommonFields {
+	if texts, fields := pool.texts.Len(), pool.fields.Len(); texts != maxInternedTexts || fields != maxInternedFields {
 		t.Errorf("%d texts and %d managed fields are kept", texts, fields)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,12 +43,40 @@ type NodeGetter interface {
 	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
 }
 
+// EventRecorder has events written about hosts. It never blocks.
+type EventRecorder interface {
+	// Requested tells that a user has requested something of a host.
+	Requested(host *metal3.BareMetalHost, reason, message string)
+}
+
 // Sources is where actions read hosts and their nodes from.
 type Sources struct {
 	Hosts     HostGetter
 	Nodes     NodeGetter
 	Refresher HostRefresher
 	Passwords PasswordRedacter
+	// Events can be nil.
+	Events EventRecorder
+}
+
+// describedRequest is a request that says what it is for.
+type describedRequest interface{ Describe() string }
+
+// tell has an event written that names the user whose request has been carried out, so that nobody has to guess why a
+// machine was rebooted. kind is that of the request.
+func (s *Sources) tell(ctx context.Context, host *metal3.BareMetalHost, kind string, request runtime.Object) {
+	if s.Events == nil {
+		return
+	}
+	what := "a " + kind
+	if described, ok := request.(describedRequest); ok {
+		what = described.Describe()
+	}
+	by := "A user"
+	if user, known := genericapirequest.UserFrom(ctx); known {
+		by = fmt.Sprintf("User %q", user.GetName())
+	}
+	s.Events.Requested(host, strings.TrimPrefix(kind, "Host")+"Requested", by+" has requested "+what)
 }
 
 // recordedHost returns the host as it is in etcd.

@@ -52,10 +52,10 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	if !equality.Semantic.DeepEqual(host.Spec, oldHost.Spec) {
 		host.Generation = oldHost.Generation + 1
 	}
-	if host.Spec.Online != oldHost.Spec.Online && host.Status.Deployment != nil && host.Status.Deployment.KeepPower {
+	if host.Spec.Online != oldHost.Spec.Online && host.Status.Record.Deployment != nil && host.Status.Record.Deployment.KeepPower {
 		// Recorded here, because spec.online may be changed back before the leader has seen it.
-		host.Status.Deployment = host.Status.Deployment.DeepCopy()
-		host.Status.Deployment.KeepPower = false
+		host.Status.Record.Deployment = host.Status.Record.Deployment.DeepCopy()
+		host.Status.Record.Deployment.KeepPower = false
 	}
 }
 
@@ -99,9 +99,8 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 	status, managed := host.Status, host.ManagedFields
 	oldHost.DeepCopyInto(host)
 	host.Status, host.ManagedFields = status, managed
-	// These fields permit destructive steps, which the permission to write a status must not include.
-	host.Status.Deployment, host.Status.Takeover = oldHost.Status.Deployment.DeepCopy(), oldHost.Status.Takeover.DeepCopy()
-	host.Status.RequestedClean = oldHost.Status.RequestedClean.DeepCopy()
+	// The record permits destructive steps, which the permission to write a status must not include.
+	oldHost.Status.Record.DeepCopyInto(&host.Status.Record)
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {

@@ -117,7 +117,7 @@ func TestOnlineCountsOnceChanged(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		host := create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online = false }))
 		host = record(t, store, host.Name, func(s *metal3.BareMetalHostStatus) {
-			s.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i", KeepPower: true}
+			s.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i", KeepPower: true}
 		})
 		change := func(change func(*metal3.BareMetalHost)) {
 			t.Helper()
@@ -129,12 +129,12 @@ func TestOnlineCountsOnceChanged(t *testing.T) {
 			}
 		}
 		change(func(h *metal3.BareMetalHost) { h.Spec.Description = "something else" })
-		if !host.Status.Deployment.KeepPower {
+		if !host.Status.Record.Deployment.KeepPower {
 			t.Error("a change of something else counts")
 		}
 		change(func(h *metal3.BareMetalHost) { h.Spec.Online = true })
 		change(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
-		if diff := cmp.Diff(&metal3.Deployment{NodeUUID: "u", InstanceUUID: "i"}, host.Status.Deployment); diff != "" {
+		if diff := cmp.Diff(&metal3.Deployment{NodeUUID: "u", InstanceUUID: "i"}, host.Status.Record.Deployment); diff != "" {
 			t.Errorf("after online was true and false again (-want +got):\n%s", diff)
 		}
 	})

@@ -36,7 +36,7 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) re
 				return conflict(host, fmt.Errorf("its node is %s, and spec.nodeUUID is %s: look at the machine once more", node.UUID, takeover.Spec.NodeUUID))
 			}
 			taker.TakeOver(host, node)
-			takeover.Status.Confirmed = host.Status.Takeover
+			takeover.Status.Confirmed = host.Status.Record.Takeover
 			takeover.Status.Message = fmt.Sprintf("node %s is treated as the host's, and as its spec asks, from now on", node.UUID)
 			return nil
 		},

@@ -69,7 +69,7 @@ var (
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	created, err := r.REST.Create(ctx, obj, createValidation, options)
 	if err == nil && dryrun.IsDryRun(options.DryRun) {
-		r.foretell(ctx, created)
+		r.addPreviewWarning(ctx, created)
 	}
 	return created, err
 }
@@ -78,12 +78,13 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	updated, created, err := r.REST.Update(ctx, name, objInfo, createValidation, updateValidation, forceAllowCreate, options)
 	if err == nil && dryrun.IsDryRun(options.DryRun) {
-		r.foretell(ctx, updated)
+		r.addPreviewWarning(ctx, updated)
 	}
 	return updated, created, err
 }
 
-func (r *REST) foretell(ctx context.Context, obj runtime.Object) {
+// addPreviewWarning adds a warning that says what would be done to the machine if obj was written.
+func (r *REST) addPreviewWarning(ctx context.Context, obj runtime.Object) {
 	text, err := r.preview(ctx, obj)
 	if err != nil {
 		text = "it is not known what would be done to the machine: " + err.Error()

@@ -71,6 +71,19 @@ func (r *Records[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 	return update(ctx, r.status, obj)
 }
 
+// Change applies a change to the latest version of an object, except for its status. It repeats the change
+// if somebody else writes the object in between.
+func (r *Records[T]) Change(ctx context.Context, namespace, name string, change func(T)) error {
+	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
+		obj := existing.DeepCopyObject().(T)
+		change(obj)
+		return obj, nil
+	})
+	_, _, err := r.store.Update(genericapirequest.WithNamespace(ctx, namespace), name, info,
+		rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	return err
+}
+
 // Delete deletes an object, or marks it for deletion if it has finalizers.
 func (r *Records[T]) Delete(ctx context.Context, namespace, name string) error {
 	_, _, err := r.store.Delete(genericapirequest.WithNamespace(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})

@@ -44,7 +44,7 @@ const (
 type Ironic interface {
 	GetConsole(ctx context.Context, uuid string) (*ironic.Console, error)
 	GetConsoleInfo(ctx context.Context, uuid string) (*ironic.ConsoleInfo, error)
-	SetConsole(ctx context.Context, uuid string, enabled bool) error
+	SetConsole(ctx context.Context, fence ironic.Fence, uuid string, enabled bool) error
 }
 
 // Claims are the consoles that replicas of the server use.
@@ -234,7 +234,7 @@ func (c *Consoles) start(ctx context.Context, node string, options Options) (Cla
 // set enables or disables a console, and waits until that is done.
 func (c *Consoles) set(ctx context.Context, node string, enabled bool) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		err := c.ironic.SetConsole(ctx, node, enabled)
+		err := c.ironic.SetConsole(ctx, ironic.NoFence, node, enabled)
 		if ironic.IsLocked(err) {
 			return false, nil // the node is locked, mostly for a short time
 		}

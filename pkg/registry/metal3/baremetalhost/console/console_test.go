@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type fakeIronic struct {
 	kind     string
 	url      string
 	conns    []net.Conn
+	hold     chan struct{} // what is to be closed before GetConsole answers; may be nil
 }
 
 func newFakeIronic(t *testing.T) *fakeIronic {
@@ -69,6 +71,9 @@ func (f *fakeIronic) hangUp() {
 }
 
 func (f *fakeIronic) GetConsole(_ context.Context, node string) (*ironic.Console, error) {
+	if f.hold != nil {
+		<-f.hold
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if node == "without" {
@@ -86,7 +91,10 @@ func (f *fakeIronic) GetConsoleInfo(_ context.Context, node string) (*ironic.Con
 	return &ironic.ConsoleInfo{Type: f.kind, URL: f.url}, nil
 }
 
-func (f *fakeIronic) SetConsole(_ context.Context, node string, enabled bool) error {
+func (f *fakeIronic) SetConsole(_ context.Context, fence ironic.Fence, node string, enabled bool) error {
+	if err := fence.Check(); err != nil { // as the client does
+		return err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.switched = append(f.switched, fmt.Sprint(node, " ", enabled))
@@ -359,6 +367,37 @@ func TestSlowUserIsDisconnected(t *testing.T) {
 	}
 	if err := end(t, slow); err == nil || !strings.Contains(err.Error(), "more than you have received") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestConsoleThatIsBeingOpened: who comes meanwhile is told so at once, and keeps nobody from opening it.
+func TestConsoleThatIsBeingOpened(t *testing.T) {
+	f := newFakeIronic(t)
+	f.hold = make(chan struct{})
+	consoles, _ := newConsoles(t, f, newFakeClaims())
+	opened := make(chan error)
+	go func() {
+		_, err := consoles.Open(t.Context(), "n", Options{User: "a"})
+		opened <- err
+	}()
+	isBeingOpened := func() bool {
+		consoles.mu.Lock()
+		defer consoles.mu.Unlock()
+		_, reserved := consoles.open["n"]
+		return reserved
+	}
+	for !isBeingOpened() {
+		runtime.Gosched()
+	}
+	for range 2 {
+		_, err := consoles.Open(t.Context(), "n", Options{User: "b", Force: true})
+		if broken := new(BrokenError); !errors.As(err, &broken) || !strings.Contains(err.Error(), "just being opened") {
+			t.Errorf("b is told %v", err)
+		}
+	}
+	close(f.hold)
+	if err := <-opened; err != nil {
+		t.Error(err)
 	}
 }
 

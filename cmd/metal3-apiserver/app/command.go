@@ -1,0 +1,74 @@
+// Package app implements the command: its options, its configuration, and how it runs. It
+// connects storage and synchronisation, which know each other only through interfaces.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+)
+
+// Version is the version of this program. It is set by the linker.
+var Version = "devel"
+
+// NewCommand returns the command, which runs until ctx ends.
+func NewCommand(ctx context.Context) *cobra.Command {
+	o := NewOptions()
+	showVersion := false
+	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
+	cmd := &cobra.Command{
+		Use:   "metal3-apiserver",
+		Short: "Serve BareMetalHosts as an aggregated Kubernetes API, with live status from OpenStack Ironic",
+		Long: `metal3-apiserver serves BareMetalHost (metal3.io/v1alpha1) as an aggregated
+Kubernetes API. The spec is kept in etcd, the status is read from OpenStack
+Ironic at each request, and power and inspection are subresources.
+
+"metal3-apiserver import" takes over the objects of a cluster that serves them with
+CustomResourceDefinitions, and "metal3-apiserver export" gives them back.`,
+		Args: cobra.NoArgs,
+		// An invalid flag is refused with a single line, without the usage.
+		SilenceUsage: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return compatibility.DefaultComponentGlobalsRegistry.Set()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				fmt.Fprintln(cmd.OutOrStdout(), "metal3-apiserver", Version)
+				return nil
+			}
+			if err := logsapi.ValidateAndApply(o.Logs, utilfeature.DefaultFeatureGate); err != nil {
+				return err
+			}
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			err := Run(ctx, o)
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // stopped before it served requests
+			}
+			return err
+		},
+	}
+	flags := o.Flags()
+	global := flags.FlagSet("Global")
+	globalflag.AddGlobalFlags(global, cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	global.BoolVar(&showVersion, "version", false, "Print the version and exit.")
+	for _, fs := range flags.FlagSets {
+		cmd.Flags().AddFlagSet(fs)
+	}
+	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, flags, columns)
+	cmd.SetFlagErrorFunc(explainOperatorFlag)
+	cmd.AddCommand(newImportCommand(ctx), newExportCommand(ctx))
+	return cmd
+}

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	componentconfig "k8s.io/component-base/config"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+)
+
+// Config is the configuration of the server.
+type Config struct {
+	// Generic is the configuration of the generic API server.
+	Generic *genericapiserver.RecommendedConfig
+	ExtraConfig
+}
+
+// ExtraConfig is the configuration of everything but the generic API server.
+type ExtraConfig struct {
+	Ironic         *client.Client
+	Etcd           *etcdBackend
+	Settings       reconcile.Settings
+	Switches       networkswitch.Settings
+	LeaderElection componentconfig.LeaderElectionConfiguration
+	// ReadTimeout is how long a read of hosts waits for Ironic.
+	ReadTimeout time.Duration
+}
+
+// Config returns the configuration for the options. Both etcd and the cluster must answer: the generic
+// server begins to watch the former, and reads from the latter whom it trusts to authenticate users.
+func (o *Options) Config(ironic *client.Client, etcd *etcdBackend) (*Config, error) {
+	generic, err := o.genericConfig(etcd.storage)
+	if err != nil {
+		return nil, err
+	}
+	return &Config{Generic: generic, ExtraConfig: ExtraConfig{
+		Ironic: ironic, Etcd: etcd, Settings: o.Settings, Switches: o.Switches, LeaderElection: o.LeaderElection, ReadTimeout: o.ReadTimeout,
+	}}, nil
+}
+
+func (o *Options) genericConfig(etcd storagebackend.Config) (*genericapiserver.RecommendedConfig, error) {
+	if err := o.Recommended.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.ParseIP("127.0.0.1")}); err != nil {
+		return nil, fmt.Errorf("creating a self-signed certificate: %w (--cert-dir is the directory in which it is kept; to use your own certificate, set --tls-cert-file and --tls-private-key-file)", err)
+	}
+	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
+	apiserver.AddOpenAPI(generic, Version)
+	if err := o.Run.ApplyTo(&generic.Config); err != nil {
+		return nil, err
+	}
+	recommended, etcdOptions := *o.Recommended, *o.Recommended.Etcd
+	etcdOptions.StorageConfig = etcd // the embedded etcd has an address only now
+	recommended.Etcd = &etcdOptions
+	if err := recommended.ApplyTo(generic); err != nil {
+		return nil, err
+	}
+	reviewGetsOfHostsOnce(generic)
+	// A console lasts as long as somebody uses it.
+	generic.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString("console"))
+	// This also limits how long the shutdown waits for requests in progress.
+	generic.Config.RequestTimeout = min(generic.Config.RequestTimeout, time.Minute)
+	return generic, nil
+}
+
+// completedConfig is a Config from which a server can be made.
+type completedConfig struct {
+	generic genericapiserver.CompletedConfig
+	ExtraConfig
+	// cluster has the clients of the cluster, and is nil if the server runs without one.
+	cluster *clusterClients
+}
+
+// Complete adds what follows from the configuration.
+func (c *Config) Complete() (*completedConfig, error) {
+	cluster, err := newClusterClients(c.Generic.ClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	return &completedConfig{generic: apiserver.Complete(c.Generic), ExtraConfig: c.ExtraConfig, cluster: cluster}, nil
+}
+
+// readerSecrets returns the Secrets of the cluster for reads of hosts; nil if there is no cluster.
+func (c *completedConfig) readerSecrets() corev1client.SecretsGetter {
+	if c.cluster == nil {
+		return nil
+	}
+	return c.cluster.readerSecrets
+}

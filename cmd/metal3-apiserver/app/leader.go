@@ -1,0 +1,148 @@
+package app
+
+import (
+	"context"
+
+	"k8s.io/utils/clock"
+
+	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/dataimage"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostclaim"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostnetwork"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/preprovisioning"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/subscription"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/manager"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+)
+
+// engine is what the leader's work is made of that lasts longer than it leads.
+type engine struct {
+	ExtraConfig
+	cluster   *clusterClients
+	stores    *metal3.Stores
+	hosts     *baremetalhost.Hosts
+	refresher *live.Refresher
+	firmware  firmware.Deps
+	leader    *reconcile.LeaderStatus
+	events    *events.Recorder
+}
+
+// newManager returns what runs the leader's work whenever this replica leads.
+func (e *engine) newManager() *manager.Manager {
+	return manager.New(manager.Config{
+		Election: e.LeaderElection, Leases: e.cluster.kubernetes.CoordinationV1(),
+		Count: newEtcdCounter(e.Etcd.client, e.Etcd.storage.Prefix),
+		Setup: e.setUp, Clock: clock.RealClock{},
+	})
+}
+
+// setUp adds the leader's work to a term.
+func (e *engine) setUp(ctx context.Context, t *manager.Term) error {
+	settings := e.Settings
+	var err error
+	if settings.Cluster, err = clusterUID(ctx, e.cluster.kubernetes); err != nil {
+		return err
+	}
+	term := &leaderTerm{engine: e, Term: t, settings: settings, fence: ironic.Fence{Term: t.MayAct}, secrets: secrets.New(e.cluster.kubernetes, e.cluster.metadata, settings.Namespaces)}
+	return term.addControllers()
+}
+
+// leaderTerm is a period as the leader, to which controllers are added.
+type leaderTerm struct {
+	*engine
+	*manager.Term
+	settings reconcile.Settings
+	// fence is that of what the other kinds do, to Ironic, to hosts and to switches: only during this term, and not while
+	// etcd may be one that was restored from a backup. (The reconciler of hosts is held in its plans.)
+	fence   ironic.Fence
+	secrets *secrets.Secrets
+}
+
+// addControllers adds all controllers.
+func (t *leaderTerm) addControllers() error {
+	kinds, namespaces := t.stores.Kinds, t.settings.Namespaces
+	queue := reconcile.NewQueue(clock.RealClock{})
+	images := dataimage.New(dataimage.Deps{
+		Images: metal3.Records[*metal3api.DataImage](kinds), Hosts: t.hosts, Ironic: t.Ironic, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
+		CheckURL: t.settings.Images.CheckURL, PlanHost: queue.PlanHost, Namespaces: namespaces,
+	})
+	t.Add(images.Run)
+	ramdisks := preprovisioning.New(preprovisioning.Deps{
+		Images: metal3.Records[*metal3api.PreprovisioningImage](kinds), Hosts: t.hosts, Secret: t.secrets.Data,
+		Enabled: t.settings.BuildImages, Ramdisk: t.settings.Ramdisk, PlanHost: queue.PlanHost, Namespaces: namespaces,
+	})
+	t.Add(ramdisks.Run)
+	hold := reconcile.NewHold()
+	hold.Set(t.Restored())
+	t.OnRestored(func() { hold.Set(t.Restored()) })
+	controller := reconcile.New(reconcile.Deps{
+		Hosts: t.hosts, Ironic: t.Ironic, Refresher: t.refresher, Secrets: t.secrets, Hardware: kinds.HardwareData(),
+		Firmware: t.firmware,
+		Events:   t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading,
+		Queue: queue, Hold: hold, Clock: clock.RealClock{},
+	}, t.settings)
+	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })
+	subscriptions := subscription.New(subscription.Deps{
+		Subscriptions: metal3.Records[*metal3api.BMCEventSubscription](kinds), Hosts: t.hosts, Ironic: t.Ironic, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
+		Secret: t.secrets.Read, Namespaces: namespaces,
+	})
+	t.Add(subscriptions.Run)
+	for _, changed := range []func(namespace, name string){subscriptions.SecretChanged, ramdisks.SecretChanged} {
+		if err := t.secrets.Notify(changed); err != nil {
+			return err
+		}
+	}
+	if err := t.addClaims(controller); err != nil {
+		return err
+	}
+	for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged, ramdisks.HostChanged} {
+		if _, err := controller.OnHostChange(changed); err != nil {
+			return err
+		}
+	}
+	if t.Switches.Enabled {
+		return t.addNetworks(controller)
+	}
+	return nil
+}
+
+// addClaims adds the controller that assigns hosts to HostClaims.
+func (t *leaderTerm) addClaims(hosts *reconcile.Reconciler) error {
+	claims, err := hostclaim.New(hostclaim.Deps{
+		Claims: metal3.Records[*metal3api.HostClaim](t.stores.Kinds), Policies: metal3.Records[*metal3api.HostDeployPolicy](t.stores.Kinds), Hosts: t.hosts, Hardware: t.stores.Kinds.HardwareData(),
+		Secrets: t.secrets, Fence: t.fence, Events: t.events, Clock: clock.RealClock{}, OnHostChange: hosts.OnHostChange, ClaimNamespaces: namespaceInformer(t.cluster.metadata), Namespaces: t.settings.Namespaces,
+	})
+	if err != nil {
+		return err
+	}
+	if err := t.secrets.Notify(claims.SecretChanged); err != nil {
+		return err
+	}
+	t.Add(claims.Run)
+	return nil
+}
+
+// addNetworks adds the controllers of switches and of the attachments of hosts to them.
+func (t *leaderTerm) addNetworks(hosts *reconcile.Reconciler) error {
+	switches := networkswitch.New(networkswitch.Deps{
+		Switches: metal3.Records[*metal3api.BareMetalSwitch](t.stores.Kinds), Secrets: t.secrets, Settings: t.Switches, Namespaces: t.settings.Namespaces,
+	})
+	if err := t.secrets.Notify(switches.SecretChanged); err != nil {
+		return err
+	}
+	t.Add(switches.Run)
+	networks := hostnetwork.New(hostnetwork.Deps{
+		Attachments: metal3.Records[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Ironic: t.Ironic, Fence: t.fence, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
+	})
+	t.Add(networks.Run)
+	_, err := hosts.OnHostChange(networks.HostChanged)
+	return err
+}

@@ -1,0 +1,425 @@
+// Package events tells what happens to hosts as Kubernetes events.
+//
+//	changes.go   which events follow from a change of a host (pure)
+//	messages.go  what they say
+//	recorder.go  writes them
+package events
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// Event is one thing that happened to a host.
+type Event struct {
+	// Type is Normal, or Warning when something is wrong.
+	Type string
+	// Reason is one of those of the Bare Metal Operator, or Attached, Detached, RebootRequested,
+	// DeprovisioningAbandoned, PreparationStarted, PreparationComplete, ServicingStarted,
+	// ServicingComplete or ServicingAbandoned.
+	Reason string
+	// Message holds no credentials.
+	Message string
+	// Failure is set if the event tells of an error of the host. Its reason is then one of
+	// FailureReasons.
+	Failure bool
+}
+
+// FailureReasons returns the reasons of events that tell of errors.
+func FailureReasons() []string {
+	return append(slices.Sorted(maps.Values(errorReasons)), credentialErrorReason)
+}
+
+// Changes returns the events that follow from a change of a host, in the order in
+// which things happened; old is nil for a new host. It looks at nothing but the two
+// versions, so that each change is told once, by whoever watches.
+func Changes(old, new *metal3.BareMetalHost) []Event {
+	if new == nil {
+		return nil
+	}
+	if old == nil || old.UID != new.UID {
+		old = &metal3.BareMetalHost{}
+	}
+	c := change{old: old, new: new}
+	if hasStatusAnnotation(old) && !hasStatusAnnotation(new) {
+		// The status was restored: what it tells happened long ago.
+		if _, err := metal3.ParseStatusAnnotation(old.Annotations[metal3.StatusAnnotation]); err != nil {
+			c.invalid(metal3.StatusAnnotation, err, "is dropped")
+		}
+		return c.events
+	}
+	c.annotations()
+	c.registration()
+	c.inspection()
+	c.preparation()
+	c.servicing()
+	c.provisioning()
+	c.deprovisioning()
+	c.power()
+	c.attachment()
+	c.failure()
+	return c.events
+}
+
+type change struct {
+	old, new *metal3.BareMetalHost
+	events   []Event
+}
+
+func (c *change) normal(reason, format string, args ...any) {
+	c.add(corev1.EventTypeNormal, reason, format, args...)
+}
+
+func (c *change) warning(reason, format string, args ...any) {
+	c.add(corev1.EventTypeWarning, reason, format, args...)
+}
+
+func (c *change) add(eventType, reason, format string, args ...any) {
+	c.events = append(c.events, Event{Type: eventType, Reason: reason, Message: withoutCredentials(fmt.Sprintf(format, args...))})
+}
+
+// entered tells whether the host has come into the state.
+func (c *change) entered(state metal3.ProvisioningState) bool {
+	return c.old.Status.Provisioning.State != state && c.new.Status.Provisioning.State == state
+}
+
+// left tells whether the host has come out of the state.
+func (c *change) left(state metal3.ProvisioningState) bool {
+	return c.old.Status.Provisioning.State == state && c.new.Status.Provisioning.State != state
+}
+
+// ended tells whether an operation has ended.
+func ended(old, new metal3.OperationMetric) bool {
+	return !new.End.IsZero() && !new.End.Equal(&old.End)
+}
+
+// began tells whether an operation has begun and goes on.
+func began(old, new metal3.OperationMetric) bool {
+	return !new.Start.IsZero() && new.End.IsZero() && !new.Start.Equal(&old.Start)
+}
+
+// annotations tells what becomes of annotations that ask for something in vain.
+func (c *change) annotations() {
+	for _, key := range slices.Sorted(maps.Keys(c.new.Annotations)) {
+		value := c.new.Annotations[key]
+		if was, had := c.old.Annotations[key]; had && was == value {
+			continue
+		}
+		if _, err := metal3.ParseRebootAnnotation(value); metal3.IsRebootAnnotation(key) && err != nil {
+			c.invalid(key, err, "counts as an empty one, which asks for a soft reboot")
+		}
+		if _, had := c.old.Annotations[key]; metal3.IsRebootAnnotation(key) && !had {
+			c.normal("RebootRequested", "Annotation %s%s asks for %s", key, setBy(c.new, key), rebootOf(key, value))
+		}
+		if _, err := metal3.ParseDetachedAnnotation(value); key == metal3.DetachedAnnotation && err != nil {
+			c.invalid(key, err, "counts as an empty one")
+		}
+	}
+	value, had := c.old.Annotations[metal3.HardwareDetailsAnnotation]
+	if _, has := c.new.Annotations[metal3.HardwareDetailsAnnotation]; !had || has {
+		return
+	}
+	if _, err := metal3.ParseHardwareDetailsAnnotation(value); err != nil {
+		c.invalid(metal3.HardwareDetailsAnnotation, err, "is dropped")
+	} else if equality.Semantic.DeepEqual(c.old.Status.HardwareDetails, c.new.Status.HardwareDetails) {
+		c.normal("RemoveAnnotation", "Annotation %s removed, and nothing taken over from it: the hardware is known already", metal3.HardwareDetailsAnnotation)
+	}
+}
+
+// rebootOf says what a reboot annotation asks for.
+func rebootOf(key, value string) string {
+	mode := metal3.PowerModeSoft
+	if arguments, err := metal3.ParseRebootAnnotation(value); err == nil && arguments.Mode != "" {
+		mode = arguments.Mode
+	}
+	if key == metal3.RebootAnnotation {
+		return fmt.Sprintf("a %s reboot", mode)
+	}
+	return fmt.Sprintf("the host to be off (%s) until it is removed", mode)
+}
+
+// setBy names the client that has set an annotation, as far as it is known.
+func setBy(host *metal3.BareMetalHost, key string) string {
+	for _, entry := range host.ManagedFields {
+		if entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), fmt.Sprintf("%q:", "f:"+key)) {
+			return ", set by " + entry.Manager + ","
+		}
+	}
+	return ""
+}
+
+// invalid tells of an annotation that cannot be read.
+func (c *change) invalid(key string, err error, outcome string) {
+	c.warning("InvalidAnnotationValue", "Annotation %s %s, for its value is not valid: %v", key, outcome, err)
+}
+
+func (c *change) registration() {
+	old, status := &c.old.Status, &c.new.Status
+	if c.entered(metal3.StateUnmanaged) {
+		c.normal("Discovered", "The host has no BMC details and is not managed: set spec.bmc")
+	}
+	good := status.GoodCredentials
+	if good.Reference != nil && !equality.Semantic.DeepEqual(old.GoodCredentials, good) {
+		c.normal("BMCAccessValidated", "Ironic has access to the BMC at %s with the credentials of Secret %q", c.new.Spec.BMC.Address, good.Reference.Name)
+	}
+	if ended(old.OperationHistory.Register, status.OperationHistory.Register) {
+		c.normal("Registered", "Registered in Ironic as node %s", status.Provisioning.ID)
+	}
+}
+
+func (c *change) inspection() {
+	old, status := &c.old.Status, &c.new.Status
+	was, is := old.OperationHistory.Inspect, status.OperationHistory.Inspect
+	hardware := status.HardwareDetails
+	switch {
+	case c.entered(metal3.StateInspecting):
+		c.normal("InspectionStarted", "Inspection started")
+	case began(was, is) && status.Provisioning.State != metal3.StateInspecting:
+		// In that state, an inspection that somebody else began was told already.
+		c.normal("InspectionStarted", "Inspection started in state %q", status.Provisioning.State)
+	}
+	switch {
+	case ended(was, is):
+		c.normal("InspectionComplete", "Inspection complete%s%s", after(is), found(hardware))
+	case hardware != nil && !equality.Semantic.DeepEqual(old.HardwareDetails, hardware):
+		c.normal("UpdateHardwareDetails", "Hardware details taken over%s", found(hardware))
+	}
+	if c.left(metal3.StateRegistering) && c.entered(metal3.StatePreparing) {
+		switch {
+		case c.new.InspectionDisabled():
+			c.normal("InspectionSkipped", "Inspection skipped: it is disabled")
+		case hardware != nil:
+			c.normal("InspectionSkipped", "Inspection skipped: the hardware is known already")
+		}
+	}
+	if profile := status.HardwareProfile; profile != "" && profile != old.HardwareProfile {
+		c.normal("ProfileSet", "Hardware profile set to %q", profile)
+	}
+}
+
+// preparation tells when Ironic begins and ends to apply settings. A failure is told as an error.
+func (c *change) preparation() {
+	c.steps("Preparation", c.old.Status.Record.Preparation, c.new.Status.Record.Preparation)
+}
+
+// servicing tells when Ironic begins and ends to change settings of a machine that runs something,
+// and when the machine runs again what it ran before a service that has failed.
+func (c *change) servicing() {
+	was, is := c.old.Status.Record.Servicing, c.new.Status.Record.Servicing
+	if is == nil {
+		return
+	}
+	var before *metal3.Preparation
+	if was != nil {
+		before = &was.Preparation
+	}
+	if isRefused := is.Phase == metal3.PreparationFailed && was != nil && was.Phase == metal3.PreparationRequested; isRefused {
+		return // it has not begun
+	}
+	c.steps("Servicing", before, &is.Preparation)
+	if is.Phase == metal3.PreparationFailed && is.EndedAt != nil && was != nil && was.EndedAt == nil && was.StartedAt.Equal(&is.StartedAt) {
+		c.normal("ServicingAbandoned", "Servicing ended without success%s: the change is tried again when the host is rebooted", after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}))
+	}
+}
+
+// steps tells when Ironic begins and ends to carry out steps.
+func (c *change) steps(what string, was, is *metal3.Preparation) {
+	if is == nil || is.Phase == metal3.PreparationRequested {
+		return
+	}
+	isNew := was == nil || !was.StartedAt.Equal(&is.StartedAt) || was.Phase == metal3.PreparationRequested
+	if is.IsRequested && is.Phase == metal3.PreparationFailed && isNew { // refused, or not begun at all
+		c.warning("PreparationFailed", "Requested clean failed: %s: %s", strings.Join(is.Steps, ", "), is.Message)
+		return
+	}
+	if isNew {
+		c.normal(what+"Started", "%s started: %s", what, strings.Join(is.Steps, ", "))
+		was = is.DeepCopy()
+		was.Phase = metal3.PreparationRunning
+	}
+	if is.Phase == metal3.PreparationSucceeded && was.Phase != is.Phase && is.EndedAt != nil {
+		c.normal(what+"Complete", "%s complete%s: %s", what, after(metal3.OperationMetric{Start: is.StartedAt, End: *is.EndedAt}), strings.Join(is.Steps, ", "))
+	}
+}
+
+func (c *change) provisioning() {
+	was, is := c.old.Status.OperationHistory.Provision, c.new.Status.OperationHistory.Provision
+	if c.entered(metal3.StateProvisioning) {
+		c.normal("ProvisioningStarted", "Provisioning started%s", of(c.new.Spec.Image, c.new.Spec.CustomDeploy))
+	}
+	// Others that become provisioned were taken over as they are.
+	if c.entered(metal3.StateProvisioned) && (c.left(metal3.StateProvisioning) || ended(was, is)) {
+		saved := &c.new.Status.Provisioning
+		c.normal("ProvisioningComplete", "Provisioning complete%s%s", after(is), of(&saved.Image, saved.CustomDeploy))
+	}
+}
+
+func (c *change) deprovisioning() {
+	old, status := &c.old.Status, &c.new.Status
+	if c.entered(metal3.StateDeprovisioning) {
+		why := ""
+		switch {
+		case !c.new.DeletionTimestamp.IsZero():
+			why = ", because the host is deleted"
+		case status.ProvisioningFailCount > old.ProvisioningFailCount:
+			why = ", because provisioning failed"
+		}
+		c.normal("DeprovisioningStarted", "Deprovisioning started%s%s", why, of(&old.Provisioning.Image, old.Provisioning.CustomDeploy))
+	}
+	if !c.left(metal3.StateDeprovisioning) {
+		return
+	}
+	switch {
+	case status.Provisioning.State != metal3.StatePoweringOffBeforeDelete && status.Provisioning.State != metal3.StateDeleting,
+		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available):
+		c.normal("DeprovisioningComplete", "Deprovisioning complete%s", after(status.OperationHistory.Deprovision))
+	default: // a deletion gives up after some errors
+		c.warning("DeprovisioningAbandoned", "The host is deleted without being deprovisioned, after %d errors: its disks may hold data", old.ErrorCount)
+	}
+}
+
+// afterWork is how long after Ironic's work on a host a change of its power towards
+// spec.online still counts as the end of that work: Ironic has switched the machine for it,
+// and the leader restores what the spec wants.
+const afterWork = 2 * time.Minute
+
+// power tells of changes that are not part of Ironic's work on a host: it switches a
+// machine many times to inspect, clean and deploy it, and to find out whether the BMC
+// takes commands.
+func (c *change) power() {
+	old, host := c.old, c.new
+	if old.Status.PoweredOn == host.Status.PoweredOn || !isAtRest(old) || !isAtRest(host) {
+		return
+	}
+	reason, is := "PowerOff", "off"
+	if host.Status.PoweredOn {
+		reason, is = "PowerOn", "on"
+	}
+	against := ""
+	if reboot := rebootUnderWay(old, host); reboot != "" && !host.Status.PoweredOn {
+		against = reboot
+	} else if host.Status.PoweredOn != host.Spec.Online {
+		against = fmt.Sprintf(", while spec.online is %v", host.Spec.Online)
+	} else if hasJustArrived(host) {
+		return
+	}
+	c.normal(reason, "The host is powered %s%s", is, against)
+}
+
+// rebootUnderWay says who has asked for a reboot of the host: a client, with an annotation, or whoever has asked
+// Ironic for it. It is empty if nobody has.
+func rebootUnderWay(old, host *metal3.BareMetalHost) string {
+	for _, annotations := range []map[string]string{host.Annotations, old.Annotations} {
+		for _, key := range slices.Sorted(maps.Keys(annotations)) {
+			if metal3.IsRebootAnnotation(key) {
+				return fmt.Sprintf(", because of the annotation %s", key)
+			}
+		}
+	}
+	for _, node := range []*metal3.IronicStatus{host.Status.Ironic, old.Status.Ironic} {
+		if node != nil && (node.TargetPowerState == string(ironic.TargetReboot) || node.TargetPowerState == string(ironic.TargetSoftReboot)) {
+			return ", because Ironic was asked to reboot it"
+		}
+	}
+	return ""
+}
+
+// isAtRest tells whether the host has arrived where only users, operators and what
+// happens to the machine switch its power.
+func isAtRest(host *metal3.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case metal3.StateAvailable, metal3.StateReady, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		node := host.Status.Ironic
+		return node == nil || !ironic.ProvisionState(node.ProvisionState).IsInTransit()
+	}
+	return false
+}
+
+// hasJustArrived tells whether the host has become available or provisioned a moment
+// before its status was last updated.
+func hasJustArrived(host *metal3.BareMetalHost) bool {
+	if host.Status.LastUpdated == nil {
+		return false
+	}
+	state := host.Status.Record.State
+	if state == nil {
+		return false
+	}
+	switch state.Name {
+	case metal3.StateAvailable, metal3.StateReady, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+		return host.Status.LastUpdated.Sub(state.Since.Time) < afterWork
+	}
+	return false
+}
+
+func (c *change) attachment() {
+	was := c.old.Status.OperationalStatus == metal3.OperationalStatusDetached
+	is := c.new.Status.OperationalStatus == metal3.OperationalStatusDetached
+	switch {
+	case is && !was:
+		c.normal("Detached", "Taken out of Ironic; the machine is left as it is, and so is the state %q", c.new.Status.Provisioning.State)
+	case was && !is:
+		c.normal("Attached", "Managed again: the host is registered in Ironic anew")
+	}
+}
+
+// errorReasons are the reasons of events about errors, by status.errorType.
+var errorReasons = map[metal3.ErrorType]string{
+	metal3.RegistrationError:            "RegistrationError",
+	metal3.ProvisionedRegistrationError: "ProvisionedRegistrationError",
+	metal3.InspectionError:              "InspectionError",
+	metal3.PreparationError:             "PreparationError",
+	metal3.ProvisioningError:            "ProvisioningError",
+	metal3.PowerManagementError:         "PowerManagementError",
+	metal3.ServicingError:               "ServicingError",
+	metal3.DetachError:                  "DetachError",
+}
+
+// credentialErrorReason is the reason of events about Secrets with the credentials of BMCs.
+const credentialErrorReason = "BMCCredentialError"
+
+// failure tells of an error that is new, or that another try has met again.
+func (c *change) failure() {
+	old, status := &c.old.Status, &c.new.Status
+	failed, before := status.Record.Error, old.Record.Error
+	if failed == nil || before != nil && *failed == *before && status.ErrorCount <= old.ErrorCount {
+		return
+	}
+	reason, known := errorReasons[failed.Type]
+	if !known {
+		return
+	}
+	if isAboutSecret(status) {
+		reason = credentialErrorReason
+	}
+	again := ""
+	if status.ErrorCount > 1 {
+		again = fmt.Sprintf(" (error %d in a row)", status.ErrorCount)
+	}
+	c.warning(reason, "%s%s", failed.Message, again)
+	c.events[len(c.events)-1].Failure = true
+}
+
+// isAboutSecret tells whether the error is that the Secret with the BMC's
+// credentials is missing or incomplete.
+func isAboutSecret(status *metal3.BareMetalHostStatus) bool {
+	if status.Record.Hold != nil || status.Record.Registration == nil {
+		return false // the hold is the error that is shown
+	}
+	reason := status.Record.Registration.Reason
+	return reason == metal3.SecretNotFoundReason || reason == metal3.SecretIncompleteReason
+}
+
+func hasStatusAnnotation(host *metal3.BareMetalHost) bool {
+	_, has := host.Annotations[metal3.StatusAnnotation]
+	return has
+}

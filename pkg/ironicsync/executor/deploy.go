@@ -1,0 +1,209 @@
+package executor
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
+)
+
+// deployments takes the steps that change what is deployed on a machine, and the plain transitions.
+type deployments struct {
+	ironic  Ironic
+	secrets Secrets
+	images  destination.Policy
+
+	recorder *recorder.Recorder
+	clock    clock.PassiveClock
+}
+
+// request requests a transition. One that begins, repeats or ends a deployment is recorded before: it may be carried out
+// although no answer comes, or this process is killed meanwhile.
+func (d *deployments) request(ctx context.Context, task *Task, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+	if !lifecycle.MustAsk(task.Step) {
+		return d.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, target, options)
+	}
+	host, ok, err := d.ask(ctx, task)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return ironic.ErrLookedTooLongAgo // the spec asks for something else by now
+	}
+	task.Host = host
+	err = d.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, target, options)
+	task.notCarriedOut = ironic.IsNotCarriedOut(err)
+	return err
+}
+
+// ask records the request of a step, if the spec still asks for it.
+func (d *deployments) ask(ctx context.Context, task *Task) (asked *metal3.BareMetalHost, ok bool, err error) {
+	now := d.clock.Now()
+	if !lifecycle.Ask(task.Host.DeepCopy(), task.Step, task.AskedInVain, now) {
+		return task.Host, true, nil
+	}
+	wanted, state := recorder.HasSpecOf(task.Host), task.Host.Status.Provisioning.State
+	asked, err = d.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool {
+		return wanted(h) && h.Status.Provisioning.State == state
+	}, func(h *metal3.BareMetalHost) { ok = lifecycle.Ask(h, task.Step, task.AskedInVain, now) })
+	return asked, ok && err == nil && lifecycle.IsAsked(asked, task.Step), err
+}
+
+// deploy tells Ironic what to deploy, and requests its validation and then the deployment. Until the last
+// request the node is available, and all of it is done again after a crash.
+func (d *deployments) deploy(ctx context.Context, task *Task) error {
+	options, err := d.prepare(ctx, *task)
+	if err != nil {
+		return err
+	}
+	// The Secrets and the validation have taken time.
+	if err := d.confirmAvailable(ctx, task.Host, task.Node.UUID); err != nil {
+		return err
+	}
+	return d.request(ctx, task, ironic.TargetActive, options)
+}
+
+// rebuild is deploy for a node that is deployed already. It may be requested only once, so the node
+// must be as it was when it was requested, or the rebuild must have failed.
+func (d *deployments) rebuild(ctx context.Context, task *Task) error {
+	host, node := task.Host, task.Node
+	options, err := d.prepare(ctx, *task)
+	if err != nil {
+		return err
+	}
+	current, err := d.ironic.GetNode(ctx, node.UUID)
+	if err != nil {
+		return err
+	}
+	requested := host.Status.Record.Deployment.Rebuild
+	switch {
+	case current.ProvisionState != node.ProvisionState, current.InstanceUUID != lifecycle.InstanceUUID(host),
+		current.ProvisionState == ironic.Active && (requested == nil || lifecycle.HasRebuildBegun(requested, current)):
+		return ironic.ErrLookedTooLongAgo
+	}
+	return d.request(ctx, task, ironic.TargetRebuild, options)
+}
+
+// prepare tells Ironic what to deploy, and requests its validation. It returns what goes with the request
+// for the deployment.
+func (d *deployments) prepare(ctx context.Context, task Task) (options ironic.ProvisionOptions, err error) {
+	host := task.Host
+	if err := checkImage(ctx, d.images, host); err != nil {
+		return options, err
+	}
+	pullSecret, err := d.pullSecret(ctx, host)
+	if err != nil {
+		return options, err
+	}
+	info, err := deploy.InstanceInfo(host, pullSecret)
+	if err != nil {
+		return options, &blocked{err.Error()}
+	}
+	drive, err := d.configDrive(ctx, host)
+	if err != nil {
+		return options, err
+	}
+	if err := d.prepareInstance(ctx, task, info); err != nil {
+		return options, err
+	}
+	wrong, err := d.ironic.Validate(ctx, task.Node.UUID, "boot", "deploy")
+	if err != nil {
+		return options, err
+	}
+	if len(wrong) > 0 {
+		return options, &blocked{"Ironic cannot deploy the host: " + strings.Join(wrong, "; ")}
+	}
+	options.DeploySteps = deploy.DeploySteps(host)
+	if drive != nil {
+		options.ConfigDrive = drive
+	}
+	return options, nil
+}
+
+// confirmAvailable reads once more the node whose disks are about to be written to.
+func (d *deployments) confirmAvailable(ctx context.Context, host *metal3.BareMetalHost, uuid string) error {
+	current, err := d.ironic.GetNode(ctx, uuid)
+	switch {
+	case err != nil:
+		return err
+	case current.ProvisionState != ironic.Available, current.InstanceUUID != lifecycle.InstanceUUID(host):
+		return ironic.ErrLookedTooLongAgo
+	}
+	return nil
+}
+
+// prepareInstance tells Ironic what to deploy, as far as it does not know that already. Nothing else is
+// sent, because a PATCH makes Ironic 29.0.5 take the node for its own parent.
+func (d *deployments) prepareInstance(ctx context.Context, task Task, info map[string]any) error {
+	host, node := task.Host, task.Node
+	current, err := d.ironic.GetRegistration(ctx, node.UUID)
+	if err != nil {
+		return err
+	}
+	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info)
+	if wanted := lifecycle.InstanceUUID(host); current.InstanceUUID != wanted {
+		if current.InstanceUUID != "" {
+			// That of an earlier deployment. Ironic lets nothing replace it, and wants a PATCH for its removal alone.
+			if _, err := d.ironic.UpdateNode(ctx, task.Fence, node.UUID, []ironic.Patch{{Op: ironic.PatchRemove, Path: "/instance_uuid"}}); err != nil {
+				return err
+			}
+		}
+		if wanted != "" {
+			patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/instance_uuid", Value: wanted})
+		}
+	}
+	switch wanted := deploy.DeployInterface(host); {
+	case wanted != "" && wanted != current.DeployInterface:
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/deploy_interface", Value: wanted})
+	case wanted == "" && (current.DeployInterface == "ramdisk" || current.DeployInterface == "custom-agent"):
+		// What an earlier live ISO or custom procedure left. Ironic puts its default.
+		patches = append(patches, ironic.Patch{Op: ironic.PatchRemove, Path: "/deploy_interface"})
+	}
+	if len(patches) == 0 {
+		return nil
+	}
+	_, err = d.ironic.UpdateNode(ctx, task.Fence, node.UUID, patches)
+	return err
+}
+
+// provision requests the transition of the step.
+func (d *deployments) provision(ctx context.Context, task *Task) error {
+	if task.Step.Target == ironic.TargetAdopt {
+		if err := d.prepareAdoption(ctx, *task); err != nil {
+			return err
+		}
+	}
+	err := d.request(ctx, task, task.Step.Target, ironic.ProvisionOptions{})
+	if ironic.IsWrongState(err) {
+		// Somebody was quicker, and the next observation says what to do.
+		klog.FromContext(ctx).V(1).Info("The node is in another state by now", "target", task.Step.Target, "err", err)
+		return nil
+	}
+	return err
+}
+
+// prepareAdoption tells Ironic what is deployed on a host that it is to adopt. Ironic validates what the
+// host boots from where that is not its disk (a live ISO), so it is told first.
+func (d *deployments) prepareAdoption(ctx context.Context, task Task) error {
+	deployed := deploy.AsDeployed(task.Host)
+	if deployed == nil {
+		return nil
+	}
+	if err := checkImage(ctx, d.images, deployed); err != nil {
+		return err
+	}
+	info, err := deploy.InstanceInfo(deployed, "")
+	if err != nil {
+		return &blocked{err.Error()}
+	}
+	task.Host = deployed
+	return d.prepareInstance(ctx, task, info)
+}

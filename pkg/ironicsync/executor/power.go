@@ -1,0 +1,86 @@
+package executor
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
+)
+
+// power takes the steps that switch a machine on and off.
+type power struct {
+	ironic   Ironic
+	recorder *recorder.Recorder
+	drive    virtualDrive
+}
+
+// switchPower requests a power state.
+func (p *power) switchPower(ctx context.Context, task *Task) error {
+	host, target := task.Host, task.Step.Power
+	if target == ironic.TargetPowerOn {
+		if err := p.drive.prepare(ctx, host); err != nil {
+			return err
+		}
+	}
+	used, softRefusal, err := p.ironic.SwitchPower(ctx, task.Fence, task.Node.UUID, target)
+	if err != nil {
+		return err
+	}
+	switch target {
+	case ironic.TargetPowerOn:
+		powerChanges.WithLabelValues("on").Inc()
+	case ironic.TargetPowerOff, ironic.TargetSoftPowerOff:
+		powerChanges.WithLabelValues("off").Inc()
+	}
+	if used != target {
+		klog.FromContext(ctx).Info("The operating system cannot be asked to shut down, the power is cut", "target", target, "used", used, "refusal", softRefusal)
+	}
+	if target != ironic.TargetReboot && target != ironic.TargetSoftReboot {
+		return nil
+	}
+	// The host is never off, so nothing else would tell that it was rebooted.
+	asked := host.Annotations[metal3.RebootAnnotation]
+	_, err = p.recorder.RecordWhileTrue(ctx, host, func(h *metal3.BareMetalHost) bool {
+		value, asks := h.Annotations[metal3.RebootAnnotation]
+		return asks && value == asked
+	}, lifecycle.RemoveRebootAnnotation)
+	return err
+}
+
+// DataImages brings the virtual drives of hosts in line with their DataImages.
+type DataImages interface {
+	// BeforePowerOn returns true if the host, which is off, can be switched on now. Otherwise it is to be
+	// called again a moment later, or, if problem says why the drive could not be changed, after a
+	// back-off. It does not wait for the BMC.
+	BeforePowerOn(ctx context.Context, host *metal3.BareMetalHost) (ready bool, problem string, err error)
+}
+
+// ErrDriveNotReady says that the step is to be tried again a moment later.
+var ErrDriveNotReady = errors.New("the virtual drive is being changed")
+
+// virtualDrive changes what is in the virtual drives of hosts; images is nil if no host has one.
+type virtualDrive struct{ images DataImages }
+
+// prepare brings the virtual drive of a provisioned host in line with its DataImage before the
+// host is switched on. A host whose drive could not be changed stays off and shows why.
+func (d virtualDrive) prepare(ctx context.Context, host *metal3.BareMetalHost) error {
+	state := host.Status.Provisioning.State
+	if d.images == nil || state != metal3.StateProvisioned && state != metal3.StateExternallyProvisioned {
+		return nil
+	}
+	ready, problem, err := d.images.BeforePowerOn(ctx, host)
+	switch {
+	case err != nil:
+		return err
+	case problem != "":
+		return &blocked{problem}
+	case !ready:
+		return ErrDriveNotReady
+	}
+	return nil
+}

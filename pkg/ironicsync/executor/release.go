@@ -1,0 +1,41 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+)
+
+// releases takes the last step for a host that is being deleted.
+type releases struct {
+	hosts    Hosts
+	secrets  Secrets
+	hardware HardwareStore
+}
+
+// release releases the Secrets first: once the host is gone, nobody would remember them.
+func (r *releases) release(ctx context.Context, task Task) (Outcome, error) {
+	host := task.Host
+	names := []string{host.Spec.BMC.CredentialsName}
+	if tried := host.Status.TriedCredentials.Reference; tried != nil && tried.Name != names[0] {
+		names = append(names, tried.Name)
+	}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if err := r.secrets.Release(ctx, host, name); err != nil {
+			return Outcome{}, fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, name, err)
+		}
+	}
+	if err := r.hardware.RemoveFinalizer(ctx, host.Namespace, host.Name, metal3.HardwareDataFinalizer); err != nil {
+		return Outcome{}, fmt.Errorf("releasing HardwareData %s/%s: %w", host.Namespace, host.Name, err)
+	}
+	updated := host.DeepCopy()
+	updated.Finalizers = slices.DeleteFunc(updated.Finalizers, func(f string) bool { return f == metal3.BareMetalHostFinalizer })
+	_, err := r.hosts.Update(ctx, updated)
+	return Outcome{}, live.IgnoreNotFound(err)
+}

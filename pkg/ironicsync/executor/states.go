@@ -1,0 +1,85 @@
+package executor
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
+)
+
+// states takes the steps that only change what is recorded of a host.
+type states struct {
+	recorder *recorder.Recorder
+	claims   Claims
+	hardware *hardware
+	clock    clock.PassiveClock
+}
+
+// recording is the action of a step after which nothing is planned before the change is seen.
+func (s *states) recording(change func(host *metal3.BareMetalHost, now time.Time)) action {
+	return func(ctx context.Context, task Task) (Outcome, error) {
+		_, err := s.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) { change(h, s.clock.Now()) })
+		return Outcome{}, err
+	}
+}
+
+// recordAndPlan records a change and plans the next step at once.
+func (s *states) recordAndPlan(ctx context.Context, task Task, change func(*metal3.BareMetalHost)) (Outcome, error) {
+	host, err := s.recorder.Record(ctx, task.Host, change)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return planAgainWith(host, task.Node), nil
+}
+
+func clearRebootRequest(host *metal3.BareMetalHost, _ time.Time) {
+	lifecycle.RemoveRebootAnnotation(host)
+	switch host.Status.Provisioning.State {
+	case metal3.StateInspecting, metal3.StatePreparing, metal3.StateProvisioning:
+		host.Status.ErrorCount = 0 // the abort was asked for, and so is the next try
+	}
+}
+
+func (s *states) begin(ctx context.Context, task Task) (Outcome, error) {
+	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) {
+		if err := lifecycle.StartManaging(h, task.Step.State); err != nil {
+			klog.FromContext(ctx).Error(err, "The annotation with a status cannot be read and is dropped", "annotation", metal3.StatusAnnotation)
+		}
+	})
+}
+
+func (s *states) setState(ctx context.Context, task Task) (Outcome, error) {
+	if lifecycle.IsEnrolling(task.Host) && task.Node != nil {
+		if free, err := s.claims.HasBMCToItself(ctx, task.Host); err != nil || !free {
+			return planAgainWith(task.Host, task.Node), err // the next step reports it
+		}
+	}
+	if task.Step.State == metal3.StatePreparing && task.Host.Status.Provisioning.State == metal3.StateInspecting {
+		host, err := s.hardware.keep(ctx, task.Host)
+		if err != nil {
+			return Outcome{}, err
+		}
+		task.Host = host
+	}
+	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.Enter(h, task.Step, s.clock.Now()) })
+}
+
+// hold records why nothing is done to the host's machine, or that this has ended.
+func (s *states) hold(ctx context.Context, task Task) (Outcome, error) {
+	step := task.Step
+	if step.Reason != "" {
+		klog.FromContext(ctx).Info("Held", "reason", step.Reason, "message", step.Message)
+		heldSteps.WithLabelValues(step.Reason).Inc()
+	}
+	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.SetHold(h, step.Reason, step.Message) })
+}
+
+// awaitImage records what the host's image waits for, or that the host does not wait any more.
+func (s *states) awaitImage(ctx context.Context, task Task) (Outcome, error) {
+	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.SetAwaitedImage(h, task.Step.Message) })
+}

@@ -1,0 +1,140 @@
+package firmware
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
+)
+
+// BIOSIronic is the request to Ironic for BIOS settings. It reads Ironic's database only.
+type BIOSIronic interface {
+	ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BIOSSetting, error)
+}
+
+// SettingsKeeper keeps the HostFirmwareSettings of hosts, and the FirmwareSchemas that hosts of a model share.
+type SettingsKeeper struct {
+	*Keeper[*metal3.HostFirmwareSettings]
+	schemas schemas
+}
+
+// NewSettingsKeeper returns a SettingsKeeper.
+func NewSettingsKeeper(objects WatchedObjects[*metal3.HostFirmwareSettings], stored Objects[*metal3.FirmwareSchema], client BIOSIronic, c clock.PassiveClock) *SettingsKeeper {
+	schemas := schemas{stored}
+	return &SettingsKeeper{&Keeper[*metal3.HostFirmwareSettings]{
+		kind: &biosSettings{schemas: schemas, ironic: client}, objects: objects, clock: c,
+	}, schemas}
+}
+
+// SchemaOf returns the schema of the settings of a host, or nil if Ironic has not been asked yet.
+func (k *SettingsKeeper) SchemaOf(ctx context.Context, recorded *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
+	return k.schemas.of(ctx, recorded)
+}
+
+// biosSettings is what is particular to HostFirmwareSettings.
+type biosSettings struct {
+	schemas schemas
+	ironic  BIOSIronic
+	lists   sharedLists[ironic.BIOSSetting]
+}
+
+func (*biosSettings) name() string                              { return "HostFirmwareSettings" }
+func (*biosSettings) content() string                           { return "BIOS settings" }
+func (*biosSettings) canHave(*metal3.BareMetalHost) bool        { return true }
+func (*biosSettings) isSupported(context.Context) (bool, error) { return true, nil }
+
+func (*biosSettings) newObject(meta metav1.ObjectMeta) *metal3.HostFirmwareSettings {
+	return &metal3.HostFirmwareSettings{ObjectMeta: meta, Spec: metal3.HostFirmwareSettingsSpec{Settings: metal3.DesiredSettingsMap{}}}
+}
+
+func (b *biosSettings) update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded *metal3.HostFirmwareSettings, now metav1.Time) (changed, usable bool, err error) {
+	schema, err := b.schemas.of(ctx, obj)
+	if err != nil {
+		return false, false, err
+	}
+	if source := settings.SourceOf(host); source != nil && (schema == nil || settings.IsOutdated(host, obj.Status.Source)) {
+		list, err := b.lists.of(ctx, source, b.ironic.ListBIOSSettings)
+		if err != nil {
+			return false, false, err
+		}
+		if schema, err = b.schemas.ensure(ctx, settings.SchemaOf(host, list), obj); err != nil {
+			return false, false, fmt.Errorf("writing FirmwareSchema: %w", err)
+		}
+		settings.RecordBIOS(obj, list, schema, source)
+	}
+	return settings.UpdateBIOSConditions(obj, recorded, schema, now), true, nil
+}
+
+func (*biosSettings) isOutdated(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareSettings) bool {
+	return recorded.Status.FirmwareSchema == nil || settings.IsOutdated(host, recorded.Status.Source)
+}
+
+func (*biosSettings) conditions(obj *metal3.HostFirmwareSettings) []metav1.Condition {
+	return obj.Status.Conditions
+}
+
+func (*biosSettings) isRequested(obj *metal3.HostFirmwareSettings) bool {
+	return len(obj.Spec.Settings) > 0
+}
+
+func (*biosSettings) isPermitted(policy *metal3.HostUpdatePolicySpec) bool {
+	return policy.FirmwareSettings == metal3.UpdateOnReboot
+}
+
+func (*biosSettings) mustRecord(*metal3.BareMetalHost, *metal3.HostFirmwareSettings) bool {
+	return false // the BMC says what it has
+}
+
+// schemas are the recorded FirmwareSchemas.
+type schemas struct {
+	objects Objects[*metal3.FirmwareSchema]
+}
+
+// maxOwners bounds the owners of a schema, which thousands of hosts of a model may share. Each one is
+// a write of the schema, for which all hosts of the model compete after the server has started, and the
+// metadata of an object is limited. If the schema is deleted with the last of its owners while
+// others still use it, it is created again when their settings are next refreshed.
+const maxOwners = 50
+
+// of returns the schema of the settings of a host, or nil if there is none.
+func (s schemas) of(ctx context.Context, obj *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
+	named := obj.Status.FirmwareSchema
+	if named == nil {
+		return nil, nil
+	}
+	schema, err := s.objects.Get(ctx, named.Namespace, named.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return schema, err
+}
+
+// ensure creates the schema if it does not exist, and makes obj an owner of it.
+func (s schemas) ensure(ctx context.Context, wanted *metal3.FirmwareSchema, obj *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
+	owner := metal3.NewOwnerReference("HostFirmwareSettings", obj)
+	schema, err := s.objects.Get(ctx, wanted.Namespace, wanted.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		wanted.OwnerReferences = []metav1.OwnerReference{owner}
+		return s.objects.Create(ctx, wanted)
+	case err != nil:
+		return nil, err
+	}
+	owned := metal3.IsOwnedBy(schema, obj) || len(schema.OwnerReferences) >= maxOwners
+	if owned && equality.Semantic.DeepEqual(schema.Spec.Schema, wanted.Spec.Schema) {
+		return schema, nil
+	}
+	schema = schema.DeepCopy()
+	schema.Spec.Schema = wanted.Spec.Schema
+	if !owned {
+		schema.OwnerReferences = append(schema.OwnerReferences, owner)
+	}
+	return s.objects.Update(ctx, schema)
+}

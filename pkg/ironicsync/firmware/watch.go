@@ -1,0 +1,285 @@
+package firmware
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
+)
+
+// Events records Kubernetes events about objects. It does not block.
+type Events interface {
+	RecordObject(regarding *corev1.ObjectReference, event events.Event)
+}
+
+// Versions knows what Ironic can do.
+type Versions interface {
+	Features(ctx context.Context) (ironic.Features, error)
+}
+
+// Deps are what a Watch works with.
+type Deps struct {
+	Settings   *SettingsKeeper
+	Components *ComponentKeeper
+	Policies   PolicyStore
+}
+
+// HostSettings are the BIOS settings and the firmware of a host; nil if they do not matter now.
+type HostSettings struct {
+	BIOSSettings *metal3.HostFirmwareSettings
+	Schema       *metal3.FirmwareSchema
+	Components   *metal3.HostFirmwareComponents
+	// Policy says what may be changed while the host runs something; nil if nothing may.
+	Policy *metal3.HostUpdatePolicySpec
+	// CanService and CanAbortService tell what Ironic can do for that.
+	CanService, CanAbortService bool
+	// RAIDAlone is set if RAID and BIOS settings need a clean each.
+	RAIDAlone bool
+	// BIOSGeneration is that of the settings that a user has written, and 0 while none has.
+	BIOSGeneration int64
+	// ComponentsGeneration is the same for the components.
+	ComponentsGeneration int64
+}
+
+// Watch requeues hosts when their HostFirmwareSettings, HostFirmwareComponents or HostUpdatePolicies change,
+// and knows which of these are up to date.
+type Watch struct {
+	versions   Versions
+	keeper     *SettingsKeeper
+	bios       *watched[*metal3.HostFirmwareSettings]
+	components *watched[*metal3.HostFirmwareComponents]
+	policies   *policies
+}
+
+// NewWatch returns a Watch, which calls requeue for the host of each object that changes.
+func NewWatch(deps Deps, versions Versions, sink Events, requeue func(types.NamespacedName)) *Watch {
+	w := &Watch{
+		versions: versions, keeper: deps.Settings,
+		bios:       newWatched(deps.Settings.Keeper, &metal3.HostFirmwareSettings{}, sink, requeue),
+		components: newWatched(deps.Components, &metal3.HostFirmwareComponents{}, sink, requeue),
+		policies:   &policies{deps.Policies, newInformer(deps.Policies, &metal3.HostUpdatePolicy{}, requeue, func(_, _ any) {})},
+	}
+	_ = w.bios.informer.SetTransform(withoutValues) // it does not fail before the informer runs
+	return w
+}
+
+// Run watches until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, informer := range w.informers() {
+		running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	running.Wait()
+}
+
+// HasSynced tells whether all objects that existed when Run was called are known.
+func (w *Watch) HasSynced() bool {
+	for _, informer := range w.informers() {
+		if !informer.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *Watch) informers() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{w.bios.informer, w.components.informer, w.policies.informer}
+}
+
+// PolicyFor returns what may be changed while the host runs something; nil if there is no policy.
+func (w *Watch) PolicyFor(host *metal3.BareMetalHost) *metal3.HostUpdatePolicySpec {
+	return w.policies.of(host)
+}
+
+// SettingsFor returns what is known of the settings of a host, as far as they matter now, and makes sure
+// that the objects exist.
+func (w *Watch) SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (found HostSettings, err error) {
+	w.policies.own(ctx, host)
+	policy := w.policies.of(host)
+	found.Policy = policy
+	if found.Components, found.ComponentsGeneration, err = w.components.of(ctx, host, policy); err != nil {
+		return found, err
+	}
+	if found.BIOSSettings, found.BIOSGeneration, err = w.bios.of(ctx, host, policy); err != nil {
+		return found, err
+	}
+	if found.BIOSSettings != nil {
+		if found.Schema, err = w.keeper.SchemaOf(ctx, found.BIOSSettings); err != nil {
+			return found, err
+		}
+	}
+	planned := (found.BIOSSettings != nil || found.Components != nil) && runsNothing(host)
+	changed := lifecycle.RunsSomething(host) && (policy != nil || host.Status.Record.Servicing != nil)
+	if !planned && !changed {
+		return found, nil
+	}
+	features, err := w.versions.Features(ctx)
+	if planned {
+		found.RAIDAlone = features.Quirks.StuckAfterRAIDStep
+	}
+	if changed {
+		found.CanService, found.CanAbortService = features.Servicing, features.AbortService
+	}
+	return found, err
+}
+
+// Refresh brings the HostFirmwareSettings and HostFirmwareComponents of a host up to date. It is called
+// when there is nothing else to do for the host, because no step depends on it, and Ironic takes twice as
+// long for each of these lists as for a node: when they were read after each state on the way to provisioned,
+// that took nearly a tenth of Ironic's CPU time. Nor is there nothing else to do while Ironic works on the node:
+// a state that it has just reached may be followed by the next step as soon as the lock is released. A read of the
+// objects refreshes them anyway.
+func (w *Watch) Refresh(ctx context.Context, host *metal3.BareMetalHost) {
+	if node := host.Status.Ironic; node != nil && (node.Reservation != "" || ironic.ProvisionState(node.ProvisionState).IsInTransit()) {
+		return
+	}
+	w.bios.refresh(ctx, host)
+	w.components.refresh(ctx, host)
+}
+
+// watched are the objects of a kind, of which each host has one, as they are known from a watch.
+type watched[T Object] struct {
+	keeper   *Keeper[T]
+	informer cache.SharedIndexInformer
+}
+
+func newWatched[T Object](keeper *Keeper[T], example T, sink Events, requeue func(types.NamespacedName)) *watched[T] {
+	kind := keeper.kind
+	return &watched[T]{keeper, newInformer(keeper.objects, example, requeue, func(old, obj any) {
+		reportFaults(sink, kind.name(), obj.(T), kind.conditions(old.(T)), kind.conditions(obj.(T)))
+	})}
+}
+
+// newInformer returns an informer of the objects of a kind, each of which has the name of its host. requeue
+// is called for the host of each object that changes, and updated for each object that is updated.
+func newInformer(objects listerWatcher, example runtime.Object, requeue func(types.NamespacedName), updated func(old, obj any)) cache.SharedIndexInformer {
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return objects.Watch(ctx, options)
+		},
+	}, example, 0, nil)
+	changed := func(obj any) {
+		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+			requeue(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+		}
+	}
+	// It does not fail before the informer runs.
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(old, obj any) { changed(obj); updated(old, obj) }, DeleteFunc: changed,
+	})
+	return informer
+}
+
+// reportFaults records an event if the spec of an object is not valid, in the words of the condition Valid,
+// and that was not so before. The condition may have been set by another replica.
+func reportFaults(sink Events, kind string, obj metav1.Object, before, after []metav1.Condition) {
+	old, fault := meta.FindStatusCondition(before, settings.ValidCondition), meta.FindStatusCondition(after, settings.ValidCondition)
+	if fault == nil || fault.Status != metav1.ConditionFalse || old != nil && old.Status == fault.Status && old.Message == fault.Message {
+		return
+	}
+	sink.RecordObject(&corev1.ObjectReference{
+		APIVersion: metal3.SchemeGroupVersion.String(), Kind: kind,
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
+	}, events.Event{Type: corev1.EventTypeNormal, Reason: "ValidationFailed", Message: fault.Message})
+}
+
+// withoutValues drops the values of all settings, which take most of the memory.
+func withoutValues(obj any) (any, error) {
+	if settings, ok := obj.(*metal3.HostFirmwareSettings); ok {
+		light := settings.DeepCopy()
+		light.Status.Settings, light.ManagedFields = nil, nil
+		return light, nil
+	}
+	return obj, nil
+}
+
+func (w *watched[T]) recorded(host *metal3.BareMetalHost) (obj T, exists bool) {
+	known, _, _ := w.informer.GetStore().GetByKey(host.Namespace + "/" + host.Name) // the error is never set
+	obj, exists = known.(T)
+	return obj, exists
+}
+
+// of returns the object of a host if it matters now, after it has brought it up to date; otherwise, it only
+// makes sure that it exists. It matters while the host runs nothing and the object asks for something, and
+// while the policy permits changes. A failure to read it keeps nothing else from being done unless it asks
+// for something. generation is that of an object that a user has written, and 0 while none has.
+func (w *watched[T]) of(ctx context.Context, host *metal3.BareMetalHost, policy *metal3.HostUpdatePolicySpec) (current T, generation int64, err error) {
+	kind := w.keeper.kind
+	recorded, exists := w.recorded(host)
+	isRequested := exists && kind.isRequested(recorded)
+	mustRecord := exists && kind.mustRecord(host, recorded)
+	if exists && (recorded.GetGeneration() > 1 || isRequested) {
+		generation = recorded.GetGeneration()
+	}
+	if !exists && Has(host) && kind.canHave(host) {
+		if _, err := w.keeper.EnsureExists(ctx, host); err != nil {
+			klog.FromContext(ctx).Error(err, "The "+kind.name()+" cannot be created")
+		}
+	}
+	isServiced := policy != nil && kind.isPermitted(policy) &&
+		mayBeServiced(host, isRequested && (w.keeper.isDue(host, recorded) || isChanged(kind.conditions(recorded))))
+	matters := isRequested && runsNothing(host) || isServiced || mustRecord
+	if !matters || !Has(host) && !isServiceOpen(host) {
+		return current, generation, nil
+	}
+	ensured, err := w.keeper.Ensure(ctx, host)
+	switch {
+	case err != nil && (isRequested || mustRecord):
+		return current, generation, err
+	case err != nil:
+		w.logFailure(ctx, err)
+		return current, generation, nil
+	}
+	return ensured, generation, nil
+}
+
+// refresh brings the object of a host up to date if it exists. One that was just created requeues the host.
+func (w *watched[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) {
+	if recorded, exists := w.recorded(host); exists && w.keeper.isDue(host, recorded) {
+		if _, err := w.keeper.Ensure(ctx, host); err != nil {
+			w.logFailure(ctx, err)
+		}
+	}
+}
+
+func (w *watched[T]) logFailure(ctx context.Context, err error) {
+	klog.FromContext(ctx).Error(err, "The "+w.keeper.kind.name()+" cannot be brought up to date")
+}
+
+// runsNothing tells whether the host is in a state in which its settings are applied.
+func runsNothing(host *metal3.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case metal3.StatePreparing, metal3.StateAvailable, metal3.StateReady:
+		return true
+	}
+	return false
+}
+
+// mayBeServiced tells whether changes may be made to the host that the policy permits while it runs
+// something. isChanged tells whether the watch knows of any. Before a host is switched on, that does not
+// suffice: the user may have written them just before.
+func mayBeServiced(host *metal3.BareMetalHost, isChanged bool) bool {
+	return lifecycle.RunsSomething(host) && (isChanged || isServiceOpen(host) || !host.Status.PoweredOn)
+}
+
+// isServiceOpen tells whether a service of the host's machine has not ended. Nothing new is known of
+// the machine's settings meanwhile.
+func isServiceOpen(host *metal3.BareMetalHost) bool {
+	return host.Status.Record.Servicing != nil && host.Status.Record.Servicing.EndedAt == nil
+}

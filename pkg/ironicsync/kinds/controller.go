@@ -1,0 +1,267 @@
+// Package kinds is what the small controllers of the kinds other than BareMetalHost share: an
+// informer, a queue with a back-off, workers, metrics. Each kind has a package of its own that
+// supplies the function to reconcile one object. They run on the leader only.
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+const (
+	// reconcileTimeout bounds one reconciliation, with all its requests.
+	reconcileTimeout = time.Minute
+	// workers is how many objects of a kind are reconciled at a time. Most of that time is spent on
+	// waiting for a BMC, and Ironic has few connections for such requests.
+	workers = 2
+	// The back-off of an object whose reconciliation fails.
+	minBackoff = time.Second
+	maxBackoff = 5 * time.Minute
+	// lockedRetry is after how long, on average, a request is repeated that Ironic has refused because
+	// it is working on the node.
+	lockedRetry = 2 * time.Second
+)
+
+// Reconcile does what an object asks for. It returns after which time the object is to be
+// reconciled again; 0 means when something changes. After an error, it is called again after a
+// back-off.
+type Reconcile func(ctx context.Context, key types.NamespacedName) (after time.Duration, err error)
+
+// Config says which objects a Controller reconciles, and how.
+type Config[T Object] struct {
+	// Name is the plural of the kind in lower case, and the label name of the queue's metrics.
+	Name string
+	// Objects are those of the kind, and Example is an empty one.
+	Objects Objects
+	Example T
+	// Indexers are those of ByIndex.
+	Indexers cache.Indexers
+	// Namespaces are those that are managed; none means all.
+	Namespaces []string
+	// ReconcilePaused is set if paused objects are reconciled, too.
+	ReconcilePaused bool
+	// KeysOf returns what is to be reconciled after a change of an object. Nil means the object itself.
+	KeysOf func(obj T) []types.NamespacedName
+	// Changed is called with each object that was created, changed or deleted; old or obj is nil if the
+	// object did not exist. It must not block, and can be nil.
+	Changed func(old, obj T)
+	// RunAfter has what must return true before the first object is reconciled.
+	RunAfter []cache.InformerSynced
+	// Reconcile reconciles one object.
+	Reconcile Reconcile
+}
+
+// Controller reconciles the objects of a kind.
+type Controller[T Object] struct {
+	config   Config[T]
+	informer cache.SharedIndexInformer
+	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// handled tells whether all objects that existed when Run was called were passed to Changed.
+	handled cache.InformerSynced
+}
+
+// New returns a Controller.
+func New[T Object](config Config[T]) *Controller[T] {
+	registerMetrics()
+	for _, result := range []string{succeeded, failed} {
+		reconciliations.WithLabelValues(config.Name, result) // there from the beginning with 0, for rate()
+	}
+	limiter := jitter{workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minBackoff, maxBackoff)}
+	c := &Controller[T]{
+		config: config,
+		queue:  workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: config.Name}),
+		informer: cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc:  config.Objects.List,
+			WatchFuncWithContext: config.Objects.Watch,
+		}, config.Objects), config.Example, 0, config.Indexers),
+		handled: func() bool { return false },
+	}
+	// The informer refuses handlers only after it has stopped.
+	if handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.changed(nil, obj) },
+		UpdateFunc: c.changed,
+		DeleteFunc: func(obj any) { c.changed(obj, nil) },
+	}); err == nil {
+		c.handled = handler.HasSynced
+	}
+	return c
+}
+
+// changed handles a change of an object. old or obj is nil if it did not exist.
+func (c *Controller[T]) changed(old, obj any) {
+	if tombstone, ok := old.(cache.DeletedFinalStateUnknown); ok {
+		old = tombstone.Obj
+	}
+	before, existed := old.(T)
+	object, exists := obj.(T)
+	if !existed && !exists {
+		return // a tombstone without an object
+	}
+	if c.config.Changed != nil {
+		c.config.Changed(before, object)
+	}
+	if !exists {
+		object = before
+	}
+	if c.config.KeysOf == nil {
+		c.queue.Add(KeyOf(object))
+		return
+	}
+	for _, key := range c.config.KeysOf(object) {
+		c.queue.Add(key)
+	}
+}
+
+// HasSynced tells whether all objects that existed when Run was called are in the cache, and were
+// passed to Changed.
+func (c *Controller[T]) HasSynced() bool { return c.informer.HasSynced() && c.handled() }
+
+// Enqueue requests the reconciliation of an object, which need not exist.
+func (c *Controller[T]) Enqueue(namespace, name string) {
+	c.queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// Manages tells whether the objects of a namespace are managed.
+func (c *Controller[T]) Manages(namespace string) bool {
+	return len(c.config.Namespaces) == 0 || slices.Contains(c.config.Namespaces, namespace)
+}
+
+// Cached returns the object as the informer has it, which must not be changed; nil if it does not
+// exist.
+func (c *Controller[T]) Cached(key types.NamespacedName) (object T, exists bool) {
+	obj, exists, err := c.informer.GetStore().GetByKey(key.String())
+	if err != nil || !exists {
+		return object, false
+	}
+	object, exists = obj.(T)
+	return object, exists
+}
+
+// ByIndex returns the objects that an indexer has under a value. They must not be changed.
+func (c *Controller[T]) ByIndex(index, value string) []T {
+	found, err := c.informer.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		return nil // there is no such index, which tests would show
+	}
+	objects := make([]T, len(found))
+	for i := range found {
+		objects[i] = found[i].(T)
+	}
+	return objects
+}
+
+// Run reconciles objects until ctx ends, and returns when everything that it has started has ended.
+func (c *Controller[T]) Run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.config.Name))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer c.queue.ShutDown() // wakes the workers up
+	running.Go(func() { c.informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), append(slices.Clone(c.config.RunAfter), c.HasSynced)...) {
+		return ctx.Err()
+	}
+	for range workers {
+		running.Go(func() {
+			for c.work(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// work reconciles one object. It returns false if there will be no other.
+func (c *Controller[T]) work(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	if !c.Manages(key.Namespace) || !c.config.ReconcilePaused && c.isPaused(key) {
+		c.queue.Forget(key)
+		return true // a paused object is reconciled again when the annotation is removed
+	}
+	log := klog.FromContext(ctx).WithValues("object", key)
+	limited, cancel := context.WithTimeout(klog.NewContext(ctx, log), reconcileTimeout)
+	defer cancel()
+	after, err := c.config.Reconcile(limited, key)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err == nil:
+		reconciliations.WithLabelValues(c.config.Name, succeeded).Inc()
+		c.queue.Forget(key)
+	case apierrors.IsConflict(err):
+		c.queue.Add(key) // somebody has written the object in the meantime
+	case errors.Is(err, ironic.ErrNotLeading):
+		log.Info("The request is not sent", "err", err)
+		after = lockedRetry
+	case ironic.IsLocked(err):
+		log.V(2).Info("Ironic has locked the node, trying again", "err", err)
+		after = lockedRetry/2 + rand.N(lockedRetry)
+	default:
+		reconciliations.WithLabelValues(c.config.Name, failed).Inc()
+		log.Error(err, "Reconciliation failed, trying again")
+		c.queue.AddRateLimited(key)
+	}
+	if after > 0 {
+		c.queue.AddAfter(key, after)
+	}
+	return true
+}
+
+// isPaused tells whether the object itself has the annotation that pauses hosts.
+func (c *Controller[T]) isPaused(key types.NamespacedName) bool {
+	if c.config.KeysOf != nil {
+		return false // it is the key of something else
+	}
+	obj, exists := c.Cached(key)
+	return exists && IsPaused(obj)
+}
+
+// IsPaused tells whether an object has the annotation because of which nothing is done for it.
+func IsPaused(obj metav1.Object) bool {
+	_, paused := obj.GetAnnotations()[metal3.PausedAnnotation]
+	return paused
+}
+
+// jitter spreads the delays of a rate limiter from 75 % to 125 %: objects that fail together, as
+// when Ironic is away, must not be tried together again.
+type jitter struct {
+	workqueue.TypedRateLimiter[types.NamespacedName]
+}
+
+func (j jitter) When(key types.NamespacedName) time.Duration {
+	return wait.Jitter(j.TypedRateLimiter.When(key)*3/4, 2.0/3)
+}
+
+// RunAll runs controllers until ctx ends or one of them fails, and returns when all have ended.
+func RunAll(ctx context.Context, controllers ...func(context.Context) error) error {
+	running, ctx := errgroup.WithContext(ctx)
+	for _, run := range controllers {
+		running.Go(func() error {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("controller: %w", err)
+			}
+			return nil // what fails after another one has failed, or when ctx ends, is a consequence of that
+		})
+	}
+	return running.Wait()
+}

@@ -1,0 +1,220 @@
+// Package dataimage puts the image of a DataImage into a virtual drive of the host with the same
+// name, and takes it out again.
+//
+// A drive is changed only while the machine is off: just before a provisioned host is switched on
+// (BeforePowerOn), or, if the DataImage is being deleted, while the host is off anyway. A running
+// operating system may have mounted the image.
+//
+//	controller.go  owner, finalizer, deletion
+//	drive.go       what is in the virtual drive, and what has to be done there
+//	record.go      the status and the events
+package dataimage
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/keymutex"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// Ironic has the requests to Ironic.
+type Ironic interface {
+	Features(ctx context.Context) (ironic.Features, error)
+	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
+	GetVirtualMedia(ctx context.Context, uuid string) ([]ironic.VirtualMedia, error)
+	AttachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid, imageURL string) error
+	DetachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid string) error
+}
+
+// Deps are what a Controller works with.
+type Deps struct {
+	Images kinds.Store[*metal3.DataImage]
+	Hosts  kinds.Getter[*metal3.BareMetalHost]
+	Ironic Ironic
+	Events kinds.Events
+	Clock  clock.PassiveClock
+	// Fence has the term of leadership in which the controller runs.
+	Fence ironic.Fence
+	// CheckURL returns why Ironic may not fetch the image, or nil.
+	CheckURL func(ctx context.Context, url string) error
+	// Namespaces are those whose hosts are managed; none means all.
+	Namespaces []string
+	// PlanHost requeues a host at once. Its power-on may have failed because of its DataImage, which has
+	// changed.
+	PlanHost func(namespace, name string)
+}
+
+// Controller reconciles DataImages.
+type Controller struct {
+	Deps
+	*kinds.Controller[*metal3.DataImage]
+
+	// drives serialises the work on the virtual drives of a host.
+	drives keymutex.KeyMutex
+	mu     sync.Mutex
+	// attempts are the images, by UID, for which Ironic was asked to change the drive and whose outcome
+	// was not read yet. After a restart, the request is simply repeated.
+	attempts map[types.UID]bool
+	// asked are the hosts that wait for their drive before they are switched on, and verdicts the outcomes.
+	asked    map[types.NamespacedName]bool
+	verdicts map[types.NamespacedName]verdict
+}
+
+// New returns a Controller.
+func New(deps Deps) *Controller {
+	c := &Controller{
+		Deps: deps, drives: keymutex.NewHashed(0), attempts: map[types.UID]bool{},
+		asked: map[types.NamespacedName]bool{}, verdicts: map[types.NamespacedName]verdict{},
+	}
+	c.Controller = kinds.New(kinds.Config[*metal3.DataImage]{
+		Name: "dataimages", Objects: deps.Images, Example: &metal3.DataImage{}, Namespaces: deps.Namespaces,
+		Changed: c.imageChanged, Reconcile: c.reconcile,
+	})
+	return c
+}
+
+// imageChanged requeues the host of an image at once if the image has failed before and its spec has
+// changed, or it is being deleted.
+func (c *Controller) imageChanged(before, image *metal3.DataImage) {
+	if before == nil || before.Status.Error.Message == "" {
+		return
+	}
+	if image == nil || image.Generation != before.Generation || image.DeletionTimestamp.IsZero() != before.DeletionTimestamp.IsZero() {
+		c.forget(kinds.KeyOf(before))
+		c.PlanHost(before.Namespace, before.Name)
+	}
+}
+
+// driveRetry is when a drive is looked at again that Ironic was asked to change.
+const driveRetry = time.Second
+
+// HostChanged requeues the DataImage of a host. old or host is nil if the host was created or deleted.
+func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
+	if old != nil && host != nil && isSameForImage(old, host) {
+		return
+	}
+	if host == nil {
+		host = old
+	}
+	if _, exists := c.Cached(kinds.KeyOf(host)); exists {
+		c.Enqueue(host.Namespace, host.Name)
+	}
+}
+
+// isSameForImage tells whether two versions of a host are the same as far as DataImages are
+// concerned.
+func isSameForImage(a, b *metal3.BareMetalHost) bool {
+	return a.UID == b.UID && kinds.IsPaused(a) == kinds.IsPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&
+		a.Status.PoweredOn == b.Status.PoweredOn &&
+		a.Status.Provisioning.ID == b.Status.Provisioning.ID && a.Status.Provisioning.State == b.Status.Provisioning.State
+}
+
+func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	image, err := c.Images.Get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		c.forget(key)
+	}
+	if err != nil {
+		return 0, kinds.IgnoreNotFound(err)
+	}
+	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		return 0, c.release(ctx, image) // nobody could detach the image
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case kinds.IsPaused(host):
+		return 0, nil
+	}
+	if unfinished, err := c.prepare(ctx, host); unfinished || err != nil {
+		return driveRetry, err
+	}
+	if image, err = c.Images.Get(ctx, key.Namespace, key.Name); err != nil {
+		return 0, kinds.IgnoreNotFound(err) // prepare may have written it
+	}
+	switch {
+	case !image.DeletionTimestamp.IsZero():
+		return c.delete(ctx, image, host)
+	case !host.DeletionTimestamp.IsZero():
+		return 0, nil // the garbage collector may have made it an orphan
+	}
+	return 0, c.adopt(ctx, image, host)
+}
+
+// adopt sets the finalizer and the owner, so that the image goes with its host.
+func (c *Controller) adopt(ctx context.Context, image *metal3.DataImage, host *metal3.BareMetalHost) error {
+	if controllerutil.ContainsFinalizer(image, metal3.DataImageFinalizer) && metal3.IsOwnedBy(image, host) {
+		return nil
+	}
+	owner := metal3.NewOwnerReference("BareMetalHost", host)
+	updated := image.DeepCopy()
+	controllerutil.AddFinalizer(updated, metal3.DataImageFinalizer)
+	updated.OwnerReferences = append(slices.DeleteFunc(updated.OwnerReferences, func(r metav1.OwnerReference) bool {
+		return r.Kind == owner.Kind && r.Name == owner.Name // of an earlier host with the same name
+	}), owner)
+	_, err := c.Images.Update(ctx, updated)
+	return kinds.IgnoreNotFound(err)
+}
+
+// delete lets the image go as soon as it is not in the drive of its host.
+func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *metal3.BareMetalHost) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(image, metal3.DataImageFinalizer) {
+		return 0, nil // somebody else's finalizer keeps it
+	}
+	if image.Status.AttachedImage.URL == "" || lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host) {
+		return 0, c.release(ctx, image)
+	}
+	node, err := c.Ironic.GetNode(ctx, host.Status.Provisioning.ID)
+	if ironic.IsNotFound(err) {
+		return 0, c.release(ctx, image)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if node.PowerState != ironic.PowerOff || node.TargetPowerState != "" || node.ProvisionState.IsInTransit() {
+		return 0, nil // the host is reconciled when it is off, or when it is switched on the next time
+	}
+	outcome, err := c.change(ctx, host, node)
+	switch {
+	case err != nil:
+		return 0, err
+	case outcome.problem != "":
+		return retryAfter(image.Status.Error.Count), nil
+	case !outcome.done:
+		return driveRetry, nil
+	}
+	c.Enqueue(image.Namespace, image.Name) // with the status that was recorded
+	return 0, nil
+}
+
+// retryAfter is after which time a drive is tried again that could not be changed.
+func retryAfter(failures int) time.Duration {
+	return min(30*time.Second<<min(failures, 5), 10*time.Minute)
+}
+
+// release removes the finalizer.
+func (c *Controller) release(ctx context.Context, image *metal3.DataImage) error {
+	c.attempted(image, false)
+	return kinds.RemoveFinalizer(ctx, c.Images, image, metal3.DataImageFinalizer)
+}
+
+// forget drops what is remembered of the drive of a host that waits for it. The host asks again.
+func (c *Controller) forget(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, key)
+	delete(c.verdicts, key)
+}

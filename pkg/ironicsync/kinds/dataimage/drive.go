@@ -1,0 +1,252 @@
+package dataimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+)
+
+// driveTimeout bounds a request that Ironic answers when it has asked the BMC.
+const driveTimeout = 30 * time.Second
+
+// outcome is how far the virtual drive of a host is from what its DataImage asks for.
+type outcome struct {
+	// done is set if the host may be switched on: the drive is as it should be, or cannot be.
+	done bool
+	// problem is why the drive could not be changed. It will be tried again.
+	problem string
+}
+
+// BeforePowerOn returns true if the virtual drive of a host that is off is in line with the host's
+// DataImage, if there is one, so that the host can be switched on now. Otherwise it requests a change of the
+// drive, and must be called again a moment later, or, if problem is not empty, after a back-off; the problem is
+// recorded in the DataImage, too.
+//
+// It does not wait for the BMC: the workers of this package do, of which hosts whose BMCs do not answer
+// may use up all, but not those of the caller.
+func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHost) (ready bool, problem string, err error) {
+	image, err := c.Images.Get(ctx, host.Namespace, host.Name)
+	if apierrors.IsNotFound(err) {
+		return true, "", nil
+	}
+	if err != nil {
+		return false, "", err
+	}
+	if isUntouched(image) || kinds.IsPaused(image) {
+		return true, "", nil
+	}
+	key := kinds.KeyOf(host)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, has := c.verdicts[key]
+	if v.problem == "" {
+		delete(c.verdicts, key)
+	} // else the caller may not have been able to record the problem
+	if has && c.Clock.Since(v.at) < verdictLife {
+		return v.done, v.problem, v.err
+	}
+	c.asked[key] = true
+	c.Enqueue(key.Namespace, key.Name)
+	return false, "", nil
+}
+
+// verdict is the answer to BeforePowerOn, for its next call.
+type verdict struct {
+	outcome
+	err error
+	at  time.Time
+}
+
+// verdictLife is how long a verdict is valid. Later, somebody may have changed the drive. It is shorter
+// than the back-off of a host whose drive could not be changed.
+const verdictLife = 15 * time.Second
+
+// prepare brings the drive of a host in line with its DataImage if BeforePowerOn has asked for that. It
+// returns true if it has not come to an end yet.
+func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost) (unfinished bool, err error) {
+	key := kinds.KeyOf(host)
+	c.mu.Lock()
+	asked := c.asked[key]
+	c.mu.Unlock()
+	if !asked {
+		return false, nil
+	}
+	node, err := c.Ironic.GetNode(ctx, host.Status.Provisioning.ID)
+	result := outcome{}
+	switch {
+	case err != nil:
+	case node.PowerState == "":
+		// Ironic learns the power state of some nodes only from a power action (Node.IsNotPolled). The
+		// machine may be on, so its drive is not touched.
+		result.done = true
+	case node.PowerState == ironic.PowerOff && node.TargetPowerState == "":
+		result, err = c.change(ctx, host, node)
+		if err == nil && !result.done && result.problem == "" {
+			return true, nil
+		}
+	}
+	c.mu.Lock()
+	delete(c.asked, key)
+	c.verdicts[key] = verdict{result, err, c.Clock.Now()}
+	c.mu.Unlock()
+	c.PlanHost(key.Namespace, key.Name)
+	return false, err
+}
+
+// isUntouched tells whether nothing of the image was ever in the drive, nor is to be.
+func isUntouched(image *metal3.DataImage) bool {
+	return wantedURL(image) == "" && image.Status.AttachedImage.URL == ""
+}
+
+// change takes one step towards what the DataImage of a host asks for. The host must be off.
+func (c *Controller) change(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (outcome, error) {
+	key := host.Namespace + "/" + host.Name
+	c.drives.LockKey(key)
+	defer func() { _ = c.drives.UnlockKey(key) }()
+	image, err := c.Images.Get(ctx, host.Namespace, host.Name)
+	if apierrors.IsNotFound(err) {
+		return outcome{done: true}, nil
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	wanted := wantedURL(image)
+	switch {
+	case isUntouched(image):
+		return outcome{done: true}, nil
+	case isLiveISO(host):
+		// Ironic has the live ISO in a drive, and can only eject all of them.
+		return outcome{done: true}, c.reportWithoutDrive(ctx, image, "the host boots from a live ISO, which is in its virtual drive: a DataImage cannot be attached besides")
+	case node.Reservation != "":
+		return outcome{}, nil // probably with what was asked for before
+	}
+	features, err := c.Ironic.Features(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if !features.VirtualMedia {
+		return outcome{done: true}, c.reportWithoutDrive(ctx, image, tooOld)
+	}
+	limited, cancel := context.WithTimeout(ctx, driveTimeout)
+	defer cancel()
+	drives, err := c.Ironic.GetVirtualMedia(limited, node.UUID)
+	switch {
+	case ironic.IsWithoutVirtualMedia(err):
+		return outcome{done: true}, c.reportWithoutDrive(ctx, image, fmt.Sprintf("driver %s of the host's node has no virtual media: %s", node.Driver, ironic.MessageOf(err)))
+	case err != nil:
+		return c.failed(ctx, image, image.Status.AttachedImage.URL, "the virtual drives cannot be read", err)
+	}
+	return c.step(ctx, image, wanted, node, drives)
+}
+
+// tooOld is the error of DataImages with a release of Ironic that cannot tell what is attached.
+const tooOld = "this Ironic is too old for DataImages: they need its " + ironic.VirtualMediaSince
+
+// step compares what is in the drives with what is wanted, and asks Ironic for the difference.
+//
+// What Ironic serves from a drive has a URL of Ironic's own, so whether it is the wanted image follows
+// from the status, which is written before Ironic is asked.
+func (c *Controller) step(ctx context.Context, image *metal3.DataImage, wanted string, node *ironic.Node, drives []ironic.VirtualMedia) (outcome, error) {
+	recorded := image.Status.AttachedImage.URL
+	inserted := slices.ContainsFunc(drives, func(d ironic.VirtualMedia) bool { return d.IsOptical() && d.Inserted })
+	attempted := c.attempted(image, false)
+	switch {
+	case inserted && recorded == wanted, !inserted && wanted == "":
+		return outcome{done: true}, c.reportSuccess(ctx, image, wanted)
+	case inserted: // another image, or one that is not wanted any more
+		if attempted {
+			return c.notDone(ctx, image, recorded, "the image in the virtual drive could not be ejected", node)
+		}
+		if err := c.Ironic.DetachVirtualMedia(ctx, c.Fence.At(image.ResourceVersion), node.UUID); err != nil {
+			return c.failed(ctx, image, recorded, "the image in the virtual drive cannot be ejected", err)
+		}
+		c.attempted(image, true)
+		return outcome{}, nil
+	case attempted && recorded == wanted:
+		return c.notDone(ctx, image, "", fmt.Sprintf("image %s could not be attached", wanted), node)
+	}
+	if err := c.CheckURL(ctx, wanted); err != nil {
+		return c.report(ctx, image, "", "spec.url: "+err.Error())
+	}
+	image, err := c.recordAttached(ctx, image, wanted)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := c.Ironic.AttachVirtualMedia(ctx, c.Fence.At(image.ResourceVersion), node.UUID, wanted); err != nil {
+		return c.failed(ctx, image, "", fmt.Sprintf("image %s cannot be attached", wanted), err)
+	}
+	c.attempted(image, true)
+	return outcome{}, nil
+}
+
+// notDone reports that Ironic has not done what it was asked for. Why is in the node's last_error.
+func (c *Controller) notDone(ctx context.Context, image *metal3.DataImage, attached, what string, node *ironic.Node) (outcome, error) {
+	why := node.LastError
+	if why == "" {
+		why = "Ironic reports no error, but the BMC does not say that it has been done"
+	}
+	return c.report(ctx, image, attached, what+": "+why)
+}
+
+// failed reports a request that has failed because of this host, and passes on all other errors.
+func (c *Controller) failed(ctx context.Context, image *metal3.DataImage, attached, what string, err error) (outcome, error) {
+	if ironic.IsLocked(err) {
+		return outcome{}, nil
+	}
+	if !isAboutHost(err) {
+		return outcome{}, err
+	}
+	return c.report(ctx, image, attached, what+": "+ironic.MessageOf(err))
+}
+
+// isAboutHost tells whether Ironic has answered, and what it says is about the host or its BMC.
+// Ironic passes on as an internal error what it hears from a BMC. A request that is not answered in
+// time is taken for a BMC that does not answer, because the node was read just before.
+func isAboutHost(err error) bool {
+	var answer *ironic.APIError
+	if errors.As(err, &answer) {
+		switch answer.Status {
+		case http.StatusBadRequest, http.StatusConflict, http.StatusInternalServerError, http.StatusNotAcceptable:
+			return true
+		}
+		return false
+	}
+	var unavailable *ironic.UnavailableError
+	return errors.As(err, &unavailable) && unavailable.Class == "timeout"
+}
+
+// wantedURL is the image that should be in the drive; empty if none should be.
+func wantedURL(image *metal3.DataImage) string {
+	if !image.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return image.Spec.URL
+}
+
+func isLiveISO(host *metal3.BareMetalHost) bool {
+	image := host.Status.Provisioning.Image
+	return image.DiskFormat != nil && *image.DiskFormat == "live-iso"
+}
+
+// attempted records whether Ironic was asked to change the drive, and returns what was recorded
+// before.
+func (c *Controller) attempted(image *metal3.DataImage, now bool) (before bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = c.attempts[image.UID]
+	if now {
+		c.attempts[image.UID] = true
+	} else {
+		delete(c.attempts, image.UID)
+	}
+	return before
+}

@@ -1,0 +1,209 @@
+package dataimage
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+func ironicSays(status int, fault string) error {
+	return ironic.NewAPIError("virtual media", status, []byte(`{"error_message":"{\"faultstring\":\"`+fault+`\"}"}`), nil)
+}
+
+// What is done with the drive before a power-on, and what the DataImage says afterwards.
+func TestBeforePowerOn(t *testing.T) {
+	const a, b = "http://images.example/a.iso", "http://images.example/b.iso"
+	deleted := func(w *world) { w.image.DeletionTimestamp = new(metav1.Now()) }
+	attached := func(url string) func(*world) {
+		return func(w *world) { w.image.Status.AttachedImage.URL, w.drive = url, url }
+	}
+	failed := func(w *world) { w.image.Status.Error = metal3.DataImageError{Count: 3, Message: "the BMC was away"} }
+	for name, test := range map[string]struct {
+		given    []func(*world)
+		requests []string
+		drive    string
+		url      string // status.attachedImage.url
+		problem  string // that keeps the host off
+		message  string // status.error.message
+		count    int
+	}{
+		"no DataImage":             {given: []func(*world){func(w *world) { w.image = nil }}},
+		"attach":                   {requests: []string{"get", "attach " + a, "get"}, drive: a, url: a},
+		"attached already":         {given: []func(*world){attached(a), failed}, requests: []string{"get"}, drive: a, url: a},
+		"another URL":              {given: []func(*world){attached(b)}, requests: []string{"get", "detach", "get", "attach " + a, "get"}, drive: a, url: a},
+		"something else is in it":  {given: []func(*world){func(w *world) { w.drive = "http://ironic.example/boot.iso" }}, requests: []string{"get", "detach", "get", "attach " + a, "get"}, drive: a, url: a},
+		"lost by the BMC":          {given: []func(*world){attached(a), func(w *world) { w.drive = "" }}, requests: []string{"get", "attach " + a, "get"}, drive: a, url: a},
+		"deleted":                  {given: []func(*world){attached(a), deleted}, requests: []string{"get", "detach", "get"}},
+		"deleted, never attached":  {given: []func(*world){deleted}},
+		"deleted, lost by the BMC": {given: []func(*world){attached(a), deleted, func(w *world) { w.drive = "" }}, requests: []string{"get"}},
+		"the BMC refuses": {
+			given:    []func(*world){func(w *world) { w.attachError = "Could not attach device cdrom to node: no such image" }},
+			requests: []string{"get", "attach " + a, "get"}, problem: "no such image", message: "no such image", count: 1,
+		},
+		"the BMC takes it and has nothing": {
+			given:    []func(*world){func(w *world) { w.attachError = " " }},
+			requests: []string{"get", "attach " + a, "get"}, problem: "could not be attached", message: "could not be attached", count: 1,
+		},
+		"the BMC does not answer": {
+			given:    []func(*world){failed, func(w *world) { w.getError = ironicSays(500, "Redfish connection failed") }},
+			requests: []string{"get"}, problem: "Redfish connection failed", message: "Redfish connection failed", count: 4,
+		},
+		"the URL is not allowed": {
+			given:    []func(*world){func(w *world) { w.notAllowed = errors.New("host images.example is not allowed") }},
+			requests: []string{"get"}, problem: "spec.url: host images.example is not allowed", message: "spec.url", count: 1,
+		},
+		"a driver without virtual media": {
+			given: []func(*world){func(w *world) {
+				w.node.Driver = "ipmi"
+				w.getError = ironicSays(400, "Driver ipmi does not support get_virtual_media (disabled or not implemented).")
+			}},
+			requests: []string{"get"}, message: "driver ipmi of the host's node has no virtual media", count: 1,
+		},
+		"an old Ironic":                {given: []func(*world){func(w *world) { w.tooOld = true }}, message: "need its API 1.93", count: 1},
+		"paused":                       {given: []func(*world){func(w *world) { w.image.Annotations = map[string]string{metal3.PausedAnnotation: ""} }}},
+		"the power state is not known": {given: []func(*world){func(w *world) { w.node.PowerState = "" }}},
+		"a live ISO": {
+			given: []func(*world){func(w *world) {
+				w.drive, w.host.Status.Provisioning.Image.DiskFormat = "live", new(metal3.DiskFormat("live-iso"))
+			}},
+			drive: "live", message: "live ISO", count: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, g := range test.given {
+				g(w)
+			}
+			ready, problem := w.powerOn(w.controller())
+			if ready != (test.problem == "") || !strings.Contains(problem, test.problem) {
+				t.Errorf("ready %t, problem %q; want %q", ready, problem, test.problem)
+			}
+			if diff := cmp.Diff(test.requests, w.requests); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			if w.drive != test.drive {
+				t.Errorf("%q is in the drive, want %q", w.drive, test.drive)
+			}
+			if w.image == nil {
+				return
+			}
+			status := w.image.Status
+			if status.AttachedImage.URL != test.url || status.Error.Count != test.count || !strings.Contains(status.Error.Message, test.message) ||
+				test.message == "" && status.Error.Message != "" {
+				t.Errorf("status %+v, want %q, %d times %q", status, test.url, test.count, test.message)
+			}
+		})
+	}
+}
+
+// The drive is not touched while Ironic works on the node, and a failed attempt is repeated the next
+// time, also by a server that was restarted in the middle of it.
+func TestAttachIsRepeated(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.node.Reservation = "conductor"
+	for range 2 {
+		if ready, problem, err := c.BeforePowerOn(t.Context(), w.host); ready || problem != "" || err != nil || len(w.requests) > 0 {
+			t.Errorf("with a locked node: %t, %q, %v, requests %q", ready, problem, err, w.requests)
+		}
+		w.reconcile(c)
+	}
+	w.node.Reservation, w.attachError = "", "Could not attach device cdrom to node: no route"
+	if _, problem := w.powerOn(c); problem == "" {
+		t.Error("a failed attachment is no problem")
+	}
+	if _, problem := w.powerOn(c); problem == "" || len(w.requests) != 3 {
+		t.Errorf("the problem is not told again, to a caller that could not record it: %q, requests %q", problem, w.requests)
+	}
+	c.forget(types.NamespacedName{Namespace: "metal3", Name: "worker-0"}) // as a change of the spec does
+	w.attachError = ""
+	if ready, problem := w.powerOn(c); !ready || w.drive == "" || w.image.Status.Error.Message != "" {
+		t.Errorf("when the BMC is back: %t, %q, status %+v", ready, problem, w.image.Status)
+	}
+	if diff := cmp.Diff([]string{"Normal AttachingDataImage", "Warning DataImageFailed", "Normal AttachingDataImage"}, []string(w.events)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+
+	w.drive = "" // and the server is restarted after it has recorded the attachment
+	if ready, problem := w.powerOn(w.controller()); !ready || w.drive == "" {
+		t.Errorf("after a restart: %t, %q", ready, problem)
+	}
+}
+
+// When a DataImage that is being deleted may go.
+func TestDeletion(t *testing.T) {
+	for name, test := range map[string]struct {
+		given func(*world)
+		stays bool
+	}{
+		"not attached":                {func(w *world) { w.image.Status.AttachedImage.URL = "" }, false},
+		"the host is gone":            {func(w *world) { w.host = nil }, false},
+		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},
+		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, false},
+		"a node of another cluster":   {func(w *world) { hold(w.host) }, false},
+		"a restored status":           {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, false},
+		"the node is gone":            {func(w *world) { w.node = nil }, false},
+		"the host is off":             {func(*world) {}, false},
+		"an old Ironic":               {func(w *world) { w.tooOld = true }, false},
+		"the host is on":              {func(w *world) { w.node.PowerState = ironic.PowerOn }, true},
+		"the host is being switched":  {func(w *world) { w.node.TargetPowerState = ironic.TargetPowerOn }, true},
+		"the host is paused":          {func(w *world) { w.host.Annotations = map[string]string{metal3.PausedAnnotation: ""} }, true},
+		"the BMC does not answer":     {func(w *world) { w.getError = ironicSays(500, "Redfish connection failed") }, true},
+		"the host is being worked on": {func(w *world) { w.node.ProvisionState = ironic.CleanWait }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.image.DeletionTimestamp = new(metav1.Now())
+			w.image.Status.AttachedImage.URL, w.drive = w.image.Spec.URL, w.image.Spec.URL
+			test.given(w)
+			c := w.controller()
+			for range 5 {
+				w.reconcile(c)
+			}
+			if stays := w.image != nil; stays != test.stays {
+				t.Errorf("the DataImage is still there: %t, want %t", stays, test.stays)
+			}
+			if w.host != nil && !lifecycle.HasOwnNode(w.host) && len(w.requests) != 0 {
+				t.Errorf("a node that is not the host's own was asked: %v", w.requests)
+			}
+		})
+	}
+}
+
+// A live DataImage belongs to its host, also to one that was created anew.
+func TestOwner(t *testing.T) {
+	w := newWorld(t)
+	w.image.Finalizers = nil
+	w.image.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"},
+		{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-0", UID: "an earlier host"},
+	}
+	c := w.controller()
+	w.host.DeletionTimestamp = new(metav1.Now())
+	w.reconcile(c)
+	if w.images.Writes != 0 {
+		t.Errorf("an image of a host that is being deleted was written: %+v", w.image.ObjectMeta)
+	}
+	w.host.DeletionTimestamp = nil
+	for range 2 {
+		w.reconcile(c)
+	}
+	want := []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"},
+		{APIVersion: "metal3.io/v1alpha1", Kind: "BareMetalHost", Name: "worker-0", UID: "host"},
+	}
+	if diff := cmp.Diff(want, w.image.OwnerReferences); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{metal3.DataImageFinalizer}, w.image.Finalizers); diff != "" || w.images.Writes != 1 {
+		t.Errorf("finalizers after %d writes (-want +got):\n%s", w.images.Writes, diff)
+	}
+}

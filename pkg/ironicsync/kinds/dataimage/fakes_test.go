@@ -1,0 +1,132 @@
+package dataimage
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// world is one host with its DataImage, its node, and a drive that Ironic fills.
+type world struct {
+	t     *testing.T
+	image *metal3.DataImage // nil if there is none
+	host  *metal3.BareMetalHost
+	node  *ironic.Node
+
+	drive    string
+	tooOld   bool
+	getError error
+	// attachError is what Ironic finds when it attaches an image, after it has accepted the request.
+	attachError string
+	notAllowed  error
+	requests    []string
+	events      enginetest.Events
+	images      *enginetest.Slot[*metal3.DataImage]
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t: t,
+		host: &metal3.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0", UID: "host"},
+			Status:     metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateProvisioned}, Record: metal3.HostRecord{RegisteredWith: &metal3.RegisteredWith{}}},
+		},
+		node: &ironic.Node{UUID: "node", Driver: "redfish", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
+		image: &metal3.DataImage{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0", UID: "image", ResourceVersion: "1", Finalizers: []string{metal3.DataImageFinalizer}},
+			Spec:       metal3.DataImageSpec{URL: "http://images.example/a.iso"},
+		},
+	}
+	w.images = &enginetest.Slot[*metal3.DataImage]{Resource: "dataimages", Object: &w.image}
+	return w
+}
+
+func (w *world) controller() *Controller {
+	return New(Deps{
+		Images: w.images, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w, Fence: ironic.NoFence, Events: &w.events, Clock: clock.RealClock{},
+		CheckURL: func(context.Context, string) error { return w.notAllowed },
+		PlanHost: func(string, string) {},
+	})
+}
+
+func (w *world) Features(context.Context) (ironic.Features, error) {
+	return ironic.Features{VirtualMedia: !w.tooOld}, nil
+}
+
+func (w *world) GetNode(context.Context, string) (*ironic.Node, error) {
+	if w.node == nil {
+		return nil, ironic.NewAPIError("get node", 404, []byte(`{"error_message":"{\"faultstring\":\"Node could not be found.\"}"}`), nil)
+	}
+	return w.node, nil
+}
+
+func (w *world) GetVirtualMedia(context.Context, string) ([]ironic.VirtualMedia, error) {
+	w.requests = append(w.requests, "get")
+	return []ironic.VirtualMedia{
+		{MediaTypes: []string{"USBStick"}, Inserted: true}, // which has nothing to do with DataImages
+		{MediaTypes: []string{"CD", "DVD"}, Inserted: w.drive != "", Image: w.drive},
+	}, w.getError
+}
+
+func (w *world) AttachVirtualMedia(_ context.Context, fence ironic.Fence, _, url string) error {
+	if err := fence.Check(); err != nil { // as the client does
+		return err
+	}
+	w.requests = append(w.requests, "attach "+url)
+	if w.image.Status.AttachedImage.URL != url {
+		w.t.Errorf("the attachment of %s was not recorded before Ironic was asked: %+v", url, w.image.Status)
+	}
+	if w.drive != "" {
+		w.t.Error("Ironic 29.0 attaches nothing to a drive that is not empty")
+	}
+	w.node.LastError = w.attachError
+	if w.attachError == "" {
+		w.drive = url
+	}
+	return nil
+}
+
+func (w *world) DetachVirtualMedia(_ context.Context, fence ironic.Fence, _ string) error {
+	if err := fence.Check(); err != nil { // as the client does
+		return err
+	}
+	w.requests = append(w.requests, "detach")
+	w.drive, w.node.LastError = "", ""
+	return nil
+}
+
+// powerOn calls BeforePowerOn until it has an outcome, as the host's controller does, and has the
+// DataImage reconciled in between.
+func (w *world) powerOn(c *Controller) (ready bool, problem string) {
+	w.t.Helper()
+	for range 10 {
+		ready, problem, err := c.BeforePowerOn(w.t.Context(), w.host)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if ready || problem != "" {
+			return ready, problem
+		}
+		w.reconcile(c)
+	}
+	w.t.Fatalf("no outcome after requests %q", w.requests)
+	return false, ""
+}
+
+func (w *world) reconcile(c *Controller) {
+	w.t.Helper()
+	if _, err := c.reconcile(w.t.Context(), types.NamespacedName{Namespace: "metal3", Name: "worker-0"}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func hold(host *metal3.BareMetalHost) {
+	host.Status.Record.Hold = &metal3.Hold{Reason: metal3.NodeOfAnotherClusterReason, Message: "not yours"}
+}

@@ -1,0 +1,132 @@
+package hostclaim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// newTestAllocator has a policy that lets the namespace tenant have the hosts of racks.
+func newTestAllocator(t *testing.T) *allocator {
+	t.Helper()
+	f := newAllocator()
+	p, err := newPolicy(&metal3.HostDeployPolicy{Spec: metal3.HostDeployPolicySpec{HostClaimNamespaces: &metal3.HostClaimNamespaces{Names: []string{"tenant"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.policyChanged(types.NamespacedName{Namespace: "racks", Name: "tenants"}, p)
+	return f
+}
+
+// newTestRequest is that of a claim of a certain age for hosts with labels.
+func newTestRequest(t *testing.T, name string, age time.Duration, labels map[string]string) *claimRequest {
+	t.Helper()
+	w, err := newClaimRequest(&metal3.HostClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))},
+		Spec:       metal3.HostClaimSpec{HostSelector: metal3.HostSelector{MatchLabels: labels}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func names(keys []types.NamespacedName) (all []string) {
+	for _, key := range keys {
+		all = append(all, key.Name)
+	}
+	return all
+}
+
+// Hosts that become free go to the claims that wait, the oldest first, one claim for each host.
+func TestInTurn(t *testing.T) {
+	f := newTestAllocator(t)
+	large := map[string]string{"size": "large"}
+	requests := map[string]*claimRequest{
+		"young": newTestRequest(t, "young", time.Minute, nil), "old": newTestRequest(t, "old", time.Hour, nil),
+		"large": newTestRequest(t, "large", 2*time.Hour, large), "middle": newTestRequest(t, "middle", 30*time.Minute, nil),
+	}
+	pick := func(claim, want string) {
+		t.Helper()
+		host, _, woken := f.pick(requests[claim])
+		got := ""
+		if host != nil {
+			got = host.Name
+		}
+		if got != want || len(woken) > 0 {
+			t.Errorf("%s picks %q and wakes %v, want %q", claim, got, woken, want)
+		}
+	}
+	free := func(name string, labels map[string]string, want ...string) types.NamespacedName {
+		t.Helper()
+		host := freeHost("racks", name, labels)
+		if diff := cmp.Diff(want, names(f.hostChanged(keyOf(host), host))); diff != "" {
+			t.Errorf("host %s wakes (-want +got):\n%s", name, diff)
+		}
+		return keyOf(host)
+	}
+	settle := func(claim string, got types.NamespacedName, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, names(f.settle(keyOf(requests[claim].claim), got))); diff != "" {
+			t.Errorf("after %s, these are woken (-want +got):\n%s", claim, diff)
+		}
+	}
+	for name := range requests {
+		pick(name, "")
+	}
+	a, b := free("a", nil, "old"), free("b", nil, "middle")
+	free("a", nil) // an observation changes nothing
+	late := newTestRequest(t, "late", 0, nil)
+	if host, _, _ := f.pick(late); host != nil {
+		t.Errorf("a claim that comes last gets %s, which was offered to another", host.Name)
+	}
+	f.forget(keyOf(late.claim))
+	pick("old", "a")
+	settle("old", a)
+	// The next one cannot be bound, for example because it was deleted.
+	settle("middle", types.NamespacedName{}, "young")
+	pick("young", "b")
+	settle("young", b)
+	// Nobody who waits wants this host, so it stays free.
+	c := free("c", nil)
+	free("d", large, "large")
+	pick("large", "d")
+	settle("large", types.NamespacedName{}) // it fails, and nobody waits
+	pick("large", "d")
+	pick("middle", "c")
+	settle("middle", c)
+	if waiting := f.waitingClaims(); waiting != 0 {
+		t.Errorf("%d claims wait", waiting)
+	}
+}
+
+// A claim is woken when somebody may admit it, and a host that it was offered in vain goes to another.
+func TestAdmittedLater(t *testing.T) {
+	f := newTestAllocator(t)
+	mine, other := newTestRequest(t, "mine", time.Hour, nil), newTestRequest(t, "other", time.Minute, nil)
+	f.pick(mine)
+	f.pick(other)
+	if diff := cmp.Diff([]string{"mine", "other"}, names(f.namespaceChanged("tenant"))); diff != "" {
+		t.Errorf("new labels of the namespace wake (-want +got):\n%s", diff)
+	}
+	f.pick(mine)
+	f.pick(other)
+	host := freeHost("racks", "worker-0", nil)
+	f.hostChanged(keyOf(host), host) // wakes mine
+	changed, err := newClaimRequest(&metal3.HostClaim{ObjectMeta: mine.claim.ObjectMeta, Spec: metal3.HostClaimSpec{HostSelector: metal3.HostSelector{InNamespace: "cellar"}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host, _, woken := f.pick(changed); host != nil || fmt.Sprint(names(woken)) != "[other]" {
+		t.Errorf("got %v, woken are %v", host, woken)
+	}
+	if diff := cmp.Diff([]string{"mine"}, names(f.policyChanged(types.NamespacedName{Namespace: "cellar", Name: "all"}, nil))); diff != "" {
+		t.Errorf("another policy wakes (-want +got):\n%s", diff)
+	}
+}

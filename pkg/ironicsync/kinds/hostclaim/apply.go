@@ -1,0 +1,233 @@
+package hostclaim
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+)
+
+const (
+	// pausedByClaim is the value of PausedAnnotation on the host of a claim that is paused. Only this value
+	// is ever removed.
+	pausedByClaim = metal3.HostClaimFinalizer
+	// claimKeyPrefix begins the keys of reboot annotations that come from a claim. Those of others are left
+	// alone.
+	claimKeyPrefix = "hostclaim-"
+	// rebootTokenAnnotation identifies, on a claim, the reboot that it asks for, and on its host the last one
+	// that was passed on. So each is passed on once, whenever this process ends.
+	rebootTokenAnnotation = "metal3.io/hostclaim-reboot"
+)
+
+func isPaused(claim *metal3.HostClaim) bool { return kinds.IsPaused(claim) }
+
+// isPausedByOthers tells whether somebody has paused a host, other than by pausing its claim.
+func isPausedByOthers(host *metal3.BareMetalHost) bool {
+	return kinds.IsPaused(host) && host.Annotations[metal3.PausedAnnotation] != pausedByClaim
+}
+
+// apply writes into a host what its claim wants. It returns the host as it was written, and the condition
+// Synchronized. If the write was refused, the error says so, too.
+func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.BareMetalHost, metav1.Condition, error) {
+	synchronized := condition(SynchronizedCondition, metav1.ConditionTrue, ConfigurationSyncedReason, "")
+	updated := host.DeepCopy()
+	switch {
+	case !host.DeletionTimestamp.IsZero():
+		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host is being deleted"), nil
+	case isPausedByOthers(host):
+		return host, unsynchronized(HostPausedReason, "The host is paused"), nil
+	case isPaused(claim):
+		setAnnotation(updated, metal3.PausedAnnotation, pausedByClaim)
+		synchronized = unsynchronized(HostPausedReason, "The claim is paused, and so is its host")
+	case !isBoundBy(claim, host) && !canTakeOver(claim, host):
+		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host runs something that this claim has not asked for, and is left alone"), nil
+	default:
+		if err := c.beginReboot(ctx, claim); err != nil {
+			return host, synchronized, err
+		}
+		problem, err := c.copySecrets(ctx, claim, host)
+		if err != nil {
+			return host, synchronized, err
+		}
+		updated.Spec.ConsumerRef.UID = claim.UID
+		delete(updated.Annotations, metal3.PausedAnnotation)
+		setPower(updated, claim)
+		if problem == nil || !isDeploying(claim) {
+			setDeployment(updated, claim)
+		}
+		if problem != nil {
+			synchronized = *problem
+		}
+	}
+	if !equality.Semantic.DeepEqual(host.Spec, updated.Spec) || !maps.Equal(host.Annotations, updated.Annotations) {
+		if err := c.Fence.Check(); err != nil {
+			return host, synchronized, err
+		}
+		written, err := c.Hosts.Update(ctx, updated)
+		if apierrors.IsInvalid(err) {
+			return host, unsynchronized(BareMetalHostNotSynchronizedReason, refusalOf(err)), &refusalError{err}
+		}
+		if err != nil {
+			return host, synchronized, err
+		}
+		host = written
+	}
+	if err := c.endReboot(ctx, claim, host); err != nil {
+		return host, synchronized, err
+	}
+	return host, synchronized, c.deleteUnusedCopies(ctx, claim, host)
+}
+
+// canTakeOver tells whether a host that names a claim as its consumer, but was not bound by this
+// controller, may become the claim's: it runs nothing, or what the claim asks for.
+func canTakeOver(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
+	if host.Spec.ExternallyProvisioned {
+		return false
+	}
+	if !deploy.WantsImage(&host.Spec) && !deploy.Deployed(host) {
+		return true
+	}
+	wanted := host.DeepCopy()
+	setDeployment(wanted, claim)
+	return isDeploying(claim) && !deploy.MustDeprovision(wanted) && equality.Semantic.DeepEqual(wanted.Spec.Image, host.Spec.Image) &&
+		equality.Semantic.DeepEqual(wanted.Spec.CustomDeploy, host.Spec.CustomDeploy)
+}
+
+// isDeploying tells whether a claim asks for something to run.
+func isDeploying(claim *metal3.HostClaim) bool {
+	return claim.Spec.Image != nil || claim.Spec.CustomDeploy != nil
+}
+
+// setDeployment sets in a host what the claim asks for to run, with the copies of its Secrets.
+func setDeployment(host *metal3.BareMetalHost, claim *metal3.HostClaim) {
+	spec := &host.Spec
+	spec.Image, spec.CustomDeploy = claim.Spec.Image.DeepCopy(), claim.Spec.CustomDeploy.DeepCopy()
+	spec.UserData, spec.NetworkData, spec.MetaData = nil, nil, nil
+	for _, data := range dataOf(claim) {
+		ref := &corev1.SecretReference{Namespace: host.Namespace, Name: data.copy}
+		switch data.use {
+		case userData:
+			spec.UserData = ref
+		case networkData:
+			spec.NetworkData = ref
+		case metaData:
+			spec.MetaData = ref
+		case pullSecret:
+			spec.Image.OCIAuthSecretName = &ref.Name
+		}
+	}
+}
+
+// setPower passes on power and reboots. A host that must not be switched off stays on.
+func setPower(host *metal3.BareMetalHost, claim *metal3.HostClaim) {
+	host.Spec.Online = claim.Spec.PoweredOn || host.Spec.DisablePowerOff
+	wanted := map[string]string{}
+	for key, value := range claim.Annotations {
+		if suffix, found := strings.CutPrefix(key, metal3.RebootAnnotationPrefix); found {
+			wanted[rebootKey(suffix)] = value
+		}
+	}
+	maps.DeleteFunc(host.Annotations, func(key, _ string) bool {
+		_, isWanted := wanted[key]
+		return strings.HasPrefix(key, metal3.RebootAnnotationPrefix+claimKeyPrefix) && !isWanted
+	})
+	for key, value := range wanted {
+		setAnnotation(host, key, value)
+	}
+	if value, asks := claim.Annotations[metal3.RebootAnnotation]; asks && !isPassedOn(claim, host) {
+		setAnnotation(host, metal3.RebootAnnotation, value)
+		setAnnotation(host, rebootTokenAnnotation, claim.Annotations[rebootTokenAnnotation])
+	}
+}
+
+// rebootKey returns the annotation of a host for the reboot annotation of its claim with a key.
+func rebootKey(key string) string {
+	name := claimKeyPrefix + key
+	if len(validation.IsQualifiedName(metal3.RebootAnnotationPrefix+name)) > 0 { // it is too long
+		name = fmt.Sprintf("%s%x", claimKeyPrefix, sha256.Sum256([]byte(key)))[:len(claimKeyPrefix)+32]
+	}
+	return metal3.RebootAnnotationPrefix + name
+}
+
+// isPassedOn tells whether the host of a claim has got the reboot that the claim asks for.
+func isPassedOn(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
+	return host.Annotations[rebootTokenAnnotation] == claim.Annotations[rebootTokenAnnotation]
+}
+
+// beginReboot gives the reboot that a claim asks for a token.
+func (c *Controller) beginReboot(ctx context.Context, claim *metal3.HostClaim) error {
+	_, asks := claim.Annotations[metal3.RebootAnnotation]
+	if _, begun := claim.Annotations[rebootTokenAnnotation]; !asks || begun {
+		return nil
+	}
+	return c.annotate(ctx, claim, func(annotations map[string]string) { annotations[rebootTokenAnnotation] = string(uuid.NewUUID()) })
+}
+
+// endReboot removes the annotation that asks for a reboot from a claim when its host has it.
+func (c *Controller) endReboot(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
+	if _, begun := claim.Annotations[rebootTokenAnnotation]; !begun || !isPassedOn(claim, host) {
+		return nil
+	}
+	return c.annotate(ctx, claim, func(annotations map[string]string) {
+		delete(annotations, metal3.RebootAnnotation)
+		delete(annotations, rebootTokenAnnotation)
+	})
+}
+
+// annotate changes the annotations of a claim, which has some.
+func (c *Controller) annotate(ctx context.Context, claim *metal3.HostClaim, change func(map[string]string)) error {
+	updated := claim.DeepCopy()
+	change(updated.Annotations)
+	recorded, err := c.Claims.Update(ctx, updated)
+	if err != nil {
+		return err
+	}
+	recorded.DeepCopyInto(claim)
+	return nil
+}
+
+func setAnnotation(host *metal3.BareMetalHost, key, value string) {
+	if host.Annotations == nil {
+		host.Annotations = map[string]string{}
+	}
+	host.Annotations[key] = value
+}
+
+// refusalError says that what a claim wants is not valid for its host.
+type refusalError struct{ error }
+
+func isRefusal(err error) bool {
+	var refusal *refusalError
+	return errors.As(err, &refusal)
+}
+
+// refusalOf says why a host was refused, as far as that concerns fields that its claim has, too: the
+// tenant must not see the others.
+func refusalOf(err error) string {
+	message := "The host refuses it"
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return message
+	}
+	for _, cause := range status.Status().Details.Causes {
+		for _, field := range []string{"spec.image", "spec.customDeploy", "spec.online"} {
+			if strings.HasPrefix(cause.Field, field) {
+				return fmt.Sprintf("%s: %s: %s", message, cause.Field, cause.Message)
+			}
+		}
+	}
+	return message
+}

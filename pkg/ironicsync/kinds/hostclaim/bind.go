@@ -1,0 +1,177 @@
+package hostclaim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// maxAttempts is how often a claim tries to be bound, if others are faster, before it goes back to the
+// queue.
+const maxAttempts = 10
+
+// consumerOf returns the claim that a host names as its consumer.
+func consumerOf(host *metal3.BareMetalHost) (claim types.NamespacedName, found bool) {
+	if host == nil {
+		return claim, false
+	}
+	ref := host.Spec.ConsumerRef
+	if ref == nil || ref.Kind != "HostClaim" || !strings.HasPrefix(ref.APIVersion, metal3.GroupName+"/") {
+		return claim, false
+	}
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, true
+}
+
+// isConsumer tells whether a host names a claim as its consumer.
+func isConsumer(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
+	consumer, found := consumerOf(host)
+	return found && consumer == keyOf(claim)
+}
+
+// isBoundBy tells whether this controller has bound a host to a claim: it adds the UID of the claim to
+// the consumerRef, which others do not. What such a host is to run, its claim has asked for.
+func isBoundBy(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
+	return isConsumer(claim, host) && host.Spec.ConsumerRef.UID == claim.UID
+}
+
+func refTo(claim *metal3.HostClaim) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: metal3.SchemeGroupVersion.String(), Kind: "HostClaim",
+		Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+	}
+}
+
+// hostOf returns the host of a claim, or nil. It is the host of the claim's status, if that names the
+// claim as its consumer. Another host that names the claim is its host only if it could have been given
+// to the claim: otherwise, whoever writes hosts could have the Secrets of any claim copied into
+// their namespace.
+func (c *Controller) hostOf(ctx context.Context, claim *metal3.HostClaim) (*metal3.BareMetalHost, error) {
+	if recorded := claim.Status.BareMetalHost; recorded != nil {
+		host, err := c.Hosts.Get(ctx, recorded.Namespace, recorded.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		if err == nil && isConsumer(claim, host) {
+			return host, nil
+		}
+	}
+	for _, key := range c.allocator.hostsOf(keyOf(claim)) {
+		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if isConsumer(claim, host) && c.mayHave(claim, host) {
+			return host, nil
+		}
+	}
+	return nil, nil
+}
+
+// mayHave tells whether a claim may have a host, be it free or not.
+func (c *Controller) mayHave(claim *metal3.HostClaim, host *metal3.BareMetalHost) bool {
+	request, err := newClaimRequest(claim, c.labelsOf(claim.Namespace))
+	return err == nil && c.Manages(host.Namespace) && c.allocator.mayHave(request, host)
+}
+
+// labelsOf returns the labels of a namespace.
+func (c *Controller) labelsOf(namespace string) map[string]string {
+	obj, exists, err := c.ClaimNamespaces.GetStore().GetByKey(namespace)
+	if err != nil || !exists {
+		return nil
+	}
+	return obj.(metav1.Object).GetLabels()
+}
+
+// bind chooses a host for a claim and binds it. If there is none, it returns the condition
+// Associated.
+func (c *Controller) bind(ctx context.Context, claim *metal3.HostClaim) (*metal3.BareMetalHost, metav1.Condition, error) {
+	unbound := func(reason, message string) (*metal3.BareMetalHost, metav1.Condition, error) {
+		c.allocator.forget(keyOf(claim))
+		return nil, condition(AssociatedCondition, metav1.ConditionFalse, reason, message), nil
+	}
+	if before := meta.FindStatusCondition(claim.Status.Conditions, AssociatedCondition); before != nil && claim.Status.BareMetalHost != nil &&
+		(before.Status == metav1.ConditionTrue || before.Reason == MissingBareMetalHostReason) {
+		// Another host would be another machine, without what was on the disks of this one.
+		return unbound(MissingBareMetalHostReason, fmt.Sprintf("Host %s/%s does not exist or is no longer the claim's. To get another host, delete the claim and create it again",
+			claim.Status.BareMetalHost.Namespace, claim.Status.BareMetalHost.Name))
+	}
+	request, err := newClaimRequest(claim, c.labelsOf(claim.Namespace))
+	if err != nil {
+		return unbound(NoBareMetalHostReason, err.Error())
+	}
+	chosen := claim.Status.BareMetalHost
+	for range maxAttempts {
+		if chosen == nil {
+			host, whyNot, woken := c.allocator.pick(request)
+			c.enqueue(woken)
+			if host == nil {
+				return nil, condition(AssociatedCondition, metav1.ConditionFalse, NoBareMetalHostReason, whyNot), nil
+			}
+			chosen = &metal3.ObjectReference{Namespace: host.Namespace, Name: host.Name}
+			if err := c.recordChoice(ctx, claim, chosen); err != nil {
+				return nil, metav1.Condition{}, err
+			}
+		}
+		host, err := c.bindTo(ctx, request, types.NamespacedName{Namespace: chosen.Namespace, Name: chosen.Name})
+		if host != nil || err != nil {
+			return host, metav1.Condition{}, err
+		}
+		chosen = nil // somebody else was faster
+	}
+	return nil, metav1.Condition{}, apierrors.NewConflict(metal3.Resource("hostclaims"), claim.Name, fmt.Errorf("%d hosts were given to others in the meantime", maxAttempts))
+}
+
+// recordChoice records the host that a claim is about to be bound to. Whoever continues after this
+// process, or believes to lead beside it, tries to bind the claim to the same host.
+func (c *Controller) recordChoice(ctx context.Context, claim *metal3.HostClaim, chosen *metal3.ObjectReference) error {
+	updated := claim.DeepCopy()
+	updated.Status.BareMetalHost = chosen
+	recorded, err := c.Claims.UpdateStatus(ctx, updated)
+	if err != nil {
+		return err
+	}
+	recorded.DeepCopyInto(claim)
+	return nil
+}
+
+// bindTo binds a host to a claim if the host is free and the claim may have it. Otherwise it returns nil.
+func (c *Controller) bindTo(ctx context.Context, request *claimRequest, key types.NamespacedName) (*metal3.BareMetalHost, error) {
+	c.allocator.reserve(keyOf(request.claim), key)
+	for range maxAttempts {
+		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		if err == nil && isConsumer(request.claim, host) {
+			return host, nil // bound by a write whose answer was lost
+		}
+		if err != nil || !isFree(host) || !c.Manages(host.Namespace) || !c.allocator.mayHave(request, host) {
+			c.allocator.refuse(keyOf(request.claim))
+			return nil, nil
+		}
+		if err := c.Fence.Check(); err != nil {
+			return nil, err
+		}
+		host.Spec.ConsumerRef = refTo(request.claim)
+		bound, err := c.Hosts.Update(ctx, host)
+		if err == nil {
+			return bound, nil
+		}
+		if !apierrors.IsConflict(err) {
+			return nil, fmt.Errorf("setting the consumerRef of host %s: %w", key, err)
+		}
+		// The host was written since it was read, perhaps by an observation: it is looked at again.
+	}
+	return nil, apierrors.NewConflict(metal3.Resource("baremetalhosts"), key.Name, fmt.Errorf("it is written too often"))
+}

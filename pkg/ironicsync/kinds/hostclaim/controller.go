@@ -1,0 +1,301 @@
+// Package hostclaim gives HostClaims the hosts that they ask for, and passes on to the hosts what the
+// claims want of them: what to run, power and reboots. A tenant who may write claims uses machines in this way
+// without any permission on hosts.
+//
+// A host belongs to the claim that its consumerRef names. That is set with a compare-and-swap on the
+// version of the host that was found to be free, so a host is never given to two claims, or to a claim
+// and to Cluster API Provider Metal3. Before that, the choice is recorded in the status of the claim, in
+// the same way, so a claim never gets two hosts, also when a leader is replaced without knowing it.
+//
+//	choose.go      which host a claim gets (pure)
+//	allocator.go   which hosts are free, and which claims wait
+//	controller.go  what is done for a claim
+//	bind.go        from the choice of a host to its consumerRef
+//	apply.go       what a claim wants of its host (pure)
+//	hardware.go    the HardwareData of a claim
+//	copies.go      the Secrets of a claim in the namespace of its host
+//	release.go     how a host is given back
+//	status.go      what a claim shows of its host (pure)
+package hostclaim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+)
+
+// Claims are the recorded HostClaims.
+type Claims interface {
+	kinds.Objects
+	kinds.Getter[*metal3.HostClaim]
+	kinds.Updater[*metal3.HostClaim]
+}
+
+// Hosts are the recorded hosts.
+type Hosts interface {
+	kinds.Getter[*metal3.BareMetalHost]
+	// Update writes metadata and spec. It returns a Conflict if the host has been written since it was
+	// read.
+	Update(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
+}
+
+// Secrets copies Secrets between namespaces.
+type Secrets interface {
+	// Copy makes a copy of a Secret in another namespace, with these labels and this owner, or brings it up
+	// to date. It returns a NotFound error if there is no such Secret, and an AlreadyExists error if
+	// there is a Secret in the place of the copy that does not have the labels.
+	Copy(ctx context.Context, from, to types.NamespacedName, labels map[string]string, owner metav1.OwnerReference) error
+	// DeleteCopy deletes a Secret if it exists and has the labels.
+	DeleteCopy(ctx context.Context, copy types.NamespacedName, labels map[string]string) error
+	// Watched tells whether a Secret is known to exist.
+	Watched(namespace, name string) bool
+}
+
+// Deps are what a Controller works with.
+type Deps struct {
+	Claims   Claims
+	Policies kinds.Objects
+	Hosts    Hosts
+	Hardware HardwareData
+	Secrets  Secrets
+	Events   kinds.Events
+	Clock    clock.PassiveClock
+	// Fence has the term of leadership in which the controller runs.
+	Fence ironic.Fence
+	// OnHostChange registers a function to be called with each host that is created, changed or deleted, and
+	// returns what tells whether it has been called for all hosts that existed before.
+	OnHostChange func(changed func(old, host *metal3.BareMetalHost)) (hasSynced func() bool, err error)
+	// ClaimNamespaces has the Namespaces of the cluster, with their labels.
+	ClaimNamespaces cache.SharedIndexInformer
+	// Namespaces are those that are managed; none means all.
+	Namespaces []string
+}
+
+// Controller reconciles HostClaims.
+type Controller struct {
+	Deps
+	*kinds.Controller[*metal3.HostClaim]
+	policies  *kinds.Controller[*metal3.HostDeployPolicy]
+	allocator *allocator
+}
+
+// bySecret is the index of claims by the Secrets that they name, as NAMESPACE/NAME.
+const bySecret = "secret"
+
+// New returns a Controller.
+func New(deps Deps) (*Controller, error) {
+	registerMetrics()
+	c := &Controller{Deps: deps, allocator: newAllocator()}
+	c.policies = kinds.New(kinds.Config[*metal3.HostDeployPolicy]{
+		Name: "hostdeploypolicies", Objects: deps.Policies, Example: &metal3.HostDeployPolicy{},
+		Changed: c.policyChanged, Reconcile: c.reportPolicy,
+	})
+	namespaces, err := deps.ClaimNamespaces.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: c.namespaceChanged,
+		UpdateFunc: func(old, obj any) {
+			if !equalLabels(old, obj) {
+				c.namespaceChanged(obj)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := deps.OnHostChange(c.hostChanged)
+	if err != nil {
+		return nil, err
+	}
+	c.Controller = kinds.New(kinds.Config[*metal3.HostClaim]{
+		Name: "hostclaims", Objects: deps.Claims, Example: &metal3.HostClaim{}, Namespaces: deps.Namespaces,
+		Indexers: cache.Indexers{
+			bySecret: func(obj any) ([]string, error) {
+				claim := obj.(*metal3.HostClaim)
+				var keys []string
+				for _, data := range dataOf(claim) {
+					keys = append(keys, claim.Namespace+"/"+data.secret)
+				}
+				return keys, nil
+			},
+		},
+		ReconcilePaused: true, // a pause is passed on to the host
+		// The status of a claim must not say that there is no host before all of them are known.
+		RunAfter:  []cache.InformerSynced{c.policies.HasSynced, namespaces.HasSynced, hosts},
+		Reconcile: c.reconcile,
+	})
+	return c, nil
+}
+
+// Run reconciles claims until ctx ends, and returns when everything that it has started has ended.
+func (c *Controller) Run(ctx context.Context) error {
+	defer waitingClaims.Set(0)
+	namespaces := func(ctx context.Context) error {
+		c.ClaimNamespaces.RunWithContext(ctx)
+		return nil
+	}
+	return kinds.RunAll(ctx, namespaces, c.policies.Run, c.Controller.Run)
+}
+
+// hostChanged notes a change of a host. old or host is nil if the host was created or deleted.
+func (c *Controller) hostChanged(old, host *metal3.BareMetalHost) {
+	if host == nil {
+		c.enqueue(c.allocator.hostChanged(keyOf(old), nil))
+		return
+	}
+	if c.Manages(host.Namespace) {
+		c.enqueue(c.allocator.hostChanged(keyOf(host), host))
+	}
+}
+
+// SecretChanged requeues the claims that name a Secret.
+func (c *Controller) SecretChanged(namespace, name string) {
+	for _, claim := range c.ByIndex(bySecret, namespace+"/"+name) {
+		c.Enqueue(claim.Namespace, claim.Name)
+	}
+}
+
+func (c *Controller) policyChanged(old, p *metal3.HostDeployPolicy) {
+	if p == nil {
+		c.enqueue(c.allocator.policyChanged(keyOf(old), nil))
+		return
+	}
+	compiled, _ := newPolicy(p) // reportPolicy reports the error
+	c.enqueue(c.allocator.policyChanged(keyOf(p), compiled))
+}
+
+// reportPolicy records an event if a policy has an invalid regular expression.
+func (c *Controller) reportPolicy(_ context.Context, key types.NamespacedName) (time.Duration, error) {
+	p, exists := c.policies.Cached(key)
+	if !exists {
+		return 0, nil
+	}
+	if _, err := newPolicy(p); err != nil {
+		c.Events.RecordObject(kinds.ReferenceTo("HostDeployPolicy", p), events.Event{
+			Type: corev1.EventTypeWarning, Reason: "InvalidPolicy", Message: "The policy lets nobody claim hosts: " + err.Error(),
+		})
+	}
+	return 0, nil
+}
+
+func (c *Controller) namespaceChanged(obj any) {
+	if namespace, ok := obj.(metav1.Object); ok {
+		c.enqueue(c.allocator.namespaceChanged(namespace.GetName()))
+	}
+}
+
+func (c *Controller) enqueue(claims []types.NamespacedName) {
+	for _, claim := range claims {
+		c.Enqueue(claim.Namespace, claim.Name)
+	}
+}
+
+func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	var got types.NamespacedName
+	defer func() {
+		c.enqueue(c.allocator.settle(key, got))
+		waitingClaims.Set(float64(c.allocator.waitingClaims()))
+	}()
+	claim, err := c.Claims.Get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		c.allocator.forget(key)
+	}
+	if err != nil {
+		return 0, kinds.IgnoreNotFound(err)
+	}
+	if isPaused(claim) {
+		c.allocator.forget(key)
+		return 0, c.passPauseOn(ctx, claim)
+	}
+	if !claim.DeletionTimestamp.IsZero() {
+		c.allocator.forget(key)
+		return 0, c.release(ctx, claim)
+	}
+	if claim, err = kinds.AddFinalizer(ctx, c.Claims, claim, metal3.HostClaimFinalizer); err != nil {
+		return 0, kinds.IgnoreNotFound(err)
+	}
+	host, err := c.hostOf(ctx, claim)
+	if err != nil {
+		return 0, err
+	}
+	if host == nil {
+		var associated metav1.Condition
+		if host, associated, err = c.bind(ctx, claim); err != nil {
+			return 0, err
+		}
+		if host == nil {
+			return 0, c.record(ctx, claim, result{associated: associated})
+		}
+	}
+	c.allocator.forget(key)
+	got = keyOf(host)
+	return c.synchronize(ctx, claim, host)
+}
+
+// passPauseOn pauses the host of a paused claim. Nothing else is done for either of them, and nothing at
+// all for a claim without a host.
+func (c *Controller) passPauseOn(ctx context.Context, claim *metal3.HostClaim) error {
+	host, err := c.hostOf(ctx, claim)
+	if err != nil || host == nil {
+		return err
+	}
+	_, err = c.synchronize(ctx, claim, host)
+	return err
+}
+
+// copyRetry is when Secrets are copied again that could not be: nobody tells that a permission was
+// granted.
+const copyRetry = time.Minute
+
+// synchronize passes on to a host what its claim wants, and to the claim the state of the host. It returns
+// after which time that is to be done again although nothing changes.
+func (c *Controller) synchronize(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (after time.Duration, err error) {
+	if err := c.releaseOthers(ctx, claim, host); err != nil {
+		return 0, err
+	}
+	host, synchronized, err := c.apply(ctx, claim, host)
+	if err != nil && !isRefusal(err) {
+		return 0, err
+	}
+	for _, reason := range uses {
+		if synchronized.Reason == reason {
+			after = copyRetry
+		}
+	}
+	hardware, hardwareErr := c.copyHardware(ctx, claim, host)
+	if hardwareErr != nil {
+		return 0, errors.Join(err, hardwareErr)
+	}
+	return after, errors.Join(err, c.record(ctx, claim, result{
+		host: host, hardware: hardware, synchronized: synchronized,
+		associated: condition(AssociatedCondition, metav1.ConditionTrue, BareMetalHostAssociatedReason, ""),
+	}))
+}
+
+// record records the status of a claim if it has changed.
+func (c *Controller) record(ctx context.Context, claim *metal3.HostClaim, reached result) error {
+	updated := claim.DeepCopy()
+	if !setStatus(updated, reached) {
+		return nil
+	}
+	updated.Status.LastUpdated = new(metav1.NewTime(c.Clock.Now()))
+	recorded, err := c.Claims.UpdateStatus(ctx, updated)
+	if err != nil {
+		return kinds.IgnoreNotFound(err)
+	}
+	for _, event := range changes(claim, recorded) {
+		c.Events.RecordObject(kinds.ReferenceTo("HostClaim", recorded), event)
+	}
+	recorded.DeepCopyInto(claim)
+	return nil
+}

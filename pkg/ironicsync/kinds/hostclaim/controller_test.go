@@ -1,0 +1,476 @@
+package hostclaim
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+var image = metal3.Image{URL: "http://images.example/a", Checksum: "d41d8cd98f00b204e9800998ecf8427e"}
+
+// The way of a claim from the choice of its host until it gives the host back.
+func TestLife(t *testing.T) {
+	w := newWorld(t)
+	w.secrets["tenant/first-boot"], w.secrets["tenant/registry"] = "", ""
+	w.claim.Spec = metal3.HostClaimSpec{
+		PoweredOn: true, Image: image.DeepCopy(),
+		UserData: &corev1.SecretReference{Name: "first-boot"}, NetworkData: &corev1.SecretReference{Name: "first-boot"}, MetaData: &corev1.SecretReference{Name: "first-boot"},
+	}
+	w.claim.Spec.Image.OCIAuthSecretName = new("registry")
+	w.mustReconcile(t)
+	wanted := image
+	wanted.OCIAuthSecretName = new("hostclaim-uid-pullsecret")
+	ref := func(use string) *corev1.SecretReference {
+		return &corev1.SecretReference{Namespace: "racks", Name: "hostclaim-uid-" + use}
+	}
+	if diff := cmp.Diff(metal3.BareMetalHostSpec{
+		Online: true, Image: &wanted, UserData: ref("userdata"), NetworkData: ref("networkdata"), MetaData: ref("metadata"),
+		ConsumerRef: &corev1.ObjectReference{APIVersion: "metal3.io/v1alpha1", Kind: "HostClaim", Namespace: "tenant", Name: "mine", UID: "uid"},
+	}, w.host().Spec); diff != "" {
+		t.Errorf("the host (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{
+		"tenant/first-boot": "", "tenant/registry": "",
+		"racks/hostclaim-uid-userdata": "tenant/first-boot", "racks/hostclaim-uid-networkdata": "tenant/first-boot",
+		"racks/hostclaim-uid-metadata": "tenant/first-boot", "racks/hostclaim-uid-pullsecret": "tenant/registry",
+	}, w.secrets); diff != "" {
+		t.Errorf("the Secrets (-want +got):\n%s", diff)
+	}
+	if got := w.has("Associated") + ", " + w.has("Synchronized") + ", " + w.has("Provisioned") + ", " + w.has("Ready"); got != "True BareMetalHostAssociated, True ConfigurationSynced, False Available, False IssuesReported" {
+		t.Error(got)
+	}
+
+	w.host().Status.HardwareDetails = &metal3.HardwareDetails{}
+	w.deploy()
+	w.mustReconcile(t)
+	place, own := &metal3.ObjectReference{Namespace: "racks", Name: "worker-0"}, &metal3.ObjectReference{Namespace: "tenant", Name: "mine"}
+	status := w.claim.Status
+	if diff := cmp.Diff(metal3.HostClaimStatus{LastUpdated: status.LastUpdated, Conditions: status.Conditions, BareMetalHost: place, HardwareData: own, PoweredOn: true}, status); diff != "" {
+		t.Errorf("the status (-want +got):\n%s", diff)
+	}
+	if got := w.has("Provisioned") + ", " + w.has("Ready"); got != "True Provisioned, True InfoReported" {
+		t.Error(got)
+	}
+	version, writes := w.version, w.claims.Writes
+	w.mustReconcile(t)
+	if w.version != version || w.claims.Writes != writes {
+		t.Error("a claim with which nothing happens is written")
+	}
+
+	// What the claim no longer names goes, as soon as its host does not name it either.
+	w.claim.Spec.NetworkData = nil
+	w.mustReconcile(t)
+	if _, exists := w.secrets["racks/hostclaim-uid-networkdata"]; exists || w.host().Spec.NetworkData != nil {
+		t.Errorf("there are %v, the host names %v", w.secrets, w.host().Spec.NetworkData)
+	}
+
+	w.delete()
+	w.mustReconcile(t)
+	if spec := w.host().Spec; spec.Image != nil || spec.UserData != nil || spec.MetaData != nil || spec.Online || spec.ConsumerRef == nil {
+		t.Errorf("while it is deprovisioned, the host is %+v", spec)
+	}
+	if got := w.has("Associated"); got != "False HostClaimDeleting" || len(w.secrets) < 4 {
+		t.Errorf("%s, Secrets %v", got, w.secrets)
+	}
+	w.deprovision()
+	w.mustReconcile(t)
+	if w.claim != nil || w.host().Spec.ConsumerRef != nil || len(w.secrets) != 2 {
+		t.Errorf("claim %v, host %+v, Secrets %v", w.claim, w.host().Spec, w.secrets)
+	}
+	if diff := cmp.Diff([]string{"Normal BareMetalHostAssociated", "Normal HostClaimDeleting"}, []string(w.events)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// The hardware of the host is shown in the namespace of the claim, unless something else of the same name
+// is there.
+func TestHardware(t *testing.T) {
+	w := newWorld(t)
+	found := &metal3.HardwareDetails{RAMMebibytes: 4096}
+	w.host().Status.HardwareDetails = found
+	w.put(w.host())
+	w.mustReconcile(t)
+	data := w.hardware["tenant/mine"]
+	if data == nil || len(data.OwnerReferences) != 1 || data.OwnerReferences[0].UID != "uid" || !cmp.Equal(found, data.Spec.HardwareDetails) {
+		t.Fatalf("the hardware is %+v", data)
+	}
+	w.host().Status.HardwareDetails = &metal3.HardwareDetails{RAMMebibytes: 8192}
+	w.put(w.host())
+	w.mustReconcile(t)
+	if data := w.hardware["tenant/mine"]; data.Spec.HardwareDetails.RAMMebibytes != 8192 {
+		t.Errorf("after another inspection, the hardware is %+v", data.Spec.HardwareDetails)
+	}
+	others := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "mine"}}
+	w.hardware["tenant/mine"] = others
+	w.mustReconcile(t)
+	if status := w.claim.Status.HardwareData; status.Namespace != "racks" || status.Name != "worker-0" || w.hardware["tenant/mine"] != others {
+		t.Errorf("the hardware is at %+v", status)
+	}
+	delete(w.hardware, "tenant/mine")
+	w.put(freeHost("tenant", "mine", nil))
+	w.mustReconcile(t)
+	if status := w.claim.Status.HardwareData; status.Namespace != "racks" || len(w.hardware) > 0 {
+		t.Errorf("the hardware is at %+v", status)
+	}
+}
+
+// Who is faster gets the host.
+func TestLostRaces(t *testing.T) {
+	take := func(h *metal3.BareMetalHost) {
+		h.Spec.ConsumerRef = &corev1.ObjectReference{Kind: "Metal3Machine", Name: "other"}
+	}
+	for name, test := range map[string]struct {
+		meanwhile func(*metal3.BareMetalHost)
+		second    bool // whether there is a second host
+		want      string
+	}{
+		"an observation":         {func(h *metal3.BareMetalHost) { h.Status.PoweredOn = true }, false, "worker-0"},
+		"another consumer":       {take, false, ""},
+		"another consumer, next": {take, true, "worker-1"},
+		"an image":               {func(h *metal3.BareMetalHost) { h.Spec.Image = image.DeepCopy() }, false, ""},
+		"a pause":                {func(h *metal3.BareMetalHost) { setAnnotation(h, metal3.PausedAnnotation, "") }, false, ""},
+		"a deletion":             {func(h *metal3.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) }, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.beforeUpdate = func(h *metal3.BareMetalHost) {
+				w.beforeUpdate = nil
+				test.meanwhile(h)
+				h.ResourceVersion = "new" // and nobody has told the controller yet
+				if test.second {
+					w.put(freeHost("racks", "worker-1", nil))
+				}
+			}
+			// The claim has waited, and chose worker-0 before.
+			w.host().Status.Provisioning.State = metal3.StateInspecting
+			w.put(w.host())
+			update := w.beforeUpdate
+			w.beforeUpdate = nil
+			w.mustReconcile(t)
+			w.beforeUpdate = update
+			w.host().Status.Provisioning.State = metal3.StateAvailable
+			w.put(w.host())
+			w.claim.Status.BareMetalHost = &metal3.ObjectReference{Namespace: "racks", Name: "worker-0"}
+			w.mustReconcile(t)
+			got := ""
+			if w.claim.Status.BareMetalHost != nil {
+				got = w.claim.Status.BareMetalHost.Name
+			}
+			for name, host := range w.hosts {
+				if isConsumer(w.claim, host) != (name == test.want) {
+					t.Errorf("the consumer of %s is %+v", name, host.Spec.ConsumerRef)
+				}
+			}
+			if got != test.want {
+				t.Errorf("the claim has host %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Hosts that name the claim as their consumer, but were not given to it.
+func TestHostsOfOthers(t *testing.T) {
+	names := func(h *metal3.BareMetalHost) *metal3.BareMetalHost {
+		h.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: "metal3.io/v1alpha1", Kind: "HostClaim", Namespace: "tenant", Name: "mine"}
+		return h
+	}
+	t.Run("without a policy", func(t *testing.T) {
+		w := newWorld(t)
+		delete(w.hosts, "worker-0")
+		w.controller.hostChanged(freeHost("racks", "worker-0", nil), nil)
+		trap := w.put(names(freeHost("trap", "worker-9", nil)))
+		w.secrets["tenant/first-boot"] = ""
+		w.claim.Spec.UserData = &corev1.SecretReference{Name: "first-boot"}
+		w.mustReconcile(t)
+		if w.claim.Status.BareMetalHost != nil || len(w.secrets) != 1 || trap.ResourceVersion != w.hosts["worker-9"].ResourceVersion {
+			t.Errorf("status %+v, Secrets %v", w.claim.Status, w.secrets)
+		}
+	})
+	runs := func(h *metal3.BareMetalHost, url string) *metal3.BareMetalHost {
+		running := image
+		running.URL = url
+		h.Spec.Image, h.Status.Provisioning.Image, h.Status.Provisioning.State = &running, running, metal3.StateProvisioned
+		return h
+	}
+	t.Run("running something else", func(t *testing.T) {
+		w := newWorld(t)
+		host := w.put(runs(names(w.host()), "http://images.example/precious")).DeepCopy()
+		w.claim.Spec.Image = image.DeepCopy()
+		w.mustReconcile(t)
+		if diff := cmp.Diff(host, w.host()); diff != "" {
+			t.Errorf("the host was changed (-want +got):\n%s", diff)
+		}
+		if got := w.has("Synchronized"); got != "False BareMetalHostNotSynchronized" {
+			t.Error(got)
+		}
+		w.delete()
+		w.mustReconcile(t)
+		host.Spec.ConsumerRef, host.ResourceVersion = nil, w.host().ResourceVersion
+		if diff := cmp.Diff(host, w.host()); diff != "" || w.claim != nil {
+			t.Errorf("the claim is %v, and its host (-want +got):\n%s", w.claim, diff)
+		}
+	})
+	t.Run("running what it wants", func(t *testing.T) {
+		w := newWorld(t)
+		w.put(runs(names(w.host()), image.URL))
+		w.claim.Spec = metal3.HostClaimSpec{Image: image.DeepCopy(), PoweredOn: true}
+		w.mustReconcile(t)
+		if host := w.host(); !isBoundBy(w.claim, host) || !host.Spec.Online || w.has("Ready") != "True InfoReported" {
+			t.Errorf("the host is %+v, the claim %+v", host.Spec, w.claim.Status)
+		}
+	})
+	t.Run("two", func(t *testing.T) {
+		w := newWorld(t)
+		w.mustReconcile(t)
+		second := names(runs(freeHost("racks", "worker-1", nil), image.URL))
+		second.Spec.ConsumerRef.UID = w.claim.UID
+		w.put(second)
+		w.mustReconcile(t)
+		if spec := w.hosts["worker-1"].Spec; spec.Image != nil || spec.ConsumerRef == nil || !isConsumer(w.claim, w.host()) {
+			t.Errorf("the second host is %+v", spec)
+		}
+		second.Status.Provisioning.State, second.Status.Provisioning.Image, second.Spec = metal3.StateAvailable, metal3.Image{}, w.hosts["worker-1"].Spec
+		w.put(second)
+		w.mustReconcile(t)
+		if spec := w.hosts["worker-1"].Spec; spec.ConsumerRef != nil || !isConsumer(w.claim, w.host()) {
+			t.Errorf("the second host is %+v", spec)
+		}
+	})
+}
+
+// A claim whose host is gone does not silently get another machine, and can be deleted.
+func TestLostHost(t *testing.T) {
+	for name, lose := range map[string]func(*world){
+		"the host is gone": func(w *world) {
+			host := w.host()
+			delete(w.hosts, "worker-0")
+			w.controller.hostChanged(host, nil)
+		},
+		"the host was given to somebody else": func(w *world) {
+			w.host().Spec.ConsumerRef = &corev1.ObjectReference{Kind: "Metal3Machine", Name: "other"}
+			w.put(w.host())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.claim.Spec.Image = image.DeepCopy()
+			w.mustReconcile(t)
+			w.deploy()
+			lose(w)
+			w.put(freeHost("racks", "worker-1", nil))
+			w.mustReconcile(t)
+			if got := w.has("Associated"); got != "False MissingBareMetalHost" || w.claim.Status.BareMetalHost == nil || w.hosts["worker-1"].Spec.ConsumerRef != nil {
+				t.Errorf("%s, status %+v", got, w.claim.Status)
+			}
+			before := w.host().DeepCopy()
+			w.delete()
+			w.mustReconcile(t)
+			if diff := cmp.Diff(before, w.host()); diff != "" || w.claim != nil {
+				t.Errorf("the claim is %v; the host was changed (-want +got):\n%s", w.claim, diff)
+			}
+		})
+	}
+}
+
+// Without its Secrets, nothing is deployed; everything else goes on.
+func TestSecretsThatCannotBeCopied(t *testing.T) {
+	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "a", errors.New("no"))
+	for name, test := range map[string]struct {
+		err  error
+		says string
+	}{
+		"it does not exist":   {nil, "Secret first-boot cannot be copied: it does not exist"},
+		"not permitted":       {forbidden, "ClusterRole metal3-apiserver-secret-copies"},
+		"in the way":          {apierrors.NewAlreadyExists(corev1.Resource("secrets"), "a"), "another Secret is in the place of the copy"},
+		"refused by admision": {apierrors.NewInvalid(metal3.Kind("a"), "a", nil), "the cluster refuses the copy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.secretError = test.err
+			w.claim.Spec = metal3.HostClaimSpec{PoweredOn: true, Image: image.DeepCopy(), MetaData: &corev1.SecretReference{Name: "first-boot"}}
+			w.mustReconcile(t)
+			if spec := w.host().Spec; !spec.Online || spec.Image != nil || spec.MetaData != nil {
+				t.Errorf("the host is %+v", spec)
+			}
+			if after, err := w.controller.reconcile(t.Context(), claimKey); after != copyRetry || err != nil {
+				t.Errorf("tried again after %s, %v", after, err)
+			}
+			if got := w.has("Synchronized"); got != "False MetaDataSecretSyncFailure" || !strings.Contains(w.claim.Status.Conditions[1].Message, test.says) {
+				t.Errorf("%s, %+v", got, w.claim.Status.Conditions)
+			}
+			w.secretError = nil
+			w.secrets["tenant/first-boot"] = ""
+			w.mustReconcile(t)
+			if spec := w.host().Spec; spec.Image == nil || spec.MetaData == nil {
+				t.Errorf("the host is %+v", spec)
+			}
+			// What is deployed stays if the Secret goes, and can be removed.
+			delete(w.secrets, "tenant/first-boot")
+			w.claim.Spec.PoweredOn = false
+			w.mustReconcile(t)
+			if spec := w.host().Spec; spec.Image == nil || spec.MetaData == nil || spec.Online {
+				t.Errorf("the host is %+v", spec)
+			}
+			w.claim.Spec.Image = nil
+			w.mustReconcile(t)
+			if spec := w.host().Spec; spec.Image != nil {
+				t.Errorf("the host is %+v", spec)
+			}
+		})
+	}
+}
+
+// Reboots and pauses are passed on, and nothing that others have set is removed.
+func TestAnnotations(t *testing.T) {
+	const key = metal3.RebootAnnotationPrefix
+	long := strings.Repeat("a", 60)
+	w := newWorld(t)
+	w.claim.Spec.PoweredOn = true
+	w.mustReconcile(t)
+	setAnnotation(w.host(), key+"mine", "of the administrator")
+	w.put(w.host())
+	w.claim.Annotations = map[string]string{metal3.RebootAnnotation: `{"mode":"hard"}`, key + "mine": "", key + long: "", "example.com/other": ""}
+	w.mustReconcile(t)
+	got := w.host().Annotations
+	if len(got) != 5 || got[rebootTokenAnnotation] == "" || got[metal3.RebootAnnotation] != `{"mode":"hard"}` || got[key+"mine"] != "of the administrator" || got[key+"hostclaim-mine"] != "" {
+		t.Errorf("the host has %v", got)
+	}
+	if _, again := w.claim.Annotations[metal3.RebootAnnotation]; again || len(w.claim.Annotations) != 3 {
+		t.Errorf("the claim has %v", w.claim.Annotations)
+	}
+	delete(w.host().Annotations, metal3.RebootAnnotation) // it is rebooted
+	w.put(w.host())
+	// A process that ended before it had changed the claim is followed by another one.
+	w.claim.Annotations = map[string]string{metal3.RebootAnnotation: `{"mode":"hard"}`, rebootTokenAnnotation: got[rebootTokenAnnotation], key + "mine": "", key + long: ""}
+	w.mustReconcile(t)
+	if _, again := w.host().Annotations[metal3.RebootAnnotation]; again || len(w.claim.Annotations) != 2 {
+		t.Errorf("a reboot is passed on twice: the host has %v, the claim %v", w.host().Annotations, w.claim.Annotations)
+	}
+	w.claim.Annotations = map[string]string{metal3.PausedAnnotation: "true", metal3.RebootAnnotation: ""}
+	w.claim.Spec.PoweredOn = false
+	w.mustReconcile(t)
+	if got := w.host(); got.Annotations[metal3.PausedAnnotation] != "metal3.io/hostclaim" || len(got.Annotations) != 5 || !got.Spec.Online {
+		t.Errorf("while the claim is paused, the host has %v", got.Annotations)
+	}
+	if got := w.has("Synchronized"); got != "False HostPaused" {
+		t.Error(got)
+	}
+	w.claim.Annotations = nil
+	w.mustReconcile(t)
+	if got := w.host(); got.Spec.Online || !slices.Equal(slices.Sorted(maps.Keys(got.Annotations)), []string{rebootTokenAnnotation, key + "mine"}) {
+		t.Errorf("after that, the host has %v", got.Annotations)
+	}
+
+	// A pause by somebody else is respected, also by a deletion.
+	setAnnotation(w.host(), metal3.PausedAnnotation, "")
+	w.put(w.host())
+	w.claim.Spec.PoweredOn = true
+	w.mustReconcile(t)
+	w.delete()
+	w.mustReconcile(t)
+	if got := w.host(); got.Spec.Online || !isConsumer(w.claim, got) || len(got.Annotations) != 3 {
+		t.Errorf("the host is %+v", got)
+	}
+	delete(w.host().Annotations, metal3.PausedAnnotation)
+	w.put(w.host())
+	w.mustReconcile(t)
+	if got := w.host(); w.claim != nil || got.Spec.ConsumerRef != nil || len(got.Annotations) != 1 {
+		t.Errorf("the host is %+v", got)
+	}
+}
+
+// Nothing is done for a paused claim without a host, and a paused claim that is deleted keeps its host.
+func TestPausedClaim(t *testing.T) {
+	w := newWorld(t)
+	w.claim.Annotations = map[string]string{metal3.PausedAnnotation: ""}
+	before := w.claim.DeepCopy()
+	w.mustReconcile(t)
+	if diff := cmp.Diff(before, w.claim); diff != "" || w.host().Spec.ConsumerRef != nil {
+		t.Errorf("the consumer is %v, and the claim was changed (-want +got):\n%s", w.host().Spec.ConsumerRef, diff)
+	}
+	w.claim.Annotations = nil
+	w.mustReconcile(t)
+	w.claim.Annotations = before.Annotations
+	w.delete()
+	w.mustReconcile(t)
+	if w.claim == nil || !isConsumer(w.claim, w.host()) || w.host().Annotations[metal3.PausedAnnotation] != pausedByClaim {
+		t.Errorf("the claim is %v, the host %+v", w.claim, w.host())
+	}
+	w.claim.Annotations = nil
+	w.mustReconcile(t)
+	if w.claim != nil || w.host().Spec.ConsumerRef != nil || len(w.host().Annotations) != 0 {
+		t.Errorf("the claim is %v, the host %+v", w.claim, w.host())
+	}
+}
+
+// A claim shows neither what is wrong with its host in detail, nor why the host refuses what it wants,
+// unless that concerns what the claim asks for.
+func TestNothingOfTheHostIsShown(t *testing.T) {
+	w := newWorld(t)
+	w.mustReconcile(t)
+	w.host().Status.ErrorType, w.host().Status.ErrorMessage = metal3.PowerManagementError, "https://10.0.0.1 says admin:password"
+	w.host().Spec.BMC.Address = "redfish://10.0.0.1"
+	w.put(w.host())
+	w.hostError = apierrors.NewInvalid(metal3.Kind("BareMetalHost"), "worker-0", field.ErrorList{
+		field.Invalid(field.NewPath("spec", "bmc", "address"), "10.0.0.1", "secret"), field.Invalid(field.NewPath("spec", "image", "url"), "ftp://a", "must be http"),
+	})
+	w.claim.Spec.Image = &metal3.Image{URL: "ftp://a"}
+	if err := w.reconcile(t); err == nil {
+		t.Error("the refusal is not tried again")
+	}
+	text := ""
+	for _, c := range w.claim.Status.Conditions {
+		text += c.Message + "\n"
+	}
+	for _, secret := range []string{"10.0.0.1", "admin", "secret"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the claim tells %q:\n%s", secret, text)
+		}
+	}
+	for _, want := range []string{"power management error", `spec.image.url: Invalid value: "ftp://a": must be http`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the claim does not tell %q:\n%s", want, text)
+		}
+	}
+}
+
+// A host that must not be switched off stays on.
+func TestPowerThatIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.host().Spec.DisablePowerOff, w.host().Spec.Online = true, true
+	w.put(w.host())
+	w.mustReconcile(t)
+	w.delete()
+	w.mustReconcile(t)
+	if w.claim != nil || !w.host().Spec.Online {
+		t.Errorf("claim %v, host %+v", w.claim, w.host().Spec)
+	}
+}
+
+// A leader that may have been replaced gives no claim a host, and takes none away.
+func TestNotLeading(t *testing.T) {
+	over := ironic.Fence{Term: func() bool { return false }}
+	w := newWorld(t)
+	w.controller.Fence = over
+	if err := w.reconcile(t); !errors.Is(err, ironic.ErrNotLeading) || w.host().Spec.ConsumerRef != nil {
+		t.Errorf("binding ended with %v, the host has consumer %v", err, w.host().Spec.ConsumerRef)
+	}
+	w.controller.Fence = ironic.NoFence
+	w.mustReconcile(t)
+	w.controller.Fence = over
+	w.claim.DeletionTimestamp = new(metav1.Now())
+	if err := w.reconcile(t); !errors.Is(err, ironic.ErrNotLeading) || w.host().Spec.ConsumerRef == nil {
+		t.Errorf("releasing ended with %v, the host has consumer %v", err, w.host().Spec.ConsumerRef)
+	}
+}

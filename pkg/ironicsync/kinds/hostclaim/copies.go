@@ -1,0 +1,164 @@
+package hostclaim
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// claimLabel is the label, on copies of Secrets, with the UID of the claim that they belong to.
+// Secrets without it are neither written nor deleted.
+const claimLabel = "metal3.io/hostclaim"
+
+// use is what a Secret of a claim is for. It ends the name of the copy.
+type use string
+
+const (
+	userData    use = "userdata"
+	networkData use = "networkdata"
+	metaData    use = "metadata"
+	pullSecret  use = "pullsecret"
+)
+
+// uses are all uses, with the reason of Synchronized for a Secret that cannot be copied.
+var uses = map[use]string{
+	userData: UserDataSecretSyncFailureReason, networkData: NetworkDataSecretSyncFailureReason,
+	metaData: MetaDataSecretSyncFailureReason, pullSecret: PullSecretSyncFailureReason,
+}
+
+// data is a Secret that a claim names.
+type data struct {
+	use use
+	// secret is the name of the Secret in the namespace of the claim, and copy that of its copy in the
+	// namespace of the host. A host finds its Secrets in its own namespace only; a name that the tenant
+	// has chosen must not lead it to any other Secret there.
+	secret, copy string
+}
+
+func copyName(claim *metal3.HostClaim, use use) string {
+	return fmt.Sprintf("hostclaim-%s-%s", claim.UID, use)
+}
+
+// dataOf returns the Secrets that a claim names.
+func dataOf(claim *metal3.HostClaim) []data {
+	var all []data
+	add := func(use use, secret string) { all = append(all, data{use, secret, copyName(claim, use)}) }
+	spec := &claim.Spec
+	if spec.UserData != nil {
+		add(userData, spec.UserData.Name)
+	}
+	if spec.NetworkData != nil {
+		add(networkData, spec.NetworkData.Name)
+	}
+	if spec.MetaData != nil {
+		add(metaData, spec.MetaData.Name)
+	}
+	if spec.Image != nil && spec.Image.OCIAuthSecretName != nil {
+		add(pullSecret, *spec.Image.OCIAuthSecretName)
+	}
+	return all
+}
+
+func labelsOfCopies(claim *metal3.HostClaim) map[string]string {
+	return map[string]string{metal3.EnvironmentLabel: metal3.EnvironmentLabelValue, claimLabel: string(claim.UID)}
+}
+
+// copySecrets copies the Secrets of a claim into the namespace of its host. problem is the condition
+// Synchronized if one of them cannot be copied.
+func (c *Controller) copySecrets(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (problem *metav1.Condition, err error) {
+	// An owner in another namespace would be taken for one that is gone, and the copies be deleted. So
+	// they belong to the host, which they do not outlive.
+	owner := metal3.NewOwnerReference("BareMetalHost", host)
+	for _, data := range dataOf(claim) {
+		if err := c.Fence.Check(); err != nil {
+			return nil, err
+		}
+		from := types.NamespacedName{Namespace: claim.Namespace, Name: data.secret}
+		err := c.Secrets.Copy(ctx, from, types.NamespacedName{Namespace: host.Namespace, Name: data.copy}, labelsOfCopies(claim), owner)
+		message := ""
+		switch {
+		case err == nil:
+			continue
+		case apierrors.IsNotFound(err):
+			message = "it does not exist"
+		case apierrors.IsForbidden(err):
+			message = "the server may not create Secrets in the namespace of the host (ClusterRole metal3-apiserver-secret-copies)"
+		case apierrors.IsAlreadyExists(err):
+			message = "another Secret is in the place of the copy"
+		case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+			message = "the cluster refuses the copy"
+		default:
+			return nil, fmt.Errorf("copying Secret %s: %w", from, err)
+		}
+		if problem == nil {
+			problem = new(unsynchronized(uses[data.use], fmt.Sprintf("Secret %s cannot be copied: %s", data.secret, message)))
+		}
+	}
+	return problem, nil
+}
+
+// deleteUnusedCopies deletes the copies that the host of a claim no longer names.
+func (c *Controller) deleteUnusedCopies(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) error {
+	used := map[string]bool{}
+	for _, ref := range secretsOf(host) {
+		used[ref] = true
+	}
+	for _, data := range dataOf(claim) {
+		used[data.copy] = true
+	}
+	for use := range uses {
+		name := copyName(claim, use)
+		if used[name] || !c.Secrets.Watched(host.Namespace, name) {
+			continue
+		}
+		if err := c.deleteCopy(ctx, claim, host.Namespace, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteCopies deletes all copies of the Secrets of a claim from a namespace.
+func (c *Controller) deleteCopies(ctx context.Context, claim *metal3.HostClaim, namespace string) error {
+	for use := range uses {
+		if err := c.deleteCopy(ctx, claim, namespace, copyName(claim, use)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) deleteCopy(ctx context.Context, claim *metal3.HostClaim, namespace, name string) error {
+	if err := c.Fence.Check(); err != nil {
+		return err
+	}
+	copied := types.NamespacedName{Namespace: namespace, Name: name}
+	if err := c.Secrets.DeleteCopy(ctx, copied, map[string]string{claimLabel: string(claim.UID)}); err != nil {
+		return fmt.Errorf("deleting Secret %s, a copy: %w", copied, err)
+	}
+	return nil
+}
+
+// secretsOf returns the names of the Secrets for what a host runs.
+func secretsOf(host *metal3.BareMetalHost) []string {
+	var names []string
+	spec := &host.Spec
+	if spec.UserData != nil {
+		names = append(names, spec.UserData.Name)
+	}
+	if spec.NetworkData != nil {
+		names = append(names, spec.NetworkData.Name)
+	}
+	if spec.MetaData != nil {
+		names = append(names, spec.MetaData.Name)
+	}
+	if spec.Image != nil && spec.Image.OCIAuthSecretName != nil {
+		names = append(names, *spec.Image.OCIAuthSecretName)
+	}
+	return names
+}

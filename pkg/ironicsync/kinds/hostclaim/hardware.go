@@ -1,0 +1,64 @@
+package hostclaim
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// HardwareData are the recorded HardwareData.
+type HardwareData interface {
+	Get(ctx context.Context, namespace, name string) (*metal3.HardwareData, error)
+	Create(ctx context.Context, data *metal3.HardwareData) (*metal3.HardwareData, error)
+	Update(ctx context.Context, data *metal3.HardwareData) (*metal3.HardwareData, error)
+}
+
+// copyHardware records what is known of a host's hardware in a HardwareData with the name of the claim, in
+// its namespace: tenants need not see the namespace of the host. It is deleted with the claim, which
+// owns it. It returns where the HardwareData is, which is that of the host if the place is taken; nil
+// if the host was not inspected.
+func (c *Controller) copyHardware(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (*metal3.ObjectReference, error) {
+	if host.Status.HardwareDetails == nil {
+		return nil, nil
+	}
+	ofHost := &metal3.ObjectReference{Namespace: host.Namespace, Name: host.Name}
+	existing, err := c.Hardware.Get(ctx, claim.Namespace, claim.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		// A host of this name would take the HardwareData for its own.
+		if _, err := c.Hosts.Get(ctx, claim.Namespace, claim.Name); !apierrors.IsNotFound(err) {
+			return ofHost, err
+		}
+		existing = nil
+	case err != nil:
+		return nil, err
+	case !metal3.IsOwnedBy(existing, claim):
+		return ofHost, nil
+	}
+	ofClaim := &metal3.ObjectReference{Namespace: claim.Namespace, Name: claim.Name}
+	if existing != nil && equality.Semantic.DeepEqual(existing.Spec.HardwareDetails, host.Status.HardwareDetails) {
+		return ofClaim, nil
+	}
+	if err := c.Fence.Check(); err != nil {
+		return nil, err
+	}
+	spec := metal3.HardwareDataSpec{HardwareDetails: host.Status.HardwareDetails.DeepCopy()}
+	if existing != nil {
+		existing.Spec = spec
+		_, err = c.Hardware.Update(ctx, existing)
+	} else {
+		_, err = c.Hardware.Create(ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{
+			Namespace: claim.Namespace, Name: claim.Name,
+			OwnerReferences: []metav1.OwnerReference{metal3.NewOwnerReference("HostClaim", claim)},
+		}, Spec: spec})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("copying the HardwareData of host %s: %w", keyOf(host), err)
+	}
+	return ofClaim, nil
+}

@@ -1,0 +1,165 @@
+package hostclaim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+)
+
+// release gives the hosts of a claim back that is being deleted, and lets the claim go.
+func (c *Controller) release(ctx context.Context, claim *metal3.HostClaim) error {
+	if !controllerutil.ContainsFinalizer(claim, metal3.HostClaimFinalizer) {
+		return nil // somebody else's finalizer keeps it
+	}
+	hosts, err := c.allHostsOf(ctx, claim)
+	if err != nil {
+		return err
+	}
+	namespaces := map[string]bool{}
+	if recorded := claim.Status.BareMetalHost; recorded != nil {
+		namespaces[recorded.Namespace] = true
+	}
+	for i, host := range hosts {
+		namespaces[host.Namespace] = true
+		emptied, waitsFor, err := c.empty(ctx, claim, host)
+		if err != nil {
+			return err
+		}
+		if waitsFor != "" {
+			deleting := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletingReason, waitsFor)
+			return c.record(ctx, claim, result{host: emptied, associated: deleting}) // a change of the host continues
+		}
+		hosts[i] = emptied
+	}
+	// The copies go before the hosts: after that, nothing would tell where they are.
+	for namespace := range namespaces {
+		if !c.Manages(namespace) {
+			continue // a tenant who may write the status can name any
+		}
+		if err := c.deleteCopies(ctx, claim, namespace); err != nil {
+			failed := condition(AssociatedCondition, metav1.ConditionFalse, HostClaimDeletionFailedReason, "The copies of its Secrets cannot be deleted from the namespace of the host")
+			return errors.Join(err, c.record(ctx, claim, result{associated: failed}))
+		}
+	}
+	for _, host := range hosts {
+		if err := c.unbind(ctx, host); err != nil {
+			return err
+		}
+	}
+	return kinds.RemoveFinalizer(ctx, c.Claims, claim, metal3.HostClaimFinalizer)
+}
+
+// allHostsOf returns all hosts that name a claim as their consumer.
+func (c *Controller) allHostsOf(ctx context.Context, claim *metal3.HostClaim) ([]*metal3.BareMetalHost, error) {
+	keys := c.allocator.hostsOf(keyOf(claim))
+	if recorded := claim.Status.BareMetalHost; recorded != nil {
+		// The watch of hosts may not have seen yet that it is the claim's.
+		if key := (types.NamespacedName{Namespace: recorded.Namespace, Name: recorded.Name}); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	var hosts []*metal3.BareMetalHost
+	for _, key := range keys {
+		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		if err == nil && isConsumer(claim, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts, nil
+}
+
+// releaseOthers gives back hosts that were bound to a claim besides its host. That happens if the
+// tenant removes the choice from the status of the claim while it is being bound.
+func (c *Controller) releaseOthers(ctx context.Context, claim *metal3.HostClaim, own *metal3.BareMetalHost) error {
+	for _, key := range c.allocator.hostsOf(keyOf(claim)) {
+		if key == keyOf(own) || isPaused(claim) {
+			continue
+		}
+		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
+		if apierrors.IsNotFound(err) || err == nil && !isBoundBy(claim, host) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		emptied, waitsFor, err := c.empty(ctx, claim, host)
+		if err == nil && waitsFor == "" {
+			err = c.unbind(ctx, emptied)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty removes from a host what its claim has asked for to run. It returns the host as it was written,
+// and what is still to be waited for. What the claim has not asked for is left alone.
+func (c *Controller) empty(ctx context.Context, claim *metal3.HostClaim, host *metal3.BareMetalHost) (emptied *metal3.BareMetalHost, waitsFor string, err error) {
+	if !host.DeletionTimestamp.IsZero() {
+		return host, "", nil // it is deprovisioned and never comes back
+	}
+	if isPausedByOthers(host) {
+		return host, "The host is paused, and is deprovisioned after that", nil
+	}
+	updated := host.DeepCopy()
+	delete(updated.Annotations, metal3.PausedAnnotation)
+	delete(updated.Annotations, rebootTokenAnnotation)
+	maps.DeleteFunc(updated.Annotations, func(key, _ string) bool {
+		return strings.HasPrefix(key, metal3.RebootAnnotationPrefix+claimKeyPrefix)
+	})
+	own := isBoundBy(claim, host)
+	if own {
+		spec := &updated.Spec
+		spec.Image, spec.CustomDeploy, spec.UserData, spec.NetworkData, spec.MetaData = nil, nil, nil, nil, nil
+		spec.Online = spec.DisablePowerOff
+	}
+	if !equality.Semantic.DeepEqual(host.Spec, updated.Spec) || !maps.Equal(host.Annotations, updated.Annotations) {
+		if err := c.Fence.Check(); err != nil {
+			return nil, "", err
+		}
+		if updated, err = c.Hosts.Update(ctx, updated); err != nil {
+			return nil, "", fmt.Errorf("deprovisioning host %s: %w", keyOf(host), err)
+		}
+	}
+	if own && isInUse(updated) {
+		return updated, "The host is being deprovisioned", nil
+	}
+	return updated, "", nil
+}
+
+// isInUse tells whether something is deployed on a host, or is being deployed or removed.
+func isInUse(host *metal3.BareMetalHost) bool {
+	switch host.Status.Provisioning.State {
+	case metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning:
+		return true
+	}
+	return deploy.Deployed(host)
+}
+
+// unbind removes a claim from its host, which may then be given to another one.
+func (c *Controller) unbind(ctx context.Context, host *metal3.BareMetalHost) error {
+	if err := c.Fence.Check(); err != nil {
+		return err
+	}
+	updated := host.DeepCopy()
+	updated.Spec.ConsumerRef = nil
+	_, err := c.Hosts.Update(ctx, updated)
+	return kinds.IgnoreNotFound(err)
+}

@@ -1,0 +1,230 @@
+// Package hostnetwork records in Ironic how the switch ports of hosts are to be configured: those of
+// spec.networkInterfaces, as their HostNetworkAttachments say. Ironic's networking service, part of Ironic
+// since 34.0, then configures the switches, for nodes with the network interface ironic-networking.
+//
+//	controller.go  the ports of a host's node, and the condition of the host
+//	switchport.go  the configuration of a port in Ironic (pure)
+package hostnetwork
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// Attachments are the recorded HostNetworkAttachments.
+type Attachments interface {
+	kinds.Objects
+	kinds.Getter[*metal3.HostNetworkAttachment]
+}
+
+// Hosts are the recorded hosts.
+type Hosts interface {
+	kinds.Getter[*metal3.BareMetalHost]
+	// Record writes the status. It returns a Conflict if the host has been written since it was read.
+	Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
+}
+
+// Ironic has the requests to Ironic.
+type Ironic interface {
+	GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error)
+	ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic.SwitchPort, error)
+	UpdatePort(ctx context.Context, fence ironic.Fence, uuid string, patches []ironic.Patch) error
+}
+
+// Deps are what a Controller works with.
+type Deps struct {
+	Attachments Attachments
+	Hosts       Hosts
+	Ironic      Ironic
+	Clock       clock.PassiveClock
+	// Fence has the term of leadership in which the controller runs.
+	Fence ironic.Fence
+	// Namespaces are those whose hosts are managed; none means all.
+	Namespaces []string
+}
+
+// Controller reconciles the network interfaces of hosts. Its keys are those of hosts. Of a change of an
+// attachment, only the hosts need to know that wait for it: while a host refers to an attachment, its spec
+// cannot be changed.
+type Controller struct {
+	Deps
+	*kinds.Controller[*metal3.HostNetworkAttachment]
+
+	mu sync.Mutex
+	// waiting has the hosts that refer to an attachment that does not exist, by the attachment.
+	waiting map[types.NamespacedName]sets.Set[types.NamespacedName]
+}
+
+// missingRetry is when an attachment is looked for again that does not exist, should its creation be
+// missed.
+const missingRetry = 30 * time.Second
+
+// New returns a Controller.
+func New(deps Deps) *Controller {
+	c := &Controller{Deps: deps, waiting: map[types.NamespacedName]sets.Set[types.NamespacedName]{}}
+	c.Controller = kinds.New(kinds.Config[*metal3.HostNetworkAttachment]{
+		Name: "hostnetworkattachments", Objects: deps.Attachments, Example: &metal3.HostNetworkAttachment{}, Namespaces: deps.Namespaces,
+		KeysOf: c.takeWaiting, Reconcile: c.reconcile,
+	})
+	return c
+}
+
+// wait records that a host waits for an attachment to be created.
+func (c *Controller) wait(host, attachment types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[attachment] == nil {
+		c.waiting[attachment] = sets.New[types.NamespacedName]()
+	}
+	c.waiting[attachment].Insert(host)
+}
+
+// takeWaiting returns the hosts that wait for an attachment. They wait no longer.
+func (c *Controller) takeWaiting(attachment *metal3.HostNetworkAttachment) []types.NamespacedName {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := kinds.KeyOf(attachment)
+	defer delete(c.waiting, key)
+	return c.waiting[key].UnsortedList()
+}
+
+// HostChanged requeues a host if its interfaces may have to be configured again. old or host is nil if the
+// host was created or deleted.
+func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
+	if host == nil || len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil {
+		return
+	}
+	if old == nil || old.Generation != host.Generation || old.Status.Provisioning.ID != host.Status.Provisioning.ID ||
+		old.Status.Provisioning.State != host.Status.Provisioning.State || kinds.IsPaused(old) != kinds.IsPaused(host) ||
+		(old.Status.HardwareDetails == nil) != (host.Status.HardwareDetails == nil) || lifecycle.HasOwnNode(old) != lifecycle.HasOwnNode(host) {
+		c.Enqueue(host.Namespace, host.Name)
+	}
+}
+
+func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case kinds.IsPaused(host), !host.DeletionTimestamp.IsZero(), lifecycle.IsDetached(host), !lifecycle.HasOwnNode(host),
+		len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil:
+		return 0, nil // it is reconciled when that changes
+	}
+	err = c.apply(ctx, host)
+	verdict := metal3.NetworkVerdict{Reason: metal3.AllInterfacesValidReason}
+	var answer *ironic.APIError
+	unusable := new(problem)
+	switch {
+	case errors.As(err, &unusable):
+		verdict = metal3.NetworkVerdict{Reason: unusable.reason, Message: unusable.message}
+	case errors.As(err, &answer) && !ironic.IsLocked(err) && !ironic.IsUnavailable(err) && !ironic.IsNotFound(err):
+		verdict = metal3.NetworkVerdict{Reason: metal3.IronicRefusedReason, Message: answer.Message}
+	case err != nil:
+		return 0, err
+	}
+	if err := c.record(ctx, host, verdict); err != nil {
+		return 0, err
+	}
+	switch {
+	case unusable.reason == metal3.AttachmentNotFoundReason:
+		return missingRetry, nil
+	case unusable.reason != "":
+		return 0, nil
+	}
+	return 0, err // Ironic may accept it another time
+}
+
+// apply writes to Ironic what differs of the host's ports. The error is a *problem if that is not possible.
+func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) error {
+	uuid := host.Status.Provisioning.ID
+	registration, err := c.Ironic.GetRegistration(ctx, uuid)
+	if err != nil {
+		return err
+	}
+	if registration.NetworkInterface != ironic.NetworkInterfaceNetworking {
+		if len(host.Spec.NetworkInterfaces) == 0 {
+			return nil
+		}
+		return &problem{metal3.NetworkingNotSupportedReason, fmt.Sprintf(
+			"The network interface of the host's node in Ironic is %q, which configures no switch ports. That takes Ironic 34.0 or later with its networking service, and %q as default_network_interface",
+			registration.NetworkInterface, ironic.NetworkInterfaceNetworking)}
+	}
+	wanted := map[string]port{}
+	for _, nic := range host.Spec.NetworkInterfaces {
+		mac, err := macOf(host, &nic)
+		if err != nil {
+			return err
+		}
+		if nic.HostNetworkAttachment == nil {
+			continue
+		}
+		attachment, err := c.attachment(ctx, host, nic.HostNetworkAttachment)
+		if err != nil {
+			return err
+		}
+		wanted[mac] = port{switchport: switchportOf(&attachment.Spec), link: linkOf(host, &nic, mac)}
+	}
+	ports, err := c.Ironic.ListSwitchPorts(ctx, uuid)
+	if err != nil {
+		return err
+	}
+	for _, present := range ports {
+		mac := strings.ToLower(present.Address)
+		if patches := patchesOf(&present, wanted[mac]); len(patches) > 0 {
+			if err := c.Ironic.UpdatePort(ctx, c.Fence.At(host.ResourceVersion), present.UUID, patches); err != nil {
+				return err
+			}
+		}
+		delete(wanted, mac)
+	}
+	if len(wanted) > 0 {
+		return &problem{metal3.InvalidInterfaceNamesReason, "Ironic has no ports with the MAC addresses of these interfaces: " + strings.Join(slices.Sorted(maps.Keys(wanted)), ", ")}
+	}
+	return nil
+}
+
+func (c *Controller) attachment(ctx context.Context, host *metal3.BareMetalHost, ref *metal3.HostNetworkAttachmentRef) (*metal3.HostNetworkAttachment, error) {
+	key := types.NamespacedName{Namespace: cmp.Or(ref.Namespace, host.Namespace), Name: ref.Name}
+	attachment, err := c.Attachments.Get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		c.wait(kinds.KeyOf(host), key)
+		return nil, &problem{metal3.AttachmentNotFoundReason, fmt.Sprintf("HostNetworkAttachment %s does not exist", key)}
+	}
+	return attachment, err
+}
+
+// record records the verdict on the interfaces of a host, or removes it from a host that has no interfaces any more.
+func (c *Controller) record(ctx context.Context, host *metal3.BareMetalHost, verdict metal3.NetworkVerdict) error {
+	verdict.Generation, verdict.Message = host.Generation, lifecycle.CutMessage(verdict.Message)
+	wanted, recorded := &verdict, host.Status.Record.Network
+	if len(host.Spec.NetworkInterfaces) == 0 && verdict.Reason == metal3.AllInterfacesValidReason {
+		wanted = nil
+	}
+	if wanted == recorded || wanted != nil && recorded != nil && *wanted == *recorded {
+		return nil
+	}
+	updated := host.DeepCopy()
+	updated.Status.Record.Network = wanted
+	lifecycle.Render(updated, c.Clock.Now())
+	_, err := c.Hosts.Record(ctx, updated)
+	return kinds.IgnoreNotFound(err)
+}

@@ -1,0 +1,243 @@
+package hostnetwork
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// world is one host with one port.
+type world struct {
+	host        *metal3.BareMetalHost
+	attachments map[string]*metal3.HostNetworkAttachment
+	network     string // the network interface of the node
+	port        ironic.SwitchPort
+	refusal     error
+	updates     int
+}
+
+const mac = "52:54:00:aa:00:01"
+
+func newWorld() *world {
+	return &world{
+		network: ironic.NetworkInterfaceNetworking,
+		port:    ironic.SwitchPort{UUID: "port", Address: mac, Extra: map[string]any{"note": "kept"}},
+		host: &metal3.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "worker-0", Generation: 3},
+			Spec: metal3.BareMetalHostSpec{NetworkInterfaces: []metal3.NetworkInterface{{
+				Name: "eno1", HostNetworkAttachment: &metal3.HostNetworkAttachmentRef{Name: "tenant"},
+			}}},
+			Status: metal3.BareMetalHostStatus{
+				Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateAvailable}, Record: metal3.HostRecord{RegisteredWith: &metal3.RegisteredWith{}},
+				HardwareDetails: &metal3.HardwareDetails{NIC: []metal3.NIC{
+					{Name: "eno0", MAC: "52:54:00:aa:00:00"},
+					{Name: "eno1", MAC: "52:54:00:AA:00:01", LLDP: &metal3.LLDP{SwitchID: "00:1b:21:aa:bb:cc", PortID: "Eth1", SwitchSystemName: "leaf-1"}},
+				}},
+			},
+		},
+		attachments: map[string]*metal3.HostNetworkAttachment{
+			"metal3/tenant": {Spec: metal3.HostNetworkAttachmentSpec{Mode: metal3.SwitchPortTrunk, NativeVLAN: 10, AllowedVLANs: []string{"30-32", "20", "31"}, MTU: new(9000)}},
+			"shared/access": {Spec: metal3.HostNetworkAttachmentSpec{Mode: metal3.SwitchPortAccess, NativeVLAN: 7}},
+		},
+	}
+}
+
+func (w *world) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return nil, errors.New("not used")
+}
+
+func (w *world) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return nil, errors.New("not used")
+}
+
+func (w *world) Get(_ context.Context, namespace, name string) (*metal3.HostNetworkAttachment, error) {
+	if found, ok := w.attachments[namespace+"/"+name]; ok {
+		return found, nil
+	}
+	return nil, apierrors.NewNotFound(metal3.Resource("hostnetworkattachments"), name)
+}
+
+func (w *world) GetRegistration(context.Context, string) (*ironic.Registration, error) {
+	return &ironic.Registration{NetworkInterface: w.network}, nil
+}
+
+func (w *world) ListSwitchPorts(context.Context, string) ([]ironic.SwitchPort, error) {
+	return []ironic.SwitchPort{w.port}, nil
+}
+
+func (w *world) UpdatePort(_ context.Context, fence ironic.Fence, _ string, patches []ironic.Patch) error {
+	if err := fence.Check(); err != nil { // as the client does
+		return err
+	}
+	w.updates++
+	if w.refusal != nil {
+		return w.refusal
+	}
+	for _, p := range patches {
+		switch p.Path {
+		case "/local_link_connection":
+			w.port.Link = p.Value.(map[string]any)
+		case "/extra/switchport":
+			w.port.Extra = map[string]any{"note": "kept", "switchport": p.Value}
+			if p.Op == ironic.PatchRemove {
+				w.port.Extra = map[string]any{"note": "kept"}
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) reconcile(t *testing.T) (time.Duration, error) {
+	t.Helper()
+	return w.controller().reconcile(t.Context(), hostKey)
+}
+
+var hostKey = types.NamespacedName{Namespace: "metal3", Name: "worker-0"}
+
+func (w *world) controller() *Controller {
+	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w, Fence: ironic.NoFence, Clock: clock.RealClock{}})
+}
+
+// The hosts that wait for an attachment are reconciled when it is created, and no others.
+func TestWaitingForAnAttachment(t *testing.T) {
+	w := newWorld()
+	w.attachments = nil
+	c := w.controller()
+	if after, err := c.reconcile(t.Context(), hostKey); after != missingRetry || err != nil {
+		t.Fatalf("again after %s, %v", after, err)
+	}
+	attachment := func(namespace, name string) *metal3.HostNetworkAttachment {
+		return &metal3.HostNetworkAttachment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	for _, another := range []*metal3.HostNetworkAttachment{attachment("shared", "tenant"), attachment("metal3", "worker-0")} {
+		if keys := c.takeWaiting(another); len(keys) > 0 {
+			t.Errorf("attachment %s/%s requeues %v", another.Namespace, another.Name, keys)
+		}
+	}
+	for _, want := range [][]types.NamespacedName{{hostKey}, nil} {
+		if keys := c.takeWaiting(attachment("metal3", "tenant")); !slices.Equal(keys, want) {
+			t.Errorf("the attachment requeues %v, want %v", keys, want)
+		}
+	}
+}
+
+// What Ironic is told of a port, once, and that it is told when the interface is gone.
+func TestPorts(t *testing.T) {
+	w := newWorld()
+	for range 2 {
+		if _, err := w.reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := ironic.SwitchPort{
+		UUID: "port", Address: mac,
+		Extra: map[string]any{"note": "kept", "switchport": map[string]any{"mode": "trunk", "native_vlan": 10, "allowed_vlans": []int{20, 30, 31, 32}, "mtu": 9000}},
+		Link:  map[string]any{"switch_id": "00:1b:21:aa:bb:cc", "port_id": "Eth1", "switch_info": "leaf-1"},
+	}
+	if diff := cmp.Diff(want, w.port); diff != "" || w.updates != 1 {
+		t.Errorf("after %d updates (-want +got):\n%s", w.updates, diff)
+	}
+	if c := verdictOn(w.host); c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != 3 {
+		t.Errorf("condition %+v", c)
+	}
+
+	w.host.Spec.NetworkInterfaces = []metal3.NetworkInterface{{
+		MACAddress: strings.ToUpper(mac), HostNetworkAttachment: &metal3.HostNetworkAttachmentRef{Name: "access", Namespace: "shared"},
+		SwitchPort: &metal3.SwitchPortIdentifier{SwitchID: "00:1b:21:00:00:01", PortID: "Eth2"},
+	}}
+	if _, err := w.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	want.Extra["switchport"] = map[string]any{"mode": "access", "native_vlan": 7}
+	want.Link = map[string]any{"switch_id": "00:1b:21:00:00:01", "port_id": "Eth2"}
+	if diff := cmp.Diff(want, w.port); diff != "" {
+		t.Errorf("another switch port (-want +got):\n%s", diff)
+	}
+
+	w.host.Spec.NetworkInterfaces = nil
+	if _, err := w.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"note": "kept"}, w.port.Extra); diff != "" || verdictOn(w.host) != nil {
+		t.Errorf("without interfaces: condition %+v, extra (-want +got):\n%s", verdictOn(w.host), diff)
+	}
+	updates := w.updates
+	if _, err := w.reconcile(t); err != nil || w.updates != updates {
+		t.Errorf("a host without interfaces costs requests: %d, %v", w.updates-updates, err)
+	}
+}
+
+// Why the interfaces of a host cannot be configured.
+func TestProblems(t *testing.T) {
+	for name, test := range map[string]struct {
+		given           func(*world)
+		reason, message string
+		retried         bool
+	}{
+		"an older Ironic":    {given: func(w *world) { w.network = "noop" }, reason: "NotSupported", message: "Ironic 34.0"},
+		"not inspected":      {given: func(w *world) { w.host.Status.HardwareDetails = nil }, reason: "HardwareInspectionIncomplete"},
+		"no such interface":  {given: func(w *world) { w.host.Spec.NetworkInterfaces[0].Name = "eth0" }, reason: "InvalidInterfaceNames", message: "no interface eth0; it has eno0, eno1"},
+		"no port":            {given: func(w *world) { w.port.Address = "52:54:00:aa:00:99" }, reason: "InvalidInterfaceNames", message: mac},
+		"no such attachment": {given: func(w *world) { w.attachments = nil }, reason: "AttachmentNotFound", message: "metal3/tenant does not exist", retried: true},
+		"refused": {given: func(w *world) {
+			w.refusal = ironic.NewAPIError("update port", 400, []byte(`{"error_message":"{\"faultstring\":\"no such switch\"}"}`), nil)
+		}, reason: "IronicRefused", message: "no such switch", retried: true},
+		"a node that is locked": {given: func(w *world) {
+			w.refusal = ironic.NewAPIError("update port", 409, []byte(`{"error_message":"{\"faultstring\":\"Node node is locked by host conductor-0\"}"}`), nil)
+		}, retried: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			test.given(w)
+			after, err := w.reconcile(t)
+			c := verdictOn(w.host)
+			if test.reason == "" && c != nil || test.reason != "" && (c == nil || c.Status != metav1.ConditionFalse || c.Reason != test.reason || !strings.Contains(c.Message, test.message)) {
+				t.Errorf("condition %+v, want the reason %q and %q", c, test.reason, test.message)
+			}
+			if retried := after > 0 || err != nil; retried != test.retried {
+				t.Errorf("it is tried again after %s, %v", after, err)
+			}
+		})
+	}
+}
+
+// TestLeftAlone: nothing is told to Ironic of hosts that have no node of their own, or are not worked on.
+func TestLeftAlone(t *testing.T) {
+	for name, change := range map[string]func(*metal3.BareMetalHost){
+		"not registered":         func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" },
+		"with a restored status": func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil },
+		"with the node of another host": func(h *metal3.BareMetalHost) {
+			h.Status.Record.Hold = &metal3.Hold{Reason: metal3.NodeOfAnotherHostReason, Message: "not yours"}
+		},
+		"detached": func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached },
+		"paused":   func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.PausedAnnotation: ""} },
+		"deleted":  func(h *metal3.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) },
+	} {
+		w := newWorld()
+		change(w.host)
+		if _, err := w.reconcile(t); err != nil || w.updates != 0 || verdictOn(w.host) != nil {
+			t.Errorf("a host %s: %d updates of ports, condition %+v, error %v", name, w.updates, verdictOn(w.host), err)
+		}
+	}
+}
+
+// verdictOn returns the condition that shows what was recorded of the interfaces of a host.
+func verdictOn(host *metal3.BareMetalHost) *metav1.Condition {
+	return meta.FindStatusCondition(host.Status.Conditions, metal3.NetworkInterfacesValidCondition)
+}

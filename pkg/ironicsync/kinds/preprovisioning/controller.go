@@ -1,0 +1,208 @@
+// Package preprovisioning requests a ramdisk image for each host that boots a ramdisk, with the
+// PreprovisioningImage of the host's name. Either another controller builds the images, or the built-in
+// provider offers those that the server is configured with.
+//
+//	controller.go  the PreprovisioningImage of a host: its spec, owner and finalizer
+//	verdict.go     whether a host can boot its image (pure)
+//	builtin.go     the built-in provider
+package preprovisioning
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+)
+
+// Deps are what a Controller works with.
+type Deps struct {
+	Images kinds.Store[*metal3.PreprovisioningImage]
+	Hosts  kinds.Getter[*metal3.BareMetalHost]
+	// Secret reads a Secret with network data, and labels it as one of the hosts'.
+	Secret func(ctx context.Context, namespace, name string) (secrets.Data, error)
+	// Enabled is set if hosts boot images of their own. Otherwise, no images are requested, and those that
+	// exist are only let go when they are deleted.
+	Enabled bool
+	// Ramdisk has the images of the built-in provider, which is used if there are any.
+	Ramdisk deploy.Ramdisk
+	// Namespaces are those whose hosts are managed; none means all.
+	Namespaces []string
+	// PlanHost requeues a host at once. Its image has changed.
+	PlanHost func(namespace, name string)
+}
+
+// Controller reconciles PreprovisioningImages.
+type Controller struct {
+	Deps
+	*kinds.Controller[*metal3.PreprovisioningImage]
+}
+
+// bySecret is the index of the Secret with network data, as namespace/name.
+const bySecret = "secret"
+
+// New returns a Controller.
+func New(deps Deps) *Controller {
+	c := &Controller{Deps: deps}
+	c.Controller = kinds.New(kinds.Config[*metal3.PreprovisioningImage]{
+		Name: "preprovisioningimages", Objects: deps.Images, Example: &metal3.PreprovisioningImage{}, Namespaces: deps.Namespaces,
+		Indexers: cache.Indexers{
+			bySecret: func(obj any) ([]string, error) {
+				image := obj.(*metal3.PreprovisioningImage)
+				return []string{image.Namespace + "/" + image.Spec.NetworkDataName}, nil
+			},
+		},
+		Changed: c.imageChanged, Reconcile: c.reconcile,
+	})
+	return c
+}
+
+// imageChanged requeues the host of an image if it may be able to boot the image now, or not any more.
+func (c *Controller) imageChanged(before, image *metal3.PreprovisioningImage) {
+	if !c.Enabled || before != nil && image != nil && before.Generation == image.Generation && equality.Semantic.DeepEqual(before.Status, image.Status) {
+		return
+	}
+	if image == nil {
+		image = before
+	}
+	c.PlanHost(image.Namespace, image.Name)
+}
+
+// HostChanged requeues the PreprovisioningImage of a host. old or host is nil if the host was created or
+// deleted.
+func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
+	if old != nil && host != nil && isSameForImage(old, host) {
+		return
+	}
+	if host == nil {
+		host = old
+	}
+	if _, exists := c.Cached(kinds.KeyOf(host)); exists || c.Enabled && lifecycle.AsksForImage(host) {
+		c.Enqueue(host.Namespace, host.Name)
+	}
+}
+
+// isSameForImage tells whether two versions of a host are the same as far as their image is concerned.
+func isSameForImage(a, b *metal3.BareMetalHost) bool {
+	return a.UID == b.UID && kinds.IsPaused(a) == kinds.IsPaused(b) && lifecycle.AsksForImage(a) == lifecycle.AsksForImage(b) &&
+		isReleased(a) == isReleased(b) && equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(specFor(a), specFor(b))
+}
+
+// SecretChanged requeues the images with the network data in a Secret.
+func (c *Controller) SecretChanged(namespace, name string) {
+	for _, image := range c.ByIndex(bySecret, namespace+"/"+name) {
+		c.Enqueue(image.Namespace, image.Name)
+	}
+}
+
+// Of returns what is known of the image of a host, whose network data has this version; nil if hosts do
+// not boot images of their own.
+func (c *Controller) Of(host *metal3.BareMetalHost, networkVersion string) *lifecycle.Image {
+	if !c.Enabled {
+		return nil
+	}
+	image, _ := c.Cached(kinds.KeyOf(host))
+	return verdictOn(host, image, networkVersion, c.Ramdisk)
+}
+
+func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	image, err := c.Images.Get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		image, err = nil, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		host = nil
+	case err != nil:
+		return 0, err
+	case kinds.IsPaused(host):
+		return 0, nil
+	}
+	switch {
+	case host == nil || isReleased(host):
+		if image, err = c.release(ctx, image); err != nil {
+			return 0, err
+		}
+	case c.Enabled && lifecycle.AsksForImage(host):
+		if image, err = c.request(ctx, image, host); err != nil {
+			return 0, err
+		}
+	}
+	if image == nil {
+		return 0, nil
+	}
+	return c.provide(ctx, image)
+}
+
+// isReleased tells whether nothing of a host that is being deleted is left in Ironic.
+func isReleased(host *metal3.BareMetalHost) bool {
+	return !host.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(host, metal3.BareMetalHostFinalizer)
+}
+
+// request creates the image of a host, or brings it up to date. An image that is being deleted stays as it
+// is until its host is gone.
+func (c *Controller) request(ctx context.Context, image *metal3.PreprovisioningImage, host *metal3.BareMetalHost) (*metal3.PreprovisioningImage, error) {
+	if image != nil && !image.DeletionTimestamp.IsZero() {
+		return image, nil
+	}
+	wanted := &metal3.PreprovisioningImage{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}}
+	if image != nil {
+		wanted = image.DeepCopy()
+	}
+	wanted.Spec = specFor(host)
+	for key, value := range host.Labels { // builders choose their images by them
+		metav1.SetMetaDataLabel(&wanted.ObjectMeta, key, value)
+	}
+	controllerutil.AddFinalizer(wanted, metal3.PreprovisioningImageInUseFinalizer)
+	if !metav1.IsControlledBy(wanted, host) {
+		// The owner may be an earlier host with the same name.
+		wanted.OwnerReferences = append(slices.DeleteFunc(wanted.OwnerReferences, func(r metav1.OwnerReference) bool {
+			return r.Controller != nil && *r.Controller || r.Kind == "BareMetalHost"
+		}), *metav1.NewControllerRef(host, metal3.SchemeGroupVersion.WithKind("BareMetalHost")))
+	}
+	switch {
+	case image == nil:
+		return c.Images.Create(ctx, wanted)
+	case equality.Semantic.DeepEqual(image, wanted):
+		return image, nil
+	}
+	return c.Images.Update(ctx, wanted)
+}
+
+// release lets the image of a host that is gone go. It returns nil if it has gone.
+func (c *Controller) release(ctx context.Context, image *metal3.PreprovisioningImage) (*metal3.PreprovisioningImage, error) {
+	if image == nil {
+		return nil, nil
+	}
+	return c.removeFinalizer(ctx, image, metal3.PreprovisioningImageInUseFinalizer)
+}
+
+// removeFinalizer returns the image without a finalizer, or nil if that was the last one of an image that
+// is being deleted.
+func (c *Controller) removeFinalizer(ctx context.Context, image *metal3.PreprovisioningImage, finalizer string) (*metal3.PreprovisioningImage, error) {
+	updated := image.DeepCopy()
+	if !controllerutil.RemoveFinalizer(updated, finalizer) {
+		return image, nil
+	}
+	gone := !updated.DeletionTimestamp.IsZero() && len(updated.Finalizers) == 0
+	updated, err := c.Images.Update(ctx, updated)
+	if gone || apierrors.IsNotFound(err) {
+		return nil, kinds.IgnoreNotFound(err)
+	}
+	return updated, err
+}

@@ -1,0 +1,270 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// world is one subscription with its host, and a BMC behind Ironic.
+type world struct {
+	subscription *metal3.BMCEventSubscription // nil if it does not exist
+	host         *metal3.BareMetalHost
+	secret       map[string][]byte
+	bmc          map[string]ironic.Subscription
+	bmcError     error // of each request
+	deleteError  error
+	requests     []string
+	events       enginetest.Events
+	store        *enginetest.Slot[*metal3.BMCEventSubscription]
+	made         int
+}
+
+var key = types.NamespacedName{Namespace: "metal3", Name: "alerts"}
+
+func newWorld() *world {
+	w := &world{
+		subscription: &metal3.BMCEventSubscription{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "subscription"},
+			Spec: metal3.BMCEventSubscriptionSpec{
+				HostName: "worker-0", Destination: "https://events.example/", Context: "rack 7",
+				HTTPHeadersRef: &corev1.SecretReference{Namespace: key.Namespace, Name: "headers"},
+			},
+		},
+		host: &metal3.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "worker-0"},
+			Status: metal3.BareMetalHostStatus{
+				Provisioning: metal3.ProvisionStatus{ID: "node", State: metal3.StateProvisioned},
+				Record:       metal3.HostRecord{RegisteredWith: &metal3.RegisteredWith{}},
+				Ironic:       &metal3.IronicStatus{ProvisionState: string(ironic.Active)},
+			},
+		},
+		secret: map[string][]byte{"X-Rack": []byte("7"), "Authorization": []byte("Bearer token")},
+		bmc:    map[string]ironic.Subscription{},
+	}
+	w.store = &enginetest.Slot[*metal3.BMCEventSubscription]{Resource: "bmceventsubscriptions", Object: &w.subscription}
+	return w
+}
+
+func (w *world) controller() *Controller {
+	return New(Deps{
+		Subscriptions: w.store, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w, Fence: ironic.NoFence, Events: &w.events, Clock: clock.RealClock{},
+		Secret: func(context.Context, string, string) (map[string][]byte, error) {
+			if w.secret == nil {
+				return nil, apierrors.NewNotFound(corev1.Resource("secrets"), "headers")
+			}
+			return w.secret, nil
+		},
+	})
+}
+
+// reconcile reconciles the subscription until it is as it is to be, and returns the last error.
+func (w *world) reconcile(t *testing.T, c *Controller) error {
+	t.Helper()
+	var err error
+	for range 3 {
+		_, err = c.reconcile(t.Context(), key)
+	}
+	return err
+}
+
+func (w *world) CreateSubscription(_ context.Context, fence ironic.Fence, _ string, s ironic.Subscription) (string, error) {
+	if err := fence.Check(); err != nil { // as the client does
+		return "", err
+	}
+	w.requests = append(w.requests, "create")
+	if w.bmcError != nil {
+		return "", w.bmcError
+	}
+	w.made++
+	id := strconv.Itoa(w.made)
+	w.bmc[id] = s
+	return id, nil
+}
+
+func (w *world) DeleteSubscription(_ context.Context, fence ironic.Fence, _, id string) error {
+	if err := fence.Check(); err != nil { // as the client does
+		return err
+	}
+	w.requests = append(w.requests, "delete "+id)
+	if w.deleteError != nil {
+		return w.deleteError
+	}
+	delete(w.bmc, id)
+	return w.bmcError
+}
+
+func (w *world) ListSubscriptions(context.Context, string) ([]string, error) {
+	w.requests = append(w.requests, "list")
+	var ids []string
+	for id := range w.bmc {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids, w.bmcError
+}
+
+func ironicSays(status int, fault string) error {
+	return ironic.NewAPIError("vendor passthru", status, []byte(`{"error_message":"{\"faultstring\":\"`+fault+`\"}"}`), nil)
+}
+
+// The subscription is created once, with what its spec and the Secret say. Errors are told, and clear.
+func TestSubscribe(t *testing.T) {
+	for name, test := range map[string]struct {
+		wrong, mended func(*world)
+		says          string
+		fails         bool // and so is tried again after a back-off
+	}{
+		"no Secret":                 {func(w *world) { w.secret = nil }, func(w *world) { w.secret = newWorld().secret }, "Secret headers", false},
+		"no host":                   {func(w *world) { w.host = nil }, func(w *world) { w.host = newWorld().host }, "no host worker-0", false},
+		"a host not registered":     {func(w *world) { w.host.Status.Ironic = nil }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
+		"a detached host":           {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
+		"a node of another cluster": {func(w *world) { hold(w.host) }, func(w *world) { w.host = newWorld().host }, "the BMC of host worker-0 is not asked: not yours", false},
+		"a restored status":         {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, func(w *world) { w.host = newWorld().host }, "waiting for host worker-0", false},
+		"the BMC does not answer":   {func(w *world) { w.bmcError = ironicSays(500, "no route") }, func(w *world) { w.bmcError = nil }, "failed to create a subscription: no route", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			c := w.controller()
+			test.wrong(w)
+			if err := w.reconcile(t, c); (err != nil) != test.fails {
+				t.Errorf("reconciled with %v", err)
+			}
+			if status := w.subscription.Status; !strings.Contains(status.Error, test.says) || status.SubscriptionID != "" || len(w.bmc) != 0 {
+				t.Errorf("status %+v, want %q; the BMC has %v", status, test.says, w.bmc)
+			}
+			if diff := cmp.Diff([]string{metal3.BMCEventSubscriptionFinalizer}, w.subscription.Finalizers); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+			test.mended(w)
+			if err := w.reconcile(t, c); err != nil {
+				t.Fatal(err)
+			}
+			if status := w.subscription.Status; status != (metal3.BMCEventSubscriptionStatus{SubscriptionID: "1"}) {
+				t.Errorf("status %+v", status)
+			}
+			want := map[string]ironic.Subscription{"1": {Destination: "https://events.example/", Context: "rack 7",
+				Headers: []map[string]string{{"Authorization": "Bearer token"}, {"X-Rack": "7"}}}}
+			if diff := cmp.Diff(want, w.bmc); diff != "" {
+				t.Errorf("the BMC has (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"Warning SubscriptionFailed", "Normal Subscribed"}, []string(w.events)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A subscription whose ID could not be recorded is deleted again: nobody else would.
+func TestNotRecorded(t *testing.T) {
+	w := newWorld()
+	c := w.controller()
+	w.store.StatusError = errors.New("etcd is full")
+	if err := w.reconcile(t, c); err == nil || len(w.bmc) != 0 {
+		t.Errorf("reconciled with %v, the BMC has %v", err, w.bmc)
+	}
+}
+
+// When a subscription may go that is being deleted.
+func TestDelete(t *testing.T) {
+	for name, test := range map[string]struct {
+		given    func(*world)
+		requests []string
+		stays    bool
+	}{
+		"as it is":                    {func(*world) {}, []string{"delete 1"}, false},
+		"never created":               {func(w *world) { w.subscription.Status.SubscriptionID = "" }, nil, false},
+		"the host is gone":            {func(w *world) { w.host = nil }, nil, false},
+		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, nil, false},
+		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, nil, false},
+		"a node of another cluster":   {func(w *world) { hold(w.host) }, nil, false},
+		"a restored status":           {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, nil, false},
+		"the BMC has lost it":         {func(w *world) { w.bmc, w.deleteError = nil, ironicSays(404, "no such subscription") }, []string{"delete 1", "list"}, false},
+		"the node is gone":            {func(w *world) { w.bmcError = ironicSays(404, "Node could not be found") }, []string{"delete 1", "list"}, false},
+		"the BMC does not answer":     {func(w *world) { w.bmcError = ironicSays(500, "no route") }, []string{"delete 1"}, true},
+		"404 for a BMC that is away":  {func(w *world) { w.deleteError, w.bmcError = ironicSays(404, "no route"), ironicSays(500, "no route") }, []string{"delete 1", "list"}, true},
+		"404 for one that is not":     {func(w *world) { w.deleteError = ironicSays(404, "not now") }, []string{"delete 1", "list"}, true},
+		"the node is locked meantime": {func(w *world) { w.deleteError = ironicSays(409, "Node n is locked by host c") }, []string{"delete 1"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.subscription.DeletionTimestamp = new(metav1.Now())
+			w.subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
+			w.subscription.Status.SubscriptionID = "1"
+			w.bmc["1"] = ironic.Subscription{}
+			test.given(w)
+			_, err := w.controller().reconcile(t.Context(), key)
+			if stays := w.subscription != nil; stays != test.stays || (err != nil) != test.stays {
+				t.Errorf("still there: %t, want %t; %v", stays, test.stays, err)
+			}
+			if diff := cmp.Diff(test.requests, w.requests); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The BMC is asked for a subscription when the host returns, and once after a start. It is not polled.
+func TestWhenTheBMCIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
+		w.subscription.Status.SubscriptionID = "1"
+		w.bmc["1"] = ironic.Subscription{}
+		c := w.controller()
+		defer func() {
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			_ = c.Run(ended) // which ends what New has begun
+		}()
+		after, err := c.reconcile(t.Context(), key)
+		if err != nil || after <= 0 || after > firstLook || len(w.requests) > 0 {
+			t.Errorf("after the start: again after %s, %v, requests %q", after, err, w.requests)
+		}
+		time.Sleep(after)
+		for range 3 { // nothing happens
+			if after, err := c.reconcile(t.Context(), key); after != 0 || err != nil {
+				t.Errorf("again after %s, %v", after, err)
+			}
+		}
+		away := w.host.DeepCopy()
+		away.Status.Ironic.Fault = ironic.FaultPowerFailure
+		if hasReturned(w.host, away) || !hasReturned(away, w.host) {
+			t.Error("the return of the BMC is not seen")
+		}
+		w.bmc = map[string]ironic.Subscription{} // the BMC was reset
+		c.setDue(w.subscription.UID, time.Now())
+		if err := w.reconcile(t, c); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"list", "list", "create"}, w.requests); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		if id := w.subscription.Status.SubscriptionID; id != "1" || len(w.bmc) != 1 {
+			t.Errorf("the subscription is %q, the BMC has %v", id, w.bmc)
+		}
+		if diff := cmp.Diff([]string{"Warning SubscriptionLost", "Normal Subscribed"}, []string(w.events)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func hold(host *metal3.BareMetalHost) {
+	host.Status.Record.Hold = &metal3.Hold{Reason: metal3.NodeOfAnotherClusterReason, Message: "not yours"}
+}

@@ -1,0 +1,135 @@
+package lifecycle
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// A request that has got no answer may be carried out all the same, minutes later: it waits in a queue of a load
+// balancer or of Ironic, or in the buffers of a socket whose process was killed. Requests that begin, repeat or end a
+// deployment are therefore recorded before they are sent, and what is recorded is taken back only when
+// Ironic has refused the request or it was never sent. Until then,
+//
+//   - a host of which the end was asked for does not become provisioned again: it is undeployed, and deployed again;
+//   - a rebuild is not asked for a second time, which would write the image over what has been written since;
+//   - nothing is deployed that a former request could end or overwrite;
+//   - a deployment that nobody wants any more, and that begins late, is known as the host's and undone.
+
+// askedLimit is after what time a request is taken for lost. Ironic gives up on its own requests to conductors after a
+// minute, and load balancers on theirs after one or two. A repeated request counts from a third of that ago at the
+// earliest, because not each repetition is written.
+const askedLimit = 6 * time.Minute
+
+// targetOf returns the transition that a step asks for, if it is one that begins, repeats or ends a deployment.
+func targetOf(step Step) (ironic.ProvisionTarget, bool) {
+	switch {
+	case step.Do == Deploy:
+		return ironic.TargetActive, true
+	case step.Do == Rebuild:
+		return ironic.TargetRebuild, true
+	case step.Do == Provision && step.Target == ironic.TargetDeleted:
+		return ironic.TargetDeleted, true
+	}
+	return "", false
+}
+
+// MustAsk tells whether the request of a step is to be recorded with Ask before it is sent.
+func MustAsk(step Step) bool {
+	_, must := targetOf(step)
+	return must
+}
+
+// Ask records that the request of a step is about to be sent. It returns false if what is recorded says so already, and
+// nothing is to be written. refused tells whether the recorded request was not carried out, as this process has seen.
+func Ask(host *metal3.BareMetalHost, step Step, refused bool, now time.Time) (changed bool) {
+	target, _ := targetOf(step)
+	node := NodeOf(&host.Status)
+	if node == nil {
+		return false // it was lost meanwhile, and the request fails
+	}
+	before := host.Status.Record.Asked
+	asked := metal3.AskedChange{
+		NodeUUID: node.UUID, Target: string(target), InstanceUUID: InstanceUUID(host), ProvisionState: string(node.ProvisionState), StateChangedAt: node.StateChangedAt, At: WholeSeconds(now), Times: 1,
+	}
+	if before != nil && before.NodeUUID == node.UUID {
+		asked.Times = min(before.Times+1, severalTimes) // the earlier ones may still be carried out
+		if refused {
+			asked.Times = before.Times
+		}
+		same := *before
+		same.At = asked.At
+		if equality.Semantic.DeepEqual(same, asked) && now.Sub(before.At.Time) < askedLimit/3 {
+			return false
+		}
+	}
+	host.Status.Record.Asked = &asked
+	return true
+}
+
+// IsAsked tells whether it is recorded that the request of a step was to be sent.
+func IsAsked(host *metal3.BareMetalHost, step Step) bool {
+	target, _ := targetOf(step)
+	return host.Status.Record.Asked != nil && host.Status.Record.Asked.Target == string(target)
+}
+
+// severalTimes is the highest number that is recorded of how often something was asked for.
+const severalTimes = 2
+
+// OnlyAsked tells whether nothing has changed of a host but what is recorded of a request.
+func OnlyAsked(before, host *metal3.BareMetalHost) bool {
+	if equality.Semantic.DeepEqual(before.Status.Record.Asked, host.Status.Record.Asked) {
+		return false
+	}
+	a, b := *before, *host
+	a.Status.Record.Asked, b.Status.Record.Asked = nil, nil
+	a.ResourceVersion, b.ResourceVersion = "", ""
+	a.ManagedFields, b.ManagedFields = nil, nil
+	a.Status.LastUpdated, b.Status.LastUpdated = nil, nil
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// observeAsked notes what has become of a request: once the node's state has changed, the only one was carried out. If
+// it was sent several times, the others may still be.
+func observeAsked(status *metal3.BareMetalHostStatus, now time.Time) {
+	asked, node := status.Record.Asked, NodeOf(status)
+	if asked == nil {
+		return
+	}
+	carriedOut := string(node.ProvisionState) != asked.ProvisionState || hasStateChanged(asked.StateChangedAt, node)
+	if carriedOut && asked.Target == string(ironic.TargetActive) && status.Record.Deployment == nil && node.InstanceUUID == asked.InstanceUUID {
+		status.Record.Deployment = deploymentOn(node) // it has begun late, and is this host's to be undone
+	}
+	if asked.NodeUUID != node.UUID || carriedOut && asked.Times <= 1 || now.Sub(asked.At.Time) > askedLimit {
+		status.Record.Asked = nil
+	}
+}
+
+// mayStillCome tells whether Ironic may still carry out one of the requests for the targets, and how long that is to be
+// waited for.
+func (s Situation) mayStillCome(targets ...ironic.ProvisionTarget) (left time.Duration, may bool) {
+	asked := s.Host.Status.Record.Asked
+	if asked == nil || asked.NodeUUID != s.node.UUID || s.AskedInVain && asked.Times <= 1 { // only the last of several was refused
+		return 0, false
+	}
+	left = askedLimit
+	if !s.ObservedAt.IsZero() {
+		left = asked.At.Add(askedLimit).Sub(s.ObservedAt)
+	}
+	for _, target := range targets {
+		if asked.Target == string(target) {
+			return max(left, time.Second), left > 0
+		}
+	}
+	return 0, false
+}
+
+// isLateDeployment tells whether a deployment of this host's has begun after the host had become available, because
+// Ironic was slow to carry out the request.
+func isLateDeployment(host *metal3.BareMetalHost, node *Node) bool {
+	d := host.Status.Record.Deployment
+	return d != nil && d.NodeUUID == node.UUID && d.InstanceUUID == node.InstanceUUID && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState))
+}

@@ -1,0 +1,55 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// TestAsked: for how long a request counts as one that may still be carried out.
+func TestAsked(t *testing.T) {
+	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
+	again := now.Add(30 * time.Second)
+	for name, test := range map[string]struct {
+		then func(host *metal3.BareMetalHost)
+		seen func(node *ironic.Node)
+		at   time.Duration
+		want int // times
+	}{
+		"nothing is seen of it":          {want: 1},
+		"minutes later":                  {at: 3 * time.Minute, want: 1},
+		"long ago":                       {at: askedLimit + time.Second, want: 0},
+		"carried out":                    {seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 0},
+		"another node":                   {seen: func(n *ironic.Node) { n.UUID = "another" }, want: 0},
+		"asked again":                    {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, want: 2},
+		"asked again after a refusal":    {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, true, again) }, want: 1},
+		"asked three times":              {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again); Ask(h, undeploy, false, again) }, want: 2},
+		"asked again, one carried out":   {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 2},
+		"asked again, and that long ago": {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, at: askedLimit + time.Minute, want: 0},
+	} {
+		host, node := provisionedBy()
+		host = observed(host, node)
+		if !Ask(host, undeploy, false, now) {
+			t.Fatal("not recorded")
+		}
+		if Ask(host.DeepCopy(), undeploy, true, now.Add(time.Minute)) {
+			t.Error("the same is written again, a minute after it was refused")
+		}
+		if test.then != nil {
+			test.then(host)
+		}
+		if test.seen != nil {
+			test.seen(node)
+		}
+		status, _ := Observe(host, Observation{Node: node}, now.Add(test.at))
+		got := 0
+		if status.Record.Asked != nil {
+			got = status.Record.Asked.Times
+		}
+		if got != test.want {
+			t.Errorf("%s: asked for %d times, want %d", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// A host that runs something has an active node, except while Ironic serves it for this server. Any other state
+// tells that somebody has undeployed, rebuilt, rescued or redeployed the node past this server, so that the
+// machine may not run any more what the host's status says. Adopting the node again would make it look as if
+// it did. Only where Ironic has lost the node is it known that nobody meant to undo the deployment: the node
+// is missing, or has just been created.
+
+// observeGone notes that the deployment of a host may be gone, and since when. A state that is older than the one in
+// which the node was active is no deed of anybody: Ironic's database was restored, or the reader of it that has
+// answered lags behind.
+func observeGone(status *metal3.BareMetalHostStatus, seen *ironic.Node, now time.Time) {
+	node := NodeOf(status)
+	d := status.Record.Deployment
+	if d == nil || !isDeployedState(status.Provisioning.State) {
+		return
+	}
+	state := node.ProvisionState
+	switch {
+	case state == ironic.Active:
+		d.MayAdopt, d.ActiveSince = false, node.StateChangedAt
+		if d.Gone != nil && isRescue(ironic.ProvisionState(d.Gone.ProvisionState)) {
+			d.Gone = nil
+		}
+	case isServicing(state), state == ironic.ServiceFail:
+	case state == ironic.Enroll, state == ironic.Verifying:
+		d.MayAdopt = true // Ironic had lost it: no other state leads back to these
+	case d.Gone == nil && d.ActiveSince != nil && seen.ProvisionUpdatedAt != nil && seen.ProvisionUpdatedAt.Before(d.ActiveSince.Time):
+		// The clock of a conductor that has just begun to undeploy the node may lag; what it leads to is later.
+		d.MayAdopt = !state.IsInTransit()
+	case d.MayAdopt:
+	case d.Gone == nil, isRescue(ironic.ProvisionState(d.Gone.ProvisionState)) && !isRescue(state):
+		d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now), ProvisionState: string(state)}
+	}
+}
+
+func isRescue(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.Rescue, ironic.Rescuing, ironic.RescueWait, ironic.RescueFail, ironic.Unrescuing, ironic.UnrescueFail:
+		return true
+	}
+	return false
+}
+
+// goneDeployment returns what was noticed of a host that is to run something; nil if nothing was.
+func goneDeployment(status *metal3.BareMetalHostStatus) *metal3.GoneDeployment {
+	if status.Record.Deployment == nil || !isDeployedState(status.Provisioning.State) {
+		return nil
+	}
+	return status.Record.Deployment.Gone
+}
+
+// isGone tells whether the host's deployment is gone and its spec still asks for it. If the spec asks for its end,
+// or the host is deleted, a person has decided.
+func isGone(host *metal3.BareMetalHost) bool {
+	if goneDeployment(&host.Status) == nil || !host.DeletionTimestamp.IsZero() {
+		return false
+	}
+	if host.Status.Provisioning.State == metal3.StateExternallyProvisioned {
+		return host.Spec.ExternallyProvisioned || deploy.WantsImage(&host.Spec)
+	}
+	return !deploy.MustDeprovision(host)
+}
+
+// goneMessage says what was noticed, and what a person can do.
+func goneMessage(status *metal3.BareMetalHostStatus, gone *metal3.GoneDeployment) string {
+	what := "undeployed, and may have been cleaned"
+	switch state := ironic.ProvisionState(gone.ProvisionState); {
+	case isRescue(state):
+		what = "rescued, and does not run what was deployed until it is unrescued"
+	case state == ironic.Deploying, state == ironic.DeployWait, state == ironic.DeployHold, state == ironic.DeployFail:
+		what = "deployed or rebuilt by somebody else"
+	}
+	message := fmt.Sprintf("Node %s was found %q at %s, although nobody has asked this server for that: it is %s. It is not adopted, cleaned or deployed. If it runs this host's deployment all the same, confirm the node with the subresource takeover",
+		status.Provisioning.ID, gone.ProvisionState, gone.Since.UTC().Format(time.RFC3339), what)
+	if status.Provisioning.State == metal3.StateExternallyProvisioned {
+		return message
+	}
+	return message + "; to have the image written again, use the subresource rebuild; to give it up, remove the image from the spec"
+}

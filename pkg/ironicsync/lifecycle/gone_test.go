@@ -1,0 +1,179 @@
+package lifecycle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// seenIn observes the host's node in one state after the other.
+func seenIn(host *metal3.BareMetalHost, node *ironic.Node, states ...ironic.ProvisionState) (*metal3.BareMetalHost, *ironic.Node) {
+	for _, state := range states {
+		if state == "" {
+			host = observed(host, nil)
+			continue
+		}
+		n := *node
+		n.ProvisionState = state
+		if state != node.ProvisionState {
+			changed := node.ProvisionUpdatedAt.Add(time.Second)
+			n.ProvisionUpdatedAt = &changed
+		}
+		host, node = observed(host, &n), &n
+	}
+	return host, node
+}
+
+func observed(host *metal3.BareMetalHost, node *ironic.Node) *metal3.BareMetalHost {
+	h := host.DeepCopy()
+	h.Status, _ = Observe(host, Observation{Node: node}, now)
+	return h
+}
+
+// TestGone: what somebody does to the node of a host that runs something, and what the host shows and the server
+// does then.
+func TestGone(t *testing.T) {
+	const lost = "" // Ironic does not have the node
+	external := func(h *metal3.BareMetalHost) {
+		h.Spec.Image, h.Spec.ExternallyProvisioned = nil, true
+		h.Status.Provisioning.State, h.Status.Provisioning.Image = metal3.StateExternallyProvisioned, metal3.Image{}
+	}
+	for name, test := range map[string]struct {
+		host   hostOption
+		states []ironic.ProvisionState
+		change hostOption // afterwards, by a person
+		gone   string     // what the message says; empty if the host is as it should be
+		step   string
+	}{
+		"nothing happens":           {step: "Wait"},
+		"undeploying":               {states: []ironic.ProvisionState{ironic.Deleting}, gone: "undeployed", step: "Wait"},
+		"cleaning":                  {states: []ironic.ProvisionState{ironic.Deleting, ironic.Cleaning}, gone: `"deleting"`, step: "Wait"},
+		"undeployed":                {states: []ironic.ProvisionState{ironic.Available}, gone: "undeployed", step: "Wait"},
+		"undeployed and managed":    {states: []ironic.ProvisionState{ironic.Available, ironic.Manageable}, gone: "undeployed", step: "Wait"},
+		"managed by the next look":  {states: []ironic.ProvisionState{ironic.Manageable}, gone: "undeployed", step: "Wait"},
+		"failed to be undeployed":   {states: []ironic.ProvisionState{ironic.Error}, gone: "undeployed", step: "Wait"},
+		"undeployed and adopted":    {states: []ironic.ProvisionState{ironic.Available, ironic.Manageable, ironic.Adopting, ironic.Active}, gone: "undeployed", step: "Wait"},
+		"rebuilt":                   {states: []ironic.ProvisionState{ironic.Deploying, ironic.Active}, gone: "rebuilt", step: "Wait"},
+		"in rescue":                 {states: []ironic.ProvisionState{ironic.Rescuing, ironic.Rescue}, gone: "rescued", step: "Wait"},
+		"rescued and unrescued":     {states: []ironic.ProvisionState{ironic.Rescue, ironic.Unrescuing, ironic.Active}, step: "Wait"},
+		"rescued and undeployed":    {states: []ironic.ProvisionState{ironic.Rescue, ironic.Deleting, ironic.Available}, gone: "undeployed", step: "Wait"},
+		"external and undeployed":   {host: external, states: []ironic.ProvisionState{ironic.Deleting, ironic.Available}, gone: "undeployed", step: "Wait"},
+		"external and lost":         {host: external, states: []ironic.ProvisionState{lost, ironic.Enroll, ironic.Manageable}, step: "adopt"},
+		"lost":                      {states: []ironic.ProvisionState{lost, ironic.Enroll, ironic.Verifying, ironic.Manageable}, step: "adopt"},
+		"lost and found verified":   {states: []ironic.ProvisionState{lost, ironic.Manageable}, step: "adopt"},
+		"lost while nobody looked":  {states: []ironic.ProvisionState{ironic.Enroll, ironic.Manageable}, step: "adopt"},
+		"lost, its adoption failed": {states: []ironic.ProvisionState{lost, ironic.Manageable, ironic.AdoptFail}, step: "adopt"},
+		"lost, adopted, undeployed": {states: []ironic.ProvisionState{lost, ironic.Manageable, ironic.Active, ironic.Deleting}, gone: "undeployed", step: "Wait"},
+		"undeployed, then lost":     {states: []ironic.ProvisionState{ironic.Available, lost, ironic.Enroll, ironic.Manageable}, gone: "undeployed", step: "Wait"},
+		"no image wanted":           {states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { h.Spec.Image = nil }, gone: "undeployed", step: "=deprovisioning"},
+		"another image wanted":      {states: []ironic.ProvisionState{ironic.Available}, change: wantsImage("http://b"), gone: "undeployed", step: "=deprovisioning"},
+		"no longer external":        {host: external, states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = false }, gone: "undeployed", step: "=deprovisioning"},
+		"external with an image":    {host: external, states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = false; wantsImage("http://b")(h) }, gone: "undeployed", step: "Wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, node := provisionedBy()
+			if test.host != nil {
+				test.host(host)
+			}
+			host, node = seenIn(host, node, ironic.Active)
+			host, node = seenIn(host, node, test.states...)
+			provisioned := meta.FindStatusCondition(host.Status.Conditions, metal3.ProvisionedCondition)
+			ready := meta.IsStatusConditionTrue(host.Status.Conditions, metal3.ReadyCondition)
+			switch {
+			case test.gone != "":
+				if provisioned.Reason != metal3.DeploymentGoneReason || ready || !strings.Contains(provisioned.Message, test.gone) || !strings.Contains(host.Status.ErrorMessage, test.gone) {
+					t.Errorf("Provisioned %+v, Ready %v, error %q", provisioned, ready, host.Status.ErrorMessage)
+				}
+			case provisioned.Status != metav1.ConditionTrue:
+				t.Errorf("Provisioned: %+v", provisioned)
+			}
+			if test.change != nil {
+				test.change(host)
+			}
+			host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
+			step, held := next(planned(host, node))
+			if step.String() != test.step {
+				t.Errorf("%s, want %s", step, test.step)
+			}
+			if isHeld := held != nil && held.Reason == metal3.DeploymentGoneReason; isHeld != (test.gone != "" && test.step == "Wait") {
+				t.Errorf("held: %+v", held)
+			}
+		})
+	}
+}
+
+// TestGoneDecided: what a person can decide about a host whose deployment is gone.
+func TestGoneDecided(t *testing.T) {
+	undeployed := func(states ...ironic.ProvisionState) (*metal3.BareMetalHost, *ironic.Node) {
+		host, node := provisionedBy()
+		node.InstanceUUID = ""
+		host, node = seenIn(host, node, states...)
+		_, held := next(planned(host, node))
+		SetHold(host, held.Reason, held.Message)
+		return host, node
+	}
+
+	host, node := undeployed(ironic.Available, ironic.Manageable)
+	TakeOver(host, node, now)
+	host.Status.Record.RegisteredWith = &metal3.RegisteredWith{} // as it is told to Ironic again
+	if step, held := next(planned(host, node)); step.String() != "adopt" || held != nil {
+		t.Errorf("taken over: %s, held %+v", step, held)
+	}
+	if host = observed(host, node); !meta.IsStatusConditionTrue(host.Status.Conditions, metal3.ProvisionedCondition) {
+		t.Errorf("taken over: %+v", host.Status.Conditions)
+	}
+
+	host, node = undeployed(ironic.Available)
+	before := recordedInstance(host)
+	if err := RequestRebuild(host, node, now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if step, held := next(planned(host, node)); step.String() != "Deploy" || held != nil || recordedInstance(host) == before {
+		t.Errorf("written again: %s, held %+v, instance %s", step, held, recordedInstance(host))
+	}
+
+	host, node = undeployed(ironic.Available, ironic.Manageable)
+	if err := RequestRebuild(host, node, now); err == nil || !strings.Contains(err.Error(), "available") {
+		t.Errorf("written again, and cleaned on the way: %v", err)
+	}
+
+	host, node = provisionedBy()
+	host, node = seenIn(host, node, ironic.Deploying, ironic.Active)
+	if err := RequestRebuild(host, node, now); err != nil {
+		t.Errorf("rebuilt by somebody else: %v", err)
+	}
+	if step, held := next(planned(host, node)); step.String() != "Rebuild" || held != nil {
+		t.Errorf("rebuilt by somebody else, written again: %s, held %+v", step, held)
+	}
+}
+
+// TestOlderStateIsNoDeed: after a restore of Ironic's database, or from a reader of it that lags behind, a node is in a
+// state of before it was active. Nobody has undone the deployment.
+func TestOlderStateIsNoDeed(t *testing.T) {
+	host, active := provisionedBy()
+	host, _ = seenIn(host, active, ironic.Active)
+	earlier := *active
+	before := active.ProvisionUpdatedAt.Add(-time.Minute)
+	earlier.ProvisionUpdatedAt = &before
+	host, lagging := seenIn(host, &earlier, ironic.Deploying)
+	if d := host.Status.Record.Deployment; d.Gone != nil || d.MayAdopt {
+		t.Errorf("deploying, as it was before: %+v", d)
+	}
+	if host, _ := seenIn(host, active, ironic.Available); host.Status.Record.Deployment.Gone == nil {
+		t.Error("undeployed by a conductor whose clock lags, and not noticed")
+	}
+	host, restored := seenIn(host, lagging, ironic.Available)
+	if step, held := next(planned(host, restored)); step.String() != "manage" || held != nil {
+		t.Errorf("restored as available: %s, held %+v", step, held)
+	}
+	host, node := seenIn(host, active, ironic.Active)
+	if host, _ = seenIn(host, node, ironic.Deleting); host.Status.Record.Deployment.Gone == nil {
+		t.Error("undeployed after it was active again, and not noticed")
+	}
+}

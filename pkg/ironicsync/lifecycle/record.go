@@ -1,0 +1,106 @@
+package lifecycle
+
+import (
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// What is recorded of the outcome of steps. Render turns it into errors and conditions.
+
+// SetRegistered records that the node has been registered according to the present spec, and
+// with what else.
+func SetRegistered(host *metal3.BareMetalHost, with metal3.RegisteredWith) {
+	host.Status.Record.RegisteredWith = &with
+	host.Status.Record.Registration = &metal3.Registration{Generation: host.Generation, Reason: metal3.RegisteredReason}
+}
+
+// SetNotRegistered records why the node cannot be registered according to the present spec. The reason is one of
+// the condition Registered.
+func SetNotRegistered(host *metal3.BareMetalHost, reason, message string) {
+	host.Status.Record.Registration = newRegistration(host, reason, message)
+}
+
+func newRegistration(host *metal3.BareMetalHost, reason, message string) *metal3.Registration {
+	return &metal3.Registration{Generation: host.Generation, Reason: reason, Message: CutMessage(message)}
+}
+
+// isRegistrationRecorded tells whether the host's last attempt to register failed for this reason.
+func isRegistrationRecorded(host *metal3.BareMetalHost, reason, message string) bool {
+	r := host.Status.Record.Registration
+	return r != nil && r.Reason == reason && r.Message == CutMessage(message)
+}
+
+// SetFailure records that a step of a kind of operation failed.
+func SetFailure(host *metal3.BareMetalHost, kind metal3.ErrorType, message string) {
+	host.Status.Record.Failure = newFailure(kind, message)
+}
+
+func newFailure(kind metal3.ErrorType, message string) *metal3.Failure {
+	return &metal3.Failure{Type: kind, Message: CutMessage(message)}
+}
+
+// ClearFailure records that no step has failed.
+func ClearFailure(host *metal3.BareMetalHost) { host.Status.Record.Failure = nil }
+
+// SetRequestFailing records that a request of a step keeps failing for reasons that have
+// nothing to do with the host (see metal3.RequestFailedReason). It returns whether the host was
+// changed.
+func SetRequestFailing(host *metal3.BareMetalHost, step Step, message string) (changed bool) {
+	record := &host.Status.Record
+	switch step.Do {
+	case "", Begin, Report, RecordGivenHardware, FindNode, CreateNode, Register: // "": the host's Secrets could not be read to plan one
+		if isRegistrationRecorded(host, metal3.RequestFailedReason, message) {
+			return false
+		}
+		SetNotRegistered(host, metal3.RequestFailedReason, message)
+		return true
+	}
+	failure := metal3.Failure{Cause: metal3.RequestFailed, Message: CutMessage(message)}
+	if isTimedOut(&host.Status) || record.Failure != nil && *record.Failure == failure {
+		return false // a step that follows from a timeout leaves that as the error
+	}
+	record.Failure = &failure
+	return true
+}
+
+// IsRequestFailing tells whether the request of a step, other than those of the registration,
+// keeps failing for reasons that have nothing to do with the host.
+func IsRequestFailing(status *metal3.BareMetalHostStatus) bool {
+	return hasCause(status, metal3.RequestFailed)
+}
+
+// IsAnyRequestFailing does what IsRequestFailing does, and includes the registration.
+func IsAnyRequestFailing(status *metal3.BareMetalHostStatus) bool {
+	r := status.Record.Registration
+	return IsRequestFailing(status) || r != nil && r.Reason == metal3.RequestFailedReason
+}
+
+// isTimedOut tells whether observeRamdiskTimeout has timed out the host's ramdisk.
+func isTimedOut(status *metal3.BareMetalHostStatus) bool {
+	return hasCause(status, metal3.CallbackTimeout)
+}
+
+func hasCause(status *metal3.BareMetalHostStatus, cause metal3.FailureCause) bool {
+	failure := status.Record.Failure
+	return failure != nil && failure.Cause == cause
+}
+
+// HasFailureOf tells whether a step of this kind of operation has failed.
+func HasFailureOf(status *metal3.BareMetalHostStatus, kind metal3.ErrorType) bool {
+	failed := stepError(status)
+	return failed != nil && failed.Type == kind
+}
+
+// SetHold records why the host's machine is left alone, or that it is not if reason is empty.
+func SetHold(host *metal3.BareMetalHost, reason, message string) {
+	if reason == "" {
+		host.Status.Record.Hold = nil
+		return
+	}
+	host.Status.Record.Hold = &metal3.Hold{Reason: reason, Message: CutMessage(message)}
+}
+
+// SetAwaitedImage records what the image of a host waits for, or, if that is empty, that the host does not
+// wait.
+func SetAwaitedImage(host *metal3.BareMetalHost, waiting string) {
+	host.Status.Record.AwaitedImage = CutMessage(waiting)
+}

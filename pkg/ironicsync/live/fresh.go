@@ -1,0 +1,20 @@
+package live
+
+import (
+	"context"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// FreshNode returns a host and its node as Ironic has it now. If allowRecent is set, what was observed a
+// moment ago, by the poll or after the previous step, serves as well.
+func (r *Refresher) FreshNode(ctx context.Context, namespace, name string, allowRecent bool) (*metal3.BareMetalHost, *ironic.Node, error) {
+	if allowRecent {
+		host, node, err := r.JustObserved(ctx, namespace, name)
+		if host != nil || err != nil {
+			return host, node, err
+		}
+	}
+	return r.ObserveAndGet(ctx, namespace, name)
+}

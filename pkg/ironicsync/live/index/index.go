@@ -1,0 +1,403 @@
+package index
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+const (
+	// sweepInterval is the age of the last sweep at which the next one begins in the
+	// background.
+	sweepInterval = 25 * time.Second
+	// maxSweepAge is the age of the last sweep at which the feed no longer suffices, and a
+	// read of all hosts waits for a sweep. A deleted node is noticed within this time.
+	maxSweepAge = 30 * time.Second
+	// maxSweepAgeWhileSweeping replaces maxSweepAge while a sweep is under way in the
+	// background: a sweep of a slow Ironic can take long.
+	maxSweepAgeWhileSweeping = 2 * time.Minute
+	// minOverlap is the initial overlap. Two of its three seconds are needed because
+	// updated_at on MySQL, and the Date header that tells the time on Ironic's clock, count
+	// whole seconds. The rest allows for conductors whose clocks differ.
+	minOverlap = 3 * time.Second
+	// maxOverlap limits the growth of the overlap after missed changes.
+	maxOverlap = time.Minute
+)
+
+// Index is what this replica knows about Ironic's nodes, and which hosts' recorded statuses
+// agree with it; see the package's documentation. It is safe for concurrent use.
+type Index struct {
+	mu    sync.Mutex
+	nodes map[string]*seenNode // by UUID
+	// byBMC holds the UUIDs of the nodes by the host and port of their BMC.
+	byBMC map[string]map[string]bool
+	// recorded holds the hosts, by UID, whose recorded status is what their node says.
+	recorded map[types.UID]hostVersion
+	// pending holds the hosts, by UID, whose node was read but not yet recorded in their
+	// status. The host was read before the node, so the node may be recorded without being
+	// read again.
+	pending map[types.UID]hostVersion
+	// generation is that of the entry of nodes that has changed last.
+	generation uint64
+
+	// newest is the latest updated_at seen in the feed, except that times ahead of Ironic's
+	// clock are limited to that clock. newestSince is when it was first seen, by our clock;
+	// it is only compared with other times of our clock.
+	newest      time.Time
+	newestSince time.Time
+	// overlap is how far before newest the feed is read again, because changes do not
+	// become visible in the order of their updated_at.
+	overlap     time.Duration
+	lastChanges int    // number of nodes in the last read of the feed
+	feeds       uint64 // number of reads of the feed that have begun
+
+	sweeps     uint64    // number of sweeps that have begun
+	sweepEnded uint64    // number of the latest sweep that has ended
+	swept      time.Time // when that sweep began; zero if there was none
+	// completeFrom is the number of the first sweep that finds all changes that were cut off the
+	// feed so far.
+	completeFrom uint64
+	// asOf is the time, by our clock, at which all nodes were known; zero if they never were.
+	asOf time.Time
+
+	// inventoryMissing tells since when the inventories of finished inspections have been
+	// missing, by the UUID of the node.
+	inventoryMissing map[string]missingInventory
+}
+
+// seenNode is a node as it was last read.
+type seenNode struct {
+	node ironic.Node
+	// generation changes whenever the contents of the node change.
+	generation uint64
+	// feed is the number of the latest read of the feed that contained the node; 0 if none
+	// did. (The node's updated_at does not tell which contents are newer: it goes back when
+	// a conductor's clock is corrected.)
+	feed uint64
+	// sweeps is the number of sweeps that had begun when the feed last contained the node.
+	sweeps uint64
+}
+
+// hostVersion is a version of a host, together with the generation of its node's entry in
+// Index.nodes that belongs to it.
+type hostVersion struct {
+	resourceVersion string
+	generation      uint64
+}
+
+type missingInventory struct {
+	finished time.Time // end of the inspection, by Ironic's clock
+	since    time.Time // when the inventory was first found missing, by our clock
+}
+
+// New returns an Index that knows nothing.
+func New() *Index {
+	return &Index{
+		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{},
+		recorded: map[types.UID]hostVersion{}, pending: map[types.UID]hostVersion{},
+		inventoryMissing: map[string]missingInventory{}, overlap: minOverlap, completeFrom: 1,
+	}
+}
+
+// IsFeedTrusted tells whether reading the feed suffices for an observation of all hosts.
+// sweeping tells whether a sweep is under way in the background.
+func (x *Index) IsFeedTrusted(now time.Time, sweeping bool) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	age := now.Sub(x.swept)
+	return !x.swept.IsZero() && x.isComplete() && (age < maxSweepAge || sweeping && age < maxSweepAgeWhileSweeping)
+}
+
+// IsSweepDue tells whether the next sweep should begin in the background.
+func (x *Index) IsSweepDue(now time.Time) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return now.Sub(x.swept) >= sweepInterval
+}
+
+// Overlap returns how far before the newest known change the feed is read again.
+func (x *Index) Overlap() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.overlap
+}
+
+// FeedRead is a read of the feed that has begun.
+type FeedRead struct {
+	// Since is the earliest updated_at to read, by Ironic's clock.
+	Since time.Time
+	// Expected is the estimated number of nodes, which determines the size of the first page.
+	Expected int
+
+	number uint64
+	began  time.Time // by our clock
+}
+
+// BeginFeed begins a read of the feed. A change may become visible up to overlap later than
+// one with a later updated_at, so the feed is read from that much before the newest known
+// change. The longer that change has been known, the less has to be read again.
+func (x *Index) BeginFeed(now time.Time) FeedRead {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	back := max(x.overlap-now.Sub(x.newestSince), 0)
+	x.feeds++
+	return FeedRead{number: x.feeds, began: now, Since: x.newest.Add(-back), Expected: x.lastChanges + 1}
+}
+
+// ApplyChanges updates the index with what a read of the feed has shown. It returns the UUIDs of the nodes in it, and
+// whether that leads on from the last sweep without a gap.
+func (x *Index) ApplyChanges(read FeedRead, changes *ironic.Changes, now time.Time) (delivered map[string]bool, complete bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delivered = make(map[string]bool, len(changes.Nodes))
+	newest := changes.Newest
+	for i := range changes.Nodes {
+		node := &changes.Nodes[i]
+		delivered[node.UUID] = true
+		seen := x.nodes[node.UUID]
+		if seen != nil && seen.feed > read.number {
+			continue // a read that began later has been applied already
+		}
+		x.set(node)
+		seen = x.nodes[node.UUID]
+		seen.feed, seen.sweeps = read.number, x.sweeps
+	}
+	// A conductor's clock may be ahead, or a single updated_at wrong. If the feed were read
+	// only from such a time on, the changes made by all other conductors would be missed.
+	if ahead := changes.AnsweredAt.Add(time.Second); !changes.AnsweredAt.IsZero() && newest.After(ahead) {
+		newest = ahead
+	}
+	switch {
+	case newest.After(x.newest):
+		x.newest, x.newestSince = newest, now
+	case !changes.AnsweredAt.IsZero() && changes.AnsweredAt.Add(x.overlap).Before(x.newest):
+		// Ironic's clock was set back, and what changes now is older than what was read last. A sweep finds what has
+		// changed since. If this is one of several API servers whose clocks differ, the overlap soon allows for that.
+		x.newest, x.newestSince = changes.AnsweredAt, now
+		x.overlap = min(2*x.overlap, maxOverlap)
+		x.completeFrom = x.sweeps + 1
+	}
+	x.lastChanges = len(changes.Nodes)
+	if changes.Truncated {
+		x.completeFrom = x.sweeps + 1
+	}
+	if x.isComplete() {
+		x.asOf = latest(x.asOf, read.began)
+	}
+	return delivered, x.isComplete()
+}
+
+// set stores the node. x.mu is held.
+func (x *Index) set(node *ironic.Node) {
+	seen := x.nodes[node.UUID]
+	if seen == nil {
+		seen = &seenNode{}
+		x.nodes[node.UUID] = seen
+	}
+	if seen.generation == 0 || !seen.node.SameContent(node) {
+		x.generation++
+		seen.generation = x.generation
+	}
+	if seen.node.Address != node.Address {
+		x.indexBMC(&seen.node, false)
+		x.indexBMC(node, true)
+	}
+	seen.node = *node
+}
+
+// indexBMC adds the node to byBMC, or removes it from there. x.mu is held.
+func (x *Index) indexBMC(node *ironic.Node, add bool) {
+	for _, value := range lifecycle.KeyOfNode(node).IndexValues() {
+		nodes := x.byBMC[value]
+		switch {
+		case add && nodes == nil:
+			x.byBMC[value] = map[string]bool{node.UUID: true}
+		case add:
+			nodes[node.UUID] = true
+		default:
+			delete(nodes, node.UUID)
+			if len(nodes) == 0 {
+				delete(x.byBMC, value)
+			}
+		}
+	}
+}
+
+// isComplete tells whether reads of the feed lead on from a sweep without a gap: a sweep has ended, and
+// no read of the feed that was applied since it began was truncated. x.mu is held.
+func (x *Index) isComplete() bool { return x.sweepEnded >= x.completeFrom }
+
+// ForgetNode removes a node that was deleted from Ironic, which the feed does not show.
+func (x *Index) ForgetNode(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if seen := x.nodes[id]; seen != nil {
+		x.indexBMC(&seen.node, false)
+		delete(x.nodes, id)
+	}
+}
+
+// NodesWithBMC returns the nodes whose BMC address matches the key, and the age of that knowledge:
+// no node is missing that had this address at asOf, by our clock, except those that nothing has been
+// done with since their creation (they are Enroll) and changes that come late in the feed. It may
+// have nodes that were deleted since the last sweep. While asOf is zero, no sweep has been completed,
+// and which nodes have this BMC is not known.
+func (x *Index) NodesWithBMC(key bmc.Key) (nodes []ironic.Node, asOf time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, value := range key.LookupValues() {
+		for id := range x.byBMC[value] {
+			if seen := x.nodes[id]; seen != nil && lifecycle.KeyOfNode(&seen.node).Matches(key) {
+				nodes = append(nodes, seen.node)
+			}
+		}
+	}
+	return nodes, x.asOf
+}
+
+// Sweep is a sweep that has begun.
+type Sweep struct {
+	// First is set if no sweep has ended before, so that the nodes are not known yet.
+	First bool
+	// Unchecked is set by the caller if the feed could not be read completely, so that a change
+	// which is not in it cannot be counted as missed.
+	Unchecked bool
+
+	number uint64
+	began  time.Time // by our clock
+}
+
+// BeginSweep begins a sweep, before the hosts are read from etcd and the nodes from Ironic.
+func (x *Index) BeginSweep(now time.Time) Sweep {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sweeps++
+	return Sweep{number: x.sweeps, began: now, First: x.swept.IsZero()}
+}
+
+// ApplySweep updates the index with the nodes that a sweep has read, except those that the
+// feed has shown since the sweep began, and removes nodes that no longer exist. It returns
+// the number of changes that the feed should have shown and did not; if there are any, the
+// overlap is doubled. A sweep is superseded, and not applied, if another one that began
+// later has ended.
+func (x *Index) ApplySweep(sweep Sweep, nodes []ironic.Node, hosts []metal3.BareMetalHost) (missed int, superseded bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.sweepEnded > sweep.number {
+		return 0, true
+	}
+	x.sweepEnded, x.swept = sweep.number, sweep.began
+	listed := make(map[string]bool, len(nodes))
+	for i := range nodes {
+		node := &nodes[i]
+		listed[node.UUID] = true
+		seen := x.nodes[node.UUID]
+		if seen != nil && seen.sweeps >= sweep.number {
+			continue // the feed has shown newer contents
+		}
+		if seen != nil && !sweep.First && !sweep.Unchecked && !seen.node.SameContent(node) {
+			missed++
+		}
+		x.set(node)
+	}
+	maps.DeleteFunc(x.nodes, func(id string, seen *seenNode) bool {
+		gone := !listed[id] && seen.sweeps < sweep.number
+		if gone {
+			x.indexBMC(&seen.node, false)
+		}
+		return gone
+	})
+	maps.DeleteFunc(x.inventoryMissing, func(id string, _ missingInventory) bool { return x.nodes[id] == nil })
+	if missed > 0 {
+		x.overlap = min(2*x.overlap, maxOverlap)
+	}
+	known := make(map[types.UID]bool, len(hosts))
+	for i := range hosts {
+		known[hosts[i].UID] = true
+	}
+	maps.DeleteFunc(x.recorded, func(uid types.UID, _ hostVersion) bool { return !known[uid] })
+	maps.DeleteFunc(x.pending, func(uid types.UID, _ hostVersion) bool { return !known[uid] })
+	x.asOf = latest(x.asOf, sweep.began)
+	return missed, false
+}
+
+// NodeOf returns a copy of the host's node as it was last read, and the generation of its
+// entry. The node is nil if it is not known. What it points to must not be changed.
+func (x *Index) NodeOf(host *metal3.BareMetalHost) (*ironic.Node, uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	seen := x.nodes[host.Status.Provisioning.ID]
+	if seen == nil {
+		return nil, 0
+	}
+	node := seen.node
+	return &node, seen.generation
+}
+
+// Has tells whether the node has the contents of its entry at the generation.
+func (x *Index) Has(node *ironic.Node, generation uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	seen := x.nodes[node.UUID]
+	return seen != nil && seen.generation == generation && seen.node.SameContent(node)
+}
+
+// IsRecorded tells whether this version of the host shows its node as it is in the index at
+// the generation.
+func (x *Index) IsRecorded(host *metal3.BareMetalHost, generation uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.recorded[host.UID] == hostVersion{host.ResourceVersion, generation}
+}
+
+// SetRecorded notes that this version of the host shows its node as it was at the generation.
+func (x *Index) SetRecorded(host *metal3.BareMetalHost, generation uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.recorded[host.UID] = hostVersion{host.ResourceVersion, generation}
+	delete(x.pending, host.UID)
+}
+
+// SetPending notes that the node of this version of the host was read, at the generation, but not yet
+// recorded. If an observation ends before it has recorded all hosts, the next one records the rest
+// without reading their nodes again.
+func (x *Index) SetPending(host *metal3.BareMetalHost, generation uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pending[host.UID] = hostVersion{host.ResourceVersion, generation}
+}
+
+// IsPending tells whether SetPending has noted this version of the host with this generation.
+func (x *Index) IsPending(host *metal3.BareMetalHost, generation uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.pending[host.UID] == hostVersion{host.ResourceVersion, generation}
+}
+
+// InventoryMissingFor returns for how long the inventory of the node's last inspection has
+// been missing. It counts from the first call, by our clock, because Ironic's clock, which
+// set InspectionFinishedAt, may differ from ours.
+func (x *Index) InventoryMissingFor(node *ironic.Node, now time.Time) time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	missing, known := x.inventoryMissing[node.UUID]
+	if !known || !missing.finished.Equal(*node.InspectionFinishedAt) {
+		missing = missingInventory{finished: *node.InspectionFinishedAt, since: now}
+		x.inventoryMissing[node.UUID] = missing
+	}
+	return now.Sub(missing.since)
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,334 @@
+package index_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live/index"
+)
+
+// start is the beginning of the tests, by our clock and by Ironic's, which is ten minutes ahead.
+var (
+	start       = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ironicStart = start.Add(10 * time.Minute)
+)
+
+// at and ironicAt are so many seconds later.
+func at(seconds float64) time.Time {
+	return start.Add(time.Duration(seconds * float64(time.Second)))
+}
+func ironicAt(seconds float64) time.Time {
+	return ironicStart.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// node is a node that was changed at a time of Ironic's, and says what it was changed to.
+func node(id string, updated float64, text string) ironic.Node {
+	t := ironicAt(updated)
+	return ironic.Node{UUID: id, LastError: text, UpdatedAt: &t}
+}
+
+func withBMC(n ironic.Node, address string) ironic.Node {
+	n.Address.IPMIAddress = ironic.Text(address)
+	return n
+}
+
+func keyOf(address string) bmc.Key { return bmc.RegisteredKey("", "", address, "") }
+
+// changes is a part of the feed that Ironic answers with at a time.
+func changes(answered float64, nodes ...ironic.Node) *ironic.Changes {
+	c := &ironic.Changes{Nodes: nodes, AnsweredAt: ironicAt(answered)}
+	for _, n := range nodes {
+		if n.UpdatedAt.After(c.Newest) {
+			c.Newest = *n.UpdatedAt
+		}
+	}
+	return c
+}
+
+func truncated(c *ironic.Changes) *ironic.Changes {
+	c.Truncated = true
+	return c
+}
+
+// hostOf is the host of a node.
+func hostOf(id, resourceVersion string) *metal3.BareMetalHost {
+	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{UID: "host", ResourceVersion: resourceVersion}}
+	host.Status.Provisioning.ID = id
+	return host
+}
+
+// says is what the index knows of a node, or "none".
+func says(x *index.Index, id string) string {
+	if n, _ := x.NodeOf(hostOf(id, "1")); n != nil {
+		return n.LastError
+	}
+	return "none"
+}
+
+// feed applies a read of the feed that takes no time.
+func feed(x *index.Index, now float64, nodes ...ironic.Node) {
+	x.ApplyChanges(x.BeginFeed(at(now)), changes(now, nodes...), at(now))
+}
+
+// sweep applies a sweep that takes no time.
+func sweep(x *index.Index, now float64, nodes ...ironic.Node) (missed int) {
+	missed, _ = x.ApplySweep(x.BeginSweep(at(now)), nodes, nil)
+	return missed
+}
+
+// swept is an index that has seen the given nodes in the feed and in a sweep, at the start.
+func swept(nodes ...ironic.Node) *index.Index {
+	x := index.New()
+	feed(x, 0, nodes...)
+	sweep(x, 0, nodes...)
+	return x
+}
+
+// TestFeedOverlaps: the feed is read from a little before the newest change, less the longer that is known,
+// and not from a time in Ironic's future.
+func TestFeedOverlaps(t *testing.T) {
+	for name, test := range map[string]struct {
+		updated float64 // of the newest change, by Ironic's clock
+		read    float64 // when the feed is read again
+		since   float64
+	}{
+		"at once":                 {updated: 0, read: 0, since: -3},
+		"two seconds later":       {updated: 0, read: 2, since: -1},
+		"much later":              {updated: 0, read: 100, since: 0},
+		"long ago":                {updated: -1000, read: 0, since: -1003},
+		"ahead of Ironic's clock": {updated: 3600, read: 0, since: 1 - 3},
+		"a second ahead, which the Date header cannot tell": {updated: 1, read: 0, since: 1 - 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := swept(node("a", test.updated, "changed"))
+			if got, want := x.BeginFeed(at(test.read)).Since, ironicAt(test.since); !got.Equal(want) {
+				t.Errorf("the feed is read from %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestLateChange: a change that only a sweep shows is counted, and widens the overlap up to a minute; what the
+// feed has shown, and nodes whose contents are the same, are not counted.
+func TestLateChange(t *testing.T) {
+	x := swept(node("a", 0, "first"), node("b", 0, "first"))
+	if missed := sweep(x, 10, node("a", 5, "first"), node("b", 0, "first")); missed != 0 || x.Overlap() != 3*time.Second {
+		t.Errorf("%d changes are counted where none was, the overlap is %s", missed, x.Overlap())
+	}
+	s := x.BeginSweep(at(20))
+	feed(x, 20, node("a", 19, "in the feed"))
+	if missed, _ := x.ApplySweep(s, []ironic.Node{node("a", 19, "in the feed"), node("b", 0, "first")}, nil); missed != 0 {
+		t.Errorf("%d changes are counted that the feed has shown", missed)
+	}
+	for round, want := range []time.Duration{6, 12, 24, 48, 60, 60} {
+		missed := sweep(x, float64(30+10*round), node("a", 19, "in the feed"), node("b", 15, fmt.Sprint("late ", round)))
+		if missed != 1 || x.Overlap() != want*time.Second {
+			t.Errorf("%d late changes are counted, the overlap is %s, want 1 and %s", missed, x.Overlap(), want*time.Second)
+		}
+	}
+	s = x.BeginSweep(at(100))
+	s.Unchecked = true
+	if missed, _ := x.ApplySweep(s, []ironic.Node{node("a", 99, "new"), node("b", 99, "new")}, nil); missed != 0 {
+		t.Errorf("%d changes are counted although the feed was not read", missed)
+	}
+}
+
+// TestNewerContentsStay whatever the order in which reads end that were under way at the same time.
+func TestNewerContentsStay(t *testing.T) {
+	for name, do := range map[string]func(x *index.Index){
+		"an earlier read of the feed ends later": func(x *index.Index) {
+			earlier, later := x.BeginFeed(at(1)), x.BeginFeed(at(2))
+			x.ApplyChanges(later, changes(2, node("a", 2, "newer")), at(3))
+			x.ApplyChanges(earlier, changes(1, node("a", 1, "older")), at(4))
+		},
+		"the clock of the conductor was put right": func(x *index.Index) {
+			feed(x, 1, node("a", 1, "older"))
+			feed(x, 2, node("a", -100, "newer"))
+		},
+		"a sweep ends after the feed": func(x *index.Index) {
+			s := x.BeginSweep(at(1))
+			feed(x, 2, node("a", 2, "newer"))
+			x.ApplySweep(s, []ironic.Node{node("a", 1, "older")}, nil)
+		},
+		"an earlier sweep ends later": func(x *index.Index) {
+			earlier, later := x.BeginSweep(at(1)), x.BeginSweep(at(2))
+			if _, superseded := x.ApplySweep(later, []ironic.Node{node("a", 2, "newer")}, nil); superseded {
+				t.Error("the later sweep was not applied")
+			}
+			if _, superseded := x.ApplySweep(earlier, []ironic.Node{node("a", 1, "older")}, nil); !superseded {
+				t.Error("the earlier sweep was applied")
+			}
+		},
+		"a sweep has seen the node before it was created": func(x *index.Index) {
+			s := x.BeginSweep(at(1))
+			feed(x, 2, node("a", 2, "newer"))
+			x.ApplySweep(s, nil, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := swept(node("a", 0, "at first"))
+			do(x)
+			if got := says(x, "a"); got != "newer" {
+				t.Errorf("the node says %q", got)
+			}
+		})
+	}
+}
+
+// TestDeletedNode is not known any more after the next sweep, or at once if this process has deleted it.
+func TestDeletedNode(t *testing.T) {
+	x := swept(withBMC(node("a", 0, "there"), "10.0.0.1"), withBMC(node("b", 0, "there"), "10.0.0.1"), withBMC(node("c", 0, "there"), "10.0.0.1"))
+	x.ForgetNode("a")
+	x.ForgetNode("no-such")
+	if got := idsWithBMC(x, "10.0.0.1"); says(x, "a") != "none" || !slices.Equal(got, []string{"b", "c"}) {
+		t.Errorf("after ForgetNode, node a says %q, and those with the BMC are %v", says(x, "a"), got)
+	}
+	sweep(x, 10, withBMC(node("c", 0, "there"), "10.0.0.1"))
+	if got := idsWithBMC(x, "10.0.0.1"); says(x, "b") != "none" || !slices.Equal(got, []string{"c"}) {
+		t.Errorf("after a sweep, node b says %q, and those with the BMC are %v", says(x, "b"), got)
+	}
+}
+
+func idsWithBMC(x *index.Index, address string) []string {
+	nodes, _ := x.NodesWithBMC(keyOf(address))
+	var ids []string
+	for _, n := range nodes {
+		ids = append(ids, n.UUID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// TestNodesWithBMC follow the addresses of nodes.
+func TestNodesWithBMC(t *testing.T) {
+	x := swept(withBMC(node("a", 0, "there"), "10.0.0.1"), withBMC(node("b", 0, "there"), "10.0.0.2"))
+	feed(x, 1, withBMC(node("b", 1, "there"), "10.0.0.1"))
+	if first, second := idsWithBMC(x, "10.0.0.1"), idsWithBMC(x, "10.0.0.2"); !slices.Equal(first, []string{"a", "b"}) || second != nil {
+		t.Errorf("the nodes are %v and %v", first, second)
+	}
+}
+
+// TestAge: it is known as of when all nodes are known, and not at all before a sweep has ended.
+func TestAge(t *testing.T) {
+	key := keyOf("10.0.0.1")
+	x := index.New()
+	expect := func(when string, want time.Time, trusted bool) {
+		t.Helper()
+		if _, asOf := x.NodesWithBMC(key); !asOf.Equal(want) {
+			t.Errorf("%s: as of %s, want %s", when, asOf, want)
+		}
+		if got := x.IsFeedTrusted(at(5), false); got != trusted {
+			t.Errorf("%s: the feed is trusted: %t", when, got)
+		}
+	}
+	expect("at first", time.Time{}, false)
+	first := x.BeginSweep(at(1))
+	if !first.First {
+		t.Error("it is not told that the first sweep is the first")
+	}
+	feed(x, 1.5, node("a", 1, "changed"))
+	expect("while the first sweep is under way", time.Time{}, false)
+	x.ApplySweep(first, nil, nil)
+	expect("after the first sweep", at(1), true)
+	earlier := x.BeginFeed(at(1.8))
+	feed(x, 2)
+	expect("after a read of the feed", at(2), true)
+	x.ApplyChanges(earlier, changes(2), at(2.5))
+	expect("after a read that began earlier", at(2), true)
+
+	x.ApplyChanges(x.BeginFeed(at(3)), truncated(changes(3, node("a", 3, "changed"))), at(3))
+	expect("after a read that was truncated", at(2), false)
+	feed(x, 3.5)
+	expect("after another read", at(2), false)
+	s := x.BeginSweep(at(4))
+	if s.First {
+		t.Error("the second sweep is taken for the first")
+	}
+	x.ApplyChanges(x.BeginFeed(at(4.2)), truncated(changes(4.2, node("a", 4.2, "changed"))), at(4.3))
+	x.ApplySweep(s, nil, nil)
+	expect("after a sweep, and a truncated read since it began", at(4), false)
+	x.ApplySweep(x.BeginSweep(at(4.5)), nil, nil)
+	expect("after a sweep that began later", at(4.5), true)
+	feed(x, 4.8)
+	expect("after a read that leads on from it", at(4.8), true)
+}
+
+// TestTrust: the feed is trusted for half a minute after a sweep, longer while the next is under way.
+func TestTrust(t *testing.T) {
+	x := swept()
+	for _, test := range []struct {
+		now                            float64
+		trusted, trustedMeanwhile, due bool
+	}{
+		{now: 0, trusted: true, trustedMeanwhile: true},
+		{now: 24.9, trusted: true, trustedMeanwhile: true},
+		{now: 25, trusted: true, trustedMeanwhile: true, due: true},
+		{now: 30, trustedMeanwhile: true, due: true},
+		{now: 119.9, trustedMeanwhile: true, due: true},
+		{now: 120, due: true},
+	} {
+		if got := x.IsFeedTrusted(at(test.now), false); got != test.trusted {
+			t.Errorf("after %v s, the feed is trusted: %t", test.now, got)
+		}
+		if got := x.IsFeedTrusted(at(test.now), true); got != test.trustedMeanwhile {
+			t.Errorf("after %v s, while a sweep is under way, the feed is trusted: %t", test.now, got)
+		}
+		if got := x.IsSweepDue(at(test.now)); got != test.due {
+			t.Errorf("after %v s, a sweep is due: %t", test.now, got)
+		}
+	}
+}
+
+// TestRecorded: a version of a host shows its node until either of them changes. A lock only moves updated_at.
+func TestRecorded(t *testing.T) {
+	x := swept(node("a", 0, "first"))
+	host := hostOf("a", "1")
+	_, generation := x.NodeOf(host)
+	if x.IsRecorded(host, generation) || x.IsPending(host, generation) {
+		t.Error("what was not recorded is taken for recorded")
+	}
+	x.SetPending(host, generation)
+	if x.IsRecorded(host, generation) || !x.IsPending(host, generation) || x.IsPending(hostOf("a", "2"), generation) {
+		t.Error("the host is not pending, or another version of it is")
+	}
+	x.SetRecorded(host, generation)
+	if !x.IsRecorded(host, generation) || x.IsPending(host, generation) || x.IsRecorded(hostOf("a", "2"), generation) {
+		t.Error("the host is not recorded, or another version of it is")
+	}
+	feed(x, 1, node("a", 1, "first"))
+	if _, locked := x.NodeOf(host); locked != generation {
+		t.Error("a lock has changed the generation")
+	}
+	feed(x, 2, node("a", 2, "second"))
+	if _, changed := x.NodeOf(host); changed == generation || x.IsRecorded(host, changed) {
+		t.Error("the host is taken for one that shows a change which was not recorded")
+	}
+	sweep(x, 10, node("a", 2, "second")) // of which no host is left
+	if x.IsRecorded(host, generation) {
+		t.Error("a host that was deleted is remembered")
+	}
+}
+
+// TestInventoryMissing counts from when the inventory of an inspection was first found missing, by our clock.
+func TestInventoryMissing(t *testing.T) {
+	x := swept(node("a", 0, "inspected"))
+	n, _ := x.NodeOf(hostOf("a", "1"))
+	first, second := ironicAt(-100), ironicAt(50)
+	for _, test := range []struct {
+		finished *time.Time
+		now      float64
+		want     time.Duration
+	}{{&first, 1, 0}, {&first, 11, 10 * time.Second}, {&second, 60, 0}, {&second, 61, time.Second}} {
+		n.InspectionFinishedAt = test.finished
+		if got := x.InventoryMissingFor(n, at(test.now)); got != test.want {
+			t.Errorf("after %v s: %s, want %s", test.now, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// The leader counts in two places: in the server's etcd, and in an annotation of its Lease, which
+// is in the etcd of the cluster. A backup of the server's etcd has an older count. (The revision of
+// etcd does not tell: it is raised when a backup is restored, so that the watches of clients go on.)
+const (
+	// countAnnotation is the count in the Lease.
+	countAnnotation = "metal3.io/etcd-count"
+	// restoredAnnotation says that etcd was restored. Who removes it lets the server go on.
+	restoredAnnotation = "metal3.io/restored"
+)
+
+const (
+	// firstCount is the count of a new installation. A process that dies before it has written it to the Lease
+	// leaves it in etcd alone.
+	firstCount = 1
+	// countInterval is how often the leader counts.
+	countInterval = time.Minute
+	// restoredInterval is how often a server that is held looks whether it may go on.
+	restoredInterval = 5 * time.Second
+	// restoreCheckTimeout limits a check.
+	restoreCheckTimeout = 5 * time.Second
+)
+
+// Counter is a number that is stored in the server's etcd; 0 if it never was.
+type Counter interface {
+	Get(context.Context) (int64, error)
+	// Set replaces a count. It fails if another process has replaced it since: a former leader whose
+	// machine was suspended must not set it back.
+	Set(ctx context.Context, previous, count int64) error
+}
+
+// restoreGuard finds out whether the server's etcd was restored from a backup.
+type restoreGuard struct {
+	leases          coordinationclient.LeaseInterface
+	namespace, name string
+	count           Counter
+	clock           clock.Clock
+	// notify are called after reason has changed.
+	notify []func()
+
+	mu sync.Mutex
+	// reason is why nothing may be done to machines; empty when something may.
+	reason string
+}
+
+func (g *restoreGuard) restored() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.reason
+}
+
+func (g *restoreGuard) setRestored(reason string) {
+	g.mu.Lock()
+	changed := g.reason != reason
+	g.reason = reason
+	g.mu.Unlock()
+	if changed {
+		for _, notify := range g.notify {
+			notify()
+		}
+	}
+}
+
+// check compares the counts, counts on, and notes whether something may be done to machines.
+func (g *restoreGuard) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreCheckTimeout)
+	defer cancel()
+	reason, err := g.compare(ctx)
+	if err != nil {
+		return fmt.Errorf("finding out whether etcd was restored, with Lease %s/%s: %w", g.namespace, g.name, err)
+	}
+	if reason != "" {
+		reason = fmt.Sprintf("%s. Nothing is done to any machine until somebody has looked at what is recorded and has removed the annotation %s from Lease %s/%s", reason, restoredAnnotation, g.namespace, g.name)
+	}
+	g.setRestored(reason)
+	return nil
+}
+
+// compare returns that etcd was restored; an empty string if it was not, or if somebody has let
+// the server go on since.
+func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
+	inEtcd, err := g.count.Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	inLease := int64(0)
+	err = g.updateLease(ctx, func(lease *coordinationv1.Lease) bool {
+		text, counted := lease.Annotations[countAnnotation]
+		inLease, _ = strconv.ParseInt(text, 10, 64)
+		switch reason = lease.Annotations[restoredAnnotation]; {
+		case reason != "":
+			return false
+		case inLease > inEtcd:
+			reason = fmt.Sprintf("The server's etcd was restored from a backup or replaced (its count is %d, that of the Lease %d)", inEtcd, inLease)
+		case !counted && inEtcd > firstCount:
+			// Who deletes the Lease, or has another one used, must not end a hold by that.
+			reason = fmt.Sprintf("Whether the server's etcd was restored from a backup is not known, because the Lease is new and has no count to compare with that of etcd (%d)", inEtcd)
+			lease.Annotations[countAnnotation] = strconv.FormatInt(inEtcd, 10)
+		default:
+			return false
+		}
+		lease.Annotations[restoredAnnotation] = reason
+		return true
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case reason != "" && inEtcd < inLease:
+		return reason, g.count.Set(ctx, inEtcd, inLease) // the annotation tells it, and the count goes on from here
+	case reason != "":
+		return reason, nil
+	}
+	// First in etcd: a process that dies in between leaves it ahead, which means nothing.
+	if err := g.count.Set(ctx, inEtcd, inEtcd+1); err != nil {
+		return "", err
+	}
+	return "", g.updateLease(ctx, func(lease *coordinationv1.Lease) bool {
+		lease.Annotations[countAnnotation] = strconv.FormatInt(inEtcd+1, 10)
+		return true
+	})
+}
+
+// updateLease changes the Lease, which the elector writes every second. Without election, nobody else creates it.
+func (g *restoreGuard) updateLease(ctx context.Context, change func(*coordinationv1.Lease) (changed bool)) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		lease, err := g.leases.Get(ctx, g.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			empty := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: g.name}}
+			lease, err = g.leases.Create(ctx, empty, metav1.CreateOptions{})
+		}
+		if err != nil {
+			return err
+		}
+		lease = lease.DeepCopy()
+		if lease.Annotations == nil {
+			lease.Annotations = map[string]string{}
+		}
+		if !change(lease) {
+			return nil
+		}
+		_, err = g.leases.Update(ctx, lease, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// run checks again and again until ctx ends.
+func (g *restoreGuard) run(ctx context.Context) {
+	for {
+		held := g.restored() != ""
+		interval := countInterval
+		if held {
+			interval = restoredInterval
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.clock.After(wait.Jitter(interval, 0.1)):
+		}
+		switch err := g.check(ctx); {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			klog.ErrorS(err, "Whether etcd was restored is not known, and stays as it was", "held", held)
+		case held && g.restored() == "":
+			klog.InfoS("Somebody has let the server go on after the restore of etcd")
+		}
+	}
+}
+
+// countStop counts once more at the end of a term, so that a backup that was made before what the term wrote
+// last is recognised.
+func (g *restoreGuard) countStop(ctx context.Context) {
+	if err := g.check(context.WithoutCancel(ctx)); err != nil {
+		klog.ErrorS(err, "The count of an orderly stop was not recorded")
+	}
+}

@@ -1,0 +1,175 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/clock"
+)
+
+const (
+	leaseNamespace = "metal3-system"
+	leaseName      = "metal3-apiserver"
+)
+
+// fakeCount is a count in memory.
+type fakeCount struct {
+	mu    sync.Mutex
+	count int64
+	err   error
+}
+
+func (c *fakeCount) Get(context.Context) (int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count, c.err
+}
+
+func (c *fakeCount) Set(_ context.Context, previous, count int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if previous != c.count {
+		return errors.New("another process has counted meanwhile")
+	}
+	c.count = count
+	return nil
+}
+
+func (c *fakeCount) restore(count int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count = count
+}
+
+func newGuard(count Counter) *restoreGuard {
+	leases := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}).CoordinationV1().Leases(leaseNamespace)
+	return &restoreGuard{leases: leases, namespace: leaseNamespace, name: leaseName, count: count, clock: clock.RealClock{}}
+}
+
+// letGoOn does what the documentation tells administrators to do after a restore.
+func letGoOn(t *testing.T, leases coordinationclient.LeaseInterface) {
+	t.Helper()
+	lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(lease.Annotations, restoredAnnotation)
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRestoreGuard: a server whose etcd is older than it was is held until somebody has
+// removed the annotation that says so, and is not held again for the same reason.
+func TestRestoreGuard(t *testing.T) {
+	count := &fakeCount{}
+	guard := newGuard(count)
+	check := func(what string, wanted bool) {
+		t.Helper()
+		if err := guard.check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if held := guard.restored() != ""; held != wanted {
+			t.Errorf("%s: held %t, because %q", what, held, guard.restored())
+		}
+	}
+	check("a new installation", false)
+	backup := count.count
+	check("a minute later", false)
+	count.restore(count.count + 1) // a process that died between etcd and the Lease
+	check("killed", false)
+	count.restore(backup)
+	check("restored", true)
+	for _, word := range []string{"restored", restoredAnnotation, leaseNamespace + "/" + leaseName} {
+		if !strings.Contains(guard.restored(), word) {
+			t.Errorf("%q does not tell %q", guard.restored(), word)
+		}
+	}
+	other := &restoreGuard{leases: guard.leases, namespace: leaseNamespace, name: leaseName, count: count, clock: clock.RealClock{}}
+	if err := other.check(t.Context()); err != nil || other.restored() == "" {
+		t.Errorf("another leader, which has seen nothing, goes on (%v)", err)
+	}
+	check("and time alone", true)
+	letGoOn(t, guard.leases)
+	check("let go on", false)
+	check("a minute later", false)
+	count.restore(count.count - 1)
+	check("restored to a minute ago", true)
+	letGoOn(t, guard.leases)
+	check("let go on once more", false)
+	check("another minute later", false)
+	count.restore(0)
+	check("replaced by an empty one", true)
+
+	deleteLease := func() {
+		if err := guard.leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleteLease()
+	check("its Lease deleted", true)
+	letGoOn(t, guard.leases)
+	check("let go on with the new Lease", false)
+	check("another minute later", false)
+	guard.name = "of-another-name"
+	check("another Lease", true)
+}
+
+// TestRestoreGuardOfNewInstallation: a process that dies before the first count is in the Lease holds nothing.
+func TestRestoreGuardOfNewInstallation(t *testing.T) {
+	guard := newGuard(&fakeCount{count: firstCount})
+	if err := guard.check(t.Context()); err != nil || guard.restored() != "" {
+		t.Errorf("held because of %q (%v)", guard.restored(), err)
+	}
+}
+
+// TestRestoreGuardNotifies: while the server runs, a restore is noticed within some 70 seconds and that it
+// may go on within some 6, and each is told once.
+func TestRestoreGuardNotifies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := &fakeCount{}
+		guard := newGuard(count)
+		notified := 0
+		guard.notify = append(guard.notify, func() { notified++ })
+		if err := guard.check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); guard.run(ctx) }()
+		expect := func(when string, held bool, want int) {
+			t.Helper()
+			synctest.Wait()
+			if (guard.restored() != "") != held || notified != want {
+				t.Errorf("%s: held because of %q, and %d changes were notified, want %d", when, guard.restored(), notified, want)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		expect("nothing has happened", false, 0)
+		count.restore(0)
+		time.Sleep(70 * time.Second)
+		expect("restored", true, 1)
+		count.mu.Lock()
+		count.err = errors.New("etcd does not answer")
+		count.mu.Unlock()
+		time.Sleep(time.Minute)
+		expect("not known", true, 1)
+		count.mu.Lock()
+		count.err = nil
+		count.mu.Unlock()
+		letGoOn(t, guard.leases)
+		time.Sleep(6 * time.Second)
+		expect("let go on", false, 2)
+		cancel()
+		<-ended
+	})
+}

@@ -1,0 +1,246 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+)
+
+func (c *Reconciler) work(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	log := klog.FromContext(ctx).WithValues("host", key)
+	stepCtx, cancel := context.WithTimeout(klog.NewContext(ctx, log), stepTimeout)
+	defer cancel()
+	began := c.clock.Now()
+	after, err := c.advance(stepCtx, key)
+	switch {
+	case ctx.Err() != nil:
+		return false
+	case err == nil:
+		c.queue.Forget(key)
+		c.queue.backoffOf(key, func(b *backoff) { b.failingSince = time.Time{} })
+	case apierrors.IsConflict(err):
+		c.queue.Add(key) // somebody wrote meanwhile: plan again
+		return true
+	case errors.Is(err, ironic.ErrLookedTooLongAgo), errors.Is(err, ironic.ErrNotLeading):
+		log.Info("The step is planned anew", "err", err)
+		after = jittered(time.Second)
+	case ironic.IsLocked(err), errors.Is(err, executor.ErrDriveNotReady):
+		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
+		after = jittered(2 * time.Second)
+	default:
+		log.Error(err, "Step failed, trying again")
+		c.queue.AddRateLimited(key)
+		c.reportPersistentFailure(klog.NewContext(ctx, log), key, began, err)
+		return true
+	}
+	if after > 0 {
+		c.queue.AddAfter(key, after)
+	}
+	return true
+}
+
+// observation is what was read of a host before a step is taken. A zero one is that of the informer, which
+// may be outdated.
+type observation struct {
+	// node is nil if Ironic has no node of the host.
+	node *ironic.Node
+	// at is when it was read, in wall time.
+	at time.Time
+}
+
+func (o observation) ironicNow() time.Time {
+	if o.node == nil {
+		return time.Time{}
+	}
+	return o.node.AnsweredAt
+}
+
+// advance takes steps for a host until there is something to wait for, and returns after
+// what time to plan the next one; 0 is when something changes.
+//
+// Each step is planned from what is recorded. What the informer has is recorded, too, and costs no request,
+// which is enough in a quiet cluster. Before a step that was planned from that is taken, the host and its node
+// are read, what Ironic reports is recorded, and the step is planned from that.
+func (c *Reconciler) advance(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	host := c.index.Get(key)
+	if host == nil {
+		return 0, nil
+	}
+	if !c.settings.manages(host) {
+		return 0, c.reportNotManaged(ctx, host)
+	}
+	if err := c.inputs.refreshSecrets(ctx, host); err != nil {
+		return 0, &stepError{err: err}
+	}
+	hasHardware, err := c.inputs.hasHardwareData(ctx, host)
+	if err != nil {
+		return 0, &stepError{err: err}
+	}
+	var seen observation
+	for range maxSteps {
+		found, err := c.inputs.firmware.SettingsFor(ctx, host)
+		if err != nil {
+			return 0, &stepError{err: err}
+		}
+		situation, retryNow := c.inputs.situation(host, seen, hasHardware, found)
+		step := lifecycle.Next(situation)
+		if !c.gates.mayTry(host, step, retryNow) {
+			return 0, nil
+		}
+		if lifecycle.MustObserve(situation, step) {
+			var left time.Duration
+			c.queue.backoffOf(key, func(b *backoff) { left = b.pollWait(step, c.clock.Now()) })
+			if left > 0 {
+				return left, nil
+			}
+			if host, seen, err = c.observeBefore(ctx, host, step); err != nil {
+				return 0, live.IgnoreNotFound(err)
+			}
+			continue
+		}
+		switch {
+		case step.Do == lifecycle.Wait:
+			err := c.undelay(ctx, host)
+			c.firmware.Refresh(ctx, host)
+			return step.After, err
+		case situation.Hold > 0 && c.hasFailed(key, step):
+			return situation.Hold, nil // whatever state the node is in
+		case step.Limited && !isExempt(host) && !c.gates.provisioning.TryStart(key.Namespace, key.Name):
+			return 0, c.delay(ctx, host)
+		}
+		next, err := c.take(ctx, host, seen, step)
+		if err != nil {
+			return 0, live.IgnoreNotFound(err)
+		}
+		if !next.PlanAgain {
+			break
+		}
+		host, seen.node = next.Host, next.Node
+	}
+	return stepPause, nil
+}
+
+// observeBefore reads the host and its node before a step. Steps that need no node do not wait for Ironic.
+func (c *Reconciler) observeBefore(ctx context.Context, host *metal3.BareMetalHost, step lifecycle.Step) (*metal3.BareMetalHost, observation, error) {
+	seen := observation{at: c.wallClock()}
+	var err error
+	if step.Do == lifecycle.Begin || step.Do == lifecycle.Report {
+		host, err = c.hosts.Get(ctx, host.Namespace, host.Name)
+		return host, seen, err
+	}
+	host, seen.node, err = c.refresher.FreshNode(ctx, host.Namespace, host.Name, step.Do != lifecycle.Wait)
+	return host, seen, err
+}
+
+// take takes a step.
+func (c *Reconciler) take(ctx context.Context, host *metal3.BareMetalHost, seen observation, step lifecycle.Step) (executor.Outcome, error) {
+	fence := c.fence(step, seen.at, host)
+	if err := fence.Check(); err != nil {
+		return executor.Outcome{}, err
+	}
+	klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
+	c.queue.backoffOf(keyOf(host), func(b *backoff) { b.begin(step) })
+	c.refresher.DiscardObservations(host.UID)
+	next, err := c.execute(ctx, fence, host, seen.node, step)
+	steps.WithLabelValues(string(step.Do), stepResult(err)).Inc()
+	if err != nil {
+		c.refresher.DiscardObservations(host.UID) // a poll may have seen the node before the request
+		return executor.Outcome{}, stepErrorOf(step, err)
+	}
+	return next, nil
+}
+
+// maxLookAge is how long ago the node may have been looked at for a step that interrupts
+// what a machine runs. It is counted in wall time: a machine that was suspended in between
+// goes on as if no time had passed, and somebody else leads by then.
+const maxLookAge = 20 * time.Second
+
+// fence returns the fence for the requests of a step that was decided on for a host, when its node was
+// looked at.
+func (c *Reconciler) fence(step lifecycle.Step, looked time.Time, host *metal3.BareMetalHost) ironic.Fence {
+	fence := ironic.Fence{Term: c.term, LookedAt: looked, ResourceVersion: host.ResourceVersion}
+	if step.Interrupts() {
+		fence.MaxAge = maxLookAge
+	}
+	return fence
+}
+
+// wallClock is the time without Go's monotonic reading, which stands still while the
+// machine is suspended.
+func (c *Reconciler) wallClock() time.Time { return c.clock.Now().Round(0) }
+
+func jittered(d time.Duration) time.Duration {
+	return d/2 + time.Duration(rand.Int64N(int64(d)))
+}
+
+// execute takes a step, and notes for the host's back-off what became of it.
+func (c *Reconciler) execute(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (executor.Outcome, error) {
+	key := keyOf(host)
+	inVain := c.queue.askedInVain(host)
+	if lifecycle.MustAsk(step) {
+		// What is recorded is soon about the request of this step, which may get no answer.
+		c.queue.backoffOf(key, func(b *backoff) { b.notCarriedOut = nil })
+	}
+	outcome, err := c.executor.Execute(ctx, executor.Task{
+		Host: host, Node: node, Step: step, Fence: fence, Failures: c.queue.NumRequeues(key), AskedInVain: inVain,
+	})
+	if outcome.NotCarriedOut {
+		c.queue.backoffOf(key, func(b *backoff) { b.notCarriedOut = outcome.Host.Status.Record.Asked })
+	}
+	if outcome.Refused {
+		c.queue.backoffOf(key, func(b *backoff) { b.refused(step) })
+	}
+	if outcome.Accepted {
+		// The next poll shows what becomes of it. If none does in time, the host is planned again after
+		// stepPause, and its node is read.
+		c.refresher.DiscardObservations(host.UID) // a poll may have seen the node during the step, before the request
+		c.queue.backoffOf(key, func(b *backoff) { b.accept(step, c.clock.Now()) })
+		c.poller.expectChange()
+	}
+	return outcome, err
+}
+
+// delay records that the host waits for others to finish.
+func (c *Reconciler) delay(ctx context.Context, host *metal3.BareMetalHost) error {
+	if host.Status.OperationalStatus == metal3.OperationalStatusDelayed {
+		return nil
+	}
+	_, err := c.recorder.Record(ctx, host, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDelayed })
+	return err
+}
+
+// undelay records that the host does not wait for room any more: the step that needed it
+// is not wanted now.
+func (c *Reconciler) undelay(ctx context.Context, host *metal3.BareMetalHost) error {
+	if host.Status.OperationalStatus != metal3.OperationalStatusDelayed {
+		return nil
+	}
+	c.gates.leave(c.gates.provisioning, keyOf(host))
+	_, err := c.recorder.Record(ctx, host, func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusOK })
+	return err
+}
+
+// reportNotManaged records, once, that nothing is done for a host because of its namespace.
+func (c *Reconciler) reportNotManaged(ctx context.Context, host *metal3.BareMetalHost) error {
+	if r := host.Status.Record.Registration; r != nil && r.Reason == metal3.NamespaceNotManagedReason {
+		return nil
+	}
+	return c.recorder.Report(ctx, host, metal3.NamespaceNotManagedReason,
+		"the hosts of this namespace are not managed, nor are they deregistered when they are deleted: the server's flag --namespaces has to name it")
+}

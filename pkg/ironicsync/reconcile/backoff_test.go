@@ -1,0 +1,170 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// How long what failed is left alone: 2^n minutes less up to a half, and half a
+// minute at most where a BMC is silent.
+func TestBackoff(t *testing.T) {
+	for _, tt := range []struct {
+		kind     metal3.ErrorType
+		message  string
+		count    int
+		min, max time.Duration
+	}{
+		{metal3.InspectionError, "no", 1, time.Minute, 2 * time.Minute},
+		{metal3.InspectionError, "no", 2, 2 * time.Minute, 4 * time.Minute},
+		{metal3.ProvisioningError, "no", 5, 16 * time.Minute, 32 * time.Minute},
+		{metal3.PreparationError, "no", 9, 256 * time.Minute, 512 * time.Minute},
+		{metal3.PreparationError, "no", 90, 256 * time.Minute, 512 * time.Minute},
+		{metal3.RegistrationError, "no", 9, 16 * time.Second, 20 * time.Second},
+		{metal3.InspectionError, "Redfish connection failed for node n: Unable to connect to http://192.0.2.1. Error: timed out", 9, 16 * time.Second, 20 * time.Second},
+		{metal3.PowerManagementError, "Failed to change power state to 'power on'. Error: IPMI call failed: power on.", 3, 16 * time.Second, 20 * time.Second},
+		{metal3.ProvisioningError, "The deploying state can't be resumed by conductor conductor-0. Moving to fail state.", 1, 2 * time.Second, 4 * time.Second},
+		{metal3.PreparationError, "Operation was aborted due to conductor take over", 3, 8 * time.Second, 16 * time.Second},
+		{metal3.RegistrationError, "The verifying state can't be resumed by conductor conductor-0. Moving to fail state.", 9, 16 * time.Second, 20 * time.Second},
+		{metal3.ProvisioningError, "Validation of image href http://images/a failed, reason: Max retries exceeded with url: /a", 1, time.Minute, 2 * time.Minute},
+	} {
+		host := newHost(withError(tt.kind, tt.message, tt.count))
+		host.Status.LastUpdated = nil
+		b := &backoff{}
+		if got, mended := b.hold(host, secretVersions("7"), now); got < tt.min || got > tt.max || mended {
+			t.Errorf("%s %q, the %d. in a row: %s, want %s to %s; mended: %t", tt.kind, tt.message, tt.count, got, tt.min, tt.max, mended)
+		}
+		if got, mended := b.hold(host, secretVersions("7"), now.Add(tt.max)); got != 0 || mended {
+			t.Errorf("%s: still held after %s: %s; mended: %t", tt.kind, tt.max, got, mended)
+		}
+	}
+}
+
+// TestBackoffOfFirmware: an update that has failed is not repeated after a few seconds.
+func TestBackoffOfFirmware(t *testing.T) {
+	for _, message := range []string{"Redfish connection failed for node n", "The cleaning state can't be resumed by conductor conductor-0."} {
+		host := newHost(withError(metal3.PreparationError, message, 1))
+		host.Status.LastUpdated = nil
+		host.Status.Record.Preparation = &metal3.Preparation{Phase: metal3.PreparationFailed, FirmwareUpdates: []metal3.FirmwareUpdate{{Component: "bmc"}}}
+		if got, _ := (&backoff{}).hold(host, nil, now); got < time.Minute {
+			t.Errorf("%s: held for %s", message, got)
+		}
+	}
+}
+
+// secrets are the versions of the Secrets that a host names.
+func secretVersions(userData string) map[string]string {
+	return map[string]string{"host-0-bmc": "7", "user-data": userData}
+}
+
+// What may have been mended is tried at once: the spec or a Secret has changed,
+// or somebody asked for it. The next failure is left alone again.
+func TestBackoffEnds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, after string // of the Secret
+		change        func(*metal3.BareMetalHost)
+	}{
+		"spec":              {"7", "7", func(h *metal3.BareMetalHost) { h.Generation++ }},
+		"Secret":            {"7", "8", func(*metal3.BareMetalHost) {}},
+		"Secret comes late": {"", "8", func(*metal3.BareMetalHost) {}},
+		"reboot asked for": {"7", "7", func(h *metal3.BareMetalHost) {
+			h.Annotations = map[string]string{metal3.RebootAnnotation + "/fence": ""}
+		}},
+		"retry":               {"7", "7", func(h *metal3.BareMetalHost) { h.Status.ErrorCount = 0 }},
+		"retry, after a wait": {"7", "7", func(h *metal3.BareMetalHost) { h.Status.ErrorCount = 0 }},
+	} {
+		host := newHost(withError(metal3.InspectionError, "no", 4))
+		host.Status.LastUpdated = nil
+		b, now := &backoff{}, now
+		if left, mended := b.hold(host, secretVersions(tt.before), now); left < 8*time.Minute || mended {
+			t.Fatalf("%s: held for %s at first; mended: %t", name, left, mended)
+		}
+		if name == "retry, after a wait" {
+			now = now.Add(time.Hour)
+		}
+		tt.change(host)
+		if left, mended := b.hold(host, secretVersions(tt.after), now); left != 0 || !mended {
+			t.Errorf("%s: still held for %s; mended: %t", name, left, mended)
+		}
+		withError(metal3.InspectionError, "no", host.Status.ErrorCount+1)(host)
+		if left, mended := b.hold(host, secretVersions(tt.after), now); left < time.Minute || mended {
+			t.Errorf("%s: the next failure is held for %s; mended: %t", name, left, mended)
+		}
+	}
+}
+
+// What the watch shows late, from before the failure, mends nothing.
+func TestBackoffIgnoresOldSecret(t *testing.T) {
+	host, b := newHost(withError(metal3.InspectionError, "no", 1)), &backoff{}
+	host.Status.LastUpdated = nil
+	b.hold(host, secretVersions("8"), now)
+	if left, mended := b.hold(host, secretVersions("7"), now); left < time.Minute || mended {
+		t.Errorf("held for %s; mended: %t", left, mended)
+	}
+}
+
+// What is changed between the step that goes by it and its failure, which may be an hour
+// later, is a reason to try again at once.
+func TestBackoffKnowsWhatWasTried(t *testing.T) {
+	for name, change := range map[string]func(*metal3.BareMetalHost) (secret string){
+		"Secret": func(*metal3.BareMetalHost) string { return "8" },
+		"spec":   func(h *metal3.BareMetalHost) string { h.Generation++; return "7" },
+	} {
+		host, b := newHost(), &backoff{}
+		b.hold(host, secretVersions("7"), now)
+		b.begin(lifecycle.Step{})
+		secret := change(host)
+		b.hold(host, secretVersions(secret), now) // while the step is under way
+		withError(metal3.ProvisioningError, "no", 1)(host)
+		if left, mended := b.hold(host, secretVersions(secret), now); left != 0 || !mended {
+			t.Errorf("%s: held for %s; mended: %t", name, left, mended)
+		}
+		b.begin(lifecycle.Step{Do: lifecycle.ClearMaintenance}) // before the next try
+		withError(metal3.ProvisioningError, "no, in other words", 2)(host)
+		if left, mended := b.hold(host, secretVersions(secret), now); left != 0 || !mended {
+			t.Errorf("%s: held for %s after the maintenance was ended; mended: %t", name, left, mended)
+		}
+		b.begin(lifecycle.Step{})
+		host.Status.ErrorCount++
+		if left, mended := b.hold(host, secretVersions(secret), now); left < 2*time.Minute || mended {
+			t.Errorf("%s: the next failure is held for %s; mended: %t", name, left, mended)
+		}
+	}
+}
+
+// When Ironic was away, nobody has looked whether a BMC is back. What failed for another
+// reason is as it was.
+func TestBackoffWhenIronicIsBack(t *testing.T) {
+	for kind, held := range map[metal3.ErrorType]bool{metal3.RegistrationError: false, metal3.ProvisioningError: true} {
+		host, b := newHost(withError(kind, "no", 1)), &backoff{}
+		host.Status.LastUpdated = nil
+		b.hold(host, secretVersions("7"), now)
+		b.ironicIsBack()
+		if left, mended := b.hold(host, secretVersions("7"), now); left > 0 != held || mended {
+			t.Errorf("%s: held for %s; mended: %t", kind, left, mended)
+		}
+	}
+}
+
+// A host whose error is gone is not held.
+func TestNoBackoffWithoutError(t *testing.T) {
+	host, b := newHost(withError(metal3.InspectionError, "no", 4)), &backoff{}
+	b.hold(host, secretVersions("7"), now)
+	host.Status.Record.Error = nil
+	if left, mended := b.hold(host, secretVersions("7"), now); left != 0 || mended {
+		t.Errorf("held for %s; mended: %t", left, mended)
+	}
+}
+
+// A leader that has just begun goes on with the delay of the one before.
+func TestBackoffAfterRestart(t *testing.T) {
+	host := newHost(withError(metal3.InspectionError, "no", 1))
+	host.Status.LastUpdated = &metav1.Time{Time: (now.Add(-10 * time.Minute)).Truncate(time.Second)}
+	if got, mended := (&backoff{}).hold(host, secretVersions("7"), now); got != 0 || mended {
+		t.Errorf("held for %s, ten minutes after the failure; mended: %t", got, mended)
+	}
+}

@@ -1,0 +1,192 @@
+package reconcile_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+func (w *world) bios() *metal3.HostFirmwareSettings {
+	w.t.Helper()
+	settings, err := w.firmware.Get(w.t.Context(), enginetest.Namespace, enginetest.HostName(0))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return settings
+}
+
+// wantBIOS writes the spec of the host's settings as a user does.
+func (w *world) wantBIOS(name, value string) {
+	w.t.Helper()
+	settings := w.bios()
+	settings.Spec.Settings = metal3.DesiredSettingsMap{name: intstr.FromString(value)}
+	settings.Generation++
+	if _, err := w.firmware.Update(w.t.Context(), settings); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// biosSays tells whether the conditions ChangeDetected and Valid are right for the spec.
+func (w *world) biosSays(detected, valid bool) bool {
+	settings := w.bios()
+	d, v := meta.FindStatusCondition(settings.Status.Conditions, "ChangeDetected"), meta.FindStatusCondition(settings.Status.Conditions, "Valid")
+	return d != nil && v != nil && d.ObservedGeneration == settings.Generation && v.ObservedGeneration == settings.Generation &&
+		(d.Status == "True") == detected && (v.Status == "True") == valid
+}
+
+func (w *world) cleans() int {
+	w.ironic.Mu.Lock()
+	defer w.ironic.Mu.Unlock()
+	return len(w.ironic.cleans)
+}
+
+// TestBIOSSettings: the settings of a host appear with it, a changed value is applied by one clean
+// while the host runs nothing, and a provisioned host is left alone.
+func TestBIOSSettings(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.bios = map[string]ironic.Text{"Turbo": "on", "Delay": "1"}
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		settings := w.bios()
+		if owner := settings.OwnerReferences; len(owner) != 1 || owner[0].UID != w.host().UID || owner[0].Controller != nil || len(settings.Finalizers) != 0 {
+			t.Errorf("the settings are %+v", settings.ObjectMeta)
+		}
+		if settings.Status.Settings["Turbo"] != "on" || !w.biosSays(false, true) {
+			t.Errorf("the status is %+v", settings.Status)
+		}
+		schema, err := w.firmware.schemas.Get(t.Context(), enginetest.Namespace, settings.Status.FirmwareSchema.Name)
+		if err != nil || len(schema.Spec.Schema) != 2 || len(schema.OwnerReferences) != 1 || schema.OwnerReferences[0].UID != settings.UID {
+			t.Errorf("the schema is %+v, %v", schema, err)
+		}
+
+		w.wantBIOS("NoSuch", "x")
+		if took := w.after(10*time.Second, "refused", func() bool { return w.biosSays(true, false) }); took > time.Second {
+			t.Errorf("the conditions were right after %s", took)
+		}
+		time.Sleep(time.Minute)
+		if w.cleans() != 0 || w.host().Status.Provisioning.State != metal3.StateAvailable {
+			t.Errorf("%d cleans for a setting that is not valid", w.cleans())
+		}
+		w.expectFault("HostFirmwareSettings ValidationFailed: Invalid BIOS setting: setting NoSuch is not in the Status field")
+
+		// At the moment that the host is available again, its settings say so.
+		w.wantBIOS("Turbo", "off")
+		w.after(10*time.Second, "being prepared", func() bool { return w.host().Status.Provisioning.State == metal3.StatePreparing })
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		if !w.biosSays(false, true) || w.bios().Status.Settings["Turbo"] != "off" || w.cleans() != 1 {
+			t.Errorf("%d cleans, and the status is %+v", w.cleans(), w.bios().Status)
+		}
+		if n := w.ironic.count("provide"); n != 0 {
+			t.Errorf("the disks were cleaned %d times", n)
+		}
+
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.wantBIOS("Turbo", "on")
+		w.after(time.Second, "detected", func() bool { return w.biosSays(true, true) })
+		time.Sleep(time.Hour)
+		if s := w.host().Status; w.cleans() != 1 || s.Provisioning.State != metal3.StateProvisioned || !s.PoweredOn || s.ErrorMessage != "" {
+			t.Errorf("%d cleans; the host is %s, powered on: %v, %s", w.cleans(), s.Provisioning.State, s.PoweredOn, s.ErrorMessage)
+		}
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(time.Minute, "applied when deprovisioned", func() bool { return w.in(metal3.StateAvailable)() && w.biosSays(false, true) })
+		if w.cleans() != 2 {
+			t.Errorf("%d cleans", w.cleans())
+		}
+
+		// The list is read once for each state that the node has been in, and not for each look.
+		asked := w.ironic.count("ListBIOSSettings")
+		time.Sleep(time.Hour)
+		if again := w.ironic.count("ListBIOSSettings"); again != asked || asked > 12 {
+			t.Errorf("the list was read %d times, and %d times while nothing happened", asked, again-asked)
+		}
+	})
+}
+
+// TestFirmwareUnreadable: a node whose BIOS settings and firmware cannot be read does all that nobody
+// asked of these, also where a policy would permit changes.
+func TestFirmwareUnreadable(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		lists := []string{"ListBIOSSettings", "ListFirmware"}
+		for _, list := range lists {
+			w.ironic.refuse[list] = errors.New("Ironic answered 500: no such table")
+		}
+		w.secret("secret")
+		w.hosts.Add(withRedfish())
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.policy(metal3.UpdateOnReboot)
+		for _, online := range []bool{false, true} {
+			w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = online })
+			w.after(time.Minute, "switched", func() bool { return w.host().Status.PoweredOn == online })
+		}
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(time.Minute, "available again", w.in(metal3.StateAvailable))
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
+		w.after(time.Minute, "off", func() bool { return !w.host().Status.PoweredOn })
+		for _, list := range lists {
+			if n := w.ironic.count(list); n == 0 {
+				t.Errorf("%s was never asked for", list)
+			}
+		}
+	})
+}
+
+// TestBIOSSettingNotTaken: a machine that does not take a value is explained, and is not rebooted
+// again at once.
+func TestBIOSSettingNotTaken(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.bios, w.ironic.stubborn = map[string]ironic.Text{"Turbo": "on"}, true
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.wantBIOS("Turbo", "off")
+		failed := func() bool { return w.host().Status.ErrorType == metal3.PreparationError }
+		w.after(20*time.Second, "failed", failed)
+		if message := w.host().Status.ErrorMessage; message != `Ironic has applied the BIOS settings without an error, and the machine does not have them: Turbo is "on", and not "off"` {
+			t.Errorf("the error is %q", message)
+		}
+		time.Sleep(45 * time.Second)
+		if w.cleans() != 1 || !failed() {
+			t.Errorf("%d cleans", w.cleans())
+		}
+		w.ironic.Change(func() { w.ironic.stubborn = false })
+		w.after(10*time.Minute, "available after all", func() bool { return w.in(metal3.StateAvailable)() && w.biosSays(false, true) })
+		if s := w.host().Status; w.cleans() != 2 || s.ErrorCount != 0 || s.ErrorMessage != "" {
+			t.Errorf("%d cleans; %d errors, %q", w.cleans(), s.ErrorCount, s.ErrorMessage)
+		}
+	})
+}
+
+// TestBIOSSettingsOfTheOperator: objects that were made by the Bare Metal Operator are taken over,
+// and what the machine has already is not applied again.
+func TestBIOSSettingsOfTheOperator(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.bios = map[string]ironic.Text{"Turbo": "on"}
+		made := &metal3.HostFirmwareSettings{}
+		made.Namespace, made.Name = enginetest.Namespace, enginetest.HostName(0)
+		made.Spec.Settings = metal3.DesiredSettingsMap{"Turbo": intstr.FromString("on")}
+		made.Status.Settings = metal3.SettingsMap{"Turbo": "on"}
+		made.Status.FirmwareSchema = &metal3.SchemaReference{Namespace: enginetest.Namespace, Name: "schema-c2c0e5e8"}
+		if _, err := w.firmware.Create(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.after(time.Second, "owned", func() bool { return len(w.bios().OwnerReferences) == 1 && w.biosSays(false, true) })
+		time.Sleep(time.Minute)
+		if w.cleans() != 0 {
+			t.Errorf("%d cleans", w.cleans())
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package reconcile_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// TestNewLeaderIsBlind: a host is held because Ironic has another node with its BMC. A new leader, which cannot
+// read which nodes there are yet, does not take that for the end of the other node.
+func TestNewLeaderIsBlind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(0)
+		defer func() { w.stop() }()
+		w.provisionedHost()
+		w.ironic.Change(func() {
+			now := time.Now()
+			w.ironic.registrations["theirs"] = &ironic.Registration{DriverInfo: map[string]any{"ipmi_address": "192.168.111.1"}}
+			w.ironic.ByID["theirs"] = ironic.Node{UUID: "theirs", Name: "theirs", ProvisionState: ironic.Manageable, UpdatedAt: &now}
+			w.ironic.edit("theirs", func(*ironic.Node) {})
+		})
+		isHeld := func() bool { return condition(w.host(), metal3.HeldCondition) == metal3.BMCInUseReason }
+		time.Sleep(5 * time.Second) // polls have read it
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(20*time.Second, "held", isHeld)
+
+		w.stop()
+		w.ironic.Change(func() { w.ironic.refuse["ListNodes"] = apiError(500, "Internal error") })
+		w.start(0)
+		for range 60 {
+			time.Sleep(time.Second)
+			if !isHeld() {
+				t.Fatal("the host is not held any more, and nobody knows which nodes there are")
+			}
+		}
+		w.ironic.Change(func() { delete(w.ironic.refuse, "ListNodes") })
+		time.Sleep(time.Minute)
+		if n := w.ironic.count("deleted"); n != 0 || !isHeld() {
+			t.Errorf("the node was undeployed %d times, held: %v", n, isHeld())
+		}
+
+		w.ironic.Change(func() { delete(w.ironic.registrations, "theirs"); delete(w.ironic.ByID, "theirs") })
+		w.after(2*time.Minute, "available, as the other node is gone", w.in(metal3.StateAvailable))
+	})
+}

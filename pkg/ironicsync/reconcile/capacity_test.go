@@ -1,0 +1,146 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// limited runs a test with room for two hosts at a time.
+func limited(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	settings := fleetSettings()
+	settings.ProvisioningLimit = 2
+	inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
+		w.ironic.Change(func() {
+			for _, state := range []ironic.ProvisionState{ironic.Inspecting, ironic.Deploying, ironic.Cleaning} {
+				w.ironic.takes[state] = 5 * time.Second
+			}
+		})
+		test(t, w)
+	})
+}
+
+// namesIn are the names of the nodes in one of some states.
+func (w *world) namesIn(states ...ironic.ProvisionState) (names []string) {
+	w.ironic.Change(func() {
+		for _, node := range w.ironic.ByID {
+			if slices.Contains(states, node.ProvisionState) {
+				names = append(names, node.Name)
+			}
+		}
+	})
+	return names
+}
+
+// until waits for something, watches meanwhile that Ironic works on no more than two
+// nodes at a time, and returns them in the order in which they came there.
+func (w *world) until(limit time.Duration, what string, condition func() bool) (order []string) {
+	w.t.Helper()
+	w.after(limit, what, func() bool {
+		names := w.namesIn(ironic.Inspecting, ironic.Cleaning, ironic.Deploying)
+		if len(names) > 2 {
+			w.t.Fatalf("Ironic works on %v at a time", names)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !slices.Contains(order, name) {
+				order = append(order, name)
+			}
+		}
+		return condition()
+	})
+	return order
+}
+
+// TestProvisioningLimit: no more hosts than allowed are inspected, deployed or
+// undeployed at a time, the others say that they are delayed, and the few of one
+// namespace do not wait for the many of another. A host keeps its place between the
+// cleaning and the deployment.
+func TestProvisioningLimit(t *testing.T) {
+	limited(t, func(t *testing.T, w *world) {
+		a := w.enrol("a", 6)
+		w.until(time.Minute, "four of six are delayed", func() bool { return w.count(a, isDelayed) == 4 })
+		b := w.enrol("b", 2)
+		all := append(slices.Clone(a), b...)
+		sixWait := func() bool { return w.count(all, isDelayed) == 6 }
+		w.until(10*time.Second, "six of eight are delayed", sixWait)
+		order := w.until(5*time.Minute, "all are available", w.all(all, arrived(metal3.StateAvailable)))
+		t.Logf("inspected in the order %v", order)
+		for _, name := range []string{"b~b-0", "b~b-1"} {
+			if i := slices.Index(order, name); i < 0 || i > 5 {
+				t.Errorf("%s was inspected as number %d of %v", name, i+1, order)
+			}
+		}
+
+		for _, key := range all {
+			w.edit(key, wantImage)
+		}
+		w.until(10*time.Second, "six of eight are delayed", sixWait)
+		order = w.until(5*time.Minute, "all are provisioned", w.all(all, arrived(metal3.StateProvisioned)))
+		t.Logf("deployed in the order %v", order)
+		if n := w.ironic.count("active"); n != len(all) {
+			t.Errorf("%d deployments of %d hosts", n, len(all))
+		}
+
+		for _, key := range all {
+			w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		}
+		w.until(10*time.Second, "six of eight are delayed", sixWait)
+		w.until(5*time.Minute, "all are available again", w.all(all, arrived(metal3.StateAvailable)))
+	})
+}
+
+// TestDelayedHostIsDeleted: who waits for room can go, and leaves its place to
+// others; so does who does not want it any more.
+func TestDelayedHostIsDeleted(t *testing.T) {
+	limited(t, func(t *testing.T, w *world) {
+		hosts := w.enrol("a", 6)
+		w.after(5*time.Minute, "all are available", w.all(hosts, arrived(metal3.StateAvailable)))
+		for _, key := range hosts {
+			w.edit(key, wantImage)
+		}
+		w.after(10*time.Second, "four of six are delayed", func() bool { return w.count(hosts, isDelayed) == 4 })
+		waiting := slices.DeleteFunc(slices.Clone(hosts), func(key types.NamespacedName) bool { return !isDelayed(w.hostOf(key)) })
+		gone, content := waiting[0], waiting[1]
+
+		w.edit(gone, func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		w.after(10*time.Second, "the deleted one is gone", func() bool { return w.hostOf(gone) == nil })
+		w.edit(content, func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(10*time.Second, "the one without an image waits no more", func() bool { return arrived(metal3.StateAvailable)(w.hostOf(content)) })
+
+		others := slices.DeleteFunc(hosts, func(key types.NamespacedName) bool { return key == gone || key == content })
+		w.after(2*time.Minute, "the others are provisioned", w.all(others, arrived(metal3.StateProvisioned)))
+	})
+}
+
+// TestVirtualMediaIsNotDelayed: hosts that boot from virtual media take nothing of
+// what the limit is to spare.
+func TestVirtualMediaIsNotDelayed(t *testing.T) {
+	limited(t, func(t *testing.T, w *world) {
+		network := w.enrol("a", 4)
+		w.after(time.Minute, "two of four are delayed", func() bool { return w.count(network, isDelayed) == 2 })
+		var media []types.NamespacedName
+		for i := range 4 {
+			host := enrolledIn("b", fmt.Sprintf("media-%d", i), 100+i)
+			host.Spec.BMC.Address = fmt.Sprintf("redfish-virtualmedia://192.168.120.%d/redfish/v1/Systems/1", i+1)
+			w.addWithSecret(host)
+			media = append(media, enginetest.KeyOf(host))
+		}
+		took := w.after(30*time.Second, "all with virtual media are available", func() bool {
+			if n := w.count(media, isDelayed); n > 0 {
+				t.Fatalf("%d are delayed", n)
+			}
+			return w.count(media, arrived(metal3.StateAvailable)) == len(media)
+		})
+		t.Logf("available after %s, with five seconds for the inspection", took)
+	})
+}

@@ -1,0 +1,267 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// withRedfish is a host whose firmware can be updated.
+func withRedfish() *metal3.BareMetalHost {
+	host := enrolled(0)
+	host.Spec.BMC.Address = "redfish://192.0.2.1/redfish/v1/Systems/1"
+	return host
+}
+
+func (w *world) firmwareComponents() *metal3.HostFirmwareComponents {
+	w.t.Helper()
+	components, err := w.components.Get(w.t.Context(), enginetest.Namespace, enginetest.HostName(0))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return components
+}
+
+// wantFirmware writes the spec of the host's components as a user does: component and URL in turn.
+func (w *world) wantFirmware(texts ...string) {
+	w.t.Helper()
+	components := w.firmwareComponents()
+	components.Spec.Updates = []metal3.FirmwareUpdate{}
+	for i := 0; i < len(texts); i += 2 {
+		components.Spec.Updates = append(components.Spec.Updates, metal3.FirmwareUpdate{Component: texts[i], URL: texts[i+1]})
+	}
+	components.Generation++
+	if _, err := w.components.Update(w.t.Context(), components); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// firmwareSays tells whether the conditions ChangeDetected and Valid are right for the spec.
+func (w *world) firmwareSays(detected, valid bool) bool {
+	components := w.firmwareComponents()
+	d, v := meta.FindStatusCondition(components.Status.Conditions, "ChangeDetected"), meta.FindStatusCondition(components.Status.Conditions, "Valid")
+	return d != nil && v != nil && d.ObservedGeneration == components.Generation && v.ObservedGeneration == components.Generation &&
+		(d.Status == metav1.ConditionTrue) == detected && (v.Status == metav1.ConditionTrue) == valid
+}
+
+// flashed returns the components of all firmware updates that Ironic was asked for.
+func (w *world) flashed() string {
+	w.ironic.Mu.Lock()
+	defer w.ironic.Mu.Unlock()
+	var flashed []string
+	for _, clean := range w.ironic.cleans {
+		for _, step := range clean {
+			for _, update := range step.Args["settings"].([]map[string]any) {
+				flashed = append(flashed, update["component"].(string))
+			}
+		}
+	}
+	return strings.Join(flashed, " ")
+}
+
+// expectFault fails unless one event was told about objects other than hosts, that begins with text.
+func (w *world) expectFault(text string) {
+	w.t.Helper()
+	w.events.mu.Lock()
+	defer w.events.mu.Unlock()
+	if told := w.events.others; len(told) != 1 || !strings.HasPrefix(told[0], text) {
+		w.t.Errorf("events: %v", told)
+	}
+}
+
+func versions() map[string]ironic.Text { return map[string]ironic.Text{"bios": "1.0", "bmc": "1.0"} }
+
+// TestFirmwareUpdates: the components of a host appear with it, updates are made in the user's order
+// while the host runs nothing, once, and a provisioned host is left alone.
+func TestFirmwareUpdates(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.components = versions()
+		w.secret("secret")
+		w.hosts.Add(withRedfish())
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		components := w.firmwareComponents()
+		if owner := components.OwnerReferences; len(owner) != 1 || owner[0].UID != w.host().UID || owner[0].Controller != nil || len(components.Finalizers) != 0 {
+			t.Errorf("the components are %+v", components.ObjectMeta)
+		}
+		if !w.firmwareSays(false, true) || len(components.Status.Components) != 2 || components.Status.Components[0].CurrentVersion != "1.0" {
+			t.Errorf("the status is %+v", components.Status)
+		}
+		w.wantFirmware("nic:NIC1", "http://images/nic")
+		if took := w.after(10*time.Second, "refused", func() bool { return w.firmwareSays(true, false) }); took > time.Second {
+			t.Errorf("the conditions were right after %s", took)
+		}
+		time.Sleep(time.Minute)
+		if w.cleans() != 0 {
+			t.Errorf("updated: %s", w.flashed())
+		}
+		w.expectFault("HostFirmwareComponents ValidationFailed: Invalid Firmware Components: [component nic:NIC1 cannot be updated: ")
+
+		// At the moment that the host is available again, its components say so.
+		w.wantFirmware("bmc", "http://images/bmc", "bios", "http://images/bios")
+		w.after(10*time.Second, "being prepared", func() bool { return w.host().Status.Provisioning.State == metal3.StatePreparing })
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		components = w.firmwareComponents()
+		if !w.firmwareSays(false, true) || len(components.Status.Updates) != 2 || components.Status.Components[0].CurrentVersion != "http://images/bios" || w.flashed() != "bmc bios" || w.cleans() != 1 {
+			t.Errorf("updated: %s, and the status is %+v", w.flashed(), components.Status)
+		}
+
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.wantFirmware("bmc", "http://images/bmc2")
+		w.after(time.Second, "detected", func() bool { return w.firmwareSays(true, true) })
+		time.Sleep(time.Hour)
+		if s := w.host().Status; w.cleans() != 1 || s.Provisioning.State != metal3.StateProvisioned || s.ErrorMessage != "" {
+			t.Errorf("updated: %s; the host is %s, %s", w.flashed(), s.Provisioning.State, s.ErrorMessage)
+		}
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(time.Minute, "updated when deprovisioned", func() bool { return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true) })
+
+		// Whoever takes an update back and asks for it again gets it again.
+		w.wantFirmware()
+		w.after(time.Second, "forgotten", func() bool { return w.firmwareSays(false, true) && w.firmwareComponents().Status.Updates == nil })
+		w.wantFirmware("bmc", "http://images/bmc2")
+		w.after(time.Minute, "updated again", func() bool { return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true) })
+		if w.flashed() != "bmc bios bmc bmc" {
+			t.Errorf("updated: %s", w.flashed())
+		}
+		asked := w.ironic.count("ListFirmware")
+		time.Sleep(time.Hour)
+		if again := w.ironic.count("ListFirmware"); again != asked || asked > 15 {
+			t.Errorf("the list was read %d times, and %d times while nothing happened", asked, again-asked)
+		}
+	})
+}
+
+// TestFirmwareUpdatesKilledAnywhere kills the controller at each of its steps, before it has had its
+// effect and after, and starts the next one when Ironic has ended what it does. Nothing is updated
+// twice.
+func TestFirmwareUpdatesKilledAnywhere(t *testing.T) {
+	const limit = 2 * time.Minute
+	for n := 1; ; n++ {
+		killed := false
+		t.Run(fmt.Sprintf("at %d", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.ironic.components = versions()
+				w.secret("secret")
+				w.hosts.Add(withRedfish())
+				w.start(0)
+				w.after(limit, "available", w.in(metal3.StateAvailable))
+				w.stop()
+				w.wantFirmware("bmc", "http://images/bmc", "bios", "http://images/bios")
+				w.start(n)
+				w.after(limit, "updated", func() bool {
+					if w.fuse.isBurnt() {
+						killed = true
+						w.stop()
+						time.Sleep(10 * time.Second)
+						w.start(0)
+					}
+					return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true)
+				})
+				if w.flashed() != "bmc bios" {
+					t.Errorf("updated: %s", w.flashed())
+				}
+				w.stop()
+			})
+		})
+		if !killed {
+			t.Logf("killed at %d places", n-1)
+			return
+		}
+		if n > 200 || t.Failed() {
+			t.Fatal("this does not end well")
+		}
+	}
+}
+
+// TestFirmwareFromForbiddenHost: the hosts from which images may be fetched are also those for
+// firmware.
+func TestFirmwareFromForbiddenHost(t *testing.T) {
+	settings := fleetSettings()
+	settings.Images = destination.Policy{}
+	inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
+		w.ironic.components = versions()
+		w.secret("secret")
+		w.hosts.Add(withRedfish())
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.wantFirmware("bios", "http://169.254.169.254/bios")
+		w.after(10*time.Second, "refused", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
+		if s := w.host().Status; !strings.HasPrefix(s.ErrorMessage, "HostFirmwareComponents, update of bios: the host 169.254.169.254 ") || s.Record.Preparation != nil || w.cleans() != 0 {
+			t.Errorf("the error is %q, and the preparation %+v", s.ErrorMessage, s.Record.Preparation)
+		}
+		// Another URL is tried at once.
+		w.wantFirmware("bios", "http://192.0.2.7/bios")
+		w.after(20*time.Second, "updated", func() bool { return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true) })
+	})
+}
+
+// TestIronicWithoutFirmware: hosts get no components, and a user's are told why nothing is done.
+func TestIronicWithoutFirmware(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.noFirmware = true
+		w.secret("secret")
+		w.hosts.Add(withRedfish())
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		if len(w.components.objects) != 0 {
+			t.Errorf("components: %+v", w.components.objects)
+		}
+		made := &metal3.HostFirmwareComponents{}
+		made.Namespace, made.Name = enginetest.Namespace, enginetest.HostName(0)
+		made.Spec.Updates = []metal3.FirmwareUpdate{{Component: "bios", URL: "http://images/bios"}}
+		if _, err := w.components.Create(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Second, "told", func() bool {
+			c := w.firmwareComponents().Status.Conditions
+			return len(c) == 1 && c[0].Type == "Valid" && c[0].Status == metav1.ConditionFalse && c[0].Reason == "NotSupported"
+		})
+		time.Sleep(time.Minute)
+		if w.cleans() != 0 || w.host().Status.Provisioning.State != metal3.StateAvailable || w.ironic.count("ListFirmware") != 0 {
+			t.Errorf("%d cleans; the host is %s", w.cleans(), w.host().Status.Provisioning.State)
+		}
+	})
+}
+
+// TestFirmwareIsReadAtTheEnd: on the way of a host from its creation to a written image, its lists of BIOS
+// settings and firmware are read once, when it is provisioned. Its objects exist long before, so that users
+// can write to them.
+func TestFirmwareIsReadAtTheEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.bios = map[string]ironic.Text{"Turbo": "on"}
+		w.secret("secret")
+		host := withRedfish()
+		wantImage(host)
+		w.hosts.Add(host)
+		w.after(20*time.Second, "being inspected", func() bool { return w.host().Status.Provisioning.State == metal3.StateInspecting })
+		w.after(time.Second, "there", func() bool {
+			_, biosErr := w.firmware.Get(t.Context(), enginetest.Namespace, enginetest.HostName(0))
+			_, componentsErr := w.components.Get(t.Context(), enginetest.Namespace, enginetest.HostName(0))
+			return biosErr == nil && componentsErr == nil
+		})
+		w.after(time.Minute, "being deployed", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
+		for _, list := range []string{"ListBIOSSettings", "ListFirmware"} {
+			if n := w.ironic.count(list); n != 0 {
+				t.Errorf("%s was asked for %d times on the way", list, n)
+			}
+		}
+		w.after(time.Minute, "provisioned", w.in(metal3.StateProvisioned))
+		w.after(time.Second, "recorded", func() bool { return w.biosSays(false, true) && w.firmwareSays(false, true) })
+		time.Sleep(time.Hour)
+		for _, list := range []string{"ListBIOSSettings", "ListFirmware"} {
+			if n := w.ironic.count(list); n != 1 {
+				t.Errorf("%s was asked for %d times", list, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,456 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
+)
+
+// world is a cluster, an Ironic and, one after the other, the processes of a
+// controller between them.
+type world struct {
+	t      *testing.T
+	hosts  *enginetest.Hosts
+	ironic *fakeIronic
+	// sim is the Ironic of a world that newSimulatedWorld has made, and ironic is nil.
+	sim     *enginetest.Ironic
+	secrets *secretStore
+	// hardware are the HardwareData objects, events what was told.
+	hardware   *memoryHardware
+	events     *memoryEvents
+	firmware   *memoryFirmware
+	components *memoryComponents
+	policies   *memoryObjects[*metal3.HostUpdatePolicy]
+	active     reconcile.LeaderStatus
+	ended      <-chan struct{} // closed when what run has begun has ended
+	rewrites   int             // of Secrets
+	// superseded has another replica lead.
+	superseded atomic.Bool
+	fuse       *fuse
+	stop       func() // ends the process and waits for its end
+	// images and hostImages can be set before the process begins. planHost is that of its controller.
+	images     executor.DataImages
+	hostImages registrar.HostImages
+	planHost   func(namespace, name string)
+}
+
+// ironicClient is all of Ironic that a process uses.
+type ironicClient interface {
+	live.Nodes
+	reconcile.Ironic
+}
+
+// inWorld runs a test in a bubble, with a controller running.
+func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(0)
+		defer func() { w.stop() }()
+		test(t, w)
+	})
+}
+
+func newWorld(t *testing.T) *world {
+	client := newFakeIronic()
+	w := newWorldOf(t, client)
+	w.ironic = client
+	return w
+}
+
+// inSimulation is inWorld with a simulated Ironic.
+func inSimulation(t *testing.T, options ironicsim.Options, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimulatedWorld(t, options)
+		w.start(0)
+		defer func() { w.stop() }()
+		test(t, w)
+	})
+}
+
+func newSimulatedWorld(t *testing.T, options ironicsim.Options) *world {
+	sim := enginetest.NewIronic(t, options)
+	w := newWorldOf(t, sim)
+	w.sim = sim
+	return w
+}
+
+func newWorldOf(t *testing.T, client interface {
+	ironicClient
+	firmware.BIOSIronic
+	firmware.ComponentIronic
+}) *world {
+	return &world{t: t, hosts: enginetest.NewHosts(), firmware: newMemoryFirmware(client), components: newMemoryComponents(client), policies: newMemoryObjects[*metal3.HostUpdatePolicy]("hostupdatepolicies"), secrets: newSecretStore(t), hardware: &memoryHardware{data: map[string]*metal3.HardwareData{}}, events: &memoryEvents{}}
+}
+
+// start begins a process, which is killed at the given step; at 0, never.
+func (w *world) start(killedAt int) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.fuse = &fuse{at: killedAt, kill: cancel}
+	w.secrets.mu.Lock()
+	w.secrets.fuse = w.fuse
+	w.secrets.mu.Unlock()
+	var client ironicClient
+	if w.sim != nil {
+		client = w.sim.Process(w.fuse.step)
+	} else {
+		client = mortalIronic{w.ironic, w.fuse}
+	}
+	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+}
+
+// run begins a process between hosts and client, until w.stop is called or ctx ends.
+func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client ironicClient, settings reconcile.Settings) {
+	refresher := live.NewRefresher(ctx, live.Deps{Hosts: hosts, Nodes: client, Clock: clock.RealClock{}, Wait: enginetest.ReaderWait})
+	queue := reconcile.NewQueue(clock.RealClock{})
+	controller := reconcile.New(reconcile.Deps{
+		Queue: queue, Hold: reconcile.NewHold(), Clock: clock.RealClock{},
+		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
+		Hardware: w.hardware, Firmware: firmware.Deps{Settings: w.firmware.keeper, Components: w.components.keeper, Policies: w.policies}, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
+	}, settings)
+	w.planHost = queue.PlanHost
+	ended := make(chan struct{})
+	w.ended = ended
+	go func() {
+		defer close(ended)
+		_ = w.active.Run(ctx, controller) // an error is that of a killed process
+		refresher.Wait()
+	}()
+	w.stop = func() { cancel(); <-ended }
+}
+
+// after waits until something is so, and returns how long that took, in the
+// bubble's time.
+func (w *world) after(limit time.Duration, what string, condition func() bool) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	for !condition() {
+		if time.Since(began) > limit {
+			w.t.Fatalf("after %s it is still not so: %s", limit, what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+func (w *world) secret(password string) {
+	w.t.Helper()
+	data := map[string][]byte{"username": []byte("admin")}
+	if password != "" {
+		data["password"] = []byte(password)
+	}
+	if err := w.secrets.put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"}, Data: data}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) storedSecret() *corev1.Secret {
+	w.t.Helper()
+	secret, err := w.secrets.client.CoreV1().Secrets(enginetest.Namespace).Get(context.Background(), "bmc", metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return secret
+}
+
+func enrolled(i int) *metal3.BareMetalHost {
+	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: enginetest.HostName(i)}}
+	host.Spec.Online = true
+	host.Spec.BMC = metal3.BMCDetails{Address: fmt.Sprintf("ipmi://192.168.111.%d", i+1), CredentialsName: "bmc"}
+	host.Spec.BootMACAddress = fmt.Sprintf("00:ab:4f:d8:9e:%02x", i)
+	return host
+}
+
+func (w *world) host() *metal3.BareMetalHost { return w.hosts.Host(w.t, enginetest.HostName(0)) }
+
+func (w *world) registered() bool {
+	host := w.host()
+	return host.Status.Ironic != nil && host.Status.Ironic.ProvisionState != "enroll" && host.Status.Ironic.ProvisionState != "verifying" &&
+		condition(host, metal3.RegisteredCondition) == metal3.RegisteredReason
+}
+
+func (w *world) gone() bool {
+	_, err := w.hosts.Get(context.Background(), enginetest.Namespace, enginetest.HostName(0))
+	return err != nil
+}
+
+func condition(host *metal3.BareMetalHost, kind string) (reason string) {
+	for _, c := range host.Status.Conditions {
+		if c.Type == kind {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+// TestRefusedByIronic: what Ironic refuses is said in its words, is tried again
+// without haste, and needs nobody once Ironic accepts it.
+func TestRefusedByIronic(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		const words = "No valid default inspect interface could be found."
+		w.sim.Refuse("CreateNode", 400, words)
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(2*time.Second, "the refusal is shown", func() bool { return w.host().Status.ErrorMessage == words })
+		if got := condition(w.host(), metal3.RegisteredCondition); got != metal3.IronicRefusedReason {
+			t.Errorf("Registered is %s", got)
+		}
+		tries := w.sim.Count("CreateNode")
+		time.Sleep(2 * time.Minute)
+		if more := w.sim.Count("CreateNode") - tries; more < 4 || more > 8 {
+			t.Errorf("tried %d times in 2 minutes", more)
+		}
+		w.sim.Accept("CreateNode")
+		took := w.after(30*time.Second, "registered", w.registered)
+		t.Logf("registered %s after Ironic accepted it", took)
+		if message := w.host().Status.ErrorMessage; message != "" {
+			t.Errorf("the error stays: %s", message)
+		}
+	})
+}
+
+// TestRefusedThenSpecMended: the user's next attempt need not wait.
+func TestRefusedThenSpecMended(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.sim.Refuse("CreateNode", 400, "no")
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(2*time.Second, "the refusal is shown", func() bool { return w.host().Status.ErrorMessage == "no" })
+		w.sim.Accept("CreateNode")
+		w.after(time.Second, "the spec is written", func() bool {
+			host := w.host()
+			host.Spec.BMC.Address = "ipmi://192.168.111.99"
+			_, err := w.hosts.Update(t.Context(), host)
+			return err == nil
+		})
+		t.Logf("registered %s after the spec was mended", w.after(5*time.Second, "registered", w.registered))
+	})
+}
+
+// TestPortConflictBetweenHosts: the second of two hosts with one MAC address names
+// both.
+func TestPortConflictBetweenHosts(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(10*time.Second, "registered", w.registered)
+		second := enrolled(1)
+		second.Spec.BootMACAddress = enrolled(0).Spec.BootMACAddress
+		w.hosts.Add(second)
+		want := "MAC address 00:ab:4f:d8:9e:00 of host metal3/worker-1 is that of host metal3/worker-0 already"
+		w.after(5*time.Second, "the conflict is shown", func() bool { return w.hosts.Host(t, enginetest.HostName(1)).Status.ErrorType != "" })
+		if s := w.hosts.Host(t, enginetest.HostName(1)).Status; !strings.HasPrefix(s.ErrorMessage, want) || s.ErrorType != metal3.RegistrationError {
+			t.Errorf("%s: %s; want %s", s.ErrorType, s.ErrorMessage, want)
+		}
+	})
+}
+
+// TestPortConflictLifted: a MAC address that another node has, which is no host's, is
+// free again when that node goes.
+func TestPortConflictLifted(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		mac := enrolled(0).Spec.BootMACAddress
+		other, err := w.sim.Sim.CreateNode(map[string]any{"name": "rack-7", "driver": "fake-hardware"})
+		if err == nil {
+			err = w.sim.Sim.CreatePort(other, mac)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(5*time.Second, "the conflict is shown", func() bool {
+			return condition(w.host(), metal3.RegisteredCondition) == metal3.PortConflictReason
+		})
+		if message := w.host().Status.ErrorMessage; !strings.Contains(message, "host metal3/worker-0 is that of a node in Ironic that no host has") {
+			t.Errorf("the conflict is shown as %s", message)
+		}
+		time.Sleep(5 * time.Minute)
+		if err := w.sim.Sim.LoseNode(other); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("registered %s after the other port went", w.after(30*time.Second, "registered", w.registered))
+	})
+}
+
+// TestSecretMended: missing, incomplete and wrong credentials each have their own
+// message, and mending them is enough.
+func TestSecretMended(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.hosts.Add(enrolled(0))
+		steps := []struct {
+			password, reason, says string
+			absent                 bool
+		}{
+			{absent: true, reason: metal3.SecretNotFoundReason, says: "does not exist"},
+			{password: "", reason: metal3.SecretIncompleteReason, says: "has no password"},
+			{password: "wrong", reason: metal3.RegisteredReason, says: "IPMI call failed"}, // Ironic has taken it; the BMC has not
+		}
+		for _, step := range steps {
+			if !step.absent {
+				w.secret(step.password)
+			}
+			w.after(5*time.Second, step.reason, func() bool {
+				host := w.host()
+				return condition(host, metal3.RegisteredCondition) == step.reason && host.Status.ErrorType == metal3.RegistrationError && strings.Contains(host.Status.ErrorMessage, step.says)
+			})
+			t.Logf("%s: %s", step.reason, w.host().Status.ErrorMessage)
+		}
+		w.secret("secret")
+		t.Logf("registered %s after the Secret was mended", w.after(5*time.Second, "registered", w.registered))
+	})
+}
+
+// TestSilentBMC: a BMC that comes back is found within half a minute, and is not
+// hammered until then.
+func TestSilentBMC(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.sim.BMC(0).SetDead(true)
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(5*time.Second, "the error is shown", func() bool { return w.host().Status.ErrorType == metal3.RegistrationError })
+		tries := w.sim.Count("manage")
+		time.Sleep(10 * time.Minute)
+		more := w.sim.Count("manage") - tries
+		t.Logf("%d tries in 10 minutes", more)
+		if more < 20 || more > 40 {
+			t.Errorf("%d tries in 10 minutes", more)
+		}
+		if patches := w.sim.Count("UpdateNode"); patches != 0 {
+			t.Errorf("the node was patched %d times, with nothing new to say", patches)
+		}
+		w.sim.BMC(0).SetDead(false)
+		t.Logf("registered %s after the BMC is back", w.after(30*time.Second, "registered", w.registered))
+	})
+}
+
+// TestDeleteWithoutIronic: a host goes once its node is gone, however long Ironic
+// is away; one whose node is gone already goes at once.
+func TestDeleteWithoutIronic(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(10*time.Second, "registered", w.registered)
+		w.sim.SetAway(true)
+		w.hosts.Remove(t, enginetest.HostName(0))
+		time.Sleep(10 * time.Minute)
+		if w.gone() || len(w.sim.Sim.NodeUUIDs()) != 1 {
+			t.Fatal("the host is gone, its node is not")
+		}
+		w.sim.SetAway(false)
+		t.Logf("deleted %s after Ironic is back", w.after(35*time.Second, "deleted", w.gone))
+		if left := w.sim.Sim.NodeUUIDs(); len(left) != 0 {
+			t.Errorf("Ironic still has %v", left)
+		}
+
+		w.hosts.Add(enrolled(0))
+		w.after(10*time.Second, "registered", w.registered)
+		w.sim.Sim.LoseAllNodes()
+		w.hosts.Remove(t, enginetest.HostName(0))
+		t.Logf("deleted %s with its node gone", w.after(5*time.Second, "deleted", w.gone))
+	})
+}
+
+// TestUnreachableIronic: after a minute of silence each host says so, and says
+// the contrary when it is over.
+func TestUnreachableIronic(t *testing.T) {
+	const hosts = 5
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.secret("secret")
+		for i := range hosts {
+			w.hosts.Add(enrolled(i))
+		}
+		all := func(reason string) func() bool {
+			return func() bool {
+				for i := range hosts {
+					if condition(w.hosts.Host(t, enginetest.HostName(i)), metal3.IronicReachableCondition) != reason {
+						return false
+					}
+				}
+				return true
+			}
+		}
+		w.after(time.Minute, "all registered", func() bool { return w.registered() && all(metal3.ReachableReason)() })
+		time.Sleep(time.Minute)
+		w.sim.SetAway(true)
+		time.Sleep(50 * time.Second)
+		if !all(metal3.ReachableReason)() {
+			t.Error("a short silence is no outage")
+		}
+		w.after(30*time.Second, "all hosts say that Ironic is away", all(metal3.UnreachableReason))
+		before := w.hosts.Writes()
+		time.Sleep(time.Hour)
+		if w.hosts.Writes() != before {
+			t.Errorf("%d writes in an hour of silence", w.hosts.Writes()-before)
+		}
+		w.sim.SetAway(false)
+		w.after(5*time.Second, "all hosts say that Ironic is back", all(metal3.ReachableReason))
+	})
+}
+
+// TestQuiet: where nothing changes nothing is written, and Ironic is asked little.
+func TestQuiet(t *testing.T) {
+	const hosts = 20
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.secret("secret")
+		for i := range hosts {
+			w.hosts.Add(enrolled(i))
+		}
+		w.after(5*time.Minute, "all available and on", func() bool {
+			for i := range hosts {
+				if s := w.hosts.Host(t, enginetest.HostName(i)).Status.Ironic; s == nil || s.ProvisionState != "manageable" || s.PowerState != "power on" {
+					return false
+				}
+			}
+			return true
+		})
+		time.Sleep(2 * time.Minute) // what has just changed is looked at for a while
+		version := w.hosts.Writes()
+		gets, lists := w.sim.Count("GetNode"), w.sim.Count("ListNodes")
+		feeds := w.sim.Count("ChangedSince")
+		time.Sleep(5 * time.Minute)
+		moreGets, moreLists := w.sim.Count("GetNode"), w.sim.Count("ListNodes")
+		t.Logf("5 quiet minutes of %d hosts: %d writes; Ironic was asked for the newest %d times, for all %d times, for one %d times",
+			hosts, w.hosts.Writes()-version, w.sim.Count("ChangedSince")-feeds, moreLists-lists, moreGets-gets)
+		if w.hosts.Writes() != version {
+			t.Errorf("%d writes", w.hosts.Writes()-version)
+		}
+		if moreGets != gets || moreLists-lists > 12 { // every 25 s, so that a deleted node shows within 30
+			t.Errorf("asked for single nodes %d times, for all %d times", moreGets-gets, moreLists-lists)
+		}
+		// And what changes is there for those who watch.
+		const said = "said by somebody"
+		for _, id := range w.sim.Sim.NodeUUIDs() {
+			if err := w.sim.Sim.SetNode(id, map[string]any{"last_error": said}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("a change of all reached the hosts after %s", w.after(2*time.Second, "all show it", func() bool {
+			for i := range hosts {
+				if w.hosts.Host(t, enginetest.HostName(i)).Status.Ironic.LastError != said {
+					return false
+				}
+			}
+			return true
+		}))
+	})
+}

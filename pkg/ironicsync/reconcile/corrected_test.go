@@ -1,0 +1,244 @@
+package reconcile_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// putSecret writes the Secret "named", which the tests' hosts name.
+func (w *world) putSecret(options ...func(*corev1.Secret)) {
+	w.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "named"}}
+	for _, o := range options {
+		o(secret)
+	}
+	if err := w.secrets.put(secret); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func holding(key, value string) func(*corev1.Secret) {
+	return func(s *corev1.Secret) { s.Data = map[string][]byte{key: []byte(value)} }
+}
+
+// TestSecretsCorrected: a host whose deployment waits for a Secret, whichever, goes on
+// when that comes, and when what is wrong in it is corrected; and not when nothing
+// is.
+func TestSecretsCorrected(t *testing.T) {
+	t.Parallel()
+	named := &corev1.SecretReference{Name: "named"}
+	pull := func(s *corev1.Secret) { s.Type = corev1.SecretTypeDockerConfigJson }
+	for name, tt := range map[string]struct {
+		want func(*metal3.BareMetalHost)
+		// wrong is what is in the Secret first, right later.
+		wrong, right []func(*corev1.Secret)
+	}{
+		"user data": {
+			func(h *metal3.BareMetalHost) { h.Spec.UserData = named },
+			[]func(*corev1.Secret){holding("user-data", "#cloud-config")}, []func(*corev1.Secret){holding("userData", "#cloud-config")},
+		},
+		"network data": {
+			func(h *metal3.BareMetalHost) { h.Spec.NetworkData = named },
+			[]func(*corev1.Secret){holding("networkData", "[")}, []func(*corev1.Secret){holding("networkData", "links: []")},
+		},
+		"meta data": {
+			func(h *metal3.BareMetalHost) { h.Spec.MetaData = named },
+			[]func(*corev1.Secret){holding("metaData", "[")}, []func(*corev1.Secret){holding("metaData", "a: b")},
+		},
+		"network data of the ramdisk": {
+			func(h *metal3.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "named" },
+			[]func(*corev1.Secret){holding("networkData", "[")}, []func(*corev1.Secret){holding("networkData", "links: []")},
+		},
+		"pull Secret": {
+			func(h *metal3.BareMetalHost) {
+				h.Spec.Image = &metal3.Image{URL: "oci://registry.example/linux", DiskFormat: ptr.To(metal3.Raw), OCIAuthSecretName: ptr.To("named")}
+			},
+			[]func(*corev1.Secret){pull, holding(corev1.DockerConfigJsonKey, "{")},
+			[]func(*corev1.Secret){pull, holding(corev1.DockerConfigJsonKey, `{"auths":{"registry.example":{"username":"a","password":"b"}}}`)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.secret("secret")
+				w.hosts.Add(enrolled(0))
+				w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+				w.update(func(h *metal3.BareMetalHost) { wantImage(h); tt.want(h) })
+				failures := func(n int) func() bool {
+					return func() bool { return w.host().Status.ErrorMessage != "" && w.host().Status.ErrorCount == n }
+				}
+				w.after(5*time.Second, "the Secret is missing", failures(1))
+				time.Sleep(10 * time.Second)
+				w.putSecret(tt.wrong...)
+				w.after(5*time.Second, "the Secret is wrong", failures(2))
+				time.Sleep(5 * time.Second)
+				touched := append(tt.wrong, func(s *corev1.Secret) {
+					s.Labels = map[string]string{metal3.EnvironmentLabel: metal3.EnvironmentLabelValue, "touched": "true"}
+				})
+				w.putSecret(touched...)
+				time.Sleep(5 * time.Second) // where the registration fails, the next try is due 16 s after it
+				if s := w.host().Status; s.ErrorCount != 2 {
+					t.Errorf("tried again, with nothing new in the Secret: %d times, %s", s.ErrorCount, s.ErrorMessage)
+				}
+				w.putSecret(tt.right...)
+				t.Logf("provisioned %s after the Secret was corrected", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
+				if s := w.host().Status; s.ErrorCount != 0 || s.ProvisioningFailCount != 0 {
+					t.Errorf("errors: %d, failures: %d", s.ErrorCount, s.ProvisioningFailCount)
+				}
+			})
+		})
+	}
+}
+
+// TestErrorEndsWithAcceptedStep: what was wrong is gone as soon as Ironic has accepted
+// the step, also when the host was observed while the step was under way.
+func TestErrorEndsWithAcceptedStep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Deploying: time.Minute}
+		var observed atomic.Bool
+		failed := func(h *metal3.BareMetalHost) bool {
+			return meta.IsStatusConditionTrue(h.Status.Conditions, metal3.StepFailedCondition)
+		}
+		w.hosts.BeforeRecord = func(ended *metal3.BareMetalHost) {
+			if is := w.host(); failed(is) && !failed(ended) && !observed.Swap(true) {
+				w.hosts.EditStatus(t, is.Name, func(h *metal3.BareMetalHost) {
+					h.Status.LastUpdated = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+				})
+			}
+		}
+		w.start(0)
+		defer func() { w.stop() }()
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.update(func(h *metal3.BareMetalHost) {
+			wantImage(h)
+			h.Spec.UserData = &corev1.SecretReference{Name: "named"}
+		})
+		w.after(5*time.Second, "the Secret is missing", func() bool { return failed(w.host()) })
+		w.putSecret(holding("userData", "#cloud-config"))
+		w.after(5*time.Second, "deploying", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
+		time.Sleep(5 * time.Second)
+		if s := w.host().Status; s.ErrorMessage != "" || s.OperationalStatus != metal3.OperationalStatusOK {
+			t.Errorf("while Ironic deploys: %s, %s", s.OperationalStatus, s.ErrorMessage)
+		}
+		if !observed.Load() {
+			t.Error("nothing came between")
+		}
+	})
+}
+
+// TestSecretCorrectedWithoutLeader: a leader that begins finds a Secret that it has never
+// seen otherwise; the host waits no longer than it would have.
+func TestSecretCorrectedWithoutLeader(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.update(func(h *metal3.BareMetalHost) { wantImage(h); h.Spec.UserData = &corev1.SecretReference{Name: "named"} })
+		w.after(5*time.Second, "the Secret is missing", func() bool { return w.host().Status.ErrorMessage != "" })
+		w.stop()
+		w.putSecret(holding("userData", "#cloud-config"))
+		w.start(0)
+		t.Logf("provisioned %s after the new leader began", w.after(2*time.Minute+10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
+	})
+}
+
+// TestIronicRestarted: what a restart of Ironic broke off is begun again within
+// seconds, and uses up none of the attempts to provision the host.
+func TestIronicRestarted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() {
+			w.ironic.fails[ironic.Deploying] = 1
+			w.ironic.failure = "The deploying state can't be resumed by conductor conductor-0. Moving to fail state."
+		})
+		w.onRecord(func(host *metal3.BareMetalHost) {
+			if n := host.Status.ProvisioningFailCount; n != 0 {
+				t.Errorf("%d failed attempts", n)
+			}
+		})
+		w.update(wantImage)
+		w.after(20*time.Second, "it has failed", func() bool { return w.host().Status.Provisioning.State == metal3.StateDeprovisioning })
+		t.Logf("provisioned %s later", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
+	})
+}
+
+// failedUpdate has a host whose update of firmware has failed, and whose node Ironic has put in maintenance.
+func (w *world) failedUpdate() {
+	w.t.Helper()
+	w.ironic.components = versions()
+	w.secret("secret")
+	w.hosts.Add(withRedfish())
+	w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+	w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1 })
+	w.wantFirmware("bios", "http://images/wrong")
+	w.after(20*time.Second, "failed", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
+	w.editNode(func(n *ironic.Node) {
+		n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultCleanFailure, "it failed"
+	})
+}
+
+func (w *world) editNode(change func(*ironic.Node)) {
+	w.ironic.Change(func() { w.ironic.edit(w.host().Status.Provisioning.ID, change) })
+}
+
+// TestFirmwareCorrected: an update that failed is made anew as soon as its spec is corrected and Ironic has
+// discarded the old one, also if Ironic rewords the failure when the maintenance of the node ends.
+func TestFirmwareCorrected(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.reworded = "it failed, said in other words"
+		w.failedUpdate()
+		w.editNode(func(n *ironic.Node) { n.Internals.HasFirmwareUpdates = true })
+		time.Sleep(10 * time.Second)
+		if w.cleans() != 1 {
+			t.Errorf("%d cleans before the spec was corrected", w.cleans())
+		}
+		w.wantFirmware("bios", "http://images/right")
+		time.Sleep(15 * time.Second)
+		if w.cleans() != 1 || !w.host().Status.Ironic.Maintenance {
+			t.Errorf("%d cleans before Ironic has discarded the update that failed, maintenance %t", w.cleans(), w.host().Status.Ironic.Maintenance)
+		}
+		w.editNode(func(n *ironic.Node) { n.Internals.HasFirmwareUpdates = false })
+		t.Logf("updated %s after the failed update was discarded", w.after(20*time.Second, "updated", func() bool {
+			return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true)
+		}))
+	})
+}
+
+// TestWayBackRefused: if Ironic refuses to end the maintenance after the spec was corrected, it is not asked
+// again and again.
+func TestWayBackRefused(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.failedUpdate()
+		w.ironic.Change(func() {
+			w.ironic.refuse["ClearMaintenance"] = &ironic.APIError{Status: 400, Message: "not you", Op: "clear maintenance"}
+		})
+		time.Sleep(5 * time.Second)
+		w.wantFirmware("bios", "http://images/right")
+		w.after(10*time.Second, "refused", func() bool {
+			c := meta.FindStatusCondition(w.host().Status.Conditions, metal3.StepFailedCondition)
+			return c != nil && c.Status == metav1.ConditionTrue && c.Message == "not you"
+		})
+		time.Sleep(30 * time.Minute)
+		if n := w.ironic.count("ClearMaintenance"); n > 31 {
+			t.Errorf("asked %d times within half an hour", n)
+		}
+		w.ironic.Change(func() { delete(w.ironic.refuse, "ClearMaintenance") })
+		w.after(10*time.Minute, "updated", func() bool { return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true) })
+	})
+}

@@ -1,0 +1,179 @@
+package reconcile_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// expectToldAndGoesOn: something makes all steps of host 0 fail. Within a minute the host
+// says so in its error, a condition and an event; the step is neither tried nor recorded
+// in haste; and when that is over, the host goes on by itself.
+func (w *world) expectToldAndGoesOn(words, event string, tries func() int, repair func(), done func() bool) {
+	w.t.Helper()
+	took := w.after(time.Minute, "the host says "+words, func() bool { return strings.Contains(w.host().Status.ErrorMessage, words) })
+	host := w.host()
+	if host.Status.OperationalStatus != metal3.OperationalStatusError || host.Status.ErrorCount == 0 {
+		w.t.Errorf("operational status %s, %d errors", host.Status.OperationalStatus, host.Status.ErrorCount)
+	}
+	if registered, step := condition(host, metal3.RegisteredCondition), condition(host, metal3.StepFailedCondition); registered != metal3.RequestFailedReason && step != metal3.RequestFailedReason {
+		w.t.Errorf("no condition says so: Registered is %q, StepFailed %q", registered, step)
+	}
+	w.after(time.Second, "there is an event "+event, func() bool {
+		w.events.mu.Lock()
+		defer w.events.mu.Unlock()
+		return slices.Contains(w.events.reasons, event)
+	})
+	triesBefore, versionBefore := tries(), w.hosts.Writes()
+	time.Sleep(10 * time.Minute)
+	more, writes := tries()-triesBefore, w.hosts.Writes()-versionBefore
+	w.t.Logf("told after %s; in ten minutes %d tries and %d writes", took, more, writes)
+	if more < 10 || more > 90 {
+		w.t.Errorf("%d tries in ten minutes", more)
+	}
+	if writes > 10 {
+		w.t.Errorf("%d writes in ten minutes", writes)
+	}
+	repair()
+	w.t.Logf("went on %s after it was over", w.after(time.Minute, "it goes on", func() bool { return done() && w.host().Status.ErrorMessage == "" }))
+}
+
+// TestIronicRefusesWrites: reads work, and whatever changes something fails.
+func TestIronicRefusesWrites(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{
+		"401":       apiError(401, "The request you have made requires authentication."),
+		"403":       apiError(403, "Access was denied to the following resource"),
+		"500":       apiError(500, "Internal error"),
+		"no answer": &ironic.UnavailableError{Op: "test", Reason: "no answer within 30s"},
+	} {
+		words := failure.Error()
+		for when, tt := range map[string]struct {
+			event string
+			begin func(*world)
+			done  func(*world) bool
+		}{
+			"registering": {"RegistrationError", func(w *world) { w.hosts.Add(enrolled(0)) }, (*world).registered},
+			"inspecting": {"InspectionError", func(w *world) {
+				w.ironic.Change(func() { w.ironic.takes[ironic.Verifying] = 5 * time.Second; w.ironic.refuseWrites = nil })
+				w.hosts.Add(enrolled(0))
+				w.after(20*time.Second, "verifying", func() bool {
+					s := w.host().Status.Ironic
+					return s != nil && s.ProvisionState == string(ironic.Verifying)
+				})
+				time.Sleep(time.Second)
+				w.ironic.Change(func() { w.ironic.refuseWrites = failure })
+			}, func(w *world) bool { return w.in(metal3.StateAvailable)() }},
+			"deploying":   {"ProvisioningError", func(w *world) { w.update(wantImage) }, func(w *world) bool { return w.in(metal3.StateProvisioned)() }},
+			"switching":   {"PowerManagementError", func(w *world) { w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = false }) }, func(w *world) bool { return !w.host().Status.PoweredOn }},
+			"undeploying": {"ProvisioningError", func(w *world) { w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil }) }, func(w *world) bool { return w.in(metal3.StateAvailable)() }},
+		} {
+			t.Run(name+" while "+when, func(t *testing.T) {
+				t.Parallel()
+				inWorld(t, func(t *testing.T, w *world) {
+					w.secret("secret")
+					if when != "registering" && when != "inspecting" {
+						w.hosts.Add(enrolled(0))
+						w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+					}
+					if when == "undeploying" {
+						w.update(wantImage)
+						w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+					}
+					w.ironic.Change(func() { w.ironic.refuseWrites = failure })
+					tt.begin(w)
+					w.expectToldAndGoesOn(words, tt.event,
+						func() (n int) { w.ironic.Change(func() { n = w.ironic.writesRefused }); return n },
+						func() { w.ironic.Change(func() { w.ironic.refuseWrites = nil }) },
+						func() bool { return tt.done(w) })
+					if when == "switching" && w.ironic.count("power off") > 0 {
+						t.Error("the power was cut because Ironic did not answer to the soft power off")
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestClusterRefusesSecrets: the cluster's API server refuses to have a Secret written or
+// read. No host says that its Secret does not exist.
+func TestClusterRefusesSecrets(t *testing.T) {
+	t.Parallel()
+	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "bmc", nil)
+	for _, verb := range []string{"patch", "get"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			inWorld(t, func(t *testing.T, w *world) {
+				refused, tries := true, 0
+				w.secrets.client.PrependReactor(verb, "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+					w.secrets.mu.Lock()
+					defer w.secrets.mu.Unlock()
+					if refused {
+						tries++
+					}
+					return refused, nil, forbidden
+				})
+				w.secret("secret")
+				w.hosts.Recorded = func(_, host *metal3.BareMetalHost) {
+					if got := condition(host, metal3.RegisteredCondition); got == metal3.SecretNotFoundReason {
+						t.Error("the host says that its Secret does not exist")
+					}
+				}
+				w.hosts.Add(enrolled(0))
+				w.expectToldAndGoesOn(`secrets "bmc" is forbidden`, "RegistrationError",
+					func() int { w.secrets.mu.Lock(); defer w.secrets.mu.Unlock(); return tries },
+					func() { w.secrets.mu.Lock(); defer w.secrets.mu.Unlock(); refused = false }, w.registered)
+			})
+		})
+	}
+}
+
+// TestSecretThatNobodyMayLookFor: the watch has yet to tell of a Secret, and the cluster
+// does not say whether it is there.
+func TestSecretThatNobodyMayLookFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		tries := 0
+		w.secrets.client.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			w.secrets.mu.Lock()
+			defer w.secrets.mu.Unlock()
+			tries++
+			return true, nil, apierrors.NewInternalError(errDead)
+		})
+		w.hosts.Add(enrolled(0))
+		w.after(time.Minute, "the host says that the cluster does not answer", func() bool {
+			return strings.Contains(w.host().Status.ErrorMessage, "looking for Secret metal3/bmc")
+		})
+		if got := condition(w.host(), metal3.RegisteredCondition); got != metal3.RequestFailedReason {
+			t.Errorf("Registered is %s", got)
+		}
+	})
+}
+
+// TestRefusalIsNotTriedInHaste: a step that Ironic refuses for good is left alone also
+// where no state of the node holds it back.
+func TestRefusalIsNotTriedInHaste(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.ironic.Change(func() { w.ironic.refuse["deleted"] = apiError(400, "no") })
+		w.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(5*time.Second, "the refusal is shown", func() bool { return w.host().Status.ErrorMessage == "no" })
+		time.Sleep(time.Minute)
+		if tries := w.ironic.count("deleted"); tries > 3 {
+			t.Errorf("tried %d times in a minute", tries)
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+)
+
+// secretStore has the Secrets of a cluster, for the client that reads them and
+// for the one that watches their metadata.
+type secretStore struct {
+	client   *fake.Clientset
+	metadata *metadatafake.FakeMetadataClient
+
+	mu      sync.Mutex
+	version int
+	fuse    *fuse // of the process that runs
+}
+
+var secretsResource = corev1.SchemeGroupVersion.WithResource("secrets")
+
+func newSecretStore(t *testing.T) *secretStore {
+	t.Helper()
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	s := &secretStore{client: fake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme)}
+	s.client.PrependReactor("patch", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		secret, err := enginetest.PatchedSecret(s.client.Tracker(), a.(clienttesting.PatchAction))
+		if err != nil {
+			return true, nil, err
+		}
+		s.mu.Lock()
+		fuse := s.fuse
+		s.mu.Unlock()
+		return true, secret, fuse.step(func() error { return s.put(secret) })
+	})
+	return s
+}
+
+// put writes a Secret at the next resourceVersion.
+func (s *secretStore) put(secret *corev1.Secret) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	secret.ResourceVersion = strconv.Itoa(s.version)
+	m := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: secret.ObjectMeta}
+	if _, err := s.client.Tracker().Get(secretsResource, secret.Namespace, secret.Name); err == nil {
+		return errors.Join(s.client.Tracker().Update(secretsResource, secret, secret.Namespace),
+			s.metadata.Tracker().Update(secretsResource, m, secret.Namespace))
+	}
+	return errors.Join(s.client.Tracker().Create(secretsResource, secret, secret.Namespace),
+		s.metadata.Tracker().Create(secretsResource, m, secret.Namespace))
+}
+
+// memoryHardware keeps HardwareData.
+type memoryHardware struct {
+	mu   sync.Mutex
+	data map[string]*metal3.HardwareData
+}
+
+func (m *memoryHardware) Get(_ context.Context, namespace, name string) (*metal3.HardwareData, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d, ok := m.data[namespace+"/"+name]; ok {
+		return d.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(metal3.Resource("hardwaredata"), name)
+}
+
+func (m *memoryHardware) Put(_ context.Context, data *metal3.HardwareData) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.data[data.Namespace+"/"+data.Name] = data.DeepCopy()
+	return nil
+}
+
+func (m *memoryHardware) RemoveFinalizer(_ context.Context, namespace, name, _ string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.data, namespace+"/"+name)
+	return nil
+}
+
+// memoryObjects keeps objects of a kind.
+type memoryObjects[T interface {
+	runtime.Object
+	metav1.Object
+}] struct {
+	mu       sync.Mutex
+	resource string
+	version  int
+	objects  map[string]T
+	watchers []*watch.RaceFreeFakeWatcher
+}
+
+func newMemoryObjects[T interface {
+	runtime.Object
+	metav1.Object
+}](resource string) *memoryObjects[T] {
+	return &memoryObjects[T]{resource: resource, objects: map[string]T{}}
+}
+
+func (m *memoryObjects[T]) Get(_ context.Context, namespace, name string) (obj T, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if stored, ok := m.objects[namespace+"/"+name]; ok {
+		return stored.DeepCopyObject().(T), nil
+	}
+	return obj, apierrors.NewNotFound(metal3.Resource(m.resource), name)
+}
+
+func (m *memoryObjects[T]) Create(_ context.Context, obj T) (T, error) {
+	obj = obj.DeepCopyObject().(T)
+	obj.SetUID(types.UID("uid-of-" + obj.GetName()))
+	obj.SetGeneration(1)
+	return m.put(obj, watch.Added), nil
+}
+
+func (m *memoryObjects[T]) Update(ctx context.Context, obj T) (T, error) {
+	return m.UpdateStatus(ctx, obj)
+}
+
+func (m *memoryObjects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
+	stored, err := m.Get(ctx, obj.GetNamespace(), obj.GetName())
+	if err == nil && stored.GetResourceVersion() != obj.GetResourceVersion() {
+		err = apierrors.NewConflict(metal3.Resource(m.resource), obj.GetName(), errors.New("it was written"))
+	}
+	if err != nil {
+		return stored, err
+	}
+	return m.put(obj.DeepCopyObject().(T), watch.Modified), nil
+}
+
+func (m *memoryObjects[T]) put(obj T, event watch.EventType) T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.version++
+	obj.SetResourceVersion(strconv.Itoa(m.version))
+	m.objects[obj.GetNamespace()+"/"+obj.GetName()] = obj
+	for _, w := range m.watchers {
+		w.Action(event, obj.DeepCopyObject())
+	}
+	return obj.DeepCopyObject().(T)
+}
+
+// List is not used by an informer that can watch a list.
+func (m *memoryObjects[T]) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return nil, apierrors.NewBadRequest("this fake only knows WatchList")
+}
+
+// Watch sends what there is and then a bookmark, as for a WatchList client.
+func (m *memoryObjects[T]) Watch(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.SendInitialEvents == nil || !*options.SendInitialEvents {
+		return nil, apierrors.NewBadRequest("this fake only knows WatchList")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := watch.NewRaceFreeFake()
+	for _, obj := range m.objects {
+		w.Add(obj.DeepCopyObject())
+	}
+	bookmark := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	bookmark.SetResourceVersion(strconv.Itoa(m.version + 1))
+	bookmark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	w.Action(watch.Bookmark, bookmark)
+	m.watchers = append(m.watchers, w)
+	return w, nil
+}
+
+// memoryFirmware keeps the BIOS settings of hosts in memory.
+type memoryFirmware struct {
+	keeper *firmware.SettingsKeeper
+	*memoryObjects[*metal3.HostFirmwareSettings]
+	schemas *memoryObjects[*metal3.FirmwareSchema]
+}
+
+// newMemoryFirmware returns a keeper that asks client for BIOS settings.
+func newMemoryFirmware(client firmware.BIOSIronic) *memoryFirmware {
+	settings, schemas := newMemoryObjects[*metal3.HostFirmwareSettings]("hostfirmwaresettings"), newMemoryObjects[*metal3.FirmwareSchema]("firmwareschemas")
+	return &memoryFirmware{firmware.NewSettingsKeeper(settings, schemas, client, clock.RealClock{}), settings, schemas}
+}
+
+// memoryComponents keeps the firmware components of hosts in memory.
+type memoryComponents struct {
+	keeper *firmware.ComponentKeeper
+	*memoryObjects[*metal3.HostFirmwareComponents]
+}
+
+// newMemoryComponents returns a keeper that asks client for firmware.
+func newMemoryComponents(client firmware.ComponentIronic) *memoryComponents {
+	components := newMemoryObjects[*metal3.HostFirmwareComponents]("hostfirmwarecomponents")
+	return &memoryComponents{firmware.NewComponentKeeper(components, client, clock.RealClock{}), components}
+}
+
+// memoryEvents keeps the reasons of events of hosts, and those of other objects with their messages.
+type memoryEvents struct {
+	mu      sync.Mutex
+	reasons []string
+	others  []string
+}
+
+func (m *memoryEvents) RecordObject(regarding *corev1.ObjectReference, event events.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.others = append(m.others, fmt.Sprintf("%s %s: %s", regarding.Kind, event.Reason, event.Message))
+}
+
+func (m *memoryEvents) Record(_ *metal3.BareMetalHost, event events.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reasons = append(m.reasons, event.Reason)
+}

@@ -1,0 +1,102 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// fuse kills a process at its n-th step: before the step has an effect where n is
+// odd, after it, with the answer lost, where n is even.
+type fuse struct {
+	mu    sync.Mutex
+	at, n int
+	dead  bool
+	kill  func()
+}
+
+var errDead = errors.New("the process was killed")
+
+// step does something that has an effect outside of the process.
+func (f *fuse) step(do func() error) error {
+	if f.burn() {
+		return errDead
+	}
+	err := do()
+	if f.burn() {
+		return errDead
+	}
+	return err
+}
+
+func (f *fuse) burn() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead {
+		return true
+	}
+	if f.n++; f.n == f.at {
+		f.dead = true
+		f.kill()
+	}
+	return f.dead
+}
+
+func (f *fuse) isBurnt() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dead
+}
+
+// mortalHosts are the hosts as one process sees them.
+type mortalHosts struct {
+	*enginetest.Hosts
+	fuse *fuse
+}
+
+func (m mortalHosts) Record(ctx context.Context, host *metal3.BareMetalHost) (recorded *metal3.BareMetalHost, err error) {
+	err = m.fuse.step(func() (err error) { recorded, err = m.Hosts.Record(ctx, host); return err })
+	return recorded, err
+}
+
+func (m mortalHosts) Update(ctx context.Context, host *metal3.BareMetalHost) (updated *metal3.BareMetalHost, err error) {
+	err = m.fuse.step(func() (err error) { updated, err = m.Hosts.Update(ctx, host); return err })
+	return updated, err
+}
+
+// mortalIronic is Ironic as one process sees it.
+type mortalIronic struct {
+	*fakeIronic
+	fuse *fuse
+}
+
+func (m mortalIronic) CreateNode(ctx context.Context, fence ironic.Fence, create ironic.NodeCreate) (made *ironic.Node, err error) {
+	err = m.fuse.step(func() (err error) { made, err = m.fakeIronic.CreateNode(ctx, fence, create); return err })
+	return made, err
+}
+
+func (m mortalIronic) UpdateNode(ctx context.Context, fence ironic.Fence, id string, patches []ironic.Patch) (updated *ironic.Node, err error) {
+	err = m.fuse.step(func() (err error) { updated, err = m.fakeIronic.UpdateNode(ctx, fence, id, patches); return err })
+	return updated, err
+}
+
+func (m mortalIronic) DeleteNode(ctx context.Context, fence ironic.Fence, id string) error {
+	return m.fuse.step(func() error { return m.fakeIronic.DeleteNode(ctx, fence, id) })
+}
+
+func (m mortalIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+	return m.fuse.step(func() error { return m.fakeIronic.SetProvisionState(ctx, fence, id, target, options) })
+}
+
+func (m mortalIronic) CreatePort(ctx context.Context, fence ironic.Fence, node, mac string, pxe bool) (port *ironic.Port, err error) {
+	err = m.fuse.step(func() (err error) { port, err = m.fakeIronic.CreatePort(ctx, fence, node, mac, pxe); return err })
+	return port, err
+}
+
+func (m mortalIronic) SetTargetRAID(ctx context.Context, fence ironic.Fence, id string, disks []ironic.LogicalDisk) error {
+	return m.fuse.step(func() error { return m.fakeIronic.SetTargetRAID(ctx, fence, id, disks) })
+}

@@ -1,0 +1,515 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// fakeIronic is an Ironic with one kind of BMC behind it. It has rules of its own,
+// kinder than Ironic's: no maintenance refuses anything but a service, a teardown is
+// a cleaning, an instance is gone before that. Tests are to use the simulator
+// (inSimulation); those that still read what is in here do not yet.
+type fakeIronic struct {
+	*enginetest.Nodes
+	registrations map[string]*ironic.Registration
+	ports         map[string]string // node by MAC address
+	calls         map[string]int
+	// refuse has the answers to calls that are not successes.
+	refuse map[string]error
+	// refuseWrites is the answer to all calls that change something.
+	refuseWrites  error
+	writesRefused int
+	// The BMC takes this password, unless it is silent. mute are the addresses of
+	// single ones that are, timeout is how long Ironic waits for any, verified when it
+	// asked them.
+	password string
+	silent   bool
+	mute     map[string]bool
+	timeout  time.Duration
+	verified map[string][]time.Time
+	// invalid is what is wrong with all deployments, fails how often a state is yet
+	// to fail, with the words failure.
+	invalid []string
+	fails   map[ironic.ProvisionState]int
+	failure string
+	// reworded is what the error of a node is turned into when its maintenance ends, if not empty.
+	reworded string
+	// takes is how long a state lasts, where that is not a second.
+	takes map[ironic.ProvisionState]time.Duration
+	// targetRAID are the volumes that were last asked for, cleans the steps of each manual clean.
+	targetRAID []ironic.LogicalDisk
+	cleans     [][]ironic.StepRequest
+	// services are the steps of each service. isOld is an Ironic that cannot abort one that has failed.
+	services [][]ironic.StepRequest
+	isOld    bool
+	// bios are the settings of each machine that has any, as Ironic has read them. A manual clean
+	// or a service applies them, unless the machine is stubborn.
+	bios     map[string]ironic.Text
+	stubborn bool
+	// components are the firmware versions of each machine. A manual clean updates them to the URL.
+	components map[string]ironic.Text
+	// noFirmware is set if Ironic has no API for firmware.
+	noFirmware bool
+	// makesOwnParents has each PATCH make the node its own parent, as in Ironic 29.0.5.
+	makesOwnParents bool
+}
+
+func newFakeIronic() *fakeIronic {
+	return &fakeIronic{
+		Nodes: enginetest.NewNodes(), registrations: map[string]*ironic.Registration{}, ports: map[string]string{},
+		calls: map[string]int{}, failure: "it failed", refuse: map[string]error{}, password: "secret",
+		mute: map[string]bool{}, timeout: time.Second, verified: map[string][]time.Time{},
+		fails: map[ironic.ProvisionState]int{}, takes: map[ironic.ProvisionState]time.Duration{},
+	}
+}
+
+// called counts a call and tells whether it is refused. f.mu is held.
+func (f *fakeIronic) called(name string) error {
+	f.calls[name]++
+	switch name {
+	case "ChangedSince", "ListBIOSSettings", "ListFirmware", "GetRegistration", "GetInventory", "ListPorts", "Validate":
+	default:
+		if f.refuseWrites != nil {
+			f.writesRefused++
+			return f.refuseWrites
+		}
+	}
+	return f.refuse[name]
+}
+
+func (f *fakeIronic) count(name string) int {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	return f.calls[name]
+}
+
+func apiError(code int, message string) error {
+	return &ironic.APIError{Status: code, Message: message, Op: "test"}
+}
+
+// edit changes a node, as something that happens in Ironic. f.mu is held.
+func (f *fakeIronic) edit(id string, change func(*ironic.Node)) {
+	node, ok := f.ByID[id]
+	if !ok {
+		return
+	}
+	before := node.ProvisionState
+	change(&node)
+	now := time.Now()
+	node.UpdatedAt = &now
+	if node.ProvisionState != before {
+		node.ProvisionUpdatedAt = &now
+	}
+	if r := f.registrations[id]; r != nil {
+		describe(&node, r)
+	}
+	f.ByID[id] = node
+}
+
+// describe gives a node what a read of it shows of its registration.
+func describe(node *ironic.Node, r *ironic.Registration) {
+	text := func(values map[string]any, key string) ironic.Text {
+		value, _ := values[key].(string)
+		return ironic.Text(value)
+	}
+	node.InstanceUUID = r.InstanceUUID
+	node.Marks = ironic.Marks{Host: text(r.Extra, ironic.HostMark), Cluster: text(r.Extra, ironic.ClusterMark)}
+	node.Address = ironic.Address{IPMIAddress: text(r.DriverInfo, "ipmi_address"), IPMIPort: text(r.DriverInfo, "ipmi_port"),
+		RedfishAddress: text(r.DriverInfo, "redfish_address"), RedfishSystem: text(r.DriverInfo, "redfish_system_id")}
+	node.AutomatedClean = ""
+	if r.AutomatedClean != nil {
+		node.AutomatedClean = ironic.Text(strconv.FormatBool(*r.AutomatedClean))
+	}
+}
+
+// do is the way of all requests that change something.
+func (f *fakeIronic) do(ctx context.Context, fence ironic.Fence, name string, change func() error) error {
+	if err := f.Wait(ctx, f.Single); err != nil {
+		return err
+	}
+	if err := fence.Check(); err != nil { // as the client does
+		return err
+	}
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	if err := f.called(name); err != nil {
+		return err
+	}
+	return change()
+}
+
+func (f *fakeIronic) GetNode(ctx context.Context, idOrName string) (*ironic.Node, error) {
+	f.Mu.Lock()
+	id := idOrName
+	for _, node := range f.ByID {
+		if node.Name == idOrName {
+			id = node.UUID
+		}
+	}
+	f.Mu.Unlock()
+	return f.Nodes.GetNode(ctx, id)
+}
+
+func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time, expected int) (*ironic.Changes, error) {
+	f.Mu.Lock()
+	err := f.called("ChangedSince")
+	f.Mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return f.Nodes.ChangedSince(ctx, since, expected)
+}
+
+func (f *fakeIronic) Features(context.Context) (ironic.Features, error) {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	version := ironic.NewestAPIVersion
+	if f.isOld {
+		version = ironic.APIVersion{Major: 1, Minor: 96} // Ironic 29.0
+	}
+	features := ironic.FeaturesOf(version)
+	features.Firmware = !f.noFirmware
+	return features, nil
+}
+
+func (f *fakeIronic) GetRegistration(ctx context.Context, id string) (r *ironic.Registration, err error) {
+	err = f.do(ctx, ironic.NoFence, "GetRegistration", func() error {
+		known, ok := f.registrations[id]
+		if !ok {
+			return apiError(404, "Node "+id+" could not be found.")
+		}
+		copied := *known
+		r = &copied
+		r.DriverInfo, r.InstanceInfo = maps.Clone(known.DriverInfo), maps.Clone(known.InstanceInfo)
+		r.DriverInfo["ipmi_password"] = "******"
+		return nil
+	})
+	return r, err
+}
+
+func (f *fakeIronic) CreateNode(ctx context.Context, fence ironic.Fence, create ironic.NodeCreate) (made *ironic.Node, err error) {
+	err = f.do(ctx, fence, "CreateNode", func() error {
+		for _, node := range f.ByID {
+			if node.UUID == create.UUID || node.Name == create.Name {
+				return apiError(409, "A node with UUID or name already exists.")
+			}
+		}
+		now := time.Now()
+		f.ByID[create.UUID] = ironic.Node{UUID: create.UUID, Name: create.Name, Driver: create.Driver, ProvisionState: ironic.Enroll, UpdatedAt: &now}
+		f.registrations[create.UUID] = &ironic.Registration{
+			DriverInfo: create.DriverInfo, Extra: create.Extra, Properties: create.Properties, AutomatedClean: create.AutomatedClean,
+			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, RAIDInterface: create.RAIDInterface, NetworkData: create.NetworkData, InstanceInfo: map[string]any{}, InstanceUUID: create.InstanceUUID,
+		}
+		f.edit(create.UUID, func(*ironic.Node) {})
+		node := f.ByID[create.UUID]
+		made = &node
+		return nil
+	})
+	return made, err
+}
+
+func (f *fakeIronic) UpdateNode(ctx context.Context, fence ironic.Fence, id string, patches []ironic.Patch) (updated *ironic.Node, err error) {
+	err = f.do(ctx, fence, "UpdateNode", func() error {
+		r, ok := f.registrations[id]
+		if !ok {
+			return apiError(404, "Node "+id+" could not be found.")
+		}
+		for _, p := range patches {
+			if state := f.ByID[id].ProvisionState; strings.HasSuffix(p.Path, "_interface") && state != ironic.Enroll && state != ironic.Manageable && state != ironic.Available {
+				return apiError(409, fmt.Sprintf("Node %s can not have %s updated unless it is in one of allowed (enroll, manageable, inspecting, inspect wait, available) states or in maintenance mode.", id, strings.TrimPrefix(p.Path, "/")))
+			}
+			if key, ok := strings.CutPrefix(p.Path, "/driver_info/"); ok {
+				r.DriverInfo[key] = p.Value
+				if p.Op == ironic.PatchRemove {
+					delete(r.DriverInfo, key)
+				}
+			}
+			if key, ok := strings.CutPrefix(p.Path, "/extra/"); ok {
+				r.Extra = maps.Clone(r.Extra) // readers have the old one
+				r.Extra[key] = p.Value
+			}
+			if key, ok := strings.CutPrefix(p.Path, "/instance_info/"); ok {
+				r.InstanceInfo[key] = p.Value
+			}
+			switch p.Path {
+			case "/instance_uuid":
+				if p.Op == ironic.PatchAdd && r.InstanceUUID != "" {
+					return apiError(409, "Node "+id+" is associated with instance "+r.InstanceUUID+".")
+				}
+				r.InstanceUUID, _ = p.Value.(string)
+			case "/name":
+				name := p.Value.(string)
+				f.edit(id, func(n *ironic.Node) { n.Name = name })
+			case "/network_data":
+				r.NetworkData = p.Value.(map[string]any)
+			case "/raid_interface":
+				r.RAIDInterface = p.Value.(string)
+			case "/inspect_interface":
+				r.InspectInterface = p.Value.(string)
+			case "/automated_clean":
+				clean := p.Value.(bool)
+				r.AutomatedClean = &clean
+			case "/properties/capabilities":
+				r.Properties["capabilities"] = p.Value
+			}
+		}
+		f.edit(id, func(n *ironic.Node) {
+			if f.makesOwnParents {
+				n.ParentNode = id
+			}
+		})
+		node := f.ByID[id]
+		updated = &node
+		return nil
+	})
+	return updated, err
+}
+
+func (f *fakeIronic) DeleteNode(ctx context.Context, fence ironic.Fence, id string) error {
+	return f.do(ctx, fence, "DeleteNode", func() error {
+		if _, ok := f.ByID[id]; !ok {
+			return apiError(404, "Node "+id+" could not be found.")
+		}
+		delete(f.ByID, id)
+		delete(f.registrations, id)
+		maps.DeleteFunc(f.ports, func(_, node string) bool { return node == id })
+		return nil
+	})
+}
+
+func (f *fakeIronic) SetMaintenance(ctx context.Context, fence ironic.Fence, id, reason string) error {
+	return f.do(ctx, fence, "SetMaintenance", func() error {
+		f.edit(id, func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, reason })
+		return nil
+	})
+}
+
+func (f *fakeIronic) ClearMaintenance(ctx context.Context, fence ironic.Fence, id string) error {
+	return f.do(ctx, fence, "ClearMaintenance", func() error {
+		f.edit(id, func(n *ironic.Node) {
+			n.Maintenance, n.MaintenanceReason, n.Fault = false, "", ""
+			if f.reworded != "" {
+				n.LastError = f.reworded
+			}
+		})
+		return nil
+	})
+}
+
+func (f *fakeIronic) Validate(ctx context.Context, id string, _ ...string) (wrong []string, err error) {
+	err = f.do(ctx, ironic.NoFence, "Validate", func() error { wrong = f.invalid; return nil })
+	return wrong, err
+}
+
+// SwitchPower takes a second.
+func (f *fakeIronic) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	return target, "", f.do(ctx, fence, string(target), func() error {
+		f.edit(id, func(n *ironic.Node) { n.TargetPowerState, n.Reservation, n.LastError = target, "conductor-0", "" })
+		f.later(id, time.Second, func(n *ironic.Node) {
+			n.TargetPowerState, n.Reservation = "", ""
+			n.PowerState = ironic.PowerOn
+			if target == ironic.TargetPowerOff || target == ironic.TargetSoftPowerOff {
+				n.PowerState = ironic.PowerOff
+			}
+		})
+		return nil
+	})
+}
+
+// later is what has become of a node after some time. f.mu is held.
+func (f *fakeIronic) later(id string, after time.Duration, change func(*ironic.Node)) {
+	time.AfterFunc(after, func() {
+		f.Mu.Lock()
+		defer f.Mu.Unlock()
+		f.edit(id, change)
+	})
+}
+
+// transitions are what a verb does in a state: what Ironic is in meanwhile, if
+// that takes time, and then.
+var transitions = map[ironic.ProvisionTarget]map[ironic.ProvisionState][2]ironic.ProvisionState{
+	ironic.TargetManage: {
+		ironic.Enroll: {ironic.Verifying, ironic.Manageable}, ironic.Available: {"", ironic.Manageable}, ironic.CleanFail: {"", ironic.Manageable},
+		ironic.InspectFail: {"", ironic.Manageable},
+	},
+	ironic.TargetInspect: {ironic.Manageable: {ironic.Inspecting, ironic.Manageable}, ironic.InspectFail: {ironic.Inspecting, ironic.Manageable}},
+	ironic.TargetProvide: {ironic.Manageable: {ironic.Cleaning, ironic.Available}},
+	ironic.TargetClean:   {ironic.Manageable: {ironic.Cleaning, ironic.Manageable}},
+	ironic.TargetActive:  {ironic.Available: {ironic.Deploying, ironic.Active}},
+	ironic.TargetAdopt:   {ironic.Manageable: {ironic.Adopting, ironic.Active}},
+	ironic.TargetService: {ironic.Active: {ironic.Servicing, ironic.Active}, ironic.ServiceFail: {ironic.Servicing, ironic.Active}},
+	ironic.TargetAbort:   {ironic.ServiceFail: {"", ironic.Active}},
+	ironic.TargetDeleted: {
+		ironic.Active: {ironic.Cleaning, ironic.Available}, ironic.DeployFail: {ironic.Cleaning, ironic.Available},
+		ironic.Error: {ironic.Cleaning, ironic.Available}, ironic.ServiceFail: {ironic.Cleaning, ironic.Available},
+	},
+}
+
+// lockOutlasts is for how long a node remains locked in the state that a conductor has brought it to. Polls
+// show it.
+const lockOutlasts = 500 * time.Millisecond
+
+// SetProvisionState takes a second for what is not done at once.
+func (f *fakeIronic) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+	return f.do(ctx, fence, string(target), func() error {
+		node, ok := f.ByID[id]
+		way, allowed := transitions[target][node.ProvisionState]
+		switch {
+		case !ok:
+			return apiError(404, "Node "+id+" could not be found.")
+		case node.Reservation != "":
+			return apiError(409, "Node "+id+" is locked by host conductor-0")
+		case !allowed:
+			return apiError(400, fmt.Sprintf(`The requested action "%s" can not be performed on node "%s" while it is in state "%s".`, target, id, node.ProvisionState))
+		case target == ironic.TargetAbort && f.isOld, (target == ironic.TargetAbort || target == ironic.TargetService) && node.Maintenance:
+			return apiError(400, "The node is in maintenance, or cannot be aborted.")
+		case way[0] == "":
+			f.edit(id, func(n *ironic.Node) { n.ProvisionState = way[1] })
+			return nil
+		}
+		if target == ironic.TargetClean {
+			f.cleans = append(f.cleans, options.CleanSteps)
+			f.edit(id, func(n *ironic.Node) { f.apply(n, options.CleanSteps) })
+		}
+		if target == ironic.TargetService {
+			f.services = append(f.services, options.ServiceSteps)
+			if f.fails[way[0]] == 0 {
+				f.edit(id, func(n *ironic.Node) { f.apply(n, options.ServiceSteps) })
+			}
+		}
+		if target == ironic.TargetDeleted {
+			f.registrations[id].InstanceUUID = ""
+		}
+		f.edit(id, func(n *ironic.Node) {
+			n.ProvisionState, n.TargetProvisionState, n.Reservation, n.LastError = way[0], string(way[1]), "conductor-0", ""
+		})
+		took := time.Second
+		if d, ok := f.takes[way[0]]; ok {
+			took = d
+		}
+		address, _ := f.registrations[id].DriverInfo["ipmi_address"].(string)
+		if way[0] == ironic.Verifying {
+			f.verified[address] = append(f.verified[address], time.Now())
+			if f.silent || f.mute[address] {
+				took = f.timeout
+			}
+		}
+		f.later(id, took, func(n *ironic.Node) {
+			n.ProvisionState, n.TargetProvisionState = way[1], ""
+			now := time.Now()
+			switch {
+			case way[0] == ironic.Verifying && (f.silent || f.mute[address] || !f.takesPassword(f.registrations[id].DriverInfo)):
+				n.ProvisionState, n.LastError = ironic.Enroll, "Failed to get power state for node "+id+". Error: IPMI call failed: power status."
+			case way[0] == ironic.Verifying && n.PowerState == "":
+				n.PowerState = ironic.PowerOff
+			case way[0] == ironic.Inspecting && f.fails[way[0]] == 0:
+				n.InspectionFinishedAt = &now
+				f.registrations[id].Properties["cpu_arch"] = "x86_64"
+			case f.fails[way[0]] > 0:
+				f.fails[way[0]]--
+				n.LastError = f.failure
+				n.ProvisionState = map[ironic.ProvisionState]ironic.ProvisionState{
+					ironic.Deploying: ironic.DeployFail, ironic.Cleaning: ironic.CleanFail, ironic.Inspecting: ironic.InspectFail,
+					ironic.Servicing: ironic.ServiceFail,
+				}[way[0]]
+				if n.ProvisionState == ironic.ServiceFail {
+					n.Maintenance, n.Fault, n.MaintenanceReason = true, ironic.FaultServiceFailure, f.failure
+				}
+			case way[0] == ironic.Servicing:
+				n.PowerState = ironic.PowerOn
+			}
+		})
+		// A conductor releases its lock only after the node has reached its new state.
+		f.later(id, took+lockOutlasts, func(n *ironic.Node) { n.Reservation = "" })
+		return nil
+	})
+}
+
+func (f *fakeIronic) apply(node *ironic.Node, steps []ironic.StepRequest) {
+	for _, step := range steps {
+		if step.Step == "create_configuration" {
+			node.RAIDVolumes = ironic.VolumeCount(len(f.targetRAID))
+		}
+		if step.Interface == "firmware" {
+			for _, update := range step.Args["settings"].([]map[string]any) {
+				f.components[update["component"].(string)] = ironic.Text(update["url"].(string))
+			}
+		}
+		if step.Interface == "bios" && !f.stubborn {
+			for _, setting := range step.Args["settings"].([]map[string]any) {
+				f.bios[setting["name"].(string)] = ironic.Text(setting["value"].(string))
+			}
+		}
+	}
+}
+
+func (f *fakeIronic) takesPassword(info map[string]any) bool {
+	return info["ipmi_password"] == f.password || info["redfish_password"] == f.password
+}
+
+func (f *fakeIronic) SetTargetRAID(ctx context.Context, fence ironic.Fence, id string, disks []ironic.LogicalDisk) error {
+	return f.do(ctx, fence, "SetTargetRAID", func() error {
+		f.targetRAID = disks
+		return nil
+	})
+}
+
+func (f *fakeIronic) ListBIOSSettings(ctx context.Context, _ string) (settings []ironic.BIOSSetting, err error) {
+	err = f.do(ctx, ironic.NoFence, "ListBIOSSettings", func() error {
+		for name, value := range f.bios {
+			settings = append(settings, ironic.BIOSSetting{Name: name, Value: value, AttributeType: "String"})
+		}
+		return nil
+	})
+	return settings, err
+}
+
+func (f *fakeIronic) ListFirmware(ctx context.Context, _ string) (list []ironic.FirmwareComponent, err error) {
+	err = f.do(ctx, ironic.NoFence, "ListFirmware", func() error {
+		for name, version := range f.components {
+			list = append(list, ironic.FirmwareComponent{Component: ironic.Text(name), InitialVersion: "1.0", CurrentVersion: version})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// GetInventory is that of a small machine.
+func (f *fakeIronic) GetInventory(ctx context.Context, _ string) (inventory *ironic.Inventory, err error) {
+	err = f.do(ctx, ironic.NoFence, "GetInventory", func() error {
+		inventory = &ironic.Inventory{Inventory: []byte(`{"hostname":"worker-0","cpu":{"architecture":"x86_64","count":4},"memory":{"physical_mb":4096}}`)}
+		return nil
+	})
+	return inventory, err
+}
+
+func (f *fakeIronic) ListPorts(ctx context.Context, filter ironic.PortFilter) (ports []ironic.Port, err error) {
+	err = f.do(ctx, ironic.NoFence, "ListPorts", func() error {
+		for mac, node := range f.ports {
+			if filter.Address == mac || filter.Node == node {
+				ports = append(ports, ironic.Port{UUID: "port-" + mac, NodeUUID: node, Address: mac})
+			}
+		}
+		return nil
+	})
+	return ports, err
+}
+
+func (f *fakeIronic) CreatePort(ctx context.Context, fence ironic.Fence, node, mac string, _ bool) (port *ironic.Port, err error) {
+	err = f.do(ctx, fence, "CreatePort", func() error {
+		if _, ok := f.ports[mac]; ok {
+			return apiError(409, "A port with MAC address "+mac+" already exists.")
+		}
+		f.ports[mac] = node
+		port = &ironic.Port{UUID: "port-" + mac, NodeUUID: node, Address: mac}
+		return nil
+	})
+	return port, err
+}

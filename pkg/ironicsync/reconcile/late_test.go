@@ -1,0 +1,215 @@
+package reconcile_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
+)
+
+// lateBy is how long the requests of these tests wait somewhere: longer than the server waits for an answer.
+const lateBy = 2 * time.Minute
+
+// inLateWorld runs a test with one host. The host shows "provisioned", without an error, only while its node is active.
+func inLateWorld(t *testing.T, image bool, test func(t *testing.T, w *world, key types.NamespacedName)) {
+	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
+		w.onRecord(func(host *metal3.BareMetalHost) {
+			status := &host.Status
+			if status.Provisioning.State == metal3.StateProvisioned && status.ErrorType == "" && status.Ironic != nil && status.Ironic.ProvisionState != "active" {
+				t.Errorf("shown as provisioned, while its node is %s", status.Ironic.ProvisionState)
+			}
+		})
+		key := w.enrol(enginetest.Namespace, 1)[0]
+		w.after(time.Minute, "available", w.is(key, metal3.StateAvailable))
+		if image {
+			w.edit(key, setImage)
+			w.after(2*time.Minute, "provisioned", w.is(key, metal3.StateProvisioned))
+		}
+		test(t, w, key)
+	})
+}
+
+func setImage(h *metal3.BareMetalHost) { h.Spec.Image = &metal3.Image{URL: imageURL, Checksum: "abc"} }
+func noImage(h *metal3.BareMetalHost)  { h.Spec.Image = nil }
+
+func (w *world) is(key types.NamespacedName, state metal3.ProvisioningState) func() bool {
+	return func() bool {
+		host := w.hostOf(key)
+		return host.Status.Provisioning.State == state && host.Status.OperationalStatus == metal3.OperationalStatusOK
+	}
+}
+
+// firstIsLate makes the next request for a transition late, waits until it is sent, and lets others pass.
+func (w *world) firstIsLate(target ironic.ProvisionTarget, ask func()) {
+	w.t.Helper()
+	before := w.sim.Count(string(target))
+	w.sim.SetLate(string(target), lateBy)
+	ask()
+	w.after(2*time.Minute, "asked for "+string(target), func() bool { return w.sim.Count(string(target)) > before })
+	w.sim.SetLate(string(target), 0)
+}
+
+// imageWrites is how often the image was written to the host's disk, and whether it was the last thing that was done to it.
+func (w *world) imageWrites(key types.NamespacedName) (times int, last bool) {
+	writes := w.sim.Sim.DiskWrites(w.hostOf(key).Status.Provisioning.ID)
+	for _, write := range writes {
+		if write.Image != "" {
+			times++
+		}
+	}
+	return times, len(writes) > 0 && writes[len(writes)-1].Image != ""
+}
+
+// another begins another process, after the present one was killed with its requests under way.
+func (w *world) another() {
+	w.stop()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.run(ctx, cancel, w.hosts, w.sim, fleetSettings())
+}
+
+// TestLateUndeployment: the image is put back while Ironic has yet to carry out the request to undeploy. The machine
+// is wiped, sooner or later, so the host is deployed again, and not by a deployment that the request could still end.
+func TestLateUndeployment(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
+		t.Run(name, func(t *testing.T) {
+			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
+				w.firstIsLate(ironic.TargetDeleted, func() { w.edit(key, noImage) })
+				meanwhile(w)
+				w.edit(key, setImage)
+				time.Sleep(10 * time.Second)
+				if w.is(key, metal3.StateProvisioned)() {
+					t.Error("the request is taken for not having happened")
+				}
+				w.after(10*time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
+				time.Sleep(10 * time.Minute)
+				times, last := w.imageWrites(key)
+				if host := w.hostOf(key); !w.is(key, metal3.StateProvisioned)() || times != 2 || !last {
+					t.Errorf("the image was written %d times, last %t; the host is %s, %s", times, last, host.Status.Provisioning.State, host.Status.ErrorMessage)
+				}
+			})
+		})
+	}
+}
+
+// TestUndeploymentRefused: what Ironic has refused can be called off.
+func TestUndeploymentRefused(t *testing.T) {
+	inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
+		w.sim.Refuse("deleted", 409, "Node is locked by host conductor-0, please retry after the current operation is completed.")
+		w.edit(key, noImage)
+		w.after(time.Minute, "asked", func() bool { return w.sim.Count("deleted") > 0 })
+		w.edit(key, setImage)
+		w.sim.Accept("deleted")
+		w.after(20*time.Second, "provisioned", w.is(key, metal3.StateProvisioned))
+		if times, last := w.imageWrites(key); times != 1 || !last {
+			t.Errorf("the image was written %d times, last %t", times, last)
+		}
+	})
+}
+
+// TestLateAndRefused: that one request was refused says nothing of another one that got no answer, whichever came first.
+func TestLateAndRefused(t *testing.T) {
+	refuse := func(w *world) {
+		w.sim.Refuse("deleted", 409, "Node is locked by host conductor-0, please retry after the current operation is completed.")
+	}
+	for _, lateFirst := range []bool{true, false} {
+		inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
+			sent := func(n int) {
+				w.after(2*time.Minute, "asked", func() bool { return w.sim.Count("deleted") >= n })
+			}
+			if lateFirst {
+				w.firstIsLate(ironic.TargetDeleted, func() { w.edit(key, noImage) })
+				refuse(w)
+				sent(2)
+			} else {
+				refuse(w)
+				w.edit(key, noImage)
+				sent(1)
+				w.sim.SetLate("deleted", lateBy)
+				w.sim.Accept("deleted")
+				sent(w.sim.Count("deleted") + 1)
+			}
+			time.Sleep(time.Second)
+			w.edit(key, setImage)
+			time.Sleep(45 * time.Second) // longer than the server waits for an answer
+			if w.is(key, metal3.StateProvisioned)() {
+				t.Errorf("late first %t: the request without an answer is taken for refused", lateFirst)
+			}
+			w.sim.Accept("deleted")
+			w.sim.SetLate("deleted", 0)
+			w.after(15*time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
+		})
+	}
+}
+
+// TestLateDeployment: nobody wants the image any more when Ironic begins to write it.
+func TestLateDeployment(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
+		t.Run(name, func(t *testing.T) {
+			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
+				w.firstIsLate(ironic.TargetActive, func() { w.edit(key, setImage) })
+				w.edit(key, noImage)
+				meanwhile(w)
+				w.after(time.Minute, "available again", w.is(key, metal3.StateAvailable))
+				w.after(5*time.Minute, "undeployed", func() bool { return w.sim.Count("deleted") > 0 })
+				w.after(5*time.Minute, "available for good", w.is(key, metal3.StateAvailable))
+				time.Sleep(time.Minute)
+				id := w.hostOf(key).Status.Provisioning.ID
+				if node := w.sim.Node(id); node.ProvisionState != ironic.Available || !w.is(key, metal3.StateAvailable)() {
+					t.Errorf("the node is %s, the host %s", node.ProvisionState, w.hostOf(key).Status.Provisioning.State)
+				}
+			})
+		})
+	}
+}
+
+// TestLateRebuild: a rebuild is asked for once, however late it begins: a second one would write over what the machine
+// has stored since.
+func TestLateRebuild(t *testing.T) {
+	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
+		t.Run(name, func(t *testing.T) {
+			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
+				node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
+				w.firstIsLate(ironic.TargetRebuild, func() {
+					w.edit(key, func(h *metal3.BareMetalHost) {
+						if err := lifecycle.RequestRebuild(h, node, time.Now()); err != nil {
+							t.Error(err)
+						}
+					})
+				})
+				meanwhile(w)
+				w.after(5*time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
+				time.Sleep(10 * time.Minute)
+				if times, last := w.imageWrites(key); times != 2 || !last || w.sim.Count("rebuild") != 1 {
+					t.Errorf("the image was written %d times, last %t, %d requests", times, last, w.sim.Count("rebuild"))
+				}
+			})
+		})
+	}
+}
+
+// TestLostRebuild: a rebuild whose request is lost is asked for again after a while.
+func TestLostRebuild(t *testing.T) {
+	inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
+		node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
+		w.sim.SetLate("rebuild", 24*time.Hour)
+		w.edit(key, func(h *metal3.BareMetalHost) {
+			if err := lifecycle.RequestRebuild(h, node, time.Now()); err != nil {
+				t.Error(err)
+			}
+		})
+		w.after(time.Minute, "asked for", func() bool { return w.sim.Count("rebuild") == 1 })
+		w.sim.SetLate("rebuild", 0)
+		asked := w.after(10*time.Minute, "asked for again", func() bool { return w.sim.Count("rebuild") == 2 })
+		if asked < 4*time.Minute {
+			t.Errorf("asked for again after %s", asked)
+		}
+		w.after(time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
+	})
+}

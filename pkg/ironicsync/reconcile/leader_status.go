@@ -1,0 +1,187 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/component-base/metrics"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+const (
+	// maxPollTime is when a poll that has not ended counts as stuck. If Ironic hangs, a poll waits
+	// for one of the earlier observations to give up and then for its own, two minutes each, and
+	// after that writes for half a minute at most that Ironic is away.
+	maxPollTime = 15 * time.Minute
+	// maxQueueTime is when a queue of which no worker has taken a host counts as stuck. If Ironic
+	// or the cluster hangs, each worker takes another host after stepTimeout.
+	maxQueueTime = 10 * time.Minute
+	// maxStartTime is when a leader that drives nothing yet counts as stuck. It gives the Lease up by itself
+	// after syncTimeout.
+	maxStartTime = 2 * time.Minute
+)
+
+// LeaderStatus is what metrics and health checks, which exist all the time, say of the Reconciler that
+// runs in this process while it leads.
+type LeaderStatus struct {
+	metrics.BaseStableCollector
+	running atomic.Pointer[Reconciler]
+	// since is when it began to run.
+	since atomic.Pointer[time.Time]
+}
+
+// Run runs a Reconciler until ctx ends.
+func (s *LeaderStatus) Run(ctx context.Context, c *Reconciler) error {
+	s.since.Store(new(c.clock.Now()))
+	s.running.Store(c)
+	defer s.running.Store(nil)
+	return c.Run(ctx)
+}
+
+// Name is the name of the health check.
+func (s *LeaderStatus) Name() string { return "leader-progress" }
+
+// Check fails if the poll or the queue no longer moves, which only a restart can change. Neither
+// an Ironic nor an etcd that hangs makes it fail: all requests to them have time limits.
+func (s *LeaderStatus) Check(*http.Request) error {
+	c := s.running.Load()
+	if c == nil {
+		return nil
+	}
+	if since := c.clock.Since(*s.since.Load()); since > maxStartTime && !c.poller.progress.hasBegun() {
+		return fmt.Errorf("this replica has been the leader for %s, and drives nothing", since.Round(time.Second))
+	}
+	if polling := c.poller.progress.since(c.clock.Now()); polling > maxPollTime {
+		return fmt.Errorf("the poll of Ironic has not moved for %s", polling.Round(time.Second))
+	}
+	if stuck := c.queue.waiting.stuckFor(); stuck > maxQueueTime {
+		return fmt.Errorf("no worker has taken a host from the queue, which is not empty, for %s", stuck.Round(time.Second))
+	}
+	return nil
+}
+
+// heartbeat tells how long ago a loop last began a round.
+type heartbeat struct {
+	mu   sync.Mutex
+	last time.Time // zero while the loop does not run
+	// begun is set after the first round has begun, and stays so.
+	begun bool
+}
+
+func (h *heartbeat) beat(now time.Time) { h.set(now) }
+func (h *heartbeat) stop()              { h.set(time.Time{}) }
+
+func (h *heartbeat) set(last time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last, h.begun = last, true
+}
+
+// hasBegun tells whether the loop runs, or has run.
+func (h *heartbeat) hasBegun() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.begun
+}
+
+// since returns the time since the last round began, or 0 if the loop does not run.
+func (h *heartbeat) since(now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last.IsZero() {
+		return 0
+	}
+	return now.Sub(h.last)
+}
+
+var (
+	hostsDesc = metrics.NewDesc("metal3_hosts",
+		"Hosts by provisioning state and operational status. Only on the leader.",
+		[]string{"state", "operational_status"}, nil, metrics.ALPHA, "")
+	hostsInErrorDesc = metrics.NewDesc("metal3_hosts_in_error",
+		"Hosts with an error, by its type. Only on the leader.",
+		[]string{"error_type"}, nil, metrics.ALPHA, "")
+	longestInStateDesc = metrics.NewDesc("metal3_hosts_longest_in_state_seconds",
+		"How long the host has been in the provisioning state that has been there longest. Only on the leader.",
+		[]string{"state"}, nil, metrics.ALPHA, "")
+	slotsDesc = metrics.NewDesc("metal3_provisioning_slots",
+		"How many hosts may be inspected, provisioned and deprovisioned at a time (--provisioning-limit); 0 is no limit. Only on the leader.",
+		nil, nil, metrics.ALPHA, "")
+	slotsInUseDesc = metrics.NewDesc("metal3_provisioning_slots_in_use",
+		"Hosts that are being inspected, provisioned or deprovisioned and count towards the limit. Only on the leader.",
+		nil, nil, metrics.ALPHA, "")
+	oldestQueuedDesc = metrics.NewDesc("metal3_host_queue_oldest_seconds",
+		"For how long the first host in the work queue has been waiting. Only on the leader.",
+		nil, nil, metrics.ALPHA, "")
+)
+
+// DescribeWithStability describes the metrics about all hosts.
+func (s *LeaderStatus) DescribeWithStability(ch chan<- *metrics.Desc) {
+	for _, desc := range []*metrics.Desc{hostsDesc, hostsInErrorDesc, longestInStateDesc, slotsDesc, slotsInUseDesc, oldestQueuedDesc} {
+		ch <- desc
+	}
+}
+
+// CollectWithStability computes the metrics about all hosts from those that the leader has in
+// memory. It makes no request.
+func (s *LeaderStatus) CollectWithStability(ch chan<- metrics.Metric) {
+	c := s.running.Load()
+	if c == nil || !c.index.HasSynced() {
+		return
+	}
+	gauge := func(desc *metrics.Desc, value float64, labels ...string) {
+		ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, value, labels...)
+	}
+	f := countHosts(c.index.All(), c.clock.Now())
+	for key, n := range f.hosts {
+		gauge(hostsDesc, float64(n), key.state, key.operationalStatus)
+	}
+	for errorType, n := range f.inError {
+		gauge(hostsInErrorDesc, float64(n), errorType)
+	}
+	for state, longest := range f.longest {
+		gauge(longestInStateDesc, longest, state)
+	}
+	inUse := 0
+	for _, n := range c.gates.busy() {
+		inUse += n
+	}
+	gauge(slotsDesc, float64(c.settings.ProvisioningLimit))
+	gauge(slotsInUseDesc, float64(inUse))
+	gauge(oldestQueuedDesc, c.queue.waiting.oldest().Seconds())
+}
+
+// fleet is what the metrics say about all hosts. The states that are usual and all types of errors
+// are always there, so that alerts need not tell 0 from absent.
+type fleet struct {
+	hosts   map[fleetKey]int
+	inError map[string]int
+	longest map[string]float64
+}
+
+type fleetKey struct{ state, operationalStatus string }
+
+func countHosts(hosts []*metal3.BareMetalHost, now time.Time) fleet {
+	f := fleet{hosts: map[fleetKey]int{}, inError: map[string]int{}, longest: map[string]float64{}}
+	for _, state := range provisioningStates {
+		f.hosts[fleetKey{string(state), string(metal3.OperationalStatusOK)}] = 0
+	}
+	for _, errorType := range errorTypes {
+		f.inError[string(errorType)] = 0
+	}
+	for _, host := range hosts {
+		status := &host.Status
+		state := stateLabel(status.Provisioning.State)
+		f.hosts[fleetKey{state, labelValue(status.OperationalStatus, operationalStatuses)}]++
+		f.longest[state] = max(f.longest[state], seconds(now.Sub(enteredState(host))))
+		if status.ErrorType != "" {
+			f.inError[labelValue(status.ErrorType, errorTypes)]++
+		}
+	}
+	return f
+}

@@ -1,0 +1,261 @@
+package reconcile_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+func (w *world) update(change func(*metal3.BareMetalHost)) {
+	w.t.Helper()
+	w.hosts.Edit(w.t, enginetest.HostName(0), change)
+}
+
+func (w *world) in(state metal3.ProvisioningState) func() bool {
+	return func() bool {
+		host := w.host()
+		return host.Status.Provisioning.State == state && host.Status.OperationalStatus == metal3.OperationalStatusOK && host.Status.PoweredOn == host.Spec.Online
+	}
+}
+
+const imageURL = "http://images/a.qcow2"
+
+func wantImage(h *metal3.BareMetalHost) {
+	h.Spec.Image = &metal3.Image{URL: imageURL, Checksum: imageURL + ".sha256sum"}
+}
+
+// expectNoPowerEvents: what Ironic and the leader switch to work on a host is no news.
+func (w *world) expectNoPowerEvents() {
+	w.t.Helper()
+	w.events.mu.Lock()
+	defer w.events.mu.Unlock()
+	for _, reason := range w.events.reasons {
+		if reason == "PowerOn" || reason == "PowerOff" {
+			w.t.Errorf("events: %v", w.events.reasons)
+			return
+		}
+	}
+}
+
+// TestTransitionsAreShown: whoever watches a host soon sees a transition that Ironic has accepted, which is requested
+// once. Polls that see the node during the step, before the request, are no reason to take the step again.
+func TestTransitionsAreShown(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer time.Duration
+		polls  error
+		within time.Duration
+	}{
+		{"by an early poll", 0, nil, 450 * time.Millisecond},
+		{"by a slow Ironic", 400 * time.Millisecond, nil, 2 * time.Second},
+		{"though no poll answers", 400 * time.Millisecond, apiError(500, "Internal error"), 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.secret("secret")
+				w.hosts.Add(enrolled(0))
+				w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+				w.ironic.Change(func() {
+					w.ironic.Single = func() time.Duration { return tt.answer }
+					w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Cleaning: 20 * time.Second, ironic.Deploying: 20 * time.Second}
+					w.ironic.refuse["ChangedSince"] = tt.polls
+				})
+				reads := w.ironic.count("ListBIOSSettings")
+				w.update(wantImage)
+				for _, transition := range []struct {
+					call  string
+					state ironic.ProvisionState
+				}{{"provide", ironic.Cleaning}, {"active", ironic.Deploying}} {
+					w.after(time.Minute, transition.call+" requested", func() bool { return w.ironic.count(transition.call) > 0 })
+					w.after(tt.within, "shown as "+string(transition.state), func() bool {
+						return w.host().Status.Ironic.ProvisionState == string(transition.state)
+					})
+				}
+				w.after(time.Minute, "provisioned", w.in(metal3.StateProvisioned))
+				for _, call := range []string{"provide", "Validate", "active"} {
+					if n := w.ironic.count(call); n != 1 {
+						t.Errorf("%s was requested %d times", call, n)
+					}
+				}
+				w.after(time.Minute, "read with its BIOS settings, which come last", func() bool { return w.ironic.count("ListBIOSSettings") > reads })
+			})
+		})
+	}
+}
+
+// TestLife takes a host from its creation to an image and back, and asserts the
+// states that a watcher sees, in order.
+func TestLife(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		if hw := w.host().Status.HardwareDetails; hw == nil || hw.RAMMebibytes != 4096 {
+			t.Errorf("hardware is %+v", hw)
+		}
+		if arch := w.host().Spec.Architecture; arch != "x86_64" {
+			t.Errorf("spec.architecture is %q", arch)
+		}
+		if data := w.hardware.data["metal3/worker-0"]; data == nil || len(data.OwnerReferences) != 1 || data.Spec.HardwareDetails.Hostname != "worker-0" {
+			t.Errorf("HardwareData is %+v", data)
+		}
+		if n := w.ironic.count("provide"); n != 0 {
+			t.Errorf("the host was cleaned %d times, and nobody has asked for an image", n)
+		}
+
+		w.expectNoPowerEvents()
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		host := w.host()
+		if got := host.Status.Provisioning.Image.URL; got != imageURL {
+			t.Errorf("image is %q", got)
+		}
+		r := w.ironic.registrations[host.Status.Provisioning.ID]
+		if r.InstanceInfo["image_source"] != imageURL || r.InstanceUUID != host.Status.Record.Deployment.InstanceUUID {
+			t.Errorf("Ironic was told %v, instance %q", r.InstanceInfo, r.InstanceUUID)
+		}
+
+		// Two by name before it is created, one after that, and one when the image has been asked for, are needed.
+		// Where a poll comes between, a few more are made. What becomes of the transitions is left to the polls;
+		// read after each of them, it would be 10 and more, and before each step, too, 15 and more.
+		if gets, _ := w.ironic.Asked(); gets > 9 {
+			t.Errorf("the node was read %d times on the way to provisioned", gets)
+		}
+
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(20*time.Second, "available again", w.in(metal3.StateAvailable))
+		w.expectNoPowerEvents()
+		if s := w.host().Status; s.Provisioning.Image.URL != "" || s.OperationHistory.Deprovision.End.IsZero() {
+			t.Errorf("deprovisioned: %+v", s.Provisioning)
+		}
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned again", w.in(metal3.StateProvisioned))
+		if n := w.ironic.count("provide"); n != 1 {
+			t.Errorf("the host was cleaned %d times to be provisioned, want 1: deprovisioning has cleaned it for the second", n)
+		}
+		want := []metal3.ProvisioningState{
+			metal3.StateRegistering, metal3.StateInspecting, metal3.StatePreparing, metal3.StateAvailable,
+			metal3.StateProvisioning, metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable,
+			metal3.StateProvisioning, metal3.StateProvisioned,
+		}
+		if got := w.hosts.States(enginetest.HostName(0)); !slices.Equal(got, want) {
+			t.Errorf("a watcher saw %v, want %v", got, want)
+		}
+	})
+}
+
+// TestDeploymentFails: as often as allowed, each time later; then it is over until
+// another image is wanted.
+func TestDeploymentFails(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() { w.ironic.fails[ironic.Deploying] = 1000 })
+		w.update(wantImage)
+		var tries []time.Duration
+		for n := 1; n <= 3; n++ {
+			tries = append(tries, w.after(time.Hour, "failed again", func() bool {
+				s := w.host().Status
+				return s.ProvisioningFailCount == n && s.Provisioning.State == metal3.StateAvailable
+			}).Round(time.Second))
+		}
+		t.Logf("failed after %v", tries)
+		if tries[0] > 10*time.Second || tries[1] < 50*time.Second || tries[1] > 150*time.Second || tries[2] < 100*time.Second || tries[2] > 270*time.Second {
+			t.Errorf("failed after %v, want at once, after one to two minutes, after two to four", tries)
+		}
+		deploys := w.ironic.count("active")
+		time.Sleep(3 * time.Hour)
+		if s := w.host().Status; w.ironic.count("active") != deploys || s.ErrorType != metal3.ProvisioningError || s.ErrorMessage != "it failed" {
+			t.Errorf("%d more tries; error %q %q", w.ironic.count("active")-deploys, s.ErrorType, s.ErrorMessage)
+		}
+
+		// /retry, as it writes.
+		w.ironic.Change(func() { w.ironic.fails[ironic.Deploying] = 0 })
+		w.hosts.EditStatus(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 0, 0 })
+		t.Logf("provisioned %s after the retry", w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned)))
+		if s := w.host().Status; s.ErrorCount != 0 || s.ProvisioningFailCount != 0 || s.ErrorMessage != "" {
+			t.Errorf("errors are left: %d, %d, %q", s.ErrorCount, s.ProvisioningFailCount, s.ErrorMessage)
+		}
+	})
+}
+
+// TestCleaningFails: a host that cannot be cleaned for its image says so, tries again
+// later each time, and is available again as soon as the image is taken away.
+func TestCleaningFails(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1000 })
+		w.update(wantImage)
+		failed := func(n int) func() bool {
+			return func() bool {
+				s := w.host().Status
+				return s.Provisioning.State == metal3.StateProvisioning && s.ErrorType == metal3.ProvisioningError && s.ErrorMessage == "it failed" && s.ErrorCount == n
+			}
+		}
+		w.after(10*time.Second, "failed", failed(1))
+		if took := w.after(10*time.Minute, "failed again", failed(2)); took < 50*time.Second {
+			t.Errorf("tried again after %s", took)
+		}
+		if s := w.host().Status; s.ProvisioningFailCount != 0 {
+			t.Errorf("%d failed deployments, and none was tried", s.ProvisioningFailCount)
+		}
+
+		tries := w.ironic.count("provide")
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(10*time.Second, "available again", w.in(metal3.StateAvailable))
+		time.Sleep(3 * time.Hour)
+		if s := w.host().Status; s.ErrorCount != 0 || w.ironic.count("provide") != tries {
+			t.Errorf("%d errors are left, and it was cleaned %d times more", s.ErrorCount, w.ironic.count("provide")-tries)
+		}
+
+		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 0 })
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+	})
+}
+
+// TestDeploymentNotPossible: what Ironic's validation finds is shown, and tried
+// again as soon as the spec changes.
+func TestDeploymentNotPossible(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() { w.ironic.invalid = []string{"deploy: no deploy_kernel"} })
+		w.update(wantImage)
+		w.after(5*time.Second, "an error", func() bool {
+			s := w.host().Status
+			return s.ErrorType == metal3.ProvisioningError && s.ErrorCount == 1 && s.Provisioning.State == metal3.StateProvisioning
+		})
+		w.ironic.Change(func() { w.ironic.invalid = nil })
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image.Checksum += "x" })
+		w.after(10*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+	})
+}
+
+// TestLostWhileProvisioned: Ironic's database is gone. The host comes back by
+// adoption, and nothing is written to it.
+func TestLostWhileProvisioned(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		host := enrolled(0)
+		wantImage(host)
+		w.hosts.Add(host)
+		w.after(30*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.ironic.Change(func() { clear(w.ironic.ByID); clear(w.ironic.registrations); clear(w.ironic.ports) })
+		w.after(time.Minute, "adopted", func() bool { return w.ironic.count("adopt") == 1 && w.in(metal3.StateProvisioned)() })
+		if n := w.ironic.count("active"); n != 1 {
+			t.Errorf("%d deployments, want 1", n)
+		}
+		if len(w.ironic.ports) != 1 {
+			t.Errorf("ports are %v", w.ironic.ports)
+		}
+	})
+}

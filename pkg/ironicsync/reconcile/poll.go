@@ -1,0 +1,138 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostindex"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+)
+
+const (
+	// unreachableGrace is how long Ironic may be silent before the hosts say so
+	// in a condition.
+	unreachableGrace = time.Minute
+	// refusedGrace is the same for an Ironic that refuses this server, which does not end by itself.
+	refusedGrace = 15 * time.Second
+)
+
+// poller makes changes in Ironic visible to watchers with nobody reading: it is a
+// reader of all hosts itself, and shares its observations with all others.
+type poller struct {
+	nodes interface {
+		Poll(ctx context.Context) error
+	}
+	hosts    statusWriter
+	index    *hostindex.Index
+	gates    *gates
+	queue    *Queue
+	watcher  *watcher
+	interval time.Duration
+	clock    clock.WithTicker
+	progress heartbeat
+	// stepped tells that Ironic has been asked for something that the next poll will show.
+	stepped chan struct{}
+
+	downSince time.Time // zero: Ironic answers
+	reported  bool      // the hosts say that Ironic is unreachable
+}
+
+// statusWriter lists hosts and writes their statuses.
+type statusWriter interface {
+	List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error)
+	Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
+}
+
+func (p *poller) run(ctx context.Context) {
+	timer := p.clock.NewTimer(0)
+	defer timer.Stop()
+	defer p.progress.stop()
+	due, took := p.clock.Now(), time.Duration(0)
+	for {
+		p.progress.beat(p.clock.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.stepped:
+			now := p.clock.Now()
+			if soon := now.Add(p.pauseAtWork(took)); soon.Before(due) {
+				due = soon
+				timer.Reset(due.Sub(now))
+			}
+			continue
+		case <-timer.C():
+		}
+		began := p.clock.Now()
+		p.poll(ctx)
+		ended := p.clock.Now()
+		took = ended.Sub(began)
+		pause := wait.Jitter(p.pause(took), 0.1)
+		due = ended.Add(pause)
+		timer.Reset(pause)
+	}
+}
+
+// expectChange makes the next poll follow soon.
+func (p *poller) expectChange() {
+	select {
+	case p.stepped <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// pause is how long to wait for the next poll, after one that took so long.
+func (p *poller) pause(took time.Duration) time.Duration {
+	for _, host := range p.index.All() {
+		if s := host.Status.Ironic; s != nil && (ironic.ProvisionState(s.ProvisionState).IsInTransit() || s.TargetPowerState != "") {
+			return p.pauseAtWork(took)
+		}
+	}
+	return p.interval
+}
+
+// pauseAtWork is pause while Ironic is at work on a host: what comes next waits for the end of that to be
+// seen; one poll serves all hosts. But polls of an Ironic that is busy take at most a tenth of its time, because
+// what they wait for takes longer then, too.
+func (p *poller) pauseAtWork(took time.Duration) time.Duration {
+	return min(max(p.interval*3/10, 9*took), p.interval)
+}
+
+func (p *poller) poll(ctx context.Context) {
+	p.gates.wakeAll() // what may start and did not gives its place up in time
+	err := p.nodes.Poll(ctx)
+	log := klog.FromContext(ctx)
+	if partial := new(live.PartialError); errors.As(err, &partial) {
+		log.V(2).Info("Some hosts cannot be observed", "err", err) // their readers are told
+		err = nil
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err == nil && !p.downSince.IsZero():
+		log.Info("Ironic answers again", "downFor", p.clock.Since(p.downSince).Round(time.Second).String())
+		p.downSince, p.reported = time.Time{}, false
+		p.queue.ironicIsBack()
+		p.watcher.requeueAll()
+	case err == nil:
+	case p.downSince.IsZero():
+		log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
+		p.downSince = p.clock.Now()
+	case !p.reported && p.clock.Since(p.downSince) > graceOf(err):
+		p.reported = p.reportUnreachable(ctx, err)
+	}
+}
+
+// graceOf is how long polls may fail before the hosts say so.
+func graceOf(err error) time.Duration {
+	if ironic.IsRefused(err) {
+		return refusedGrace
+	}
+	return unreachableGrace
+}

@@ -1,0 +1,176 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+func mirrored(h *metal3.BareMetalHost) {
+	h.Spec.RAID = &metal3.RAIDConfig{SoftwareRAIDVolumes: []metal3.SoftwareRAIDVolume{{Level: "1", RootVolume: true}}}
+}
+
+func (w *world) expectMirror(cleans int) {
+	w.t.Helper()
+	host := w.host()
+	w.ironic.Mu.Lock()
+	defer w.ironic.Mu.Unlock()
+	if len(w.ironic.cleans) != cleans {
+		w.t.Errorf("%d manual cleans, want %d: %v", len(w.ironic.cleans), cleans, w.ironic.cleans)
+	}
+	if r := w.ironic.registrations[host.Status.Provisioning.ID]; r.RAIDInterface != "agent" || len(w.ironic.targetRAID) != 1 || w.ironic.targetRAID[0].Controller != "software" {
+		w.t.Errorf("Ironic was told the RAID interface %q, and the volumes %+v", r.RAIDInterface, w.ironic.targetRAID)
+	}
+	if saved := host.Status.Provisioning.RAID; saved == nil || len(saved.SoftwareRAIDVolumes) != 1 {
+		w.t.Errorf("recorded is %+v", saved)
+	}
+	if p := host.Status.Record.Preparation; p == nil || p.Phase != metal3.PreparationSucceeded || p.EndedAt == nil {
+		w.t.Errorf("the preparation is %+v", p)
+	}
+}
+
+// TestRAID builds software RAID before a host is available, builds it anew after a
+// deprovisioning, and does not touch it while the host is provisioned.
+func TestRAID(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		host := enrolled(0)
+		mirrored(host)
+		w.hosts.Add(host)
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.expectMirror(1)
+		if n := w.ironic.count("provide"); n != 0 {
+			t.Errorf("the host was cleaned %d times, and nobody has asked for an image", n)
+		}
+		w.update(wantImage)
+		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+		w.expectMirror(1)
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.RAID.SoftwareRAIDVolumes[0].Level = "1+0" })
+		time.Sleep(time.Hour)
+		w.expectMirror(1)
+		if s := w.host().Status; s.Provisioning.State != metal3.StateProvisioned || !s.PoweredOn {
+			t.Errorf("the host is %s, powered on: %v", s.Provisioning.State, s.PoweredOn)
+		}
+		w.update(mirrored)
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(30*time.Second, "built anew", func() bool {
+			s := w.host().Status
+			return s.Provisioning.State == metal3.StateAvailable && s.Provisioning.RAID.SoftwareRAIDVolumes != nil
+		})
+		w.expectMirror(2)
+		w.stop()
+		if reasons := w.events.reasons; !slices.Contains(reasons, "PreparationStarted") || !slices.Contains(reasons, "PreparationComplete") {
+			t.Errorf("events: %v", reasons)
+		}
+	})
+}
+
+// TestPreparationFails: the host shows Ironic's words, tries again later, and at once when the
+// spec is corrected.
+func TestPreparationFails(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 1000 })
+		w.update(mirrored)
+		failed := func(n int) func() bool {
+			return func() bool {
+				s := w.host().Status
+				return s.Provisioning.State == metal3.StatePreparing && s.ErrorType == metal3.PreparationError && s.ErrorMessage == "it failed" && s.ErrorCount == n
+			}
+		}
+		w.after(10*time.Second, "failed", failed(1))
+		if took := w.after(10*time.Minute, "failed again", failed(2)); took < 50*time.Second {
+			t.Errorf("tried again after %s", took)
+		}
+		if p := w.host().Status.Record.Preparation; p.Phase != metal3.PreparationFailed || w.host().Status.Provisioning.RAID != nil {
+			t.Errorf("recorded is %+v, %+v", p, w.host().Status.Provisioning.RAID)
+		}
+		w.ironic.Change(func() { w.ironic.fails[ironic.Cleaning] = 0 })
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.RAID.SoftwareRAIDVolumes[0].SizeGibibytes = new(int) })
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.expectMirror(3)
+		if s := w.host().Status; s.ErrorCount != 0 || s.ErrorMessage != "" {
+			t.Errorf("%d errors are left: %q", s.ErrorCount, s.ErrorMessage)
+		}
+	})
+}
+
+// TestPreparationRefused: what cannot be made is said before Ironic is asked for anything, and
+// what Ironic refuses is said in its words.
+func TestPreparationRefused(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		says := func(message string) func() bool {
+			return func() bool {
+				s := w.host().Status
+				return s.ErrorType == metal3.PreparationError && s.ErrorMessage == message
+			}
+		}
+		w.update(func(h *metal3.BareMetalHost) { mirrored(h); h.Spec.RAID.SoftwareRAIDVolumes[0].Level = "0" })
+		w.after(10*time.Second, "refused", says("the level in first volume of software raid must be RAID1"))
+		w.ironic.Change(func() {
+			w.ironic.refuse["UpdateNode"] = apiError(400, "Could not find the following interface in the 'ironic.hardware.interfaces.raid' entrypoint: agent.")
+		})
+		w.update(mirrored)
+		w.after(10*time.Second, "refused by Ironic", says("Could not find the following interface in the 'ironic.hardware.interfaces.raid' entrypoint: agent."))
+		if p := w.host().Status.Record.Preparation; p != nil {
+			t.Errorf("recorded is %+v", p)
+		}
+		if len(w.ironic.cleans) != 0 {
+			t.Errorf("cleans: %v", w.ironic.cleans)
+		}
+		w.ironic.Change(func() { delete(w.ironic.refuse, "UpdateNode") })
+		w.after(10*time.Minute, "available", w.in(metal3.StateAvailable))
+		w.expectMirror(1)
+	})
+}
+
+// TestPreparationKilledAnywhere kills the controller at each of its steps, before it has had its
+// effect and after. The RAID volumes are made in the end, and only once: the next process finds
+// out whether the clean has begun.
+func TestPreparationKilledAnywhere(t *testing.T) {
+	const limit = 2 * time.Minute
+	for n := 1; ; n++ {
+		killed := false
+		t.Run(fmt.Sprintf("at %d", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.secret("secret")
+				w.hosts.Add(enrolled(0))
+				w.start(0)
+				w.after(limit, "available", w.in(metal3.StateAvailable))
+				w.stop()
+				w.hosts.Edit(t, enginetest.HostName(0), mirrored)
+				w.start(n)
+				w.after(limit, "made", func() bool {
+					if w.fuse.isBurnt() {
+						killed = true
+						w.stop()
+						w.start(0)
+					}
+					s := w.host().Status
+					return s.Provisioning.State == metal3.StateAvailable && s.Provisioning.RAID != nil
+				})
+				w.expectMirror(1)
+				w.stop()
+			})
+		})
+		if !killed {
+			t.Logf("killed at %d places", n-1)
+			return
+		}
+		if n > 200 || t.Failed() {
+			t.Fatal("this does not end well")
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package reconcile
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// Queue has the hosts for which the next step is to be planned, and knows for how long to leave alone
+// what has failed.
+type Queue struct {
+	workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	waiting *hostQueue // the storage of the queue
+
+	mu       sync.Mutex
+	backoffs map[types.NamespacedName]*backoff
+}
+
+// NewQueue returns an empty Queue.
+func NewQueue(clock clock.WithTicker) *Queue {
+	waiting := &hostQueue{clock: clock}
+	return &Queue{
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{
+				DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{
+					Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[types.NamespacedName]{Name: "baremetalhosts", Queue: waiting, Clock: clock}),
+					Name:  "baremetalhosts",
+					Clock: clock,
+				}),
+			}),
+		waiting:  waiting,
+		backoffs: map[types.NamespacedName]*backoff{},
+	}
+}
+
+func keyOf(host *metal3.BareMetalHost) types.NamespacedName {
+	return types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
+}
+
+// PlanHost plans the next step for a host at once, without waiting for the back-off of a failure.
+func (q *Queue) PlanHost(namespace, name string) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	q.backoffOf(key, (*backoff).end)
+	q.Add(key)
+}
+
+// backoffOf calls use with what is remembered of a host's failure.
+func (q *Queue) backoffOf(key types.NamespacedName, use func(*backoff)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := q.backoffs[key]
+	if b == nil {
+		b = &backoff{}
+		q.backoffs[key] = b
+	}
+	use(b)
+}
+
+// askedInVain tells whether the request that is recorded of a host was refused or never sent.
+func (q *Queue) askedInVain(host *metal3.BareMetalHost) (inVain bool) {
+	asked := host.Status.Record.Asked
+	if asked != nil {
+		q.backoffOf(keyOf(host), func(b *backoff) { inVain = equality.Semantic.DeepEqual(asked, b.notCarriedOut) })
+	}
+	return inVain
+}
+
+// forgetBackoff forgets the failure of a host that is gone.
+func (q *Queue) forgetBackoff(key types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.backoffs, key)
+}
+
+// ironicIsBack ends the waits for BMCs that were silent before: they may be back, too, and were not
+// tried while Ironic was away.
+func (q *Queue) ironicIsBack() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, b := range q.backoffs {
+		b.ironicIsBack()
+	}
+}
+
+// hostQueue is the storage of the work queue: first in, first out. In addition, it knows for how
+// long hosts have been waiting. The methods of workqueue.Queue are called under the lock of the
+// work queue, and the others from anywhere.
+type hostQueue struct {
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	items []queuedHost
+	// lastTaken is when a worker last took a host; zero if none has yet.
+	lastTaken time.Time
+}
+
+type queuedHost struct {
+	key   types.NamespacedName
+	since time.Time
+}
+
+// Touch does nothing: a host that is added again keeps its place.
+func (q *hostQueue) Touch(types.NamespacedName) {}
+
+// Push adds a host at the end.
+func (q *hostQueue) Push(key types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.items = append(q.items, queuedHost{key, q.clock.Now()})
+}
+
+// Len returns how many hosts are waiting.
+func (q *hostQueue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items)
+}
+
+// Pop removes the first host. It must not be called on an empty queue.
+func (q *hostQueue) Pop() types.NamespacedName {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lastTaken = q.clock.Now()
+	first := q.items[0].key
+	q.items[0] = queuedHost{} // so that its name is not kept in memory
+	q.items = q.items[1:]
+	return first
+}
+
+// oldest returns for how long the first host has been waiting; 0 if none is.
+func (q *hostQueue) oldest() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 {
+		return 0
+	}
+	return q.clock.Since(q.items[0].since)
+}
+
+// stuckFor returns for how long hosts have been waiting without any worker taking one.
+func (q *hostQueue) stuckFor() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 {
+		return 0
+	}
+	since := q.items[0].since
+	if q.lastTaken.After(since) {
+		since = q.lastTaken
+	}
+	return q.clock.Since(since)
+}

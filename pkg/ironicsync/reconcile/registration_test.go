@@ -1,0 +1,243 @@
+package reconcile_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// registration is what Ironic knows of host 0.
+func (w *world) registration() ironic.Registration {
+	w.ironic.Mu.Lock()
+	defer w.ironic.Mu.Unlock()
+	r := w.ironic.registrations[w.hosts.Host(w.t, enginetest.HostName(0)).Status.Provisioning.ID]
+	if r == nil {
+		return ironic.Registration{}
+	}
+	copied := *r
+	copied.DriverInfo, copied.Properties, copied.NetworkData = maps.Clone(r.DriverInfo), maps.Clone(r.Properties), maps.Clone(r.NetworkData)
+	return copied
+}
+
+func (w *world) becomes(state metal3.ProvisioningState) {
+	w.t.Helper()
+	w.after(5*time.Minute, string(state), func() bool { return w.host().Status.Provisioning.State == state })
+}
+
+// editSpec writes the spec as a user does.
+func (w *world) editSpec(change func(*metal3.BareMetalHostSpec)) {
+	w.t.Helper()
+	w.after(5*time.Second, "the spec is written", func() bool {
+		host := w.host()
+		change(&host.Spec)
+		_, err := w.hosts.Update(w.t.Context(), host)
+		return err == nil
+	})
+}
+
+// TestInspectionModeMended: Ironic refuses another inspect_interface for a node whose
+// inspection failed, so that the node has to be made manageable before.
+func TestInspectionModeMended(t *testing.T) {
+	for _, test := range []struct {
+		mode metal3.InspectionMode
+		want string
+	}{{metal3.InspectionModeAgent, "agent"}, {metal3.InspectionModeDisabled, "agent"}} {
+		t.Run(string(test.mode), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.ironic.Change(func() { w.ironic.fails[ironic.Inspecting] = 1 })
+				w.secret("secret")
+				host := enrolled(0)
+				host.Spec.BMC.Address = "redfish://192.168.111.1/redfish/v1/Systems/1"
+				host.Spec.InspectionMode = metal3.InspectionModeFast
+				w.hosts.Add(host)
+				w.after(time.Minute, "the inspection failed", func() bool { return w.host().Status.ErrorType == metal3.InspectionError })
+				if got := w.registration().InspectInterface; got != "redfish" {
+					t.Fatalf("inspected by %q", got)
+				}
+				w.editSpec(func(s *metal3.BareMetalHostSpec) { s.InspectionMode = test.mode })
+				w.becomes(metal3.StateAvailable)
+				if got := w.registration().InspectInterface; got != test.want {
+					t.Errorf("inspect_interface is %q", got)
+				}
+			})
+		})
+	}
+}
+
+// TestNetworkOfTheRamdisk: on a network without DHCP, the ramdisk never calls without
+// its Secret. That comes late, changes, and is named no more.
+func TestNetworkOfTheRamdisk(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		network := func(address string) {
+			data := map[string][]byte{"networkData": []byte(`{"networks":[{"id":"a","ip_address":"` + address + `"}]}`)}
+			if err := w.secrets.put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "network"}, Data: data}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has := func(address string) func() bool {
+			return func() bool {
+				text, err := json.Marshal(w.registration().NetworkData)
+				return err == nil && strings.Contains(string(text), address)
+			}
+		}
+		w.secret("secret")
+		host := enrolled(0)
+		host.Spec.PreprovisioningNetworkDataName = "network"
+		w.hosts.Add(host)
+		w.after(5*time.Second, "the missing Secret is shown", func() bool {
+			return w.host().Status.ErrorType == metal3.RegistrationError && strings.Contains(w.host().Status.ErrorMessage, "preprovisioningNetworkDataName")
+		})
+		if tries := w.ironic.count("CreateNode"); tries != 0 {
+			t.Errorf("a node was made %d times", tries)
+		}
+		network("192.0.2.7")
+		w.after(5*time.Second, "the network is known", has("192.0.2.7"))
+		w.becomes(metal3.StateAvailable)
+		if host := w.host(); host.Status.ErrorMessage != "" {
+			t.Errorf("the error stays: %s", host.Status.ErrorMessage)
+		}
+		patches := w.ironic.count("UpdateNode")
+		network("192.0.2.7")
+		time.Sleep(10 * time.Second)
+		if got := w.ironic.count("UpdateNode"); got != patches {
+			t.Errorf("the same network was sent %d times more", got-patches)
+		}
+		network("192.0.2.8")
+		w.after(5*time.Second, "the other network is known", has("192.0.2.8"))
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.PreprovisioningNetworkDataName = "" })
+		w.after(5*time.Second, "the network is gone", func() bool { return len(w.registration().NetworkData) == 0 })
+	})
+}
+
+// TestSecretMadeAlongWithHost: the watch of the Secrets may tell later than that of the
+// hosts. Nobody wants to hear of an error then.
+func TestSecretMadeAlongWithHost(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"}, Data: map[string][]byte{"username": []byte("admin"), "password": []byte("secret")}}
+		if err := w.secrets.client.Tracker().Create(secretsResource, secret, enginetest.Namespace); err != nil {
+			t.Fatal(err)
+		}
+		w.hosts.Add(enrolled(0))
+		time.Sleep(10 * time.Second)
+		if s := w.host().Status; s.ErrorMessage != "" || s.ErrorCount != 0 {
+			t.Errorf("the host shows %q", s.ErrorMessage)
+		}
+		if err := w.secrets.client.Tracker().Delete(secretsResource, enginetest.Namespace, "bmc"); err != nil {
+			t.Fatal(err)
+		}
+		w.secret("secret")
+		w.after(5*time.Second, "registered", w.registered)
+		if got := w.host().Status.ErrorCount; got != 0 {
+			t.Errorf("%d errors", got)
+		}
+	})
+}
+
+// TestBootModeChangedWhileProvisioned: what a deployed node cannot be told, it is told
+// before it is deployed anew.
+func TestBootModeChangedWhileProvisioned(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		host := enrolled(0)
+		host.Spec.Image = &metal3.Image{URL: "http://images/a", Checksum: "http://images/sums"}
+		w.hosts.Add(host)
+		w.becomes(metal3.StateProvisioned)
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.BootMode, s.Architecture = metal3.Legacy, "aarch64" })
+		w.after(5*time.Second, "registered anew", func() bool {
+			for _, c := range w.host().Status.Conditions {
+				if c.Type == metal3.RegisteredCondition {
+					return c.ObservedGeneration == w.host().Generation
+				}
+			}
+			return false
+		})
+		if got := w.registration().Properties["capabilities"]; got != "boot_mode:uefi" {
+			t.Errorf("the deployed node has capabilities %v", got)
+		}
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.Image.URL = "http://images/b" })
+		w.after(5*time.Minute, "provisioned anew", func() bool {
+			return w.host().Status.Provisioning.State == metal3.StateProvisioned && w.host().Status.Provisioning.Image.URL == "http://images/b"
+		})
+		if got := w.registration().Properties["capabilities"]; got != "boot_mode:bios" {
+			t.Errorf("it was deployed with capabilities %v", got)
+		}
+		if got := w.host().Status.Provisioning.BootMode; got != metal3.Legacy {
+			t.Errorf("the status says %s", got)
+		}
+	})
+}
+
+// TestNodeMadeItsOwnParent: by the PATCH of an operator, which Ironic 29.0.5 makes a
+// node its own parent by. It could not be switched on any more.
+func TestNodeMadeItsOwnParent(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.becomes(metal3.StateAvailable)
+		id := w.host().Status.Provisioning.ID
+		w.ironic.Change(func() {
+			w.ironic.edit(id, func(n *ironic.Node) {
+				n.ParentNode, n.LastError = id, "Failed to change power state to 'power on': Node "+id+" parent_node "+id+" is presently locked"
+			})
+		})
+		w.after(5*time.Second, "has a power supply of its own", func() bool { return w.registration().DriverInfo["has_dedicated_power_supply"] == true })
+		time.Sleep(5 * time.Second)
+		patches := w.ironic.count("UpdateNode")
+		time.Sleep(time.Minute)
+		if got := w.ironic.count("UpdateNode"); got != patches {
+			t.Errorf("%d more PATCHes in a minute", got-patches)
+		}
+	})
+}
+
+// TestSharedMACOfUnimportantCard: the USB network cards of some BMCs have the same
+// MAC address in each machine. Only the one that the host boots from is its own.
+func TestSharedMACOfUnimportantCard(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const usb = "02:00:00:00:00:01"
+		w.ironic.Change(func() {
+			w.ironic.ByID["other"] = ironic.Node{UUID: "other", Name: "rack-7"}
+			w.ironic.ports[usb] = "other"
+		})
+		w.secret("secret")
+		host := enrolled(0)
+		host.Status.HardwareDetails = &metal3.HardwareDetails{NIC: []metal3.NIC{{MAC: usb}, {MAC: "02:00:00:00:00:02"}}}
+		w.hosts.Add(host)
+		w.becomes(metal3.StateAvailable)
+		w.ironic.Mu.Lock()
+		defer w.ironic.Mu.Unlock()
+		if w.ironic.ports["02:00:00:00:00:02"] == "" || w.ironic.ports[usb] != "other" {
+			t.Errorf("Ironic has the ports %v", w.ironic.ports)
+		}
+	})
+}
+
+// TestWayToBootCorrected: a node keeps its interfaces, so that one that was never
+// verified is made again with others.
+func TestWayToBootCorrected(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.Change(func() { w.ironic.silent = true })
+		w.secret("secret")
+		host := enrolled(0)
+		host.Spec.BMC.Address = "redfish://192.168.111.1/redfish/v1/Systems/1"
+		w.hosts.Add(host)
+		w.after(5*time.Second, "the error is shown", func() bool { return w.host().Status.ErrorType == metal3.RegistrationError })
+		w.ironic.Change(func() { w.ironic.silent = false })
+		w.editSpec(func(s *metal3.BareMetalHostSpec) {
+			s.BMC.Address = "redfish-virtualmedia://192.168.111.1/redfish/v1/Systems/1"
+		})
+		w.becomes(metal3.StateAvailable)
+		if got := w.registration().BootInterface; got != "redfish-virtual-media" {
+			t.Errorf("boot_interface is %q", got)
+		}
+	})
+}

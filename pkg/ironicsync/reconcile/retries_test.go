@@ -1,0 +1,187 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+func bmcAddress(i int) string { return fmt.Sprintf("10.0.%d.%d", i/250, i%250+1) }
+
+// bmcSecrets is how many Secrets the hosts share.
+const bmcSecrets = 20
+
+// rewriteSecret writes the Secret of a host anew: what Ironic gets of it is the same.
+func (w *world) rewriteSecret(i int) {
+	w.t.Helper()
+	w.rewrites++
+	err := w.secrets.put(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: fmt.Sprintf("bmc-%d", i%bmcSecrets)},
+		Data:       map[string][]byte{"username": []byte("admin"), "password": []byte("secret" + strings.Repeat("\n", w.rewrites))},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// silence enrolls hosts whose BMCs are silent, which Ironic notices after timeout,
+// and returns when all of them were tried.
+func (w *world) silence(hosts int, timeout time.Duration) {
+	w.t.Helper()
+	w.ironic.Change(func() {
+		w.ironic.timeout = timeout
+		for i := range hosts {
+			w.ironic.mute[bmcAddress(i)] = true
+		}
+	})
+	for i := range hosts {
+		if i < bmcSecrets {
+			w.rewriteSecret(i)
+		}
+		host := enrolled(i)
+		host.Spec.BMC.CredentialsName = fmt.Sprintf("bmc-%d", i%bmcSecrets)
+		host.Spec.BMC.Address = "ipmi://" + bmcAddress(i)
+		host.Spec.BootMACAddress = fmt.Sprintf("00:ab:4f:d8:%02x:%02x", i/256, i%256)
+		w.hosts.Add(host)
+		time.Sleep(10 * time.Millisecond) // the fake watches buffer few events
+	}
+	for i := range hosts {
+		w.after(10*time.Minute, "host "+enginetest.HostName(i)+" shows its error", func() bool {
+			return w.hosts.Host(w.t, enginetest.HostName(i)).Status.ErrorType == metal3.RegistrationError
+		})
+	}
+}
+
+// tries are when the BMCs were asked since then, by address.
+func (w *world) tries(since time.Time) map[string][]time.Time {
+	tries := map[string][]time.Time{}
+	w.ironic.Change(func() {
+		for address, times := range w.ironic.verified {
+			first, _ := slices.BinarySearchFunc(times, since, time.Time.Compare)
+			tries[address] = slices.Clone(times[first:])
+		}
+	})
+	return tries
+}
+
+// crowd returns the most tries that there are within any stretch of such a length.
+func crowd(tries map[string][]time.Time, length time.Duration) int {
+	var all []time.Time
+	for _, times := range tries {
+		all = append(all, times...)
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	most, from := 0, 0
+	for i := range all {
+		for all[i].Sub(all[from]) >= length {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
+
+// longestGap is the longest time for which a BMC was not tried between two moments.
+func longestGap(tries map[string][]time.Time, from, to time.Time) (gap time.Duration) {
+	for _, times := range tries {
+		last := from
+		for _, at := range append(times, to) {
+			gap, last = max(gap, at.Sub(last)), at
+		}
+	}
+	return gap
+}
+
+// isBack tells whether a host's BMC was found.
+func (w *world) isBack(i int) func() bool {
+	return func() bool { return w.hosts.Host(w.t, enginetest.HostName(i)).Status.GoodCredentials.Reference != nil }
+}
+
+// TestManySilentBMCs: they are tried in turns, ten in a second, so that none is
+// forgotten and Ironic has time for others; and whoever mends or asks need not wait
+// for the rest.
+func TestManySilentBMCs(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		// A thousand do the same, once in 105 s each; that takes a minute of processor time with -race.
+		const hosts, period, turn = 400, 90 * time.Second, 60 * time.Second
+		w.silence(hosts, time.Second)
+		from := time.Now()
+		gets, _ := w.ironic.Asked()
+		w.ironic.Change(func() { delete(w.ironic.mute, bmcAddress(7)) })
+		t.Logf("found %s after it was back", w.after(2*time.Minute, "BMC 7 is found", w.isBack(7)))
+		time.Sleep(period - time.Since(from))
+		tries := w.tries(from)
+		delete(tries, bmcAddress(7))
+		after, _ := w.ironic.Asked()
+		second, minute, gap := crowd(tries, time.Second), crowd(tries, time.Minute), longestGap(tries, from, time.Now())
+		t.Logf("most in a second %d, in a minute %d; longest without a try: %s; %d GETs of nodes", second, minute, gap, after-gets)
+		if second > 20 || minute > 610 {
+			t.Errorf("%d tries in a second, %d in a minute", second, minute)
+		}
+		if gap > turn {
+			t.Errorf("a BMC was not tried for %s", gap)
+		}
+		if after-gets > 5*10*int(period.Seconds()+1) { // two by the try, and as it begins and ends one by who follows Ironic's feed
+			t.Errorf("%d GETs of nodes in %s", after-gets, period)
+		}
+
+		for name, mend := range map[string]func(i int){
+			"/retry": func(i int) {
+				w.hosts.EditStatus(t, enginetest.HostName(i), func(h *metal3.BareMetalHost) { h.Status.ErrorCount = 0 })
+			},
+			"the Secret": w.rewriteSecret,
+			"the spec": func(i int) {
+				w.hosts.Edit(t, enginetest.HostName(i), func(h *metal3.BareMetalHost) { h.Spec.Description = "mended" })
+			},
+		} {
+			i := w.justTried(hosts)
+			w.ironic.Change(func() { delete(w.ironic.mute, bmcAddress(i)) })
+			mend(i)
+			t.Logf("found %s after %s was changed", w.after(3*time.Second, "the BMC is found", w.isBack(i)), name)
+		}
+	})
+}
+
+// justTried returns a host whose turn it is not in the next seconds.
+func (w *world) justTried(hosts int) int {
+	w.t.Helper()
+	tries := w.tries(time.Now().Add(-8 * time.Second))
+	for i := range hosts {
+		if times := tries[bmcAddress(i)]; !w.isBack(i)() && len(times) > 0 && time.Since(times[0]) > 4*time.Second {
+			return i
+		}
+	}
+	w.t.Fatal("no host was tried in the last seconds")
+	return 0
+}
+
+// TestHungBMCs: each keeps one of Ironic's workers busy until its time-out, so only
+// so many are tried at a time.
+func TestHungBMCs(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		const hosts, timeout = 120, 60 * time.Second
+		w.silence(hosts, timeout)
+		time.Sleep(3 * time.Minute)
+		from := time.Now()
+		time.Sleep(10 * time.Minute)
+		tries := w.tries(from)
+		atOnce, gap := crowd(tries, timeout), longestGap(tries, from, time.Now())
+		t.Logf("most at a time %d; longest without a try: %s", atOnce, gap)
+		if atOnce > 50 {
+			t.Errorf("%d tries at a time", atOnce)
+		}
+		if gap > 4*time.Minute { // three turns, and a wait
+			t.Errorf("a BMC was not tried for %s", gap)
+		}
+	})
+}

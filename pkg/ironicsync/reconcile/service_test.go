@@ -1,0 +1,305 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// provisionedWithPolicy has a provisioned host whose policy permits changes at a reboot.
+func (w *world) provisionedWithPolicy() {
+	w.t.Helper()
+	w.ironic.bios, w.ironic.components = map[string]ironic.Text{"Turbo": "on", "Delay": "1"}, versions()
+	w.secret("secret")
+	w.hosts.Add(withRedfish())
+	w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+	w.update(wantImage)
+	w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
+	w.policy(metal3.UpdateOnReboot)
+}
+
+// policy creates the host's policy, or replaces it.
+func (w *world) policy(firmwareSettings metal3.UpdatePolicy) {
+	w.t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the controller makes the host its owner
+		policy, err := w.policies.Get(w.t.Context(), enginetest.Namespace, enginetest.HostName(0))
+		if err != nil {
+			policy = &metal3.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: enginetest.HostName(0)}}
+			if policy, err = w.policies.Create(w.t.Context(), policy); err != nil {
+				return err
+			}
+		}
+		policy.Spec.FirmwareSettings, policy.Spec.FirmwareUpdates = firmwareSettings, firmwareSettings
+		_, err = w.policies.Update(w.t.Context(), policy)
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) reboot() {
+	w.t.Helper()
+	w.update(func(h *metal3.BareMetalHost) {
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, `{"mode":"hard"}`)
+	})
+}
+
+// services are the steps of each service that Ironic was asked for.
+func (w *world) services() (steps []string) {
+	w.ironic.Mu.Lock()
+	defer w.ironic.Mu.Unlock()
+	for _, service := range w.ironic.services {
+		names := []string{}
+		for _, step := range service {
+			names = append(names, step.Interface+"."+step.Step)
+		}
+		steps = append(steps, strings.Join(names, " "))
+	}
+	return steps
+}
+
+// runsAgain tells whether the machine runs what it ran, and the host shows the message as its error.
+func (w *world) runsAgain(message string) func() bool {
+	return func() bool {
+		s := w.host().Status
+		return s.Provisioning.State == metal3.StateProvisioned && s.PoweredOn && s.Ironic != nil && s.Ironic.ProvisionState == "active" && s.Ironic.TargetPowerState == "" &&
+			len(w.host().Annotations) == 0 && s.ErrorMessage == message && (s.Record.Servicing == nil || s.Record.Servicing.EndedAt != nil)
+	}
+}
+
+// TestServicing: a changed BIOS setting of a provisioned host is applied when the user reboots it, if
+// the policy permits that, and not before.
+func TestServicing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.provisionedWithPolicy()
+		w.after(time.Second, "owned", func() bool {
+			policy, err := w.policies.Get(t.Context(), enginetest.Namespace, enginetest.HostName(0))
+			return err == nil && len(policy.OwnerReferences) == 1 && policy.OwnerReferences[0].UID == w.host().UID && policy.OwnerReferences[0].Controller == nil
+		})
+		w.wantBIOS("Turbo", "off")
+		time.Sleep(time.Hour)
+		if n := w.services(); len(n) != 0 || !w.host().Status.PoweredOn {
+			t.Errorf("serviced without a reboot: %v", n)
+		}
+
+		w.reboot()
+		w.after(20*time.Second, "serviced", func() bool { return w.host().Status.OperationalStatus == metal3.OperationalStatusServicing })
+		if s := w.host().Status.Record.Servicing; s == nil || !slices.Equal(s.Steps, []string{"bios.apply_configuration"}) {
+			t.Errorf("status.record.servicing is %+v", s)
+		}
+		w.after(20*time.Second, "it runs again", w.runsAgain(""))
+		w.after(time.Second, "its settings say so", func() bool { return w.biosSays(false, true) })
+		if s := w.host().Status; s.Record.Servicing.Phase != metal3.PreparationSucceeded || s.OperationalStatus != metal3.OperationalStatusOK {
+			t.Errorf("%s, %+v", s.OperationalStatus, s.Record.Servicing)
+		}
+
+		// Off and on is a reboot, too.
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
+		w.after(20*time.Second, "off", func() bool { return !w.host().Status.PoweredOn })
+		w.wantBIOS("Delay", "2")
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Online = true })
+		w.after(20*time.Second, "on", w.runsAgain(""))
+		w.after(time.Second, "its settings say so", func() bool { return w.biosSays(false, true) })
+
+		// Without permission, a reboot changes nothing.
+		w.policy(metal3.UpdateOnPreparing)
+		w.wantBIOS("Delay", "3")
+		w.reboot()
+		w.after(20*time.Second, "rebooted", w.runsAgain(""))
+		if got := w.services(); len(got) != 2 || w.cleans() != 0 {
+			t.Errorf("services: %v; %d cleans", got, w.cleans())
+		}
+		w.stop()
+		if reasons := w.events.reasons; !slices.Contains(reasons, "ServicingStarted") || !slices.Contains(reasons, "ServicingComplete") || slices.Contains(reasons, "ServicingAbandoned") {
+			t.Errorf("events: %v", reasons)
+		}
+	})
+}
+
+// TestServicingFails: the machine runs again at once what it ran, the host says why, and the change is
+// tried again with the next reboot. Old releases of Ironic have another way out than new ones.
+func TestServicingFails(t *testing.T) {
+	for _, isOld := range []bool{true, false} {
+		t.Run(fmt.Sprintf("old %v", isOld), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.ironic.isOld = isOld
+				w.provisionedWithPolicy()
+				w.wantBIOS("Turbo", "off")
+				w.ironic.Change(func() { w.ironic.fails[ironic.Servicing] = 1 })
+				w.reboot()
+				w.after(20*time.Second, "it runs again", w.runsAgain("it failed"))
+				want, aborts := []string{"bios.apply_configuration"}, 1
+				if isOld {
+					want, aborts = append(want, "power.power_on"), 0
+				}
+				if got := w.services(); !slices.Equal(got, want) || w.ironic.count("abort") != aborts {
+					t.Errorf("services %v, %d aborts", got, w.ironic.count("abort"))
+				}
+				if s := w.host().Status; s.ErrorType != metal3.ServicingError || s.ErrorCount != 1 || condition(w.host(), metal3.StepFailedCondition) != metal3.ServicingErrorReason || s.Ironic.Maintenance {
+					t.Errorf("%s, %d errors, maintenance %v", s.ErrorType, s.ErrorCount, s.Ironic.Maintenance)
+				}
+				time.Sleep(time.Hour)
+				if got := w.services(); len(got) != len(want) {
+					t.Errorf("tried again without a reboot: %v", got)
+				}
+
+				w.reboot()
+				w.after(20*time.Second, "done", w.runsAgain(""))
+				if s := w.host().Status; !w.biosSays(false, true) || s.ErrorCount != 0 || s.Record.Servicing.Phase != metal3.PreparationSucceeded {
+					t.Errorf("%d errors, %+v", s.ErrorCount, s.Record.Servicing)
+				}
+				w.stop()
+				if reasons := w.events.reasons; !slices.Contains(reasons, "ServicingError") || !slices.Contains(reasons, "ServicingAbandoned") {
+					t.Errorf("events: %v", reasons)
+				}
+				if n := w.ironic.count("deleted"); n != 0 {
+					t.Errorf("undeployed %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// TestServicingCannotBeLeft: if the way out fails, too, it is tried again with the usual back-off.
+func TestServicingCannotBeLeft(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.isOld = true
+		w.provisionedWithPolicy()
+		w.wantBIOS("Turbo", "off")
+		w.ironic.Change(func() { w.ironic.fails[ironic.Servicing] = 3 })
+		w.reboot()
+		w.after(20*time.Second, "failed", func() bool { return len(w.services()) == 2 })
+		time.Sleep(30 * time.Second)
+		if got := w.services(); len(got) != 2 {
+			t.Errorf("services: %v", got)
+		}
+		if s := w.host().Status; s.ErrorType != metal3.ServicingError || s.OperationalStatus != metal3.OperationalStatusError {
+			t.Errorf("it shows %s %s", s.OperationalStatus, s.ErrorType)
+		}
+		w.after(time.Hour, "it runs again", w.runsAgain("it failed"))
+		if got := w.services(); len(got) != 4 {
+			t.Errorf("services: %v", got)
+		}
+	})
+}
+
+// TestServicingRefused: what Ironic refuses is said in its words, and the host is switched on.
+func TestServicingRefused(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.provisionedWithPolicy()
+		w.wantBIOS("Turbo", "off")
+		w.ironic.Change(func() { w.ironic.refuse["service"] = apiError(400, "Validation of node for servicing failed") })
+		w.reboot()
+		w.after(20*time.Second, "switched on", w.runsAgain("Validation of node for servicing failed"))
+		w.ironic.Change(func() { delete(w.ironic.refuse, "service") })
+		w.reboot()
+		w.after(20*time.Second, "serviced", w.runsAgain(""))
+		if got := w.services(); len(got) != 1 || !w.biosSays(false, true) {
+			t.Errorf("services: %v", got)
+		}
+		// An error goes when the change is not wanted any more.
+		w.wantBIOS("Turbo", "auto")
+		w.ironic.Change(func() { w.ironic.stubborn = true })
+		w.reboot()
+		w.after(20*time.Second, "not taken", w.runsAgain(`Ironic has applied the BIOS settings without an error, and the machine does not have them: Turbo is "off", and not "auto"`))
+		w.wantBIOS("Turbo", "off")
+		w.after(5*time.Second, "no error", w.runsAgain(""))
+	})
+}
+
+// TestHostInServiceIsDeleted: a host in any state of a service can be deleted, and is deprovisioned.
+func TestHostInServiceIsDeleted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.isOld = true
+		w.provisionedWithPolicy()
+		w.wantBIOS("Turbo", "off")
+		w.ironic.Change(func() { w.ironic.fails[ironic.Servicing] = 1000 })
+		w.reboot()
+		w.after(20*time.Second, "failed", func() bool { return w.host().Status.ErrorType == metal3.ServicingError })
+		w.update(func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		w.after(time.Minute, "gone", w.gone)
+		if n := w.ironic.count("deleted"); n != 1 {
+			t.Errorf("undeployed %d times", n)
+		}
+	})
+}
+
+// TestFirmwareIsUpdatedInService: firmware is updated together with BIOS settings, if the policy permits
+// that, and what a service has done before it has failed is not done again.
+func TestFirmwareIsUpdatedInService(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.provisionedWithPolicy()
+		w.wantBIOS("Turbo", "off")
+		w.wantFirmware("bmc", "http://images/bmc")
+		w.reboot()
+		w.after(20*time.Second, "it runs again", func() bool { return w.runsAgain("")() && len(w.services()) == 1 })
+		w.after(time.Second, "recorded", func() bool { return w.firmwareSays(false, true) && w.biosSays(false, true) })
+		w.reboot()
+		w.after(20*time.Second, "rebooted", w.runsAgain(""))
+		w.policy(metal3.UpdateOnPreparing)
+		w.wantFirmware("bmc", "http://images/bmc2")
+		w.reboot()
+		w.after(20*time.Second, "rebooted", w.runsAgain(""))
+		if got := w.services(); !slices.Equal(got, []string{"bios.apply_configuration firmware.update"}) || w.ironic.components["bmc"] != "http://images/bmc" {
+			t.Errorf("services: %v, firmware %v", got, w.ironic.components)
+		}
+	})
+}
+
+// TestServicingKilledAnywhere kills the controller at each of its steps, before it has had its
+// effect and after. The firmware, of which Ironic does not tell which update it has, is updated in the
+// end, and only once.
+func TestServicingKilledAnywhere(t *testing.T) {
+	const limit = 2 * time.Minute
+	for _, takes := range []time.Duration{time.Second, time.Millisecond} { // the service ends while nobody looks
+		for n := 1; ; n++ {
+			killed := false
+			t.Run(fmt.Sprintf("at %d, %s", n, takes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					w.ironic.takes[ironic.Servicing] = takes
+					w.start(0)
+					w.provisionedWithPolicy()
+					w.wantFirmware("bmc", "http://images/bmc")
+					w.stop()
+					w.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) {
+						metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, `{"mode":"hard"}`)
+					})
+					w.start(n)
+					w.after(limit, "made", func() bool {
+						if w.fuse.isBurnt() {
+							killed = true
+							w.stop()
+							time.Sleep(2 * takes)
+							w.start(0)
+						}
+						return w.runsAgain("")() && len(w.services()) > 0 && w.host().Status.Record.Servicing.Phase == metal3.PreparationSucceeded
+					})
+					w.after(time.Second, "its firmware says so", func() bool { return w.firmwareSays(false, true) })
+					if got := w.services(); len(got) != 1 {
+						t.Errorf("services: %v", got)
+					}
+					w.stop()
+				})
+			})
+			if !killed {
+				t.Logf("killed at %d places", n-1)
+				break
+			}
+			if n > 200 || t.Failed() {
+				t.Fatal("this does not end well")
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package reconcile
+
+import (
+	"context"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+)
+
+// inputs gathers what the next step for a host is decided by.
+type inputs struct {
+	secrets  *secrets.Secrets
+	hardware hardwareReader
+	firmware hostSettings
+	images   *registrar.Registrar
+	claims   *registrar.Claims
+	queue    *Queue
+	hold     *Hold
+	settings Settings
+	// settingsDigest tells the settings apart that nodes are registered with.
+	settingsDigest string
+	clock          clock.PassiveClock
+}
+
+// hostSettings knows the BIOS settings and the firmware of hosts, as far as they matter.
+type hostSettings interface {
+	SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (firmware.HostSettings, error)
+}
+
+// hardwareReader reads HardwareData.
+type hardwareReader interface {
+	Get(ctx context.Context, namespace, name string) (*metal3.HardwareData, error)
+}
+
+// refreshSecrets reads the Secrets of a host that may have changed since they were last
+// read: that of its BMC, and while the host has an error also the others, because a
+// change of one of them may end it.
+func (c *inputs) refreshSecrets(ctx context.Context, host *metal3.BareMetalHost) error {
+	if host.Status.Record.Error != nil {
+		return c.secrets.RefreshAll(ctx, host)
+	}
+	return c.secrets.Refresh(ctx, host.Namespace, host.Spec.BMC.CredentialsName)
+}
+
+// situation gathers what lifecycle.Next decides by. For retryNow see backoff.hold.
+func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHardware bool, settings firmware.HostSettings) (s lifecycle.Situation, retryNow bool) {
+	node := lifecycle.NodeOf(&host.Status)
+	s = lifecycle.Situation{
+		Host: host, ObservedAt: seen.at, IronicNow: seen.ironicNow(), Firmware: settings.BIOSSettings, Schema: settings.Schema, Components: settings.Components,
+		Policy: settings.Policy, CanService: settings.CanService, CanAbortService: settings.CanAbortService, RAIDAlone: settings.RAIDAlone,
+		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
+		NetworkVersion:              c.secrets.NetworkVersion(host),
+		Image:                       c.images.ImageOf(host),
+		HasHardwareData:             hasHardware,
+		SettingsDigest:              c.settingsDigest,
+		MaxRetries:                  c.settings.MaxProvisioningRetries,
+		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
+		Cluster:                     c.settings.Cluster,
+		Restored:                    c.hold.Reason(),
+		NodeOfAnother:               node != nil && c.claims.IsNodeOfAnother(host, node),
+		SameBMC:                     c.claims.DescribeBMCConflict(host),
+		AskedInVain:                 c.queue.askedInVain(host),
+	}
+	if node != nil {
+		s.NodesWithSameBMC, s.NodesAsOf = c.claims.HasOtherNodeWithBMC(host, node)
+	}
+	versions := c.secrets.Versions(host)
+	if settings.BIOSGeneration > 0 {
+		versions["HostFirmwareSettings"] = strconv.FormatInt(settings.BIOSGeneration, 10) // another spec ends a wait, too
+	}
+	if settings.ComponentsGeneration > 0 {
+		versions["HostFirmwareComponents"] = strconv.FormatInt(settings.ComponentsGeneration, 10)
+	}
+	c.queue.backoffOf(keyOf(host), func(b *backoff) {
+		s.Hold, retryNow = b.hold(host, versions, c.clock.Now())
+	})
+	return s, retryNow
+}
+
+// hasHardwareData tells whether there is a HardwareData for a host without hardware.
+func (c *inputs) hasHardwareData(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
+	if host.Status.HardwareDetails != nil || host.Status.Provisioning.State != metal3.StateRegistering {
+		return false, nil
+	}
+	data, err := c.hardware.Get(ctx, host.Namespace, host.Name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && data.Spec.HardwareDetails != nil, err
+}

@@ -1,0 +1,86 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// TestUnreachableWithManyHosts: with ten thousand hosts and an etcd that takes 100 ms for
+// a write, all hosts say within a few calls that Ironic is away, and each is written once.
+func TestUnreachableWithManyHosts(t *testing.T) {
+	const hosts, maxCalls = 10000, 3
+	synctest.Test(t, func(t *testing.T) {
+		store := enginetest.NewHosts()
+		for i := range hosts {
+			host := newHost()
+			host.Name = enginetest.HostName(i)
+			store.Add(host)
+		}
+		store.BeforeRecord = func(*metal3.BareMetalHost) { time.Sleep(100 * time.Millisecond) }
+		p := &poller{hosts: store, clock: clock.RealClock{}, downSince: time.Now()}
+		calls := 1
+		for ; !p.reportUnreachable(t.Context(), &ironic.UnavailableError{Reason: "connection refused"}); calls++ {
+			if calls == maxCalls {
+				t.Fatalf("not complete after %d calls", calls)
+			}
+		}
+		if store.Records != hosts {
+			t.Errorf("%d writes of %d hosts", store.Records, hosts)
+		}
+		list, err := store.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			if !meta.IsStatusConditionFalse(list.Items[i].Status.Conditions, metal3.IronicReachableCondition) {
+				t.Fatalf("%s does not say that Ironic is away", list.Items[i].Name)
+			}
+		}
+		t.Logf("complete after %d calls", calls)
+	})
+}
+
+// TestRefused checks that hosts soon say so if Ironic or Keystone answers, and refuses the server.
+func TestRefused(t *testing.T) {
+	forbidden := `{"error_message": "{\"faultstring\": \"Access was denied to the following resource: baremetal:node:list\"}"}`
+	for _, test := range []struct {
+		err   error
+		grace time.Duration
+		words string
+	}{
+		{&ironic.UnavailableError{Reason: "connection refused", Class: "refused"}, unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: connection refused"},
+		{ironic.NewAPIError("list nodes", 500, nil, nil), unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: HTTP 500"},
+		{ironic.NewAPIError("list nodes", 403, []byte("<html>a proxy</html>"), nil), unreachableGrace, "Ironic has not answered since 2026-11-22T16:31:32Z: HTTP 403"},
+		{ironic.NewAPIError("list nodes", 403, []byte(forbidden), nil), refusedGrace, "Ironic has refused the server since 2026-11-22T16:31:32Z: not permitted by Ironic's policy (HTTP 403): Access was denied to the following resource: baremetal:node:list"},
+		{ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil), refusedGrace, "credentials refused (HTTP 401)"},
+		{&ironic.UnavailableError{Reason: "Keystone answered HTTP 401: no", Class: ironic.ClassAuth}, refusedGrace, "Ironic has refused the server since 2026-11-22T16:31:32Z: Keystone answered HTTP 401: no"},
+	} {
+		if got := graceOf(test.err); got != test.grace {
+			t.Errorf("%v: grace %s, want %s", test.err, got, test.grace)
+		}
+		store := enginetest.NewHosts()
+		store.Add(newHost())
+		p := &poller{hosts: store, clock: clock.RealClock{}, downSince: time.Date(2026, 11, 22, 16, 31, 32, 0, time.UTC)}
+		if !p.reportUnreachable(t.Context(), test.err) {
+			t.Fatal("not complete")
+		}
+		list, err := store.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(list.Items[0].Status.Conditions, metal3.IronicReachableCondition)
+		if c == nil || !strings.Contains(c.Message, test.words) {
+			t.Errorf("%v: the condition is %+v, want %q", test.err, c, test.words)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package registrar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostindex"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+)
+
+// Nodes are the nodes in Ironic as they were last observed.
+type Nodes interface {
+	// Poll observes all nodes.
+	Poll(ctx context.Context) error
+	// NodesWithBMC returns the observed nodes whose BMC may be the one with the key, and the time as of
+	// which these are all. While asOf is zero, that is not known.
+	NodesWithBMC(key bmc.Key) (nodes []ironic.Node, asOf time.Time)
+}
+
+// Claims decides which host may have a node, and which host may have a BMC.
+type Claims struct {
+	hosts *hostindex.Index
+	nodes Nodes
+}
+
+// NewClaims returns Claims of the given hosts on the given nodes.
+func NewClaims(hosts *hostindex.Index, nodes Nodes) *Claims { return &Claims{hosts, nodes} }
+
+// without returns the hosts without host.
+func without(host *metal3.BareMetalHost, hosts []*metal3.BareMetalHost) []*metal3.BareMetalHost {
+	var others []*metal3.BareMetalHost
+	for _, other := range hosts {
+		if other.Namespace != host.Namespace || other.Name != host.Name {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// IsNodeOfAnother tells whether another host owns the node: the node bears its name or is
+// marked with its UID, or its status has the node, which this host has neither by name nor
+// by mark. The marks of hosts that are gone do not count.
+func (c *Claims) IsNodeOfAnother(host *metal3.BareMetalHost, node *lifecycle.Node) bool {
+	mark := node.MarkedHost
+	switch {
+	case ironic.IsNameOfAnother(node.Name, host.Namespace, host.Name):
+		return true
+	case mark == string(host.UID):
+		return false
+	case mark != "" && len(without(host, c.hosts.WithUID(mark))) > 0:
+		return true
+	case node.Name == lifecycle.NodeName(host):
+		return false
+	}
+	for _, other := range without(host, c.hosts.WithNode(node.UUID)) {
+		if host.Status.Provisioning.ID != node.UUID || isOlder(other, host) {
+			return true
+		}
+	}
+	return false
+}
+
+// canAdopt tells whether a node that was not created for the host may become its node: no host has it,
+// and Ironic knows no other BMC for it. (Who knows a MAC address of a machine does not get its node.)
+func (c *Claims) canAdopt(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	known := lifecycle.KeyOfNode(node)
+	return !c.IsNodeOfAnother(host, lifecycle.RecordOf(node)) && (known.IsZero() || known.Matches(lifecycle.BMCKey(host)))
+}
+
+// isOlder tells which of two hosts has the better claim to something that both want: the one that was
+// created first.
+func isOlder(a, b *metal3.BareMetalHost) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.UID < b.UID
+}
+
+// DescribeBMCConflict says which other host, or which node in Ironic that is no host's, has the BMC of
+// host, for its user, who may not be allowed to read other namespaces. It is empty if
+// nothing has, or if host had it first. Two hosts on one machine would inspect, clean and
+// switch it off under each other.
+func (c *Claims) DescribeBMCConflict(host *metal3.BareMetalHost) string {
+	key := lifecycle.BMCKey(host)
+	if key.IsZero() {
+		return ""
+	}
+	const advice = ": correct spec.bmc.address, or delete one of them"
+	for _, other := range c.SharingBMC(host) {
+		if other.Namespace != host.Namespace && !isRegistered(other) || hasBetterClaim(host, other) {
+			continue // who only writes the address of a BMC keeps it from nobody in another namespace
+		}
+		if other.Namespace == host.Namespace {
+			return fmt.Sprintf("Host %q in this namespace has the same BMC%s", other.Name, advice)
+		}
+		return "A host in another namespace has the same BMC" + advice
+	}
+	if lifecycle.NodeOf(&host.Status) != nil && !lifecycle.IsEnrolling(host) {
+		return "" // it has its machine
+	}
+	nodes, _ := c.nodes.NodesWithBMC(key)
+	for _, node := range nodes {
+		switch {
+		case node.UUID == host.Status.Provisioning.ID, node.Name == lifecycle.NodeName(host):
+			continue // it is this host's
+		case node.ProvisionState == ironic.Enroll, node.ProvisionState == ironic.Verifying:
+			continue // whoever has created it need not have the credentials, and nothing is done with it
+		case host.Status.Provisioning.ID == "" && (node.Name == "" || node.Name == host.Name):
+			continue // which the host takes over, if it may
+		}
+		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
+	}
+	return ""
+}
+
+// HasOtherNodeWithBMC tells whether Ironic has verified the BMC of the host's node for another
+// node, too: an operator has created it, or has changed its address to that of the BMC. All nodes were
+// known at asOf; while it is zero, they are not.
+func (c *Claims) HasOtherNodeWithBMC(host *metal3.BareMetalHost, node *lifecycle.Node) (has bool, asOf time.Time) {
+	key := node.BMC
+	nodes, asOf := c.nodes.NodesWithBMC(key)
+	for _, other := range nodes {
+		switch {
+		case other.UUID == node.UUID, other.Name == lifecycle.NodeName(host), lifecycle.KeyOfNode(&other) != key:
+		case other.ProvisionState == ironic.Enroll, other.ProvisionState == ironic.Verifying:
+		default:
+			return true, asOf
+		}
+	}
+	return false, asOf
+}
+
+// HasBMCToItself tells whether no other host or node has the BMC of host, as Ironic says now:
+// what was read earlier does not have a node that the server of another cluster has created
+// since. Of two servers that verify a BMC at the same moment and then ask for this, at least
+// one sees the other's node.
+func (c *Claims) HasBMCToItself(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
+	if err := c.observeNodes(ctx); err != nil {
+		return false, err
+	}
+	return c.DescribeBMCConflict(host) == "", nil
+}
+
+func (c *Claims) observeNodes(ctx context.Context) error {
+	var partial *live.PartialError // some status was not recorded; the nodes were read
+	if err := c.nodes.Poll(ctx); err != nil && !errors.As(err, &partial) {
+		return fmt.Errorf("finding out which nodes have the host's BMC: %w", err)
+	}
+	return nil
+}
+
+// hasBetterClaim tells whether host has the BMC rather than other: because it alone is
+// registered with it, or because it was created first.
+func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
+	has, otherHas := isRegistered(host), isRegistered(other)
+	if has != otherHas {
+		return has
+	}
+	return isOlder(host, other)
+}
+
+// isRegistered tells whether Ironic has verified the credentials of the BMC in the host's
+// spec. It goes by what only the server records: the state can come from an annotation.
+func isRegistered(host *metal3.BareMetalHost) bool {
+	with := host.Status.Record.RegisteredWith
+	if with == nil || with.BMC != "" && with.BMC != lifecycle.BMCKey(host).String() {
+		return false
+	}
+	if lifecycle.IsDetached(host) {
+		return host.Status.GoodCredentials.Reference != nil
+	}
+	node := lifecycle.NodeOf(&host.Status)
+	return node != nil && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
+}
+
+// SharingBMC returns the other hosts whose BMC may be that of host.
+func (c *Claims) SharingBMC(host *metal3.BareMetalHost) []*metal3.BareMetalHost {
+	return without(host, c.hosts.WithBMC(lifecycle.BMCKey(host)))
+}
+
+// describeOwner names the owner of a node to the user of host, who may not be allowed to read other
+// namespaces, and knows no nodes but those of hosts. The log names the node to operators.
+func (c *Claims) describeOwner(ctx context.Context, host *metal3.BareMetalHost, uuid string) string {
+	klog.FromContext(ctx).Info("Another node has the MAC address", "other", uuid)
+	owners := c.hosts.WithNode(uuid)
+	if len(owners) == 0 {
+		return "a node in Ironic that no host has"
+	}
+	if owner := owners[0]; owner.Namespace == host.Namespace {
+		return fmt.Sprintf("host %s/%s", owner.Namespace, owner.Name)
+	}
+	return "a host in another namespace"
+}

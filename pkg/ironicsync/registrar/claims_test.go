@@ -1,0 +1,128 @@
+package registrar
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostindex"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+)
+
+// claimsOf returns the claims of hosts, of which Ironic has no nodes. In the index, the UID of the first one is
+// uid-1, that of the second uid-2, and so on.
+func claimsOf(t *testing.T, all ...*metal3.BareMetalHost) *Claims {
+	t.Helper()
+	hosts := enginetest.NewHosts()
+	for _, h := range all {
+		hosts.Add(h)
+	}
+	index := hostindex.New(hosts, nil)
+	go index.Run(t.Context())
+	if !cache.WaitForCacheSync(t.Context().Done(), index.HasSynced) {
+		t.Fatal("the index has not synced")
+	}
+	return NewClaims(index, live.NewRefresher(t.Context(), live.Deps{}))
+}
+
+// TestWhoHasTheBMC: of two hosts with one BMC, the one that is registered with it has it,
+// and only within a namespace the one that was created first.
+func TestWhoHasTheBMC(t *testing.T) {
+	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	host := func(namespace, name string, minute int, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
+		h := &metal3.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(created.Add(time.Duration(minute) * time.Minute))},
+			Spec:       metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: "ipmi://192.0.2.1", CredentialsName: "bmc"}},
+		}
+		for _, c := range change {
+			c(h)
+		}
+		return h
+	}
+	at := func(address, provisionState string) func(*metal3.BareMetalHost) {
+		return func(h *metal3.BareMetalHost) {
+			moved := *h
+			moved.Spec.BMC.Address = address
+			h.Status.Record.RegisteredWith = &metal3.RegisteredWith{BMC: lifecycle.BMCKey(&moved).String()}
+			h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateAvailable, ID: h.Name}
+			h.Status.Ironic = &metal3.IronicStatus{NodeUUID: h.Name, ProvisionState: provisionState}
+		}
+	}
+	registered := at("ipmi://192.0.2.1", "manageable")
+	detached := func(h *metal3.BareMetalHost) {
+		registered(h)
+		h.Status.Ironic, h.Status.OperationalStatus = nil, metal3.OperationalStatusDetached
+		h.Status.GoodCredentials.Reference = &corev1.SecretReference{Name: "bmc"}
+	}
+	claimed := func(h *metal3.BareMetalHost) { // by the annotation with a status
+		h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateProvisioned, ID: "x"}
+	}
+	for name, test := range map[string]struct {
+		a, b                   *metal3.BareMetalHost
+		aIsRefused, bIsRefused bool
+	}{
+		"both new, one namespace":              {a: host("ns", "a", 0), b: host("ns", "b", 1), bIsRefused: true},
+		"both new, two namespaces":             {a: host("ns", "a", 0), b: host("other", "b", 1)},
+		"the younger one is registered":        {a: host("ns", "a", 0), b: host("other", "b", 1, registered), aIsRefused: true},
+		"the older one is registered":          {a: host("ns", "a", 0, registered), b: host("other", "b", 1), bIsRefused: true},
+		"the older one was given its address":  {a: host("ns", "a", 0, at("ipmi://192.0.2.9", "manageable")), b: host("other", "b", 1, registered), aIsRefused: true},
+		"the older one is not verified":        {a: host("ns", "a", 0, at("ipmi://192.0.2.1", "enroll")), b: host("other", "b", 1, registered), aIsRefused: true},
+		"the older one claims to be":           {a: host("ns", "a", 0, claimed), b: host("other", "b", 1, registered), aIsRefused: true},
+		"the older one claims to be, both new": {a: host("ns", "a", 0, claimed), b: host("other", "b", 1)},
+		"the older one is detached":            {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},
+		"both are registered":                  {a: host("ns", "a", 0, registered), b: host("other", "b", 1, registered), bIsRefused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := claimsOf(t, test.a, test.b)
+			if message := c.DescribeBMCConflict(test.a); (message != "") != test.aIsRefused {
+				t.Errorf("the older one: %q", message)
+			}
+			if message := c.DescribeBMCConflict(test.b); (message != "") != test.bIsRefused {
+				t.Errorf("the younger one: %q", message)
+			}
+		})
+	}
+}
+
+// TestWhoseNode: a node that another host has, or that reaches another BMC, is not taken.
+func TestWhoseNode(t *testing.T) {
+	const this, others = "uid-1", "uid-2" // as claimsOf gives them
+	host := &metal3.BareMetalHost{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "host-0", UID: this},
+		Spec:       metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: "ipmi://192.0.2.1", CredentialsName: "bmc"}},
+	}
+	other := host.DeepCopy()
+	other.Namespace, other.Name, other.UID, other.Status.Provisioning.ID = "rack", "other", others, "theirs"
+	c := claimsOf(t, host, other)
+	own := ironic.Address{IPMIAddress: "192.0.2.1"}
+	for name, test := range map[string]struct {
+		node               ironic.Node
+		anothers, canAdopt bool
+	}{
+		"a new one":                          {node: ironic.Node{UUID: "x", Address: own}, canAdopt: true},
+		"one without an address":             {node: ironic.Node{UUID: "x"}, canAdopt: true},
+		"another BMC":                        {node: ironic.Node{UUID: "x", Address: ironic.Address{IPMIAddress: "192.0.2.9"}}},
+		"this host's name and another BMC":   {node: ironic.Node{UUID: "x", Name: "host-0", Address: ironic.Address{IPMIAddress: "192.0.2.9"}}},
+		"the full name of another host":      {node: ironic.Node{UUID: "x", Name: "rack~other", Address: own}, anothers: true},
+		"the mark of another host":           {node: ironic.Node{UUID: "x", Address: own, Marks: ironic.Marks{Host: others}}, anothers: true},
+		"the mark of a host that is gone":    {node: ironic.Node{UUID: "x", Address: own, Marks: ironic.Marks{Host: "gone"}}, canAdopt: true},
+		"the mark of this host":              {node: ironic.Node{UUID: "theirs", Address: own, Marks: ironic.Marks{Host: this}}, canAdopt: true},
+		"what another host has recorded":     {node: ironic.Node{UUID: "theirs", Address: own}, anothers: true},
+		"this host's name, another's record": {node: ironic.Node{UUID: "theirs", Name: "metal3~host-0", Address: own}, canAdopt: true},
+	} {
+		if got := c.IsNodeOfAnother(host, lifecycle.RecordOf(&test.node)); got != test.anothers {
+			t.Errorf("%s: another host's: %t", name, got)
+		}
+		if got := c.canAdopt(host, &test.node); got != test.canAdopt {
+			t.Errorf("%s: may be taken: %t", name, got)
+		}
+	}
+}

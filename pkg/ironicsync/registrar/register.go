@@ -1,0 +1,150 @@
+package registrar
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/klog/v2"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
+)
+
+// Register tells Ironic how to reach the BMC and which MAC addresses the host has, and requests the
+// verification of a node in enroll. It is recorded only afterwards, so that after a crash in between all
+// of it is done again. changed tells whether the node is to be observed; it is false if the host was left
+// as it is, or shows why it cannot be registered.
+func (r *Registrar) Register(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost, node *ironic.Node) (changed bool, err error) {
+	reg, err := r.prepare(ctx, fence, host, node)
+	if err != nil {
+		return false, r.report(ctx, host, err)
+	}
+	deleted, err := r.update(ctx, reg, node)
+	if err != nil {
+		return false, r.report(ctx, host, err)
+	}
+	if deleted {
+		return true, nil
+	}
+	var ports []ironic.Port
+	if len(wantedPorts(host)) > 0 {
+		if ports, err = r.Ironic.ListPorts(ctx, ironic.PortFilter{Node: node.UUID}); err != nil {
+			return false, r.report(ctx, host, err)
+		}
+	}
+	return r.verify(ctx, reg, node, ports)
+}
+
+// verify completes the registration of a node that Ironic knows, with these ports: it creates the missing
+// ports, requests the verification of a node in enroll, and records that the host is registered.
+func (r *Registrar) verify(ctx context.Context, reg registration, node *ironic.Node, ports []ironic.Port) (changed bool, err error) {
+	if err := r.ensurePorts(ctx, reg, node.UUID, ports); err != nil {
+		return false, r.report(ctx, reg.host, err)
+	}
+	if node.ProvisionState == ironic.Enroll {
+		if err := r.Ironic.SetProvisionState(ctx, reg.fence, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
+			return false, r.report(ctx, reg.host, err)
+		}
+	}
+	return true, r.recordRegistered(ctx, reg, metal3.RegisteredWith{
+		SettingsDigest:     r.digest,
+		NetworkDataVersion: reg.wanted.networkVersion,
+		Image:              reg.wanted.image,
+		DueWhenIdle:        !lifecycle.IsIdle(node.ProvisionState),
+		PowerSupply:        node.IsOwnParent(),
+		BMC:                lifecycle.BMCKey(reg.host).String(),
+	})
+}
+
+// update patches what differs in the node's registration, and only then: a PATCH makes Ironic 29.0.5 take
+// the node for its own parent, and keep it out of the power synchronisation for ever. A node of ours that
+// was never verified, or never used after that, has nothing to lose: it is deleted, and created again by
+// a later step.
+func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.Node) (deleted bool, err error) {
+	current, err := r.Ironic.GetRegistration(ctx, node.UUID)
+	if err != nil {
+		return false, err
+	}
+	isOurs := isMadeFor(reg.host, current)
+	if access := reg.wanted.access; isOurs && node.ProvisionState == ironic.Enroll && (node.Driver != access.Driver || current.BootInterface != access.BootInterface) {
+		return true, r.deleteToRecreate(ctx, reg.fence, node, "another driver or boot interface is wanted")
+	}
+	patches := r.registrationPatches(reg, node, current)
+	if len(patches) == 0 {
+		return false, nil
+	}
+	updated, err := r.Ironic.UpdateNode(ctx, reg.fence, node.UUID, patches)
+	if err != nil {
+		return false, err
+	}
+	log := klog.FromContext(ctx)
+	log.V(2).Info("Node updated", "node", node.UUID, "paths", pathsOf(patches)) // never with values: some are passwords
+	if !updated.IsOwnParent() {
+		return false, nil
+	}
+	status := &reg.host.Status
+	isUnused := node.ProvisionState == ironic.Enroll ||
+		node.ProvisionState == ironic.Manageable && status.Provisioning.State == metal3.StateRegistering && status.Record.RegisteredWith == nil
+	if isOurs && isUnused {
+		return true, r.deleteToRecreate(ctx, reg.fence, node, "Ironic has made it its own parent")
+	}
+	log.Info("Ironic has made the node its own parent and no longer synchronises its power", "node", node.UUID)
+	return false, nil
+}
+
+// registrationPatches are what turns the node's registration into what is wanted. Marks alone are no
+// reason for a PATCH unless they are wrong.
+func (r *Registrar) registrationPatches(reg registration, node *ironic.Node, current *ironic.Registration) []ironic.Patch {
+	tried := reg.host.Status.TriedCredentials
+	isPasswordKnown := tried.Reference != nil && tried.Reference.Name == reg.host.Spec.BMC.CredentialsName && !lifecycle.IsNewerVersion(reg.credentials.Since, tried.Version)
+	info := reg.wanted.driverInfo(reg.credentials)
+	if params, has := current.DriverInfo[kernelParamsKey]; has && reg.wanted.keepsImage {
+		info[kernelParamsKey] = params // they may be those of the image
+	}
+	patches := driverInfoPatches(current.DriverInfo, info, isPasswordKnown)
+	patches = append(patches, reg.wanted.patches(reg.host, node, current)...)
+	if node.IsOwnParent() && len(patches) == 0 && current.DriverInfo[ironic.PowerSupplyKey] == nil {
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + ironic.PowerSupplyKey, Value: true})
+	}
+	if marks := r.marksOf(reg.host); len(patches) > 0 || isMarkedOtherwise(marks, current) {
+		patches = append(patches, markPatches(marks, current)...)
+	}
+	return patches
+}
+
+// deleteToRecreate deletes a node of which nothing is lost.
+func (r *Registrar) deleteToRecreate(ctx context.Context, fence ironic.Fence, node *ironic.Node, reason string) error {
+	klog.FromContext(ctx).Info("The node is deleted, to be created again", "node", node.UUID, "reason", reason)
+	if err := r.Ironic.DeleteNode(ctx, fence, node.UUID); !ironic.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+func pathsOf(patches []ironic.Patch) (paths []string) {
+	for _, p := range patches {
+		paths = append(paths, p.Path)
+	}
+	return paths
+}
+
+// recordRegistered records that Ironic has what the spec and the Secret say, and releases the Secret that
+// was used before.
+func (r *Registrar) recordRegistered(ctx context.Context, reg registration, with metal3.RegisteredWith) error {
+	host := reg.host
+	_, err := r.Recorder.RecordWhileTrue(ctx, host, recorder.HasSpecOf(host), func(h *metal3.BareMetalHost) {
+		lifecycle.SetTriedCredentials(h, reg.credentials.Version)
+		lifecycle.SetRegistered(h, with)
+	})
+	if err != nil {
+		return err
+	}
+	if previous := host.Status.TriedCredentials.Reference; previous != nil && previous.Name != host.Spec.BMC.CredentialsName {
+		if err := r.Secrets.Release(ctx, host, previous.Name); err != nil {
+			return fmt.Errorf("releasing Secret %s/%s: %w", host.Namespace, previous.Name, err)
+		}
+	}
+	return nil
+}

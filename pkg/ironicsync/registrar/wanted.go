@@ -1,0 +1,177 @@
+package registrar
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
+)
+
+// kernelParamsKey in driver_info are the parameters of the ramdisk's kernel.
+const kernelParamsKey = "kernel_append_params"
+
+// wantedNode is what Ironic has to know of a host in every state, apart from the
+// credentials and from what is deployed on it.
+type wantedNode struct {
+	access  bmc.Access
+	ramdisk map[string]any // the part of driver_info that is not the BMC's
+	// image identifies the host's own image in ramdisk. keepsImage is set if the node keeps the image that
+	// it has, which image identifies, too.
+	image            string
+	keepsImage       bool
+	inspectInterface string // empty where ironic-inspector inspects
+	automatedClean   bool
+	disablePowerOff  *bool // nil where Ironic knows no such thing, and nobody wants it
+	networkData      map[string]any
+	// networkVersion is the resourceVersion of the Secret that networkData is from.
+	networkVersion string
+}
+
+// requirements derives from a host what Ironic has to know of it.
+type requirements struct {
+	ironic interface {
+		Features(ctx context.Context) (ironic.Features, error)
+	}
+	secrets  Secrets
+	images   HostImages
+	settings Settings
+}
+
+// wantedOf returns what Ironic has to know of the host, its network configuration apart.
+func (r *requirements) wantedOf(ctx context.Context, host *metal3.BareMetalHost, access bmc.Access) (*wantedNode, error) {
+	wanted := &wantedNode{
+		access:         access,
+		automatedClean: host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled,
+	}
+	if err := r.chooseRamdisk(ctx, host, access, wanted); err != nil {
+		return nil, err
+	}
+	features, err := r.ironic.Features(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if features.AgentInspection {
+		wanted.inspectInterface = "agent"
+		if host.Spec.InspectionMode == metal3.InspectionModeFast && access.FastInspectInterface != "" {
+			wanted.inspectInterface = access.FastInspectInterface
+		}
+	}
+	if features.DisablePowerOff || host.Spec.DisablePowerOff { // which it refuses then: it would switch the host off
+		wanted.disablePowerOff = &host.Spec.DisablePowerOff
+	}
+	return wanted, nil
+}
+
+// readNetwork reads the network configuration of the ramdisk.
+func (r *requirements) readNetwork(ctx context.Context, host *metal3.BareMetalHost, wanted *wantedNode) error {
+	name := host.Spec.PreprovisioningNetworkDataName
+	if name == "" {
+		return nil
+	}
+	if r.settings.isNetworkInImages() {
+		wanted.networkVersion = r.secrets.NetworkVersion(host)
+		return nil
+	}
+	secret, err := r.secrets.Data(ctx, host.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return &problem{metal3.SecretIncompleteReason, lifecycle.MissingNetworkData(host)} // its creation requeues the host
+	}
+	if err != nil {
+		return fmt.Errorf("reading Secret %s/%s: %w", host.Namespace, name, err)
+	}
+	wanted.networkVersion = secret.Since
+	if wanted.networkData, err = deploy.RamdiskNetwork(host.Namespace, name, secret.Data); err != nil {
+		return &problem{metal3.SecretIncompleteReason, err.Error()}
+	}
+	return nil
+}
+
+func (w *wantedNode) driverInfo(credentials secrets.Credentials) map[string]any {
+	info := w.access.DriverInfo(credentials.Username, credentials.Password)
+	maps.Copy(info, w.ramdisk)
+	return info
+}
+
+// patches are what turns a node's registration, driver_info apart, into what is
+// wanted. A node that was taken over keeps its driver and what goes with it.
+func (w *wantedNode) patches(host *metal3.BareMetalHost, node *ironic.Node, current *ironic.Registration) []ironic.Patch {
+	var patches []ironic.Patch
+	set := func(path string, value any) {
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: path, Value: value})
+	}
+	if name := lifecycle.NodeName(host); node.Name != name {
+		set("/name", name)
+	}
+	if current.AutomatedClean == nil || *current.AutomatedClean != w.automatedClean {
+		set("/automated_clean", w.automatedClean)
+	}
+	if w.disablePowerOff != nil && (current.DisablePowerOff == nil && *w.disablePowerOff || current.DisablePowerOff != nil && *current.DisablePowerOff != *w.disablePowerOff) {
+		set("/disable_power_off", *w.disablePowerOff)
+	}
+	if node.Driver != w.access.Driver || !lifecycle.IsIdle(node.ProvisionState) {
+		return patches
+	}
+	if w.inspectInterface != "" && current.InspectInterface != w.inspectInterface {
+		set("/inspect_interface", w.inspectInterface)
+	}
+	capabilities, _ := current.Properties["capabilities"].(string)
+	if swapped := deploy.Capabilities(capabilities, host.Spec.BootMode); swapped != capabilities {
+		set("/properties/capabilities", swapped)
+	}
+	if arch := host.Spec.Architecture; arch != "" && current.Properties["cpu_arch"] != arch {
+		set("/properties/cpu_arch", arch)
+	}
+	switch {
+	case w.networkData == nil && len(current.NetworkData) > 0 && isMadeFor(host, current):
+		set("/network_data", map[string]any{})
+	case w.networkData != nil && !sameJSON(current.NetworkData, w.networkData):
+		set("/network_data", w.networkData)
+	}
+	return patches
+}
+
+func sameJSON(a, b any) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(x) == string(y)
+}
+
+// driverInfoPatches are what turns driver_info into what is wanted, leaving alone
+// what others have put there. The password, which Ironic does not give away, is
+// sent unless it is known to be there.
+func driverInfoPatches(current, wanted map[string]any, passwordKnown bool) []ironic.Patch {
+	var patches []ironic.Patch
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if isPassword := strings.HasSuffix(key, "_password"); isPassword && passwordKnown || !isPassword && fmt.Sprint(current[key]) == fmt.Sprint(wanted[key]) {
+			continue
+		}
+		patches = append(patches, ironic.Patch{Op: ironic.PatchAdd, Path: "/driver_info/" + key, Value: wanted[key]})
+	}
+	// Those that we do not always set: what a setting said that is gone must go, too,
+	// also where somebody has set it by hand. (Without deploy_kernel and the like of
+	// ours, the node may have its own.)
+	stale := []string{"ipmi_verify_ca", "redfish_verify_ca", "redfish_system_id", "external_http_url", kernelParamsKey}
+	if wanted["deploy_iso"] != nil {
+		stale = append(stale, "deploy_kernel", "deploy_ramdisk") // an ISO is either alone or not used
+	} else if wanted["deploy_kernel"] != nil {
+		stale = append(stale, "deploy_iso")
+	}
+	for _, key := range stale {
+		_, has := current[key]
+		if _, wants := wanted[key]; has && !wants {
+			patches = append(patches, ironic.Patch{Op: ironic.PatchRemove, Path: "/driver_info/" + key})
+		}
+	}
+	return patches
+}

@@ -1,0 +1,36 @@
+// Package request records what users ask for through the actions takeover, clean and rebuild.
+// These actions send nothing to Ironic: they change the status of the host, which the caller writes
+// to etcd, and the leader acts on what is recorded.
+package request
+
+import (
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// Recorder records requests, with the time at which they were made, in the status of the hosts that it
+// is given. It writes nothing to etcd.
+type Recorder struct{ clock clock.PassiveClock }
+
+// NewRecorder returns a Recorder.
+func NewRecorder(clock clock.PassiveClock) Recorder { return Recorder{clock} }
+
+// TakeOver records that a user has confirmed that the node is the host's.
+func (r Recorder) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
+	lifecycle.TakeOver(host, node, r.clock.Now())
+}
+
+// RequestClean records that the steps are to be carried out on the node. The error says why that is
+// not possible.
+func (r Recorder) RequestClean(host *metal3.BareMetalHost, node *ironic.Node, steps []metal3.CleanStep) error {
+	return lifecycle.RequestClean(host, node, steps, r.clock.Now())
+}
+
+// RequestRebuild records that the image of the host is to be written again. The error says why that
+// is not possible.
+func (r Recorder) RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node) error {
+	return lifecycle.RequestRebuild(host, node, r.clock.Now())
+}

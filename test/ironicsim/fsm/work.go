@@ -1,0 +1,69 @@
+package fsm
+
+// Done ends the work on a node, or a part of it, as it should end. Of a teardown
+// that is the beginning of the cleaning that follows it.
+func (m Machine) Done(n *Node) bool {
+	switch {
+	case n.ProvisionState == Deleting:
+		n.InstanceUUID = ""
+		return m.Move(n, "clean")
+	case n.ProvisionState == Cleaning && (n.TargetProvisionState == Manageable || n.Retired):
+		return m.Move(n, "manage")
+	}
+	return m.Move(n, "done")
+}
+
+// Verified ends verifying: from now on the power state is known.
+func (m Machine) Verified(n *Node, power string) bool {
+	n.PowerState = power
+	return m.Move(n, "done")
+}
+
+// Fail moves the node to the failed state of its work. What went wrong is
+// written at that or, so that a reader can see the one without the other, a
+// moment later while the node is still locked.
+func (m Machine) Fail(n *Node) bool {
+	switch n.ProvisionState {
+	case Deleting:
+		n.InstanceUUID = ""
+	case Adopting:
+		n.PowerState = ""
+	}
+	return m.Move(n, "fail")
+}
+
+// ServiceAborted makes a node active that a service has failed on.
+func (m Machine) ServiceAborted(n *Node, text string) bool {
+	if !m.Move(n, "abort") {
+		return false
+	}
+	n.LastError = text
+	return true
+}
+
+// TakeOver is the start of a conductor that finds the node with its own lock, or
+// unlocked, from the life before. It returns what has failed, if anything.
+func (m Machine) TakeOver(n *Node, conductor string) (failed string) {
+	if n.Reservation == conductor {
+		n.Reservation, n.TargetPowerState = "", ""
+	}
+	if n.Reservation != "" || !IsWorked(n.ProvisionState) {
+		return ""
+	}
+	failed = "The " + n.ProvisionState + " state can't be resumed by conductor " + conductor + ". Moving to fail state."
+	m.Move(n, "fail")
+	n.TargetProvisionState = goals[n.ProvisionState] // also of a manual clean
+	n.LastError = failed
+	return failed
+}
+
+// PowerAfter is the power target with which Ironic ends the work in a state, where
+// a machine has booted the ramdisk for it: a deployed one boots its disk, all
+// others are switched off.
+func PowerAfter(state string) string {
+	switch state {
+	case Deploying, Servicing, ServiceFail:
+		return Reboot
+	}
+	return PowerOff
+}
