@@ -2,18 +2,27 @@
 # Runs tests and prints a summary at the end:
 #   hack/test.sh STEP...
 # The steps are:
+#   lint             make lint
 #   verify           make verify
-#   unit             the unit tests, with the race detector. Fuzz targets run only with the
-#                    inputs that are committed; hack/fuzz.sh searches for others
+#   unit             the unit tests, with the race detector, apart from those of engine. Fuzz targets
+#                    run only with the inputs that are committed; hack/fuzz.sh searches for others
+#   engine           those of pkg/ironicsync whose time is not that of a clock, so that a busy machine
+#                    only makes them slow
+#   quick-unit       the unit tests without the race detector, apart from those that install the
+#                    server or build its image; results of packages that have not changed are
+#                    taken from Go's cache
 #   e2e              the end-to-end tests on the simulated Ironic: test/e2e, test/contract,
 #                    test/migrate, test/safety, test/security and test/ui, which needs
 #                    Chromium and installs Debian's if it may; where it cannot, it is left out,
 #                    and with REQUIRE_CHROMIUM=1, it fails
+#   heart            those of test/e2e and test/contract that a change is most likely to break,
+#                    on the simulated Ironic
 #   ironic-RELEASE   the end-to-end tests on the real Ironic of Debian bookworm, trixie or
 #                    sid: test/e2e, test/life and test/safety, and of trixie some of
 #                    test/security. With AUTH=keystone, each Ironic has its users in a real
-#                    Keystone; otherwise, only one test uses Keystone
-# STEP+STEP... runs the later steps in parallel with the first one, at the lowest
+#                    Keystone; otherwise, only one test uses Keystone. Tests to which the kind
+#                    of Ironic makes no difference are left to the step e2e, unless ALL=1 is set
+# STEP+STEP... runs the later steps in parallel with the first one, at a low
 # priority. This is useful for steps that need CPU while the first one mostly waits. Their
 # output is printed when the first one has ended. If a step fails, the others run
 # nevertheless. The real Ironic needs root on Debian or Ubuntu. Elsewhere, its step is left
@@ -22,33 +31,61 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin
+# The messages of programs that the tests run are compared with English ones.
+export LC_ALL=C.UTF-8
+unset LANGUAGE
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
+# Commands in the background ignore Ctrl-C.
+trap 'trap "" TERM; kill -TERM 0; exit 130' INT TERM
 began=$SECONDS
 passed_steps=() failed_steps=() left_out=()
 
 heading() { printf '\n=== %s (after %d min %02d s)\n' "$1" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)); }
 
-# Runs go test through gotestsum, which stores each result for the summary. Data races in
-# the server fail the end-to-end tests too, because it is built with the race detector.
+# Runs go test through gotestsum, which stores each result for the summary.
 go_test() {
 	local format=$1
 	shift
-	bin/lint/gotestsum --format "$format" --jsonfile "$results/$(date +%s%N).json" -- -race "$@"
+	bin/lint/gotestsum --format "$format" --jsonfile "$results/$(date +%s%N).$step.json" -- "$@"
 }
 
+# Runs end-to-end tests. They are clients: data races in the server, which is built with the race detector,
+# fail them, too. What they have of this repository in their own process is tested with it by the unit tests.
+# go vet has looked at them in lint.
+e2e_test() { go_test standard-verbose -count=1 -vet=off "$@"; }
+
+# Runs a command in the background; await_background prints its output and returns its status.
+in_background() {
+	"$@" >"$results/$step.background" 2>&1 &
+	background=$!
+}
+
+await_background() {
+	local status=0
+	wait "$background" || status=$?
+	cat "$results/$step.background"
+	return $status
+}
+
+# Builds the programs that the steps run.
 prepare() {
-	if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
-		echo "The race detector needs a C compiler: install gcc (on Debian or Ubuntu: apt-get install gcc libc6-dev)." >&2
-		return 1
-	fi
 	hack/build-linters.sh # also builds gotestsum
+	case " $* " in *unit" "* | *" e2e "* | *" heart "* | *" ironic-"*) ;; *) return 0 ;; esac
+	go build -v -buildvcs=false -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
 	hack/tools/build.sh
 	# Tests that need it are skipped without it, except in continuous integration.
 	hack/tools/prometheus.sh || [ "${REQUIRE_IRONIC:-0}" = 0 ]
-	go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
-	export METAL3_APISERVER=$PWD/bin/race/metal3-apiserver
+	case " $* " in
+	*" unit "* | *" engine "* | *" e2e "* | *" ironic-"*)
+		if [ "$(go env CGO_ENABLED)" != 1 ] || ! command -v "$(go env CC)" >/dev/null; then
+			echo "The race detector needs a C compiler: install gcc (on Debian or Ubuntu: apt-get install gcc libc6-dev)." >&2
+			return 1
+		fi
+		;;
+	esac
+	case " $* " in *" e2e "*) go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector" ;; esac
 }
 
 # Prints the reason why a real Ironic cannot run here, if there is one.
@@ -60,35 +97,91 @@ ironic_missing() {
 	fi
 }
 
+unit_packages() { go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|safety|security|ui)$'; }
+
+# Time in these is that of a bubble, or an argument.
+engine_packages='/pkg/ironicsync/(deploy|destination|executor|hostindex|kinds(/.*)?|lifecycle|limit|live/flight|live/index|reconcile|recorder|registrar|settings)$'
+
 unit() {
 	local packages
-	prepare
-	mapfile -t packages < <(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|safety|security|ui)$')
-	go_test standard-quiet "${packages[@]}"
+	mapfile -t packages < <(unit_packages | grep -vE "$engine_packages")
+	METAL3_APISERVER=$PWD/bin/metal3-apiserver go_test standard-quiet -race "${packages[@]}"
 }
 
+engine() {
+	local packages
+	mapfile -t packages < <(unit_packages | grep -E "$engine_packages")
+	go_test standard-quiet -race -timeout 30m "${packages[@]}"
+}
+
+quick_unit() {
+	local packages
+	mapfile -t packages < <(unit_packages)
+	# Those that install the server and build its image take as long as all others together.
+	METAL3_APISERVER=$PWD/bin/metal3-apiserver go_test standard-quiet -skip '^Test(Image|Install|Migration|ManifestsInCluster)$' "${packages[@]}"
+}
+
+# test/e2e and test/safety use all of the server, which is built with the race detector for them. Half of what it
+# takes of the processors would be for the detector, and the others see no more of the server.
 e2e() {
 	local status=0
-	prepare
-	# These tests mostly wait, so two packages run at a time.
-	IRONIC=sim go_test standard-verbose -count=1 -p 2 -timeout 30m ./test/e2e ./test/contract ./test/migrate ./test/safety ./test/security ./test/ui || status=1
-	go_test standard-verbose -count=1 -timeout 20m ./test/contract -watch-cache=false || status=1
+	export IRONIC=sim
+	# It uses both processors by itself, for kubectl.
+	METAL3_APISERVER=$PWD/bin/metal3-apiserver e2e_test -timeout 30m ./test/contract || status=1
+	# These mostly wait. The server of the page and the plugin's consoles run in the processes of test/ui and test/e2e.
+	in_background e2e_in_background
+	METAL3_APISERVER=$PWD/bin/race/metal3-apiserver e2e_test -race -timeout 30m ./test/e2e || status=1
+	METAL3_APISERVER=$PWD/bin/metal3-apiserver e2e_test -race -timeout 30m ./test/ui || status=1
+	await_background || status=1
 	return $status
+}
+
+e2e_in_background() {
+	local status=0
+	METAL3_APISERVER=$PWD/bin/metal3-apiserver e2e_test -p 1 -timeout 30m ./test/security ./test/migrate || status=1
+	METAL3_APISERVER=$PWD/bin/race/metal3-apiserver e2e_test -timeout 30m ./test/safety || status=1
+	return $status
+}
+
+# Each of them is about something that much else relies on.
+heart='^Test(EnrolAndDelete|Life|PowerByKubectl|Inspect|WhatUsersType|ListsShowEachChange|ReadsAreNeverStale|ReadsGoOnWithoutIronic'
+heart+='|TwoHostsWithOneBMC|AnotherDeployment|NodeLostWhileProvisioned|DisksAreWrittenForImagesOnly|SpecChangeReachesIronicAtOnce|Plugin'
+heart+='|Discovery|Tables|ClientGoInformers|ClientGoListVersions|ClientGoOptimisticLocking|ClientGoFinalizers|KubectlApply'
+heart+='|KubectlServerSideApply|KubectlGetFormats|CAPM3Machine|RuntimeController|EachFileIsInSeesCache)$'
+
+heart() {
+	IRONIC=sim METAL3_APISERVER=$PWD/bin/metal3-apiserver e2e_test -p 2 -timeout 10m ./test/e2e ./test/contract -run "$heart"
 }
 
 ironic() {
 	local release=$1 root status=0
-	prepare
 	root=$(test/ironic/root.sh "$release")
 	test/ironic/root.sh keystone >/dev/null
 	echo "Ironic $(cat "$root/ironic-version")"
-	IRONIC_RELEASE=$release go_test standard-verbose -count=1 -p 1 -timeout 20m -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
-	# As above. Each package starts its own Ironic.
-	IRONIC=$release go_test standard-verbose -count=1 -p 2 -timeout 40m ./test/e2e ./test/life ./test/safety || status=1
-	# The other tests of test/security need the simulator, or Ironic makes no difference to them.
-	[ "$release" != trixie ] || IRONIC=$release go_test standard-verbose -count=1 -timeout 10m ./test/security \
-		-run '^Test(NodesOfOthers|AdoptedNodes.*|StatusDoesNot.*|CertainNamespaces|SecretWrites.*|Redirect.*)$' || status=1
+	export METAL3_APISERVER=$PWD/bin/metal3-apiserver
+	# Each package starts its own Ironic. What is beside the longest one takes about as long.
+	in_background ironic_in_background "$release"
+	IRONIC=$release e2e_test -timeout 40m ./test/life || status=1
+	await_background || status=1
 	return $status
+}
+
+ironic_in_background() {
+	local status=0
+	IRONIC=$1 e2e_test -p 1 -timeout 40m ./test/safety ./test/e2e || status=1
+	# The other tests of test/security need the simulator, or Ironic makes no difference to them.
+	[ "$1" != trixie ] || IRONIC=$1 e2e_test -timeout 10m ./test/security \
+		-run '^Test(NodesOfOthers|AdoptedNodes.*|StatusDoesNot.*|CertainNamespaces|SecretWrites.*|Redirect.*)$' || status=1
+	IRONIC_RELEASE=$1 go_test standard-verbose -race -count=1 -p 1 -timeout 20m -run 'Ironic|BMC' ./test/testbed ./test/bmcsim || status=1
+	return $status
+}
+
+# Stores how long a step took, and its CPU time: the second line of `times` is that of all that has ended. In a pipe,
+# it would be that of another shell.
+record_times() {
+	times >"$results/$step.times"
+	awk -v step="$step" -v seconds=$((SECONDS - started)) '
+		NR == 2 { split($1 "m" $2, t, /[ms]+/); printf "%s\t%d\t%d\n", step, seconds, (t[1] + t[3]) * 60 + t[2] + t[4] }' "$results/$step.times" >"$results/$step.time"
 }
 
 # Runs a step. It must be called with `set +e` and not as a condition, because in a
@@ -96,10 +189,17 @@ ironic() {
 step() {
 	(
 		set -e
+		step=$1
+		started=$SECONDS
+		trap record_times EXIT
 		case $1 in
+		lint) hack/lint.sh ;;
 		verify) make verify ;;
 		unit) unit ;;
+		engine) engine ;;
+		quick-unit) quick_unit ;;
 		e2e) e2e ;;
+		heart) heart ;;
 		ironic-*) ironic "${1#ironic-}" ;;
 		*)
 			echo "test.sh: there is no step \"$1\"" >&2
@@ -127,7 +227,7 @@ run() {
 	if [ $# -gt 0 ]; then
 		(
 			set +e
-			renice -n 19 "$BASHPID" >/dev/null
+			renice -n 15 "$BASHPID" >/dev/null
 			for name; do
 				step "$name" >"$results/$name.out" 2>&1
 				echo $? >"$results/$name.status"
@@ -150,13 +250,26 @@ run() {
 	done
 }
 
-# Prints the result of each package and step, and how many tests there were.
+# Prints the result of each package and step, how long they took, and how many tests there were.
 summary() {
 	heading "summary"
 	cat /dev/null "$results"/*.json 2>/dev/null >"$results/all" || true
-	sed -nE \
-		-e 's/^\{"Time":"[^"]*","Action":"pass","Package":"([^"]*)","Elapsed":([0-9.e-]+).*$/ok  \t\1\t\2s/p' \
-		-e 's/^\{"Time":"[^"]*","Action":"fail","Package":"([^"]*)","Elapsed":([0-9.e-]+).*$/FAIL\t\1\t\2s/p' "$results/all"
+	# Results of packages and tests, as: RESULT STEP PACKAGE TEST SECONDS. All that follows goes by the lines of JSON as
+	# go test writes them: {"Time":"...","Action":"pass","Package":"...","Test":"...","Elapsed":1.2}
+	awk -F '"' '/^\{"Time":"[^"]*","Action":"(pass|fail)","Package":/ {
+		file = FILENAME; sub(/.*\/[0-9]*\./, "", file); sub(/\.json$/, "", file)
+		test = $14 == "Elapsed" || $14 == "FailedBuild" ? "-" : $16
+		elapsed = $0; if (!sub(/.*"Elapsed":/, "", elapsed)) elapsed = 0
+		printf "%s\t%s\t%s\t%s\t%s\n", $8, file, $12, test, elapsed + 0
+	}' /dev/null "$results"/*.json 2>/dev/null >"$results/timed" || true
+	awk -F '\t' '$4 == "-" { printf "%-4s\t%s\t%s\t%ss\n", $1 == "pass" ? "ok" : "FAIL", $2, $3, $5 }' "$results/timed"
+	echo
+	echo "the slowest tests:"
+	awk -F '\t' '$4 != "-" && $4 !~ /\// { printf "%7.1f s\t%s\t%s.%s\n", $5, $2, $3, $4 }' "$results/timed" |
+		sed 's|github.com/metal3-io/metal3-apiserver/||' | sort -rn | awk 'NR <= 20'
+	echo
+	printf '%-16s %8s %12s\n' step minutes "CPU minutes"
+	cat /dev/null "$results"/*.time 2>/dev/null | awk -F '\t' '{ printf "%-16s %8.1f %12.1f\n", $1, $2 / 60, $3 / 60 }'
 	local passed failed skipped line
 	passed=$(grep -c '"Action":"pass","Package":"[^"]*","Test":' "$results/all" || true)
 	failed=$(grep -c '"Action":"fail","Package":"[^"]*","Test":' "$results/all" || true)
@@ -171,7 +284,13 @@ summary() {
 }
 
 [ $# -gt 0 ] || { echo "usage: test.sh STEP..." >&2; exit 2; }
+set +e
+(set -e; prepare ${*//+/ })
+prepared=$?
+set -e
+[ $prepared = 0 ] || failed_steps+=("building the programs")
 for group; do
+	[ $prepared = 0 ] || break
 	IFS=+ read -ra steps <<<"$group"
 	run "${steps[@]}"
 done

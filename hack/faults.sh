@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Plants faults in the code, one at a time, and reports which of them the unit tests notice:
+#   hack/faults.sh [--nearby] [ID...]
+#   hack/faults.sh --check
+# The faults are in hack/faults/faults.txt. Without IDs, those run that have no result in
+# .cache/faults yet, so that an interrupted run can be continued; remove the directory to run all
+# of them again. With --nearby, only the quick tests of the changed package run; what they miss is
+# tried with all others when it is called again without. With --check, it only tells which faults
+# do not fit the code any more. The working tree is not changed: go test reads the faults from an
+# overlay.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH=$PATH:/usr/local/go/bin
+exec go run ./hack/faults "$@"
