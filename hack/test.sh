@@ -250,6 +250,25 @@ run() {
 	done
 }
 
+# Prints the tests that did not pass, and the first lines that each printed as its error, in short: a log may be cut. A test
+# that a panic or the time limit of its package ended has no result, and is one of them.
+failures() {
+	awk -F '"' '/^\{"Time":"[^"]*","Action":"(run|pass|fail|skip|output)","Package":"[^"]*","Test":/ {
+		file = FILENAME; sub(/.*\/[0-9]*\./, "", file); sub(/\.json$/, "", file)
+		split($16, parents, "/")
+		test = file " " $12 "." parents[1]
+		if ($8 == "run" && parents[1] == $16) { if (!(test in result)) names[++n] = test; result[test] = "not ended" }
+		else if ($8 != "output" && parents[1] == $16) result[test] = $8
+		else if (match($0, /[a-z0-9_]+\.go:[0-9]+: /) && lines[test]++ < 2) errors[test] = errors[test] "\n    " substr($0, RSTART, 240)
+	}
+	END {
+		for (i = 1; i <= n; i++) if (result[names[i]] == "fail") { if (++shown <= 25) print "FAILED: " names[i] errors[names[i]] }
+		for (i = 1; i <= n; i++) if (result[names[i]] == "not ended") { if (++shown <= 25) print "NOT ENDED: " names[i] }
+		if (shown > 25) print "and " shown - 25 " others"
+		if (shown) print ""
+	}' /dev/null "$results"/*.json 2>/dev/null | sed 's|github.com/metal3-io/metal3-apiserver/||'
+}
+
 # Prints the result of each package and step, how long they took, and how many tests there were.
 summary() {
 	heading "summary"
@@ -266,7 +285,7 @@ summary() {
 	echo
 	echo "the slowest tests:"
 	awk -F '\t' '$4 != "-" && $4 !~ /\// { printf "%7.1f s\t%s\t%s.%s\n", $5, $2, $3, $4 }' "$results/timed" |
-		sed 's|github.com/metal3-io/metal3-apiserver/||' | sort -rn | awk 'NR <= 20'
+		sed 's|github.com/metal3-io/metal3-apiserver/||' | sort -rn | awk 'NR <= 12'
 	echo
 	printf '%-16s %8s %12s\n' step minutes "CPU minutes"
 	cat /dev/null "$results"/*.time 2>/dev/null | awk -F '\t' '{ printf "%-16s %8.1f %12.1f\n", $1, $2 / 60, $3 / 60 }'
@@ -277,6 +296,7 @@ summary() {
 	# A step can fail without a failed test, for example because something does not build.
 	[ "$failed" -ge ${#failed_steps[@]} ] || failed=${#failed_steps[@]}
 	echo
+	failures
 	for line in "${passed_steps[@]}"; do echo "passed: $line"; done
 	for line in "${left_out[@]}"; do echo "LEFT OUT: $line"; done
 	for line in "${failed_steps[@]}"; do echo "FAILED: $line"; done
