@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -241,6 +242,11 @@ func (r *Refresher) observeAfterConflict(ctx context.Context, d dueHost) (record
 // manageable a moment before it stores the inventory.
 const inventoryGrace = 30 * time.Second
 
+// formerInventoryGrace is how long what an inspection is said to have found must be the same as what is recorded, until
+// it is believed that the hardware has not changed: until Ironic stores the new inventory, it answers with that of the
+// inspection before.
+const formerInventoryGrace = 5 * time.Second
+
 // inventoryTimeout bounds the read of one inventory.
 const inventoryTimeout = 700 * time.Millisecond
 
@@ -271,6 +277,10 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 	if err != nil {
 		// Reading it again would not help: there is no usable inventory until the next inspection.
 		return &lifecycle.Inspected{Problem: err.Error()}
+	}
+	inspectedBefore := host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil
+	if inspectedBefore && equality.Semantic.DeepEqual(hardware, host.Status.HardwareDetails) && r.index.InventoryMissingFor(node, r.clock.Now()) < formerInventoryGrace {
+		return nil // it may be that of the inspection before
 	}
 	return &lifecycle.Inspected{Hardware: hardware}
 }

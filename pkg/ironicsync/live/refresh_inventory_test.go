@@ -108,6 +108,50 @@ func TestInventoryComesLate(t *testing.T) {
 	}
 }
 
+// TestFormerInventory: until Ironic stores what another inspection has found, it answers with the inventory of the one
+// before. If nothing has changed, both are the same.
+func TestFormerInventory(t *testing.T) {
+	tests := map[string]struct {
+		inventory string
+		want      int
+	}{
+		"more memory":     {`{"memory": {"physical_mb": 8192}}`, 8192},
+		"the same memory": {fourGigabytes, 4096},
+	}
+	for _, read := range reads {
+		for name, test := range tests {
+			t.Run(read.name+", "+name, func(t *testing.T) {
+				inBubble(t, 1, func(t *testing.T, b *bench) {
+					b.inspected(0, time.Now())
+					b.inventory(fourGigabytes)
+					if err := read.do(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Hour)
+					finished := time.Now()
+					b.inspected(0, finished)
+					for second := range 10 {
+						if second == 3 {
+							b.inventory(test.inventory)
+						}
+						if err := read.do(t.Context(), b); err != nil {
+							t.Fatal(err)
+						}
+						status := b.hosts.Host(t, enginetest.HostName(0)).Status
+						if status.Ironic.InspectionFinishedAt.Time.Equal(finished) && (second < 3 || status.HardwareDetails.RAMMebibytes != test.want) {
+							t.Fatalf("%d s after the inspection, it has found %d MiB", second, status.HardwareDetails.RAMMebibytes)
+						}
+						time.Sleep(time.Second)
+					}
+					if end := b.hosts.Host(t, enginetest.HostName(0)).Status.Ironic.InspectionFinishedAt; !end.Time.Equal(finished) {
+						t.Errorf("the inspection ended %s, recorded is %s", finished, end)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestInventoryOfMany: when many inspections end at once, one bulk observation
 // does not ask for all inventories, and the following ones do the rest.
 func TestInventoryOfMany(t *testing.T) {
