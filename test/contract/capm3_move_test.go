@@ -1,7 +1,9 @@
 package contract
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,6 +71,13 @@ func (m *mover) remove(kind schema.GroupVersionKind, name string) {
 	}
 }
 
+// marksOf is what the extra of a node says of whose it is.
+func marksOf(node map[string]any) map[string]any {
+	marks, _ := node["extra"].(map[string]any)
+	maps.DeleteFunc(marks, func(key string, _ any) bool { return !strings.HasPrefix(key, "metal3_apiserver_") })
+	return marks
+}
+
 // TestCAPM3Move: a provisioned host is moved with its HardwareData and its Secret. It
 // goes on where it was: it is not registered, inspected or deployed again.
 func TestCAPM3Move(t *testing.T) {
@@ -104,8 +113,8 @@ func TestCAPM3Move(t *testing.T) {
 		m.remove(o.kind, o.name)
 	}
 	isGone(t, ctx, ns, "worker-0")
-	if _, there := s.ironic.Node(id); !there {
-		t.Fatal("the node of the moved host was deleted from Ironic")
+	if node, there := s.ironic.Node(id); !there || len(marksOf(node)) != 0 {
+		t.Fatalf("Ironic has the node of the moved host: %t, with the marks %v", there, marksOf(node))
 	}
 	c.took()
 	for _, obj := range saved {
@@ -143,6 +152,9 @@ func TestCAPM3Move(t *testing.T) {
 	}
 	if diff := cmp.Diff(targets, s.ironic.ProvisionTargets(id)); diff != "" {
 		t.Errorf("what Ironic was asked for, before the move and now (-before +after):\n%s", diff)
+	}
+	if node, _ := s.ironic.Node(id); marksOf(node)["metal3_apiserver_host"] != string(after.UID) {
+		t.Errorf("the node has the marks %v", marksOf(node))
 	}
 	for done := false; !done; { // no other state in between
 		event := nextEvent(t, ctx, w)

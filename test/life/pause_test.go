@@ -9,6 +9,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // A host that is created paused waits, whatever the value of the annotation.
@@ -98,4 +99,87 @@ func TestMoved(t *testing.T) {
 	}
 	h.patch(`{"spec":{"image":null}}`)
 	h.available()
+}
+
+// As clusterctl moves a host to another cluster that uses the same Ironic: the copy is there first, and paused if it is
+// claimed. The deletion gives the node up, so that the other cluster's server may have it, and nothing is done to the
+// machine on either side.
+func TestMovedWithTheSameIronic(t *testing.T) {
+	t.Parallel()
+	needsInspection(t)
+	for name, claimed := range map[string]bool{"claimed": true, "unclaimed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var before *metal3.BareMetalHost
+			old := newHost(t)
+			if claimed {
+				old.wantImage()
+				before = old.provisioned()
+			} else {
+				before = old.available()
+			}
+			id, boots := before.Status.Provisioning.ID, len(old.machine.Boots())
+			nodeNow := func() testbed.Node {
+				node, err := s.ironic.Operator().Node(old.ctx, id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return node
+			}
+			data, err := s.Metal3.Metal3V1alpha1().HardwareData(old.ns).Get(old.ctx, old.name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if claimed {
+				old.annotate(metal3.PausedAnnotation, "metal3.io/capm3")
+			}
+			old.annotate(metal3.DeleteForMoveAnnotation, "")
+			node := nodeNow()
+			old.patch(`{"metadata":{"finalizers":null}}`)
+			old.delete()
+			old.gone()
+			given := nodeNow()
+			if given.Extra[ironic.HostMark] != nil || given.Extra[ironic.ClusterMark] != nil {
+				t.Errorf("the node is still marked: %v", given.Extra)
+			}
+
+			moved := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: old.name}, Spec: before.Spec}
+			if claimed {
+				status, err := json.Marshal(before.Status)
+				if err != nil {
+					t.Fatal(err)
+				}
+				moved.Annotations = map[string]string{metal3.PausedAnnotation: "metal3.io/capm3", metal3.StatusAnnotation: string(status)}
+			}
+			old.eventually(patience, func() string { // with its owner
+				if _, err := s.Metal3.Metal3V1alpha1().HardwareData(old.ns).Create(old.ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: old.name}, Spec: data.Spec}, metav1.CreateOptions{}); err != nil {
+					return err.Error()
+				}
+				return ""
+			})
+			h := &host{t: t, ctx: old.ctx, ns: old.ns, name: old.name, machine: old.machine, api: old.api}
+			h.create(moved)
+			var after *metal3.BareMetalHost
+			if claimed {
+				h.annotateNot(metal3.PausedAnnotation)
+				after = h.provisioned()
+				h.expectStates(metal3.StateProvisioned)
+				if after.Status.Record.Deployment == nil || after.Status.Provisioning.Image != before.Status.Provisioning.Image {
+					t.Errorf("the deployment is %+v of %+v", after.Status.Record.Deployment, after.Status.Provisioning.Image)
+				}
+			} else {
+				after = h.available()
+			}
+			now := nodeNow()
+			if after.Status.Provisioning.ID != id || now.Extra[ironic.HostMark] != string(after.UID) {
+				t.Errorf("the host has node %s, which had %s, with the marks %v", after.Status.Provisioning.ID, id, now.Extra)
+			}
+			if now.ProvisionState != node.ProvisionState || !now.ProvisionUpdatedAt.Equal(*node.ProvisionUpdatedAt) {
+				t.Errorf("the node is %s since %s, was %s since %s", now.ProvisionState, now.ProvisionUpdatedAt, node.ProvisionState, node.ProvisionUpdatedAt)
+			}
+			if got := len(h.machine.Boots()); got != boots {
+				t.Errorf("the machine booted %d times more", got-boots)
+			}
+		})
+	}
 }

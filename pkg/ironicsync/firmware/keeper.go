@@ -205,7 +205,6 @@ func isChanged(conditions []metav1.Condition) bool {
 // and is neither detached nor being deleted.
 func Has(host *metal3.BareMetalHost) bool {
 	node := host.Status.Ironic
-	_, paused := host.Annotations[metal3.PausedAnnotation]
 	return node != nil && node.StateChangedAt != nil && node.ProvisionState != string(ironic.Enroll) &&
-		host.DeletionTimestamp.IsZero() && !paused && host.Status.OperationalStatus != metal3.OperationalStatusDetached
+		host.DeletionTimestamp.IsZero() && !metal3.IsPaused(host) && host.Status.OperationalStatus != metal3.OperationalStatusDetached
 }

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
@@ -233,13 +232,7 @@ func (c *Controller[T]) isPaused(key types.NamespacedName) bool {
 		return false // it is the key of something else
 	}
 	obj, exists := c.Cached(key)
-	return exists && IsPaused(obj)
-}
-
-// IsPaused tells whether an object has the annotation because of which nothing is done for it.
-func IsPaused(obj metav1.Object) bool {
-	_, paused := obj.GetAnnotations()[metal3.PausedAnnotation]
-	return paused
+	return exists && metal3.IsPaused(obj)
 }
 
 // jitter spreads the delays of a rate limiter from 75 % to 125 %: objects that fail together, as

@@ -17,7 +17,7 @@ func isAbortRequested(host *metal3.BareMetalHost, node *Node) bool {
 		before := host.Status.Ironic
 		return before != nil && before.AbortRequested
 	}
-	if isPaused(host) || !node.ProvisionState.IsInTransit() {
+	if metal3.IsPaused(host) || !node.ProvisionState.IsInTransit() {
 		return false
 	}
 	state, isDeleted := host.Status.Provisioning.State, !host.DeletionTimestamp.IsZero()

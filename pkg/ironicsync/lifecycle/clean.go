@@ -32,7 +32,7 @@ func cleanObstacle(host *metal3.BareMetalHost, node *Node) error {
 	held := host.Status.Record.Hold
 	contradiction := contradictionOf(Situation{Host: host, node: node}, Step{Do: Prepare})
 	switch {
-	case isPaused(host):
+	case metal3.IsPaused(host):
 		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
 	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
 		return errors.New("it is detached")

@@ -216,7 +216,7 @@ func plan(s Situation) Step {
 	host := s.Host
 	state := host.Status.Provisioning.State
 	switch {
-	case isPaused(host), host.Status.Record.Epoch > metal3.RecordEpoch: // a later version knows what this one would get wrong
+	case metal3.IsPaused(host), host.Status.Record.Epoch > metal3.RecordEpoch: // a later version knows what this one would get wrong
 		return Step{Do: Wait}
 	case !host.DeletionTimestamp.IsZero():
 		return nextOfDeleted(s)
@@ -340,8 +340,6 @@ func hasBMC(host *metal3.BareMetalHost) bool {
 func hasStatusToRestore(host *metal3.BareMetalHost) bool {
 	return hasAnnotation(host, metal3.StatusAnnotation) && host.Status.LastUpdated.IsZero()
 }
-
-func isPaused(host *metal3.BareMetalHost) bool { return hasAnnotation(host, metal3.PausedAnnotation) }
 
 func hasAnnotation(host *metal3.BareMetalHost, key string) bool {
 	_, has := host.Annotations[key]

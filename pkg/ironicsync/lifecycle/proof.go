@@ -346,7 +346,7 @@ func guarded(s Situation, step Step) Step {
 		return untilKnown(s, step)
 	}
 	switch {
-	case step.Do == Begin, isPaused(s.Host) && !changesHoldOfPaused(found, held):
+	case step.Do == Begin, metal3.IsPaused(s.Host) && !changesHoldOfPaused(found, held):
 		return step
 	case found == nil && held != nil:
 		return Step{Do: Hold}
@@ -390,7 +390,7 @@ func untilKnown(s Situation, step Step) Step {
 	switch {
 	case step.Do == Begin:
 		return step
-	case held != nil && held.Reason != metal3.BMCInUseReason && !isPaused(s.Host):
+	case held != nil && held.Reason != metal3.BMCInUseReason && !metal3.IsPaused(s.Host):
 		return Step{Do: Hold} // what it was about is over
 	case step.Interrupts():
 		return Step{Do: Wait, After: nodesPause}

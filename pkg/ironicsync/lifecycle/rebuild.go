@@ -58,7 +58,7 @@ func rebuildObstacle(host *metal3.BareMetalHost, node *Node) error {
 	}
 	deployed, saved := status.Record.Deployment, &status.Provisioning
 	switch {
-	case isPaused(host):
+	case metal3.IsPaused(host):
 		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
 	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
 		return errors.New("it is detached")

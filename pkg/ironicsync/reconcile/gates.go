@@ -148,10 +148,9 @@ func isBusy(host *metal3.BareMetalHost) bool {
 // isAboutToDeploy tells whether a deployment of the host is the next step, and nothing
 // keeps it back.
 func isAboutToDeploy(host *metal3.BareMetalHost) bool {
-	_, paused := host.Annotations[metal3.PausedAnnotation]
 	status := &host.Status
 	return status.Provisioning.State == metal3.StateProvisioning && status.Ironic.ProvisionState == string(ironic.Available) &&
-		status.OperationalStatus == metal3.OperationalStatusOK && !status.Ironic.Maintenance && !paused
+		status.OperationalStatus == metal3.OperationalStatusOK && !status.Ironic.Maintenance && !metal3.IsPaused(host)
 }
 
 // isRetrying tells whether one of Ironic's workers is busy with a BMC that may not

@@ -53,7 +53,7 @@ type Requests interface {
 
 // Nodes has the requests to Ironic that the actions make.
 type Nodes interface {
-	baremetalhost.NodeGetter
+	baremetalhost.NodeReleaser
 	baremetalhost.PowerSwitcher
 	baremetalhost.ProvisionStateSetter
 	baremetalhost.NodeReporter
@@ -69,7 +69,7 @@ type Nodes interface {
 func (s *Stores) Storage(scheme *runtime.Scheme, live Live, requests Requests, nodes Nodes, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer, events baremetalhost.EventRecorder) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
 	sources := baremetalhost.Sources{Hosts: recorded, Nodes: nodes, Refresher: live, Passwords: live, Events: events}
-	hostREST := baremetalhost.NewREST(s.Hosts, live)
+	hostREST := baremetalhost.NewREST(s.Hosts, live, nodes)
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
 	updates := baremetalhost.NewAdmission(admit, scheme)
 	changers := baremetalhost.HostChangers{User: baremetalhost.NewUserHosts(s.Hosts, updates, ""), Own: recorded}

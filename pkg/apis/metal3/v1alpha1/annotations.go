@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -100,6 +101,19 @@ func unmarshalStrict(value string, into any) error {
 		return err
 	}
 	return errors.Join(strict...)
+}
+
+// IsPaused reports whether an object has an annotation because of which nothing is done for it.
+func IsPaused(obj metav1.Object) bool {
+	annotations := obj.GetAnnotations()
+	_, paused := annotations[PausedAnnotation]
+	return paused || IsDeletedForMove(obj)
+}
+
+// IsDeletedForMove reports whether clusterctl move has copied an object to another cluster and is about to delete it here.
+func IsDeletedForMove(obj metav1.Object) bool {
+	_, moved := obj.GetAnnotations()[DeleteForMoveAnnotation]
+	return moved
 }
 
 // InspectionDisabled reports whether the spec of the host, or the older annotation,

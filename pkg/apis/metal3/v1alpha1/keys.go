@@ -28,6 +28,9 @@ const (
 const (
 	// PausedAnnotation, with any value, stops all actions on the host.
 	PausedAnnotation = "baremetalhost.metal3.io/paused"
+	// DeleteForMoveAnnotation is what clusterctl move sets on an object that it has copied to another cluster, before
+	// it removes the finalizers and deletes the object. It pauses the host, too.
+	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 	// DetachedAnnotation removes the host from Ironic without changing its provisioning
 	// state. Its value can be a DetachedAnnotationArguments in JSON.
 	DetachedAnnotation = "baremetalhost.metal3.io/detached"

@@ -116,7 +116,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 // isSameForImage tells whether two versions of a host are the same as far as DataImages are
 // concerned.
 func isSameForImage(a, b *metal3.BareMetalHost) bool {
-	return a.UID == b.UID && kinds.IsPaused(a) == kinds.IsPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&
+	return a.UID == b.UID && metal3.IsPaused(a) == metal3.IsPaused(b) && lifecycle.IsDetached(a) == lifecycle.IsDetached(b) &&
 		a.Status.PoweredOn == b.Status.PoweredOn &&
 		a.Status.Provisioning.ID == b.Status.Provisioning.ID && a.Status.Provisioning.State == b.Status.Provisioning.State
 }
@@ -136,7 +136,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	switch {
 	case err != nil:
 		return 0, err
-	case kinds.IsPaused(host):
+	case metal3.IsPaused(host):
 		return 0, nil
 	}
 	if unfinished, err := c.prepare(ctx, host); unfinished || err != nil {

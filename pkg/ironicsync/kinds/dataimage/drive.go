@@ -41,7 +41,7 @@ func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHo
 	if err != nil {
 		return false, "", err
 	}
-	if isUntouched(image) || kinds.IsPaused(image) {
+	if isUntouched(image) || metal3.IsPaused(image) {
 		return true, "", nil
 	}
 	key := kinds.KeyOf(host)

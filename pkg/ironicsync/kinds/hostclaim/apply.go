@@ -17,7 +17,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
 const (
@@ -32,11 +31,9 @@ const (
 	rebootTokenAnnotation = "metal3.io/hostclaim-reboot"
 )
 
-func isPaused(claim *metal3.HostClaim) bool { return kinds.IsPaused(claim) }
-
 // isPausedByOthers tells whether somebody has paused a host, other than by pausing its claim.
 func isPausedByOthers(host *metal3.BareMetalHost) bool {
-	return kinds.IsPaused(host) && host.Annotations[metal3.PausedAnnotation] != pausedByClaim
+	return metal3.IsPaused(host) && host.Annotations[metal3.PausedAnnotation] != pausedByClaim
 }
 
 // apply writes into a host what its claim wants. It returns the host as it was written, and the condition
@@ -49,7 +46,7 @@ func (c *Controller) apply(ctx context.Context, claim *metal3.HostClaim, host *m
 		return host, unsynchronized(BareMetalHostNotSynchronizedReason, "The host is being deleted"), nil
 	case isPausedByOthers(host):
 		return host, unsynchronized(HostPausedReason, "The host is paused"), nil
-	case isPaused(claim):
+	case metal3.IsPaused(claim):
 		setAnnotation(updated, metal3.PausedAnnotation, pausedByClaim)
 		synchronized = unsynchronized(HostPausedReason, "The claim is paused, and so is its host")
 	case !isBoundBy(claim, host) && !canTakeOver(claim, host):

@@ -12,7 +12,6 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -155,7 +154,7 @@ func isFree(host *metal3.BareMetalHost) bool {
 	switch {
 	case host.Spec.ConsumerRef != nil || !host.DeletionTimestamp.IsZero(),
 		host.Spec.ExternallyProvisioned || deploy.WantsImage(&host.Spec) || deploy.Deployed(host),
-		kinds.IsPaused(host) || unhealthy || detached || lifecycle.IsDetached(host),
+		metal3.IsPaused(host) || unhealthy || detached || lifecycle.IsDetached(host),
 		status.Record.Error != nil || status.Record.Hold != nil,
 		status.Ironic == nil || status.Ironic.Maintenance || !isIdle(status.Ironic):
 		return false

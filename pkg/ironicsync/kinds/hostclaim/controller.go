@@ -213,7 +213,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if err != nil {
 		return 0, kinds.IgnoreNotFound(err)
 	}
-	if isPaused(claim) {
+	if metal3.IsPaused(claim) {
 		c.allocator.forget(key)
 		return 0, c.passPauseOn(ctx, claim)
 	}

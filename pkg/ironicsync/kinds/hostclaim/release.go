@@ -88,7 +88,7 @@ func (c *Controller) allHostsOf(ctx context.Context, claim *metal3.HostClaim) ([
 // tenant removes the choice from the status of the claim while it is being bound.
 func (c *Controller) releaseOthers(ctx context.Context, claim *metal3.HostClaim, own *metal3.BareMetalHost) error {
 	for _, key := range c.allocator.hostsOf(keyOf(claim)) {
-		if key == keyOf(own) || isPaused(claim) {
+		if key == keyOf(own) || metal3.IsPaused(claim) {
 			continue
 		}
 		host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)

@@ -112,7 +112,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 		return
 	}
 	if old == nil || old.Generation != host.Generation || old.Status.Provisioning.ID != host.Status.Provisioning.ID ||
-		old.Status.Provisioning.State != host.Status.Provisioning.State || kinds.IsPaused(old) != kinds.IsPaused(host) ||
+		old.Status.Provisioning.State != host.Status.Provisioning.State || metal3.IsPaused(old) != metal3.IsPaused(host) ||
 		(old.Status.HardwareDetails == nil) != (host.Status.HardwareDetails == nil) || lifecycle.HasOwnNode(old) != lifecycle.HasOwnNode(host) {
 		c.Enqueue(host.Namespace, host.Name)
 	}
@@ -125,7 +125,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, nil
 	case err != nil:
 		return 0, err
-	case kinds.IsPaused(host), !host.DeletionTimestamp.IsZero(), lifecycle.IsDetached(host), !lifecycle.HasOwnNode(host),
+	case metal3.IsPaused(host), !host.DeletionTimestamp.IsZero(), lifecycle.IsDetached(host), !lifecycle.HasOwnNode(host),
 		len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil:
 		return 0, nil // it is reconciled when that changes
 	}

@@ -95,7 +95,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 
 // isSameForImage tells whether two versions of a host are the same as far as their image is concerned.
 func isSameForImage(a, b *metal3.BareMetalHost) bool {
-	return a.UID == b.UID && kinds.IsPaused(a) == kinds.IsPaused(b) && lifecycle.AsksForImage(a) == lifecycle.AsksForImage(b) &&
+	return a.UID == b.UID && metal3.IsPaused(a) == metal3.IsPaused(b) && lifecycle.AsksForImage(a) == lifecycle.AsksForImage(b) &&
 		isReleased(a) == isReleased(b) && equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(specFor(a), specFor(b))
 }
 
@@ -130,7 +130,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		host = nil
 	case err != nil:
 		return 0, err
-	case kinds.IsPaused(host):
+	case metal3.IsPaused(host):
 		return 0, nil
 	}
 	switch {

@@ -127,7 +127,7 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, kinds.IgnoreNotFound(err) // the change requeues it
 	case host == nil:
 		return 0, c.report(ctx, subscription, fmt.Sprintf("there is no host %s in this namespace", subscription.Spec.HostName))
-	case kinds.IsPaused(host):
+	case metal3.IsPaused(host):
 		return 0, nil
 	case host.ForeignNode() != "":
 		return 0, c.report(ctx, subscription, fmt.Sprintf("the BMC of host %s is not asked: %s", host.Name, host.ForeignNode()))

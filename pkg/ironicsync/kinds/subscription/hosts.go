@@ -3,7 +3,6 @@ package subscription
 import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -12,7 +11,7 @@ import (
 // deleted.
 func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 	returned := old != nil && host != nil && hasReturned(old, host)
-	if old != nil && host != nil && !returned && isReady(old) == isReady(host) && kinds.IsPaused(old) == kinds.IsPaused(host) {
+	if old != nil && host != nil && !returned && isReady(old) == isReady(host) && metal3.IsPaused(old) == metal3.IsPaused(host) {
 		return
 	}
 	if host == nil {

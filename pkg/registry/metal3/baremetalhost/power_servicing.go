@@ -20,7 +20,7 @@ type UpdatePolicyGetter interface {
 // isServicedAtReboot tells whether settings of the host, which runs something, may be changed when it
 // is switched on. The controller does that then. It does nothing for a paused host.
 func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
-	if _, paused := host.Annotations[metal3.PausedAnnotation]; paused || host.Spec.DisablePowerOff || !isDeployed(host) {
+	if metal3.IsPaused(host) || host.Spec.DisablePowerOff || !isDeployed(host) {
 		return false, nil
 	}
 	policy, err := p.policies.Get(ctx, host.Namespace, host.Name)

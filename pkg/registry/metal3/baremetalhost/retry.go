@@ -43,7 +43,7 @@ func (r *retryREST) Create(ctx context.Context, name string, obj runtime.Object,
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
 	_, err = r.status.Change(ctx, retry.Namespace, name, dryrun.IsDryRun(options.DryRun), func(host *metal3.BareMetalHost) error {
-		if _, paused := host.Annotations[metal3.PausedAnnotation]; paused {
+		if metal3.IsPaused(host) {
 			return conflict(host, fmt.Errorf("it is paused, so nothing is tried: remove the annotation %s first", metal3.PausedAnnotation))
 		}
 		retry.Status = resetErrorCounts(&host.Status)

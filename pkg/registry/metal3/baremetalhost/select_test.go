@@ -32,7 +32,7 @@ var selectable = map[string]string{
 func TestFieldSelectors(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
-		hosts := baremetalhost.NewREST(store, script)
+		hosts := baremetalhost.NewREST(store, script, nil)
 		create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Spec.Online = true
 			h.Spec.BMC.Address = "redfish://192.168.111.2/redfish/v1/Systems/1"
@@ -76,7 +76,7 @@ func TestFieldSelectors(t *testing.T) {
 // comes and goes.
 func TestWatchBySelector(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewREST(store, newScripted(store))
+		hosts := baremetalhost.NewREST(store, newScripted(store), nil)
 		create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Labels = map[string]string{"rack": "1"} }))
 		create(t, store, newHost("worker-1"))
 		w := openWatch(t, hosts, &metainternalversion.ListOptions{
@@ -103,7 +103,7 @@ func TestLimitAndContinue(t *testing.T) {
 	const total, page = 25, 10
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
-		hosts := baremetalhost.NewREST(store, script)
+		hosts := baremetalhost.NewREST(store, script, nil)
 		var want []string
 		for i := range total {
 			want = append(want, create(t, store, newHost(fmt.Sprintf("worker-%02d", i))).Name)

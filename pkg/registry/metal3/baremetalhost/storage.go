@@ -77,13 +77,14 @@ func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, name
 // REST serves baremetalhosts.
 type REST struct {
 	*genericregistry.Store
-	live Refresher
+	live  Refresher
+	nodes NodeReleaser
 }
 
 // NewREST returns the storage of baremetalhosts. The store is one from NewStore.
-func NewREST(store *genericregistry.Store, live Refresher) *REST {
+func NewREST(store *genericregistry.Store, live Refresher, nodes NodeReleaser) *REST {
 	registerMetrics()
-	return &REST{Store: store, live: live}
+	return &REST{Store: store, live: live, nodes: nodes}
 }
 
 var (

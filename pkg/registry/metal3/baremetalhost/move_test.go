@@ -1,0 +1,116 @@
+package baremetalhost_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+)
+
+// oneNode is an Ironic with one node, or none, that keeps the paths of patches.
+type oneNode struct {
+	node    *ironic.Node
+	read    error
+	write   error
+	removed []string
+}
+
+func (o *oneNode) GetNode(context.Context, string) (*ironic.Node, error) {
+	if o.read != nil {
+		return nil, o.read
+	}
+	return o.node, nil
+}
+
+func (o *oneNode) UpdateNode(_ context.Context, fence ironic.Fence, _ string, patches []ironic.Patch) (*ironic.Node, error) {
+	if err := fence.Check(); err != nil { // as the client does
+		return nil, err
+	}
+	if o.write != nil {
+		return nil, o.write
+	}
+	for _, p := range patches {
+		o.removed = append(o.removed, string(p.Op)+" "+p.Path)
+	}
+	return o.node, nil
+}
+
+// TestDeletedForMove: a node is given up with the host that clusterctl has moved, and only then.
+func TestDeletedForMove(t *testing.T) {
+	released := []string{"remove /extra/metal3_apiserver_host", "remove /extra/metal3_apiserver_cluster"}
+	forMove := func(h *metal3.BareMetalHost) {
+		h.Annotations = map[string]string{metal3.DeleteForMoveAnnotation: ""}
+	}
+	tests := map[string]struct {
+		host      func(*metal3.BareMetalHost)
+		noNode    bool
+		marks     func(host *metal3.BareMetalHost) ironic.Marks // by default, the host's
+		ironic    oneNode
+		options   metav1.DeleteOptions
+		forbidden bool
+		released  []string
+		stays     bool
+		code      func(error) bool // nil for no error
+	}{
+		"moved": {host: forMove, released: released},
+		"no mark of a cluster": {host: forMove, marks: func(h *metal3.BareMetalHost) ironic.Marks {
+			return ironic.Marks{Host: ironic.Text(h.UID)}
+		}, released: released[:1]},
+		"only deleted":        {host: func(*metal3.BareMetalHost) {}},
+		"with a finalizer":    {host: func(h *metal3.BareMetalHost) { forMove(h); h.Finalizers = []string{metal3.BareMetalHostFinalizer} }, stays: true},
+		"dry run":             {host: forMove, options: metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}, stays: true},
+		"forbidden":           {host: forMove, forbidden: true, stays: true, code: apierrors.IsForbidden},
+		"never registered":    {host: forMove, noNode: true, ironic: oneNode{read: errors.New("not to be asked")}},
+		"a node that is gone": {host: forMove, ironic: oneNode{read: &ironic.APIError{Status: 404, Op: "GetNode"}}},
+		"marked by another": {host: forMove, marks: func(*metal3.BareMetalHost) ironic.Marks {
+			return ironic.Marks{Host: "another", Cluster: "cluster"}
+		}},
+		"no answer to the read":  {host: forMove, ironic: oneNode{read: errors.New("no route to host")}, stays: true, code: apierrors.IsServiceUnavailable},
+		"no answer to the patch": {host: forMove, ironic: oneNode{write: errors.New("no route to host")}, stays: true, code: apierrors.IsServiceUnavailable},
+		"a locked node":          {host: forMove, ironic: oneNode{write: &ironic.APIError{Status: 409, Op: "UpdateNode", Message: "Node is locked by host"}}, stays: true, code: apierrors.IsTooManyRequests},
+	}
+	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) {
+				asked, id := test.ironic, strings.ReplaceAll(name, " ", "-")
+				hosts := baremetalhost.NewREST(store, newScripted(store), &asked)
+				host := create(t, store, newHost(id, test.host))
+				if !test.noNode {
+					record(t, store, id, func(s *metal3.BareMetalHostStatus) { s.Provisioning.ID = "node" })
+				}
+				asked.node = &ironic.Node{UUID: "node", Marks: ironic.Marks{Host: ironic.Text(host.UID), Cluster: "cluster"}}
+				if test.marks != nil {
+					asked.node.Marks = test.marks(host)
+				}
+				var validate rest.ValidateObjectFunc = rest.ValidateAllObjectFunc
+				if test.forbidden {
+					validate = func(context.Context, runtime.Object) error {
+						return apierrors.NewForbidden(metal3.Resource("baremetalhosts"), id, errors.New("a policy"))
+					}
+				}
+				_, _, err := hosts.Delete(inNamespace(t), id, validate, &test.options)
+				if test.code == nil && err != nil || test.code != nil && !test.code(err) {
+					t.Errorf("error %v", err)
+				}
+				if !slices.Equal(asked.removed, test.released) {
+					t.Errorf("Ironic was asked to %q, want %q", asked.removed, test.released)
+				}
+				_, err = store.Get(inNamespace(t), id, &metav1.GetOptions{})
+				if is := err == nil; is != test.stays {
+					t.Errorf("the host is there: %t (%v)", is, err)
+				}
+			})
+		}
+	})
+}
