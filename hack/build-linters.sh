@@ -3,4 +3,4 @@
 # into bin/lint/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-go build -C hack/tools/lint -v -trimpath -buildvcs=false -ldflags '-s -w' -o "$PWD/bin/lint/" tool 2>&1 | hack/progress.sh linters
+GOGC=400 go build -C hack/tools/lint -v -trimpath -buildvcs=false -ldflags '-s -w' -o "$PWD/bin/lint/" tool 2>&1 | hack/progress.sh linters

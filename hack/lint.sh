@@ -10,7 +10,7 @@ mapfile -t files < <(find . -name '*.go' -not -path './pkg/generated/*' -not -pa
 status=0
 
 # All linters need the packages to be compiled, and would do so without showing progress.
-go build -v ./... 2>&1 | hack/progress.sh "all packages"
+GOGC=400 go build -v ./... 2>&1 | hack/progress.sh "all packages"
 
 echo "gofmt"
 unformatted=$(gofmt -l "${files[@]}")

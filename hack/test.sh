@@ -45,10 +45,11 @@ passed_steps=() failed_steps=() left_out=()
 heading() { printf '\n=== %s (after %d min %02d s)\n' "$1" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)); }
 
 # Runs go test through gotestsum, which stores each result for the summary.
+# The compiler takes a quarter less time if it collects garbage more rarely; the tests collect it as always.
 go_test() {
 	local format=$1
 	shift
-	bin/lint/gotestsum --format "$format" --jsonfile "$results/$(date +%s%N).$step.json" -- "$@"
+	GOGC=400 bin/lint/gotestsum --format "$format" --jsonfile "$results/$(date +%s%N).$step.json" -- -exec "env -u GOGC" "$@"
 }
 
 # Runs end-to-end tests. They are clients: data races in the server, which is built with the race detector,
@@ -73,7 +74,7 @@ await_background() {
 prepare() {
 	hack/build-linters.sh # also builds gotestsum
 	case " $* " in *unit" "* | *" e2e "* | *" heart "* | *" ironic-"*) ;; *) return 0 ;; esac
-	go build -v -buildvcs=false -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
+	GOGC=400 go build -v -buildvcs=false -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
 	hack/tools/build.sh
 	# Tests that need it are skipped without it, except in continuous integration.
 	hack/tools/prometheus.sh || [ "${REQUIRE_IRONIC:-0}" = 0 ]
@@ -85,7 +86,7 @@ prepare() {
 		fi
 		;;
 	esac
-	case " $* " in *" e2e "*) go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector" ;; esac
+	case " $* " in *" e2e "*) GOGC=400 go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector" ;; esac
 }
 
 # Prints the reason why a real Ironic cannot run here, if there is one.
@@ -118,7 +119,8 @@ quick_unit() {
 	local packages
 	mapfile -t packages < <(unit_packages)
 	# Those that install the server and build its image take as long as all others together.
-	METAL3_APISERVER=$PWD/bin/metal3-apiserver go_test standard-quiet -skip '^Test(Image|Install|Migration|ManifestsInCluster)$' "${packages[@]}"
+	# It takes nothing from the cache with -exec.
+	METAL3_APISERVER=$PWD/bin/metal3-apiserver bin/lint/gotestsum --format standard-quiet --jsonfile "$results/$(date +%s%N).$step.json" -- -skip '^Test(Image|Install|Migration|ManifestsInCluster)$' "${packages[@]}"
 }
 
 # test/e2e and test/safety use all of the server, which is built with the race detector for them. Half of what it
