@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -213,7 +214,14 @@ func TestNodeOfAnotherCluster(t *testing.T) {
 	}
 	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.NodeOfAnotherClusterReason))
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-	takeOver(t, ctx, ns, "worker-0", id)
+	other := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: id, InstanceUUID: "an image that somebody saw on it"}}
+	if _, err := bed(ctx).Hosts(ns).Takeover(ctx, "worker-0", other, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("a takeover of what is not deployed: %v", err)
+	}
+	code, out, shown := bmh(ctx, ns, "", "takeover", "--all", "--yes")
+	if want := "baremetalhost.metal3.io/worker-0 taken over: node " + id; code != 0 || !strings.HasPrefix(out, want) || !strings.Contains(shown, "of cluster another") || !strings.Contains(shown, "is switched off") {
+		t.Errorf("takeover: exit code %d, %q, want %q; shown %q", code, out, want, shown)
+	}
 	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is the host's again, and off as it asks", func(h *metal3.BareMetalHost) bool {
 		return meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition) == nil && !h.Status.PoweredOn
 	})

@@ -28,6 +28,9 @@ type action struct {
 	// destroys says what the action interrupts, for example "switches off". It is asked about
 	// if the hosts were not named. Empty for actions that interrupt nothing.
 	destroys string
+	// show, if it is set, says of a host what the user needs to know before a yes. Then all hosts are read, and it is
+	// asked about all of them, also about those that were named. An empty text leaves a host out.
+	show func(host *metal3.BareMetalHost) string
 	// target is what --wait waits for.
 	target hosts.Target
 	// do makes the request. It returns the answer, and what the server says about it.
@@ -106,9 +109,14 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 	if err != nil {
 		return err
 	}
-	found, err := f.chosenHosts(ctx, clients, namespace, names)
+	found, err := f.chosenHosts(ctx, clients, namespace, names, a)
 	if err != nil {
 		return err
+	}
+	if a.show != nil {
+		if found = f.showEach(found, a.show); len(found) == 0 {
+			return errors.New("there is nothing to do for these hosts")
+		}
 	}
 	if err := f.confirm(found, namespace, a); err != nil {
 		return err
@@ -140,10 +148,10 @@ func (f *actionFlags) run(ctx context.Context, names []string, a action) error {
 	return firstError(f.waitForAction(ctx, clients, namespace, done, a), err)
 }
 
-// chosenHosts returns the hosts that were chosen. Those that were named are not read: the server
-// says if they do not exist, host by host.
-func (f *actionFlags) chosenHosts(ctx context.Context, c *clients, namespace string, names []string) ([]*metal3.BareMetalHost, error) {
-	if !f.isByName() || f.wait {
+// chosenHosts returns the hosts that were chosen. Those that were named are not read, unless they have to be shown: the
+// server says if they do not exist, host by host.
+func (f *actionFlags) chosenHosts(ctx context.Context, c *clients, namespace string, names []string, a action) ([]*metal3.BareMetalHost, error) {
+	if !f.isByName() || f.wait || a.show != nil {
 		return f.find(ctx, c, namespace, names)
 	}
 	var found []*metal3.BareMetalHost
@@ -186,9 +194,22 @@ func (f *actionFlags) answerPrinter() (func(host *metal3.BareMetalHost, past, me
 // namedInQuestion is how many hosts a question names.
 const namedInQuestion = 5
 
-// confirm asks whether to go on with an action that interrupts hosts which were not named.
+// showEach shows hosts, and returns those of which there is something to show.
+func (f *actionFlags) showEach(found []*metal3.BareMetalHost, show func(*metal3.BareMetalHost) string) []*metal3.BareMetalHost {
+	var shown []*metal3.BareMetalHost
+	for _, host := range found {
+		if text := show(host); text != "" {
+			fmt.Fprintln(f.ErrOut, text)
+			shown = append(shown, host)
+		}
+	}
+	return shown
+}
+
+// confirm asks whether to go on with an action that interrupts hosts which were not named, or of which was shown what it
+// means for them.
 func (f *actionFlags) confirm(found []*metal3.BareMetalHost, namespace string, a action) error {
-	if a.destroys == "" || f.isByName() || f.yes || f.dryRun == dryRunServer {
+	if a.destroys == "" || f.isByName() && a.show == nil || f.yes || f.dryRun == dryRunServer {
 		return nil
 	}
 	var names []string

@@ -58,6 +58,7 @@ func newCommand(s *session) *cobra.Command {
 		newInspectCommand(s),
 		newRetryCommand(s),
 		newRebuildCommand(s),
+		newTakeoverCommand(s),
 		newMaintenanceCommand(s),
 		newLocateCommand(s),
 		newNMICommand(s),

@@ -109,7 +109,7 @@ func errorName(errorType metal3.ErrorType) string {
 
 // heldHelp says what would help a host that is held.
 func heldHelp(reason string, host *metal3.BareMetalHost) string {
-	confirm := fmt.Sprintf("If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm it with the subresource takeover and the node's UUID, %s: docs/life.md shows how.", host.Status.Provisioning.ID)
+	confirm := fmt.Sprintf("If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node %s: kubectl bmh takeover %s -n %s", host.Status.Provisioning.ID, host.Name, host.Namespace)
 	switch reason {
 	case metal3.RestoredReason:
 		return "The server's etcd was restored from a backup, and all hosts wait until an administrator has compared them with the machines: docs/restore.md shows how."

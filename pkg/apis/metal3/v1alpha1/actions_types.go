@@ -195,6 +195,11 @@ type HostTakeoverSpec struct {
 	// The UUID of the node, which must be the one in status.provisioning.ID. Whoever writes
 	// it shows that it is this machine that was looked at.
 	NodeUUID string `json:"nodeUUID"`
+
+	// What is deployed on the node, as status.ironic.instanceUUID had it. If it is set, the
+	// request is refused if something else, or nothing, is deployed by now.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
 }
 
 // HostTakeoverStatus says what was confirmed.

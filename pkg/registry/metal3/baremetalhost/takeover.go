@@ -35,6 +35,9 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) re
 			if takeover.Spec.NodeUUID != node.UUID {
 				return conflict(host, fmt.Errorf("its node is %s, and spec.nodeUUID is %s: look at the machine once more", node.UUID, takeover.Spec.NodeUUID))
 			}
+			if seen := takeover.Spec.InstanceUUID; seen != "" && seen != node.InstanceUUID {
+				return conflict(host, fmt.Errorf("the instance_uuid of node %s is %q, and spec.instanceUUID is %q: look at the machine once more", node.UUID, node.InstanceUUID, seen))
+			}
 			taker.TakeOver(host, node)
 			takeover.Status.Confirmed = host.Status.Record.Takeover
 			takeover.Status.Message = fmt.Sprintf("node %s is treated as the host's, and as its spec asks, from now on", node.UUID)

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/view"
+)
+
+func newTakeoverCommand(s *session) *cobra.Command {
+	return newSimpleCommand(s, "takeover", "Confirm that machines are those of their hosts",
+		`Confirms of hosts that are held that their nodes in Ironic are theirs, and run what their specs say (POST to the
+subresource takeover). What is known of each, and what follows, is shown before. Hosts that are not held are left out.
+If something else is deployed on a node by the time of a yes, its host remains held.`,
+		`  kubectl bmh takeover worker-0
+  kubectl bmh takeover --all --dry-run=server
+  kubectl bmh takeover -l rack=7 --yes --wait`,
+		action{
+			past: "taken over", destroys: "confirms the nodes of", target: hosts.OK, show: showHeld,
+			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
+				request := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: host.Status.Provisioning.ID}}
+				if host.Status.Ironic != nil {
+					request.Spec.InstanceUUID = host.Status.Ironic.InstanceUUID
+				}
+				answer, err := c.hosts(host.Namespace).Takeover(ctx, host.Name, request, options)
+				if err != nil {
+					return nil, "", err
+				}
+				return answer, answer.Status.Message, nil
+			},
+		})
+}
+
+// showHeld says why a host is held, what Ironic says of its node, and what follows if that is confirmed. It is empty for
+// hosts that are not held, and for those of a server whose etcd was restored, which all are, until an administrator
+// ends that.
+func showHeld(host *metal3.BareMetalHost) string {
+	held := hosts.Condition(host, metal3.HeldCondition)
+	if held == nil || held.Status != metav1.ConditionTrue || held.Reason == metal3.RestoredReason {
+		return ""
+	}
+	lines := []string{host.Name, "  held: " + held.Reason + ": " + held.Message}
+	if node := host.Status.Ironic; node != nil {
+		lines = append(lines, fmt.Sprintf("  node: %s", strings.Join(nonEmpty(
+			node.NodeUUID, node.NodeName, node.ProvisionState, node.PowerState, labelled("instance", node.InstanceUUID), labelled("BMC", node.BMC),
+			labelled("marked by host", node.MarkedHost), labelled("of cluster", node.MarkedCluster)), ", ")))
+	}
+	lines = append(lines, "  then: "+afterTakeover(host))
+	for i, line := range lines {
+		lines[i] = view.Clean(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func labelled(label, value string) string {
+	if value == "" {
+		return ""
+	}
+	return label + " " + value
+}
+
+func nonEmpty(texts ...string) []string {
+	var result []string
+	for _, t := range texts {
+		if t != "" {
+			result = append(result, t)
+		}
+	}
+	return result
+}
+
+// afterTakeover says what the spec asks for once the node is the host's.
+func afterTakeover(host *metal3.BareMetalHost) string {
+	node := host.Status.Ironic
+	runs := node != nil && node.ProvisionState == "active"
+	wants := host.Spec.Image != nil && host.Spec.Image.URL != "" || host.Spec.CustomDeploy != nil && host.Spec.CustomDeploy.Method != ""
+	power := ""
+	if !host.Spec.Online {
+		power = ", and is switched off, as spec.online says"
+	}
+	switch {
+	case !host.DeletionTimestamp.IsZero():
+		return "its deletion goes on: WHAT THE MACHINE RUNS IS UNDEPLOYED, and its disks are cleaned unless that is switched off"
+	case host.Spec.ExternallyProvisioned:
+		return "it goes on as externally provisioned" + power
+	case runs && wants:
+		return "it counts as provisioned with the image of its spec" + power
+	case runs:
+		return "it has no image in its spec: WHAT THE MACHINE RUNS IS UNDEPLOYED, and its disks are cleaned unless that is switched off"
+	case wants && host.Status.Provisioning.State == metal3.StateProvisioned:
+		return "it counts as provisioned with the image of its spec, and its node is adopted" + power
+	case wants:
+		return "THE IMAGE OF ITS SPEC IS WRITTEN to the machine"
+	}
+	return "it goes on as its spec says" + power
+}
