@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -39,6 +40,8 @@ type host struct {
 
 	mu   sync.Mutex
 	seen []metal3.ProvisioningState // by a watcher
+	// latest is what the watcher was told last.
+	latest *metal3.BareMetalHost
 	// progress is what the watcher was told of Ironic's operations and their steps.
 	progress []metal3.IronicStatus
 }
@@ -167,6 +170,7 @@ func (h *host) follow(from string) {
 				continue
 			}
 			h.mu.Lock()
+			h.latest = bmh
 			if state := bmh.Status.Provisioning.State; len(h.seen) == 0 || h.seen[len(h.seen)-1] != state {
 				h.seen = append(h.seen, state)
 			}
@@ -260,24 +264,49 @@ func (h *host) retry() {
 	}
 }
 
-// wait reads the host until it is as wanted, and returns it.
+// wait waits until the host is as wanted, and returns it. It is read at first, and later every three seconds: in between,
+// the watcher tells of changes. Each read costs Ironic a request, and it has several tests to serve.
 func (h *host) wait(limit time.Duration, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
 	h.t.Helper()
 	var last *metal3.BareMetalHost
+	var read time.Time
 	began := time.Now()
 	h.eventually(limit, func() string {
-		bmh, err := h.api.Get(h.ctx, h.name, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
+		if told := h.toldAfter(last); told != nil {
+			last = told
+			if wanted(told) {
+				return ""
+			}
 		}
-		last = bmh
-		if wanted(bmh) {
-			return ""
+		// What is wanted of the machine can be true without a change of the host.
+		if last == nil || time.Since(read) > 3*time.Second || wanted(last) {
+			read = time.Now()
+			bmh, err := h.api.Get(h.ctx, h.name, metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			last = bmh
+			if wanted(bmh) {
+				return ""
+			}
 		}
-		return fmt.Sprintf("host not: %s; %s", what, describe(bmh))
+		return fmt.Sprintf("host not: %s; %s", what, describe(last))
 	})
 	h.t.Logf("%s after %s", what, time.Since(began).Round(100*time.Millisecond))
 	return last
+}
+
+// toldAfter returns what the watcher was told last, if that is later than what was read; otherwise nil.
+func (h *host) toldAfter(read *metal3.BareMetalHost) *metal3.BareMetalHost {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if read == nil || h.latest == nil {
+		return nil
+	}
+	if later, err := resourceversion.CompareResourceVersion(h.latest.ResourceVersion, read.ResourceVersion); err != nil || later <= 0 {
+		return nil
+	}
+	return h.latest
 }
 
 // describe returns what a failed test says of a host.
