@@ -18,6 +18,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -189,6 +190,46 @@ func TestAnotherBMC(t *testing.T) {
 	if err := bed(ctx).ironic.Operator().DeleteNode(ctx, id); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestOneMachineAtTwoAddresses: a machine with two BMC addresses is that of the host that was there first, and the other one
+// does nothing to it until that is gone.
+func TestOneMachineAtTwoAddresses(t *testing.T) {
+	testbed.OnSimulator(t, "the server compares what inspections have found")
+	t.Parallel()
+	ctx, ns := s.Begin(t)
+	ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
+	createSecretOnce(t, ctx, ns, "first") // it goes with its host
+	createSecretOnce(t, ctx, ns, "bmc")
+	inventory := strings.Replace(rawInventory("2400", "", ""), `"system_vendor": {}`, `"system_vendor": {"manufacturer": "Contoso", "product_name": "2U", "serial_number": "CNT0042"}`, 1)
+	inspected := func(name, secret string) bmc {
+		b := startBMC(t, ctx)
+		createHost(t, ctx, ns, name, b.Address(), secret, "", wholeLife)
+		testbed.EventuallyEvery(t, ctx, 30*time.Second, 10*time.Millisecond, func() string {
+			if err := sim.SetRawInventory(ns+"~"+name, []byte(inventory)); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		return b
+	}
+	first := inspected("first", "first")
+	waitAvailable(t, ctx, ns, "first")
+	second := inspected("second", "bmc")
+	held := bed(ctx).WaitHost(t, ctx, ns, "second", 30*time.Second, "is held", isHeld(metal3.BMCInUseReason))
+	if !strings.Contains(held.Status.ErrorMessage, `"first" in this namespace`) {
+		t.Errorf("it says %q", held.Status.ErrorMessage)
+	}
+	bed(ctx).PatchHost(t, ctx, ns, "second", `{"spec":{"online":false}}`)
+	bed(ctx).PatchHost(t, ctx, ns, "first", `{"spec":{"online":false}}`)
+	bed(ctx).WaitHost(t, ctx, ns, "first", 20*time.Second, "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
+	isOn(t, first, false)
+	isOn(t, second, true)
+	bed(ctx).DeleteHost(t, ctx, ns, "first")
+	waitGone(t, ctx, ns, "first", 30*time.Second)
+	bed(ctx).WaitHost(t, ctx, ns, "second", 40*time.Second, "is off", func(h *metal3.BareMetalHost) bool {
+		return !h.Status.PoweredOn && meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition) == nil
+	})
 }
 
 // TestNodeOfAnotherCluster: a node that the server of another cluster has marked is shown

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -75,9 +76,29 @@ func cleanSystem(path string) string {
 func (k Key) IsZero() bool { return k.Service == "" }
 
 // Matches tells whether two keys may be of the same machine: without a path, the system is
-// the only one that the BMC has. Keys without an address match nothing.
+// the only one that the BMC has, and a BMC that speaks IPMI at the usual port of an address is the one
+// that speaks Redfish there. Keys without an address match nothing.
 func (k Key) Matches(other Key) bool {
-	return !k.IsZero() && k.Service == other.Service && (k.System == other.System || k.System == "" || other.System == "")
+	return !k.IsZero() && k.Service == other.Service && (k.System == other.System || k.System == "" || other.System == "") ||
+		slices.Contains(k.siblings(), other.Service)
+}
+
+// siblings returns the services of the same BMC by the other protocol, if both are at their usual ports. (At others,
+// simulators have the BMCs of many machines at one address.)
+func (k Key) siblings() []string {
+	if address, is := strings.CutPrefix(k.Service, "ipmi "); is {
+		if host, is := strings.CutSuffix(address, ":623"); is {
+			return []string{"redfish " + host + ":443", "redfish " + host + ":80"}
+		}
+	}
+	if address, is := strings.CutPrefix(k.Service, "redfish "); is {
+		for _, port := range []string{":443", ":80"} {
+			if host, is := strings.CutSuffix(address, port); is {
+				return []string{"ipmi " + host + ":623"}
+			}
+		}
+	}
+	return nil
 }
 
 // IndexValues returns what to index something with the key by, and LookupValues what to look
@@ -98,9 +119,9 @@ func (k Key) LookupValues() []string {
 	case k.IsZero():
 		return nil
 	case k.System == "":
-		return []string{k.Service}
+		return append(k.siblings(), k.Service)
 	}
-	return []string{k.String(), k.Service + " *"}
+	return append(k.siblings(), k.String(), k.Service+" *")
 }
 
 // String is for messages.

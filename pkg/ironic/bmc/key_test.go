@@ -47,6 +47,13 @@ func TestKeyMatches(t *testing.T) {
 	}{
 		{one, one, true}, {one, two, false}, {one, only, true}, {only, two, true},
 		{one, Key{"redfish 192.0.2.1:8443", one.System}, false},
+		{one, Key{Service: "ipmi 192.0.2.1:623"}, true},
+		{Key{"redfish 192.0.2.1:80", "/redfish/v1/Systems/1"}, Key{Service: "ipmi 192.0.2.1:623"}, true},
+		{Key{Service: "redfish [2001:db8::1]:443"}, Key{Service: "ipmi [2001:db8::1]:623"}, true},
+		{one, Key{Service: "ipmi 192.0.2.1:6230"}, false},
+		{one, Key{Service: "ipmi 192.0.2.2:623"}, false},
+		{Key{"redfish 192.0.2.1:8443", one.System}, Key{Service: "ipmi 192.0.2.1:623"}, false},
+		{Key{Service: "ipmi 192.0.2.1:443"}, Key{Service: "redfish 192.0.2.1:623"}, false},
 		{Key{}, Key{}, false},
 	} {
 		if test.a.Matches(test.b) != test.want || test.b.Matches(test.a) != test.want {

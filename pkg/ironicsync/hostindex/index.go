@@ -4,6 +4,7 @@ package hostindex
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +26,12 @@ const (
 	// byBMC has the hosts by the keys of their BMCs. A Redfish service may have thousands of systems, which
 	// have nothing to do with each other.
 	byBMC = "bmc"
+	// byMachine has the hosts by lifecycle.MachineKeys.
+	byMachine = "machine"
 )
+
+// maxSameMachine is how many hosts can share a serial number or a MAC address that tells machines apart.
+const maxSameMachine = 8
 
 // ListWatcher lists and watches the recorded hosts.
 type ListWatcher interface {
@@ -59,6 +65,9 @@ func New(hosts ListWatcher, groups map[Group]func(*metal3.BareMetalHost) bool) *
 		byBMC: func(obj any) ([]string, error) {
 			return lifecycle.BMCKey(obj.(*metal3.BareMetalHost)).IndexValues(), nil
 		},
+	}
+	indexers[byMachine] = func(obj any) ([]string, error) {
+		return lifecycle.MachineKeys(obj.(*metal3.BareMetalHost)), nil
 	}
 	for group, includes := range groups {
 		indexers[string(group)] = func(obj any) ([]string, error) {
@@ -141,6 +150,23 @@ func (x *Index) WithBMC(key bmc.Key) []*metal3.BareMetalHost {
 		for _, host := range x.find(byBMC, value) {
 			if lifecycle.BMCKey(host).Matches(key) {
 				found = append(found, host)
+			}
+		}
+	}
+	return found
+}
+
+// OfSameMachine returns the hosts that are of the same machine as host, which is one of them if it is in the Index.
+func (x *Index) OfSameMachine(host *metal3.BareMetalHost) []*metal3.BareMetalHost {
+	var found []*metal3.BareMetalHost
+	for _, key := range lifecycle.MachineKeys(host) {
+		sharing, _ := x.informer.GetIndexer().IndexKeys(byMachine, key) // it fails only if there is no such index
+		if len(sharing) < 2 || len(sharing) > maxSameMachine {
+			continue
+		}
+		for _, other := range x.find(byMachine, key) {
+			if lifecycle.IsSameMachine(host, other) && !slices.Contains(found, other) {
+				found = append(found, other)
 			}
 		}
 	}

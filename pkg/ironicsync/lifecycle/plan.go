@@ -171,6 +171,9 @@ type Situation struct {
 	// nodes were known at NodesAsOf, by the same clock as ObservedAt; it is zero while they are not known.
 	NodesWithSameBMC bool
 	NodesAsOf        time.Time
+	// SameMachine tells the user which other host is of the same machine, by another BMC address; empty if none is, or
+	// if the machine is this host's rather than that one's.
+	SameMachine string
 	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
 	// if this host had it first.
 	SameBMC string

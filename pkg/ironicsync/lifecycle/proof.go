@@ -69,10 +69,10 @@ func contradictionOf(s Situation, step Step) *contradiction {
 	case isGone(host):
 		return &contradiction{reason: metal3.DeploymentGoneReason, anything: true, message: goneMessage(&host.Status, host.Status.Record.Deployment.Gone)}
 	case isTakenOver(host, node):
-		if s.NodesWithSameBMC && !isSharedBMCConfirmed(host, node) {
-			return sharedBMC(node) // which nobody has seen who has confirmed the rest
+		if isSharedBMCConfirmed(host, node) {
+			return nil
 		}
-		return nil
+		return shared(s) // which nobody has seen who has confirmed the rest
 	}
 	switch c := ownerContradiction(s); {
 	case c != nil:
@@ -81,8 +81,8 @@ func contradictionOf(s Situation, step Step) *contradiction {
 		return &contradiction{reason: metal3.AnotherBMCReason, anything: true, foreign: true, message: fmt.Sprintf(
 			"Ironic reaches node %s through the BMC at %q, and that is neither spec.bmc.address nor what this server has told Ironic: somebody else may use the node for another machine. Put driver_info right in Ironic, or correct spec.bmc.address, or confirm the node with the subresource takeover",
 			node.UUID, node.BMC)}
-	case s.NodesWithSameBMC:
-		return sharedBMC(node)
+	case shared(s) != nil:
+		return shared(s)
 	case !isDeploymentOf(host, node):
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
 			"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
@@ -95,10 +95,19 @@ func contradictionOf(s Situation, step Step) *contradiction {
 	return nil
 }
 
-func sharedBMC(node *Node) *contradiction {
-	return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
-		"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
-		node.BMC, node.UUID)}
+// shared is that somebody may use the machine through another node.
+func shared(s Situation) *contradiction {
+	switch {
+	case s.NodesWithSameBMC:
+		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+			"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
+			s.node.BMC, s.node.UUID)}
+	case s.SameMachine != "":
+		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+			"%s, so somebody may use the machine through another BMC address. It is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, inspect that other one again, or confirm node %s with the subresource takeover",
+			s.SameMachine, s.node.UUID)}
+	}
+	return nil
 }
 
 // isOthersDeployment tells whether the host is provisioned with what was found on its node, while its spec asks

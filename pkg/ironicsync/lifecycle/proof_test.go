@@ -73,6 +73,7 @@ func TestHeld(t *testing.T) {
 		"marked by a host that is gone":               {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("gone", "")), want: "=deprovisioning"},
 		"another host's":                              {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Wait", held: metal3.NodeOfAnotherHostReason},
 		"another host's, deleted":                     {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Release"},
+		"whose machine another host has":              {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.SameMachine = "Host \"b\" in this namespace is of the same machine" }, want: "Wait:10s", held: metal3.BMCInUseReason},
 		"whose BMC another node has":                  {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesWithSameBMC = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
 		"whose BMC nobody knows other nodes of":       {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s"},
 		"and no longer knows":                         {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = now.Add(-61 * time.Second) }, want: "Wait:1s"},

@@ -66,6 +66,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		Restored:                    c.hold.Reason(),
 		NodeOfAnother:               node != nil && c.claims.IsNodeOfAnother(host, node),
 		SameBMC:                     c.claims.DescribeBMCConflict(host),
+		SameMachine:                 c.claims.DescribeSameMachine(host),
 		AskedInVain:                 c.queue.askedInVain(host),
 	}
 	if node != nil {

@@ -121,15 +121,41 @@ func (c *Claims) DescribeBMCConflict(host *metal3.BareMetalHost) string {
 	return ""
 }
 
+// DescribeSameMachine says which other host is of the same machine by another BMC address, for the user of host, who may not
+// be allowed to read other namespaces. It is empty if none is, or if host has the better claim to the machine: something
+// runs on it for host and not for the other one, or nothing does and host was registered first. Two hosts for which
+// something runs have no claim, either of them.
+func (c *Claims) DescribeSameMachine(host *metal3.BareMetalHost) string {
+	if !isRegistered(host) {
+		return "" // nothing is done to its machine yet; why not may be that the other one has its MAC address
+	}
+	for _, other := range without(host, c.hosts.OfSameMachine(host)) {
+		runs, otherRuns := lifecycle.UsesMachine(host), lifecycle.UsesMachine(other)
+		switch {
+		case runs && !otherRuns, !runs && !otherRuns && hasBetterClaim(host, other):
+		case other.Namespace == host.Namespace:
+			return fmt.Sprintf("Host %q in this namespace is of the same machine, according to their serial numbers or MAC addresses", other.Name)
+		case isRegistered(other) && wasInspected(other): // who only writes an address keeps a machine from nobody
+			return "A host in another namespace is of the same machine, according to their serial numbers or MAC addresses"
+		}
+	}
+	return ""
+}
+
+// wasInspected tells whether the hardware of a host is what Ironic has found. It can also be given by annotations and
+// objects.
+func wasInspected(host *metal3.BareMetalHost) bool {
+	return host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil && !host.InspectionDisabled()
+}
+
 // HasOtherNodeWithBMC tells whether Ironic has verified the BMC of the host's node for another
 // node, too: an operator has created it, or has changed its address to that of the BMC. All nodes were
 // known at asOf; while it is zero, they are not.
 func (c *Claims) HasOtherNodeWithBMC(host *metal3.BareMetalHost, node *lifecycle.Node) (has bool, asOf time.Time) {
-	key := node.BMC
-	nodes, asOf := c.nodes.NodesWithBMC(key)
+	nodes, asOf := c.nodes.NodesWithBMC(node.BMC)
 	for _, other := range nodes {
 		switch {
-		case other.UUID == node.UUID, other.Name == lifecycle.NodeName(host), lifecycle.KeyOfNode(&other) != key:
+		case other.UUID == node.UUID, other.Name == lifecycle.NodeName(host):
 		case other.ProvisionState == ironic.Enroll, other.ProvisionState == ironic.Verifying:
 		default:
 			return true, asOf

@@ -1,6 +1,8 @@
 package registrar
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,76 @@ func TestWhoHasTheBMC(t *testing.T) {
 				t.Errorf("the younger one: %q", message)
 			}
 		})
+	}
+}
+
+// TestWhoHasTheMachine: of two hosts of one machine at two addresses, one alone has what runs on it.
+func TestWhoHasTheMachine(t *testing.T) {
+	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	host := func(namespace, name string, minute int, state metal3.ProvisioningState, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
+		h := &metal3.BareMetalHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(created.Add(time.Duration(minute) * time.Minute))},
+			Spec:       metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: "ipmi://192.0.2." + strconv.Itoa(minute+1), CredentialsName: "bmc"}},
+		}
+		h.Status.Provisioning = metal3.ProvisionStatus{State: state, ID: name}
+		finished := metav1.NewMicroTime(created)
+		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: name, ProvisionState: "manageable", InspectionFinishedAt: &finished}
+		h.Status.Record.RegisteredWith = &metal3.RegisteredWith{BMC: lifecycle.BMCKey(h).String()}
+		h.Status.HardwareDetails = &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{Manufacturer: "Contoso", SerialNumber: "CZ1234567"}}
+		for _, c := range change {
+			c(h)
+		}
+		return h
+	}
+	given := func(h *metal3.BareMetalHost) { h.Spec.InspectionMode = metal3.InspectionModeDisabled }
+	unregistered := func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil }
+	another := func(h *metal3.BareMetalHost) { h.Status.HardwareDetails.SystemVendor.SerialNumber = "CZ7654321" }
+	for name, test := range map[string]struct {
+		a, b             *metal3.BareMetalHost
+		aIsHeld, bIsHeld bool
+	}{
+		"nothing runs":                    {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
+		"the older one runs something":    {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
+		"the younger one runs something":  {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateExternallyProvisioned), aIsHeld: true},
+		"both run something":              {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateProvisioned), aIsHeld: true, bIsHeld: true},
+		"in another namespace":            {a: host("ns", "a", 0, metal3.StateAvailable), b: host("other", "b", 1, metal3.StateAvailable), bIsHeld: true},
+		"in another namespace, a claim":   {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("other", "b", 1, metal3.StateAvailable)},
+		"in this namespace, as was given": {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
+		"the older one is not registered": {a: host("ns", "a", 0, metal3.StateRegistering, unregistered), b: host("ns", "b", 1, metal3.StateAvailable)},
+		"two machines":                    {a: host("ns", "a", 0, metal3.StateProvisioned, another), b: host("ns", "b", 1, metal3.StateAvailable)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := claimsOf(t, test.a, test.b)
+			if message := c.DescribeSameMachine(test.a); (message != "") != test.aIsHeld {
+				t.Errorf("the older one: %q", message)
+			}
+			message := c.DescribeSameMachine(test.b)
+			if (message != "") != test.bIsHeld {
+				t.Errorf("the younger one: %q", message)
+			}
+			if test.a.Namespace != test.b.Namespace && strings.Contains(message, strconv.Quote(test.a.Name)) {
+				t.Errorf("a host of another namespace is named: %q", message)
+			}
+		})
+	}
+}
+
+// TestManyOfOneMachine: what many hosts have in common tells no machines apart.
+func TestManyOfOneMachine(t *testing.T) {
+	var all []*metal3.BareMetalHost
+	for i := range 9 {
+		h := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "host-" + strconv.Itoa(i), CreationTimestamp: metav1.NewTime(time.Unix(int64(i), 0))}}
+		h.Spec.BMC.Address = "ipmi://192.0.2." + strconv.Itoa(i)
+		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: h.Name, ProvisionState: "manageable"}
+		h.Status.Record.RegisteredWith = &metal3.RegisteredWith{BMC: lifecycle.BMCKey(h).String()}
+		h.Status.HardwareDetails = &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: "Chassis Serial"}}
+		all = append(all, h)
+	}
+	for n, want := range map[int]bool{8: true, 9: false} {
+		c := claimsOf(t, all[:n]...)
+		if message := c.DescribeSameMachine(all[n-1]); (message != "") != want {
+			t.Errorf("one of %d: %q", n, message)
+		}
 	}
 }
 
