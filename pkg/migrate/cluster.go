@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,4 +102,13 @@ func (c *Cluster) customResources(ctx context.Context, kind *Kind, version strin
 		return nil, fmt.Errorf("the list of %s changed while it was being read: %d items, %d names: try again", kind.Resource, len(items), len(objects))
 	}
 	return objects, nil
+}
+
+// HasSecret tells whether a Secret exists. The error is that of the API.
+func (c *Cluster) HasSecret(ctx context.Context, namespace, name string) (bool, error) {
+	_, err := c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }

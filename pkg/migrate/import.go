@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // Import copies the objects of a cluster's CRDs into the store of metal3-apiserver.
@@ -30,6 +32,8 @@ type Import struct {
 	DropUnknownFields bool
 	// Replace makes the store the same as the CRDs, whatever it contains.
 	Replace bool
+	// Foresee says what metal3-apiserver will do with hosts. It is nil if that is not to be said.
+	Foresee func(ctx context.Context, hosts []*v1alpha1.BareMetalHost) (problems, first []string, err error)
 	// Wait is how long metal3-apiserver may take to answer after the switch.
 	Wait time.Duration
 
@@ -154,6 +158,9 @@ func (i *Import) copyObjects(ctx context.Context, defined []*Kind) error {
 			}
 		}
 	}
+	if err := i.foresee(ctx, sources); err != nil {
+		return err
+	}
 	did := "copied"
 	if i.DryRun {
 		did = "would copy"
@@ -180,6 +187,32 @@ func (i *Import) copyObjects(ctx context.Context, defined []*Kind) error {
 	}
 	i.Report.Done("all UIDs and contents are the same: %s", counts(all, func(c *comparison) int { return c.equal }))
 	i.Report.Done("next: metal3-apiserver import --switch")
+	return nil
+}
+
+// foresee tells the user what metal3-apiserver will do with the hosts, while nothing is switched yet.
+func (i *Import) foresee(ctx context.Context, sources map[string]Objects) error {
+	if i.Foresee == nil {
+		return nil
+	}
+	var hosts []*v1alpha1.BareMetalHost
+	for _, objects := range sources {
+		for _, obj := range sortedObjects(objects) {
+			if host, is := obj.typed.(*v1alpha1.BareMetalHost); is {
+				hosts = append(hosts, host)
+			}
+		}
+	}
+	problems, first, err := i.Foresee(ctx, hosts)
+	if err != nil {
+		return err
+	}
+	for _, text := range problems {
+		i.Report.Warn("%s", text)
+	}
+	for _, text := range first {
+		i.Report.Done("at first: %s", text)
+	}
 	return nil
 }
 

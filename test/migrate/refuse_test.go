@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,4 +174,45 @@ func TestRefusesWhileOurServerLeads(t *testing.T) {
 		return err
 	})
 	server.refused(t, "stop it with kubectl scale deployment -n metal3-system metal3-apiserver --replicas=0", "import")
+}
+
+// TestForesees: before anything is switched, import says of which hosts the server will have to complain, and what it will
+// do to machines at once; and what it could not find out.
+func TestForesees(t *testing.T) {
+	server := install(t, "")
+	ctx, ns := t.Context(), newNamespace(t)
+	hosts := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns)
+	for name, address := range map[string]string{"a": "ipmi://192.0.2.1", "b": "redfish://192.0.2.1/redfish/v1/Systems/1", "elsewhere": "ipmi://198.51.100.1", "drac": "idrac-virtualmedia://192.0.2.2/redfish/v1/Systems/1"} {
+		host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: address, CredentialsName: name + "-bmc"}}}
+		created, err := hosts.Create(ctx, host, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := hosts.Delete(context.WithoutCancel(ctx), name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		created.Status.Provisioning.State = metal3.StateProvisioned
+		created.Status.Provisioning.Image.URL = "http://images/was"
+		if _, err := hosts.UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := func(name string) string { return "BareMetalHost " + ns + "/" + name }
+	out := server.run(t, "import", "--dry-run", "--bmc-hosts=192.0.2.0/24")
+	expectText(t, out,
+		"warning: "+host("a")+" has the same BMC as "+host("b"),
+		"warning: "+host("b")+" has the same BMC as "+host("a"),
+		"warning: "+host("elsewhere")+" will not be registered: spec.bmc.address",
+		"at first: "+host("drac")+" will be deprovisioned, and its disks are cleaned",
+		"not checked: whether the Secrets", "not checked: whether Ironic has the drivers")
+	server.kubeconfigs["import"] = s.Kube.Admin.Kubeconfig
+	out = server.run(t, "import", "--dry-run", "--ironic-endpoint="+s.ironic.URL())
+	expectText(t, out,
+		"warning: "+host("drac")+" will not be registered: Ironic has not enabled the driver idrac",
+		"warning: "+host("drac")+" will not be registered: Secret drac-bmc")
+	if strings.Contains(out, "not checked") {
+		t.Errorf("what can be found out is not checked:\n%s", out)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
 )
 
@@ -21,11 +22,12 @@ func newImportCommand(ctx context.Context) *cobra.Command {
 		Long: `import copies the custom resources of metal3.io/v1alpha1 unchanged to the store of
 metal3-apiserver, and compares them. With --switch, it makes metal3-apiserver serve
 them. It refuses to continue if something is wrong, deletes nothing, and can be run
-again after an interruption. See docs/migration.md.`,
+again after an interruption. Before the switch, it also says which hosts metal3-apiserver
+will refuse or hold, and what it will do at first. See docs/migration.md.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := m.validate(); err != nil {
+			if err := errors.Join(m.validate(), m.validateForesight()); err != nil {
 				return err
 			}
 			if i.Switch && i.Replace {
@@ -39,6 +41,9 @@ again after an interruption. See docs/migration.md.`,
 			}
 			i.OpenStore, i.Lease, i.DryRun = m.openStore, m.lease(), m.dryRun
 			i.Report = migrate.NewReport(cmd.OutOrStdout())
+			i.Foresee = func(ctx context.Context, hosts []*metal3.BareMetalHost) (problems, first []string, err error) {
+				return m.foresee(ctx, i.Cluster, i.Report, hosts)
+			}
 			return i.Run(ctx)
 		},
 	}
@@ -47,6 +52,8 @@ again after an interruption. See docs/migration.md.`,
 		fs.BoolVar(&i.DropUnknownFields, "drop-unknown-fields", i.DropUnknownFields, "Drop fields that metal3-apiserver does not know. Without this flag, they are listed, and nothing is copied.")
 		fs.BoolVar(&i.Replace, "replace", i.Replace, "Make the store the same as the CRDs, whatever it already contains.")
 		fs.StringVar(&caFile, "apiservice-ca-file", caFile, "File with the certificate of the authority that signed metal3-apiserver's certificate. Required with --switch.")
+		m.options.addDestinationFlags(fs)
+		m.options.addIronicFlags(fs)
 		fs.DurationVar(&i.Wait, "wait", i.Wait, "How long to wait for metal3-apiserver to answer after the switch.")
 	})
 	return cmd

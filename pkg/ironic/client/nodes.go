@@ -286,6 +286,24 @@ func (c *Client) GetInventory(ctx context.Context, uuid string) (*ironic.Invento
 	return inventory, nil
 }
 
+// ListDrivers returns the names of the drivers that a conductor has enabled.
+func (c *Client) ListDrivers(ctx context.Context) ([]string, error) {
+	var answer struct {
+		Drivers []struct {
+			Name  string   `json:"name"`
+			Hosts []string `json:"hosts"`
+		} `json:"drivers"`
+	}
+	err := c.do(ctx, request{op: "ListDrivers", text: "list drivers", method: http.MethodGet, path: "drivers", into: &answer})
+	names := []string{} // none is an answer, too
+	for _, driver := range answer.Drivers {
+		if len(driver.Hosts) > 0 {
+			names = append(names, driver.Name)
+		}
+	}
+	return names, err
+}
+
 // ListBIOSSettings returns the settings of a node's BIOS, as Ironic has stored them: it reads them
 // from the BMC when it verifies, cleans or services the node. The list is empty if the driver
 // cannot read them.
