@@ -20,9 +20,12 @@ import (
 //   - a deployment that nobody wants any more, and that begins late, is known as the host's and undone.
 
 // askedLimit is after what time a request is taken for lost. Ironic gives up on its own requests to conductors after a
-// minute, and load balancers on theirs after one or two. A repeated request counts from a third of that ago at the
+// minute, and load balancers on theirs after one or two. A repeated request counts from askedPrecision ago at the
 // earliest, because not each repetition is written.
-const askedLimit = 6 * time.Minute
+const (
+	askedLimit     = 4 * time.Minute
+	askedPrecision = 30 * time.Second
+)
 
 // targetOf returns the transition that a step asks for, if it is one that begins, repeats or ends a deployment.
 func targetOf(step Step) (ironic.ProvisionTarget, bool) {
@@ -62,7 +65,7 @@ func Ask(host *metal3.BareMetalHost, step Step, refused bool, now time.Time) (ch
 		}
 		same := *before
 		same.At = asked.At
-		if equality.Semantic.DeepEqual(same, asked) && now.Sub(before.At.Time) < askedLimit/3 {
+		if equality.Semantic.DeepEqual(same, asked) && now.Sub(before.At.Time) < askedPrecision {
 			return false
 		}
 	}

@@ -207,7 +207,7 @@ func TestLostRebuild(t *testing.T) {
 		w.after(time.Minute, "asked for", func() bool { return w.sim.Count("rebuild") == 1 })
 		w.sim.SetLate("rebuild", 0)
 		asked := w.after(10*time.Minute, "asked for again", func() bool { return w.sim.Count("rebuild") == 2 })
-		if asked < 4*time.Minute {
+		if asked < 3*time.Minute {
 			t.Errorf("asked for again after %s", asked)
 		}
 		w.after(time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
