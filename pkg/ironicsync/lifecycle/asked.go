@@ -24,7 +24,7 @@ import (
 // earliest, because not each repetition is written.
 const (
 	askedLimit     = 4 * time.Minute
-	askedPrecision = 30 * time.Second
+	askedPrecision = time.Minute
 )
 
 // targetOf returns the transition that a step asks for, if it is one that begins, repeats or ends a deployment.

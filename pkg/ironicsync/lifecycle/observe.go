@@ -36,6 +36,14 @@ type Inspected struct {
 	Pending bool
 }
 
+// IsSetBack tells whether the node is in a state that dates from before the one that is recorded of it: the answer comes from
+// a reader of Ironic's database that lags behind, Ironic's database was restored, or its clock was set back.
+func IsSetBack(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	recorded := NodeOf(&host.Status)
+	return recorded != nil && recorded.UUID == node.UUID && recorded.StateChangedAt != nil && node.ProvisionUpdatedAt != nil &&
+		node.ProvisionUpdatedAt.Truncate(time.Microsecond).Before(recorded.StateChangedAt.Time)
+}
+
 // NeedsInventory tells whether the node has been inspected since its inventory was last read,
 // so that an observation has to read the inventory, too.
 func NeedsInventory(host *metal3.BareMetalHost, node *ironic.Node) bool {

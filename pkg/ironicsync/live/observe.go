@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -116,6 +117,9 @@ func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, nod
 			cancel()
 		}
 	}
+	if seen.Node != nil && lifecycle.IsSetBack(host, seen.Node) && r.index.SetBackFor(seen.Node, r.clock.Now()) < setBackGrace {
+		return host, seen, errSetBack
+	}
 	recorded, err := r.record(ctx, host, seen)
 	if seen.Inspected != nil && seen.Inspected.Hardware != nil && err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		// The inventory may be why etcd refuses the host. Record everything else.
@@ -124,6 +128,13 @@ func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, nod
 	}
 	return recorded, seen, err
 }
+
+// setBackGrace is how long Ironic must say of a node that it is in an earlier state again, until that is believed: one member
+// of a Galera cluster shows for a moment what another one has replaced.
+const setBackGrace = 2 * time.Second
+
+// errSetBack is that a node seems to be in an earlier state again.
+var errSetBack = errors.New("Ironic has answered with an earlier state of the node than before, as a reader of its database does that lags behind")
 
 // record writes the host's status if the observation changes it, and returns the host as it
 // is recorded then.

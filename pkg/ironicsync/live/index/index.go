@@ -69,7 +69,9 @@ type Index struct {
 
 	// inventoryMissing tells since when the inventories of finished inspections have been
 	// missing, by the UUID of the node.
-	inventoryMissing map[string]missingInventory
+	inventoryMissing map[string]noticed
+	// setBack tells since when nodes have been in a state that dates from before the one that is recorded.
+	setBack map[string]noticed
 }
 
 // seenNode is a node as it was last read.
@@ -92,9 +94,18 @@ type hostVersion struct {
 	generation      uint64
 }
 
-type missingInventory struct {
-	finished time.Time // end of the inspection, by Ironic's clock
-	since    time.Time // when the inventory was first found missing, by our clock
+// noticed is what is waited for, or doubted, of a node since a time by our clock. Ironic's clock, which has set about, may
+// differ from ours.
+type noticed struct{ about, since time.Time }
+
+// noticedFor returns for how long something about a node has been noticed.
+func noticedFor(all map[string]noticed, uuid string, about, now time.Time) time.Duration {
+	first, known := all[uuid]
+	if !known || !first.about.Equal(about) {
+		first = noticed{about, now}
+		all[uuid] = first
+	}
+	return now.Sub(first.since)
 }
 
 // New returns an Index that knows nothing.
@@ -102,7 +113,7 @@ func New() *Index {
 	return &Index{
 		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{},
 		recorded: map[types.UID]hostVersion{}, pending: map[types.UID]hostVersion{},
-		inventoryMissing: map[string]missingInventory{}, overlap: minOverlap, completeFrom: 1,
+		inventoryMissing: map[string]noticed{}, setBack: map[string]noticed{}, overlap: minOverlap, completeFrom: 1,
 	}
 }
 
@@ -314,7 +325,9 @@ func (x *Index) ApplySweep(sweep Sweep, nodes []ironic.Node, hosts []metal3.Bare
 		}
 		return gone
 	})
-	maps.DeleteFunc(x.inventoryMissing, func(id string, _ missingInventory) bool { return x.nodes[id] == nil })
+	for _, all := range []map[string]noticed{x.inventoryMissing, x.setBack} {
+		maps.DeleteFunc(all, func(id string, _ noticed) bool { return x.nodes[id] == nil })
+	}
 	if missed > 0 {
 		x.overlap = min(2*x.overlap, maxOverlap)
 	}
@@ -381,18 +394,18 @@ func (x *Index) IsPending(host *metal3.BareMetalHost, generation uint64) bool {
 	return x.pending[host.UID] == hostVersion{host.ResourceVersion, generation}
 }
 
-// InventoryMissingFor returns for how long the inventory of the node's last inspection has
-// been missing. It counts from the first call, by our clock, because Ironic's clock, which
-// set InspectionFinishedAt, may differ from ours.
+// InventoryMissingFor returns for how long the inventory of the node's last inspection has been missing.
 func (x *Index) InventoryMissingFor(node *ironic.Node, now time.Time) time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	missing, known := x.inventoryMissing[node.UUID]
-	if !known || !missing.finished.Equal(*node.InspectionFinishedAt) {
-		missing = missingInventory{finished: *node.InspectionFinishedAt, since: now}
-		x.inventoryMissing[node.UUID] = missing
-	}
-	return now.Sub(missing.since)
+	return noticedFor(x.inventoryMissing, node.UUID, *node.InspectionFinishedAt, now)
+}
+
+// SetBackFor returns for how long the node has been in a state that dates from before the one that is recorded.
+func (x *Index) SetBackFor(node *ironic.Node, now time.Time) time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return noticedFor(x.setBack, node.UUID, *node.ProvisionUpdatedAt, now)
 }
 
 func latest(a, b time.Time) time.Time {
