@@ -120,6 +120,8 @@ type Situation struct {
 	// ObservedAt is when the node was read of which Host.Status is an observation. It is zero if the
 	// status may be outdated.
 	ObservedAt time.Time
+	// HostRead is set if Host was read for a step that needs no node, which is not an observation.
+	HostRead bool
 	// IronicNow is what Ironic's clock said then; zero if it did not say.
 	IronicNow time.Time
 	// SecretVersion is the resourceVersion of the Secret that spec.bmc names; empty if there
@@ -205,7 +207,7 @@ func Next(s Situation) Step {
 func MustObserve(s Situation, step Step) bool {
 	host := s.Host
 	switch {
-	case !s.ObservedAt.IsZero():
+	case !s.ObservedAt.IsZero(), s.HostRead && NeedsNoNode(step):
 		return false
 	case step.Do == Hold && step.Reason == metal3.RestoredReason:
 		return false // it is so whatever the node is like, and has to be recorded while Ironic is away, too
@@ -214,6 +216,9 @@ func MustObserve(s Situation, step Step) bool {
 	}
 	return true
 }
+
+// NeedsNoNode tells whether a step only writes the host, so that it does not wait for Ironic.
+func NeedsNoNode(step Step) bool { return step.Do == Begin || step.Do == Report }
 
 func plan(s Situation) Step {
 	host := s.Host

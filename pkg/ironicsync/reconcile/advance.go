@@ -3,7 +3,9 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +29,7 @@ func (c *Reconciler) work(ctx context.Context) bool {
 	stepCtx, cancel := context.WithTimeout(klog.NewContext(ctx, log), stepTimeout)
 	defer cancel()
 	began := c.clock.Now()
-	after, err := c.advance(stepCtx, key)
+	after, err := c.advanceOrPanic(stepCtx, key)
 	switch {
 	case ctx.Err() != nil:
 		return false
@@ -55,13 +57,27 @@ func (c *Reconciler) work(ctx context.Context) bool {
 	return true
 }
 
+// advanceOrPanic is advance, whose panic is an error of this host. If it ended the process, no replica could lead for longer
+// than it takes to come to the host, and all others would be left alone because of one.
+func (c *Reconciler) advanceOrPanic(ctx context.Context, key types.NamespacedName) (after time.Duration, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = &stepError{err: fmt.Errorf("this is a bug of metal3-apiserver, please report it with its log: panic: %v", cause)}
+			klog.FromContext(ctx).Error(err, "Panic", "stack", string(debug.Stack()))
+		}
+	}()
+	return c.advance(ctx, key)
+}
+
 // observation is what was read of a host before a step is taken. A zero one is that of the informer, which
 // may be outdated.
 type observation struct {
 	// node is nil if Ironic has no node of the host.
 	node *ironic.Node
-	// at is when it was read, in wall time.
+	// at is when it was read, in wall time; zero if the node was not looked at.
 	at time.Time
+	// hostRead is set if the host was read, for a step that needs no node. It counts for no other step.
+	hostRead bool
 }
 
 func (o observation) ironicNow() time.Time {
@@ -138,12 +154,12 @@ func (c *Reconciler) advance(ctx context.Context, key types.NamespacedName) (tim
 
 // observeBefore reads the host and its node before a step. Steps that need no node do not wait for Ironic.
 func (c *Reconciler) observeBefore(ctx context.Context, host *metal3.BareMetalHost, step lifecycle.Step) (*metal3.BareMetalHost, observation, error) {
+	if lifecycle.NeedsNoNode(step) {
+		host, err := c.hosts.Get(ctx, host.Namespace, host.Name)
+		return host, observation{hostRead: true}, err
+	}
 	seen := observation{at: c.wallClock()}
 	var err error
-	if step.Do == lifecycle.Begin || step.Do == lifecycle.Report {
-		host, err = c.hosts.Get(ctx, host.Namespace, host.Name)
-		return host, seen, err
-	}
 	host, seen.node, err = c.refresher.FreshNode(ctx, host.Namespace, host.Name, step.Do != lifecycle.Wait)
 	return host, seen, err
 }

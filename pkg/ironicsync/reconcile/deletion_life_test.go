@@ -1,13 +1,18 @@
 package reconcile_test
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
 
 // provisionedHost is a host that runs an image, and what Ironic knows of its node.
@@ -272,5 +277,38 @@ func TestSupersededLeaderChangesNothing(t *testing.T) {
 		}
 		w.superseded.Store(false)
 		w.after(time.Minute, "deleted", w.gone)
+	})
+}
+
+// hostsThatGo has hosts deleted a moment before they are read.
+type hostsThatGo struct {
+	live.Hosts
+	going atomic.Bool
+	begin func()
+}
+
+func (h *hostsThatGo) Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
+	if h.going.CompareAndSwap(true, false) {
+		h.begin()
+	}
+	return h.Hosts.Get(ctx, namespace, name)
+}
+
+// TestDeletedWhileReporting: a host is deleted at the moment at which it is to be reported that its Secret is missing, for
+// which the node is not looked at. It is looked at before the host is undeployed.
+func TestDeletedWhileReporting(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.provisionedHost()
+		w.stop()
+		hosts := &hostsThatGo{Hosts: w.hosts, begin: func() { w.hosts.Remove(t, enginetest.HostName(0)) }}
+		ctx, cancel := context.WithCancel(t.Context())
+		w.run(ctx, cancel, hosts, mortalIronic{w.ironic, w.fuse}, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+		time.Sleep(10 * time.Second)
+		hosts.going.Store(true)
+		if err := errors.Join(w.secrets.client.Tracker().Delete(secretsResource, enginetest.Namespace, "bmc"), w.secrets.metadata.Tracker().Delete(secretsResource, enginetest.Namespace, "bmc")); err != nil {
+			t.Fatal(err)
+		}
+		w.after(time.Minute, "being deleted", func() bool { return !hosts.going.Load() })
+		w.after(5*time.Minute, "deleted", w.gone)
 	})
 }

@@ -53,7 +53,7 @@ func (c *inputs) refreshSecrets(ctx context.Context, host *metal3.BareMetalHost)
 func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHardware bool, settings firmware.HostSettings) (s lifecycle.Situation, retryNow bool) {
 	node := lifecycle.NodeOf(&host.Status)
 	s = lifecycle.Situation{
-		Host: host, ObservedAt: seen.at, IronicNow: seen.ironicNow(), Firmware: settings.BIOSSettings, Schema: settings.Schema, Components: settings.Components,
+		Host: host, ObservedAt: seen.at, HostRead: seen.hostRead, IronicNow: seen.ironicNow(), Firmware: settings.BIOSSettings, Schema: settings.Schema, Components: settings.Components,
 		Policy: settings.Policy, CanService: settings.CanService, CanAbortService: settings.CanAbortService, RAIDAlone: settings.RAIDAlone,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),

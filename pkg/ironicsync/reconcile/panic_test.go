@@ -1,0 +1,49 @@
+package reconcile_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
+)
+
+// panicking panics when a transition of one node is requested.
+type panicking struct {
+	ironicClient
+	node   func() string
+	mended atomic.Bool
+}
+
+func (p *panicking) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+	if id == p.node() && !p.mended.Load() {
+		panic("a bug")
+	}
+	return p.ironicClient.SetProvisionState(ctx, fence, id, target, options)
+}
+
+// TestBugOfOneHost: one host that the server cannot cope with says so, and all others go on.
+func TestBugOfOneHost(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.stop()
+		client := &panicking{ironicClient: mortalIronic{w.ironic, w.fuse}, node: func() string { return w.host().Status.Provisioning.ID }}
+		ctx, cancel := context.WithCancel(t.Context())
+		w.run(ctx, cancel, w.hosts, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 1, PollInterval: time.Second})
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.hosts.Add(enrolled(1))
+		is := func(i int) func() bool {
+			return func() bool {
+				return w.hosts.Host(t, enginetest.HostName(i)).Status.Provisioning.State == metal3.StateAvailable
+			}
+		}
+		w.after(time.Minute, "the other one is available", is(1))
+		w.after(5*time.Minute, "the host says why it is not", func() bool { return w.host().Status.ErrorMessage != "" })
+		client.mended.Store(true)
+		w.after(10*time.Minute, "available", is(0))
+	})
+}
