@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -200,7 +201,7 @@ func (c *Controller[T]) work(ctx context.Context) bool {
 	log := klog.FromContext(ctx).WithValues("object", key)
 	limited, cancel := context.WithTimeout(klog.NewContext(ctx, log), reconcileTimeout)
 	defer cancel()
-	after, err := c.config.Reconcile(limited, key)
+	after, err := c.reconcileOrPanic(limited, key)
 	switch {
 	case ctx.Err() != nil:
 		return false
@@ -224,6 +225,17 @@ func (c *Controller[T]) work(ctx context.Context) bool {
 		c.queue.AddAfter(key, after)
 	}
 	return true
+}
+
+// reconcileOrPanic reconciles an object. A panic is an error of that object, and leaves the others and the process alone.
+func (c *Controller[T]) reconcileOrPanic(ctx context.Context, key types.NamespacedName) (after time.Duration, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("this is a bug of metal3-apiserver, please report it with its log: panic: %v", cause)
+			klog.FromContext(ctx).Error(err, "Panic", "stack", string(debug.Stack()))
+		}
+	}()
+	return c.config.Reconcile(ctx, key)
 }
 
 // isPaused tells whether the object itself has the annotation that pauses hosts.

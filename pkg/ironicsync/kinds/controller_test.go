@@ -34,7 +34,7 @@ func (l list) Watch(context.Context, metav1.ListOptions) (watch.Interface, error
 // IsWatchListSemanticsUnSupported has the informer list the objects before it watches them.
 func (list) IsWatchListSemanticsUnSupported() bool { return true }
 
-// An object is reconciled when it is listed, again after a back-off that grows while that fails, at
+// An object is reconciled when it is listed, again after a back-off that grows while that fails or panics, at
 // once when somebody else has written it, when it changes, and after the time that it asks for.
 func TestWhenObjectsAreReconciled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,8 @@ func TestWhenObjectsAreReconciled(t *testing.T) {
 			return slices.Clone(reconciled)
 		}
 		objects := list{watch.NewFake()}
-		answers := []error{errors.New("failed"), errors.New("failed"), apierrors.NewConflict(metal3.Resource("dataimages"), "worker-0", nil), nil}
+		bug := errors.New("a bug")
+		answers := []error{errors.New("failed"), bug, apierrors.NewConflict(metal3.Resource("dataimages"), "worker-0", nil), nil}
 		c := New(Config[*metal3.DataImage]{Name: "dataimages", Objects: objects, Example: &metal3.DataImage{}, Reconcile: func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 			if _, limited := ctx.Deadline(); !limited || key != (types.NamespacedName{Namespace: "metal3", Name: "worker-0"}) {
 				t.Errorf("reconciled %s, limited %t", key, limited)
@@ -62,6 +63,9 @@ func TestWhenObjectsAreReconciled(t *testing.T) {
 			}
 			err := answers[0]
 			answers = answers[1:]
+			if err == bug {
+				panic(err)
+			}
 			return 0, err
 		}})
 		ended := make(chan error)
@@ -69,7 +73,7 @@ func TestWhenObjectsAreReconciled(t *testing.T) {
 		time.Sleep(time.Minute)
 		at := seen()
 		if len(at) != 4 {
-			t.Fatalf("reconciled at %s, want a failure, another, a conflict and success", at)
+			t.Fatalf("reconciled at %s, want a failure, a panic, a conflict and success", at)
 		}
 		for i, want := range []time.Duration{0, minBackoff, 2 * minBackoff, 0} {
 			since := at[i] - at[max(i-1, 0)]
