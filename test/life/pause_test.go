@@ -2,9 +2,11 @@ package life
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -135,6 +137,14 @@ func TestMovedWithTheSameIronic(t *testing.T) {
 			}
 			old.annotate(metal3.DeleteForMoveAnnotation, "")
 			node := nodeNow()
+			// What is owned goes first.
+			hardware := s.Metal3.Metal3V1alpha1().HardwareData(old.ns)
+			if _, err := hardware.Patch(old.ctx, old.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := hardware.Delete(old.ctx, old.name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
 			old.patch(`{"metadata":{"finalizers":null}}`)
 			old.delete()
 			old.gone()
@@ -151,28 +161,31 @@ func TestMovedWithTheSameIronic(t *testing.T) {
 				}
 				moved.Annotations = map[string]string{metal3.PausedAnnotation: "metal3.io/capm3", metal3.StatusAnnotation: string(status)}
 			}
-			old.eventually(patience, func() string { // with its owner
-				if _, err := s.Metal3.Metal3V1alpha1().HardwareData(old.ns).Create(old.ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: old.name}, Spec: data.Spec}, metav1.CreateOptions{}); err != nil {
-					return err.Error()
-				}
-				return ""
-			})
 			h := &host{t: t, ctx: old.ctx, ns: old.ns, name: old.name, machine: old.machine, api: old.api}
+			if _, err := hardware.Create(old.ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: old.name}, Spec: data.Spec}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
 			h.create(moved)
 			var after *metal3.BareMetalHost
 			if claimed {
 				h.annotateNot(metal3.PausedAnnotation)
 				after = h.provisioned()
 				h.expectStates(metal3.StateProvisioned)
-				if after.Status.Record.Deployment == nil || after.Status.Provisioning.Image != before.Status.Provisioning.Image {
+				if after.Status.Record.Deployment == nil || after.Status.Provisioning.Image.URL != before.Status.Provisioning.Image.URL {
 					t.Errorf("the deployment is %+v of %+v", after.Status.Record.Deployment, after.Status.Provisioning.Image)
 				}
 			} else {
 				after = h.available()
 			}
-			now := nodeNow()
-			if after.Status.Provisioning.ID != id || now.Extra[ironic.HostMark] != string(after.UID) {
-				t.Errorf("the host has node %s, which had %s, with the marks %v", after.Status.Provisioning.ID, id, now.Extra)
+			var now testbed.Node
+			h.eventually(patience, func() string {
+				if now = nodeNow(); now.Extra[ironic.HostMark] == string(after.UID) {
+					return ""
+				}
+				return fmt.Sprintf("the node has the marks %v", now.Extra)
+			})
+			if after.Status.Provisioning.ID != id {
+				t.Errorf("the host has node %s, which had %s", after.Status.Provisioning.ID, id)
 			}
 			if now.ProvisionState != node.ProvisionState || !now.ProvisionUpdatedAt.Equal(*node.ProvisionUpdatedAt) {
 				t.Errorf("the node is %s since %s, was %s since %s", now.ProvisionState, now.ProvisionUpdatedAt, node.ProvisionState, node.ProvisionUpdatedAt)

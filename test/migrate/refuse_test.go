@@ -193,7 +193,7 @@ func TestForesees(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		created.Status.Provisioning.State = metal3.StateProvisioned
+		created.Status.OperationalStatus, created.Status.Provisioning.State = metal3.OperationalStatusOK, metal3.StateProvisioned
 		created.Status.Provisioning.Image.URL = "http://images/was"
 		if _, err := hosts.UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)

@@ -135,7 +135,7 @@ func (c *Claims) DescribeSameMachine(host *metal3.BareMetalHost) string {
 		case runs && !otherRuns, !runs && !otherRuns && hasBetterClaim(host, other):
 		case other.Namespace == host.Namespace:
 			return fmt.Sprintf("Host %q in this namespace is of the same machine, according to their serial numbers or MAC addresses", other.Name)
-		case isRegistered(other) && wasInspected(other): // who only writes an address keeps a machine from nobody
+		case isRegistered(other) && wasInspected(other) && wasInspected(host): // what somebody has written keeps a machine from nobody
 			return "A host in another namespace is of the same machine, according to their serial numbers or MAC addresses"
 		}
 	}

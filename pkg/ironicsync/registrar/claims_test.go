@@ -119,15 +119,16 @@ func TestWhoHasTheMachine(t *testing.T) {
 		a, b             *metal3.BareMetalHost
 		aIsHeld, bIsHeld bool
 	}{
-		"nothing runs":                    {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
-		"the older one runs something":    {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
-		"the younger one runs something":  {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateExternallyProvisioned), aIsHeld: true},
-		"both run something":              {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateProvisioned), aIsHeld: true, bIsHeld: true},
-		"in another namespace":            {a: host("ns", "a", 0, metal3.StateAvailable), b: host("other", "b", 1, metal3.StateAvailable), bIsHeld: true},
-		"in another namespace, a claim":   {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("other", "b", 1, metal3.StateAvailable)},
-		"in this namespace, as was given": {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
-		"the older one is not registered": {a: host("ns", "a", 0, metal3.StateRegistering, unregistered), b: host("ns", "b", 1, metal3.StateAvailable)},
-		"two machines":                    {a: host("ns", "a", 0, metal3.StateProvisioned, another), b: host("ns", "b", 1, metal3.StateAvailable)},
+		"nothing runs":                     {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
+		"the older one runs something":     {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
+		"the younger one runs something":   {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateExternallyProvisioned), aIsHeld: true},
+		"both run something":               {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateProvisioned), aIsHeld: true, bIsHeld: true},
+		"in another namespace":             {a: host("ns", "a", 0, metal3.StateAvailable), b: host("other", "b", 1, metal3.StateAvailable), bIsHeld: true},
+		"in another namespace, a claim":    {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("other", "b", 1, metal3.StateAvailable)},
+		"in another namespace, of a claim": {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("other", "b", 1, metal3.StateProvisioned, given)},
+		"in this namespace, as was given":  {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
+		"the older one is not registered":  {a: host("ns", "a", 0, metal3.StateRegistering, unregistered), b: host("ns", "b", 1, metal3.StateAvailable)},
+		"two machines":                     {a: host("ns", "a", 0, metal3.StateProvisioned, another), b: host("ns", "b", 1, metal3.StateAvailable)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := claimsOf(t, test.a, test.b)
