@@ -85,9 +85,10 @@ test-ironic: need-go ## Run all end-to-end tests on a real Ironic, of RELEASE tr
 	@REQUIRE_IRONIC=1 ALL=$${ALL:-1} hack/test.sh ironic-$(RELEASE)
 
 .PHONY: soak
-soak: need-go tools build ## Repeat for hours, on the simulated Ironic or on the real one of Debian release IRONIC, what make test does for minutes: kills, suspensions, restores, lists after changes
+soak: need-go tools build ## Repeat for hours, on the simulated Ironic or on the real one of Debian release IRONIC, what make test does for minutes: kills, suspensions, restores, lists after changes, random scripts
 	KILLS=$${KILLS:-1000} SUSPENSIONS=$${SUSPENSIONS:-100} RESTORE_HOSTS=$${RESTORE_HOSTS:-100} HOSTS=$${HOSTS:-20} go test -count=1 -v -timeout 12h ./test/safety
 	go test -count=1 -v -timeout 2h -run '^TestLists' ./test/e2e -list-rounds 500
+	go test -count=1 -timeout 12h -run '^TestPromises$$' ./pkg/ironicsync/reconcile -rapid.nofailfile -rapid.seed=$${SEED:-$$RANDOM} -rapid.checks=$${SCRIPTS:-100000}
 
 .PHONY: bench
 bench: need-go tools build ## Measure reads and watches with 1,000 and 10,000 hosts, and the time from create to provisioned compared with a plain client of Ironic

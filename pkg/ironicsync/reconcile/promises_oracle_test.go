@@ -1,0 +1,308 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// An oracle knows what docs/life.md promises, and nothing of how the server decides. It is told what users ask for and what
+// operators do in Ironic, sees each request that the server sends, and each status that it records.
+type oracle struct {
+	w *world
+
+	mu sync.Mutex
+	// asked is what users have asked for, version by version.
+	asked map[types.NamespacedName][]version
+	// operators is which machines run what an operator has deployed, by their hosts, unless a person has confirmed since
+	// that it is the host's.
+	operators map[types.NamespacedName]bool
+	// confirmed is which machines run what the spec says, according to a person, whatever Ironic says of their nodes.
+	confirmed map[types.NamespacedName]bool
+	// meddled tells whether an operator has done something to the machine of a host.
+	meddled map[types.NamespacedName]bool
+	// wipedAt is when an operator has undeployed the machine of a host that was provisioned.
+	wipedAt map[types.NamespacedName]time.Time
+	// sent is when the server has last sent a request, by host and target.
+	sent map[types.NamespacedName]map[string]time.Time
+	// rebuilds is which hosts a user wants rebuilt, and has not got yet.
+	rebuilds map[types.NamespacedName]bool
+
+	// state is what was recorded last.
+	state metal3.ProvisioningState
+
+	log  []string
+	harm string
+}
+
+// version is what a user asked for from a time on.
+type version struct {
+	since time.Time
+	host  *metal3.BareMetalHost // nil while it is not there
+}
+
+func newOracle(w *world) *oracle {
+	return &oracle{
+		w: w, asked: map[types.NamespacedName][]version{}, operators: map[types.NamespacedName]bool{}, meddled: map[types.NamespacedName]bool{}, confirmed: map[types.NamespacedName]bool{}, wipedAt: map[types.NamespacedName]time.Time{},
+		sent: map[types.NamespacedName]map[string]time.Time{}, rebuilds: map[types.NamespacedName]bool{},
+	}
+}
+
+// look notes what users ask for now.
+func (o *oracle) look(key types.NamespacedName) {
+	o.saw(key, o.w.hostOf(key))
+}
+
+func (o *oracle) saw(key types.NamespacedName, host *metal3.BareMetalHost) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked[key] = append(o.asked[key], version{time.Now(), host})
+}
+
+func (o *oracle) note(format string, args ...any) {
+	o.log = append(o.log, time.Now().Format("04:05.0 ")+fmt.Sprintf(format, args...))
+}
+
+func (o *oracle) blame(format string, args ...any) {
+	if o.harm == "" {
+		o.harm = fmt.Sprintf(format, args...)
+		o.note("HARM: %s", o.harm)
+	}
+}
+
+// lookAge is for how long a look at host and node counts: docs/life.md, "The leader was suspended".
+const lookAge = 20 * time.Second
+
+// askedWithin tells whether a user has asked for something at some moment of the last lookAge.
+func (o *oracle) askedWithin(key types.NamespacedName, is func(h *metal3.BareMetalHost) bool) bool {
+	versions := o.asked[key]
+	if len(versions) == 0 {
+		return true // it has only just been created
+	}
+	for i := len(versions) - 1; i >= 0; i-- {
+		if versions[i].host != nil && is(versions[i].host) {
+			return true
+		}
+		if time.Since(versions[i].since) > lookAge {
+			return false
+		}
+	}
+	return false
+}
+
+func isLeftAlone(h *metal3.BareMetalHost) bool { return metal3.IsPaused(h) }
+
+func isDeletedHost(h *metal3.BareMetalHost) bool { return !h.DeletionTimestamp.IsZero() }
+
+func isToBeDetached(h *metal3.BareMetalHost) bool {
+	_, detached := h.Annotations[metal3.DetachedAnnotation]
+	return detached
+}
+
+func wantsToRun(h *metal3.BareMetalHost) bool {
+	return h.Spec.Image != nil && !isDeletedHost(h) && !isLeftAlone(h)
+}
+
+// judged is Ironic as the server sees it, with the oracle between them.
+type judged struct {
+	ironicClient
+	oracle *oracle
+}
+
+func (j judged) SetProvisionState(ctx context.Context, fence ironic.Fence, id string, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
+	if fence.Check() != nil { // the client does not send it
+		return j.ironicClient.SetProvisionState(ctx, fence, id, target, options)
+	}
+	j.oracle.judge(id, string(target))
+	return j.ironicClient.SetProvisionState(ctx, fence, id, target, options)
+}
+
+func (j judged) SwitchPower(ctx context.Context, fence ironic.Fence, id string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	if fence.Check() == nil {
+		j.oracle.judge(id, string(target))
+	}
+	return j.ironicClient.SwitchPower(ctx, fence, id, target)
+}
+
+func (j judged) DeleteNode(ctx context.Context, fence ironic.Fence, id string) error {
+	if fence.Check() == nil {
+		j.oracle.judge(id, "DELETE")
+	}
+	return j.ironicClient.DeleteNode(ctx, fence, id)
+}
+
+// judge says what speaks against a request.
+func (o *oracle) judge(id, target string) {
+	key, host := o.hostWith(id)
+	state := ""
+	if fields, there := o.w.sim.Sim.Node(id); there {
+		state, _ = fields["provision_state"].(string)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.note("%s: server asks for %s (node %s)", key.Name, target, state)
+	if host == nil {
+		o.blame("%s of node %s, which is no host's", target, id)
+		return
+	}
+	if o.sent[key] == nil {
+		o.sent[key] = map[string]time.Time{}
+	}
+	before := o.sent[key]["deleted"]
+	o.sent[key][target] = time.Now()
+	if !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return !isLeftAlone(h) }) {
+		o.blame("%s: %s, while it is paused", key.Name, target)
+	}
+	interrupts := false
+	switch target {
+	case "active":
+		interrupts = true
+		if !o.askedWithin(key, wantsToRun) {
+			o.blame("%s: an image is to be written that nobody wants", key.Name)
+		}
+	case "rebuild":
+		interrupts = true
+		if !o.rebuilds[key] {
+			o.blame("%s: it is rebuilt, and nobody has asked for that", key.Name)
+		}
+	case "provide":
+		interrupts = true
+		// The end of a deployment whose node Ironic has lost is its cleaning.
+		ends := o.state == metal3.StateDeprovisioning && o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return isDeletedHost(h) || h.Spec.Image == nil })
+		if !ends && !o.askedWithin(key, wantsToRun) {
+			o.blame("%s: it is cleaned before an image that nobody wants", key.Name)
+		}
+	case "inspect":
+		interrupts = true
+		if isRunning(state) {
+			o.blame("%s: it is inspected, while its node is %s", key.Name, state)
+		}
+	case "clean":
+		o.blame("%s: it is cleaned by steps, and nobody has asked for any", key.Name)
+	case "deleted":
+		interrupts = true
+		failed := state == "deploy failed" || state == "error"
+		called := time.Since(before) < 10*time.Minute // what was asked for may still come, so it goes on
+		image := o.imageOn(id)
+		over := func(h *metal3.BareMetalHost) bool {
+			return isDeletedHost(h) || h.Spec.Image == nil || image != "" && h.Spec.Image.URL != image
+		}
+		if !failed && !called && !o.askedWithin(key, over) {
+			o.blame("%s: it is undeployed (node %s), and its spec wants what it runs", key.Name, state)
+		}
+	case "power off", "soft power off", "rebooting", "soft rebooting":
+		interrupts = true
+		if !o.askedWithin(key, func(h *metal3.BareMetalHost) bool {
+			return !h.Spec.Online || isDeletedHost(h) || isToBeDetached(h) || hasReboot(h)
+		}) {
+			o.blame("%s: %s, which nobody has asked for", key.Name, target)
+		}
+	case "DELETE":
+		if state != "enroll" && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return isDeletedHost(h) || isToBeDetached(h) }) {
+			o.blame("%s: its node is deleted from Ironic", key.Name)
+		}
+	}
+	if interrupts && o.operators[key] && isRunning(state) {
+		o.blame("%s: %s of a machine that runs what an operator has deployed", key.Name, target)
+	}
+}
+
+// isRunning tells whether a node in this state runs a deployment.
+func isRunning(state string) bool {
+	switch state {
+	case "active", "rescue", "service failed", "service wait":
+		return true
+	}
+	return false
+}
+
+func hasReboot(h *metal3.BareMetalHost) bool {
+	for key := range h.Annotations {
+		if metal3.IsRebootAnnotation(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// imageOn is the image that was last written to the machine of a node, unless it was wiped since.
+func (o *oracle) imageOn(id string) string {
+	writes := o.w.sim.Sim.DiskWrites(id)
+	if len(writes) == 0 {
+		return ""
+	}
+	return writes[len(writes)-1].Image
+}
+
+func (o *oracle) hostWith(id string) (types.NamespacedName, *metal3.BareMetalHost) {
+	o.w.hosts.Mu.Lock()
+	defer o.w.hosts.Mu.Unlock()
+	for key, host := range o.w.hosts.ByName {
+		if host.Status.Provisioning.ID == id {
+			return key, host.DeepCopy()
+		}
+	}
+	return types.NamespacedName{Namespace: enginetest.Namespace, Name: "?"}, nil
+}
+
+// recorded judges what users are shown.
+func (o *oracle) recorded(host *metal3.BareMetalHost) {
+	key := enginetest.KeyOf(host)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	status := &host.Status
+	if state := status.Provisioning.State; state != o.state {
+		// What has begun goes on, though the host is to be off by then.
+		if state == metal3.StateProvisioning && !o.rebuilds[key] && !o.operators[key] && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return wantsToRun(h) && h.Spec.Online }) {
+			o.blame("%s: it becomes %s, and is to be off", key.Name, state)
+		}
+		o.note("%s is %s", key.Name, state)
+		o.state = state
+	}
+	if status.Provisioning.State == metal3.StateProvisioned && o.rebuilds[key] {
+		delete(o.rebuilds, key) // it is over, or was called off
+	}
+	if held := status.Record.Hold; held != nil && held.Reason == metal3.DeploymentGoneReason && !o.meddled[key] {
+		o.blame("%s: an operator is said to have undeployed it, and none has: %s", key.Name, held.Message)
+	}
+	if !showsAllWell(host) {
+		delete(o.wipedAt, key) // it is noticed
+		return
+	}
+	switch state := status.Ironic.ProvisionState; {
+	case state == "active":
+		delete(o.confirmed, key)
+	case o.confirmed[key]: // it is being adopted
+	case slices.Contains([]string{"deleting", "cleaning", "clean wait", "clean failed", "available", "error", "deploy failed", "deploying", "wait call-back"}, state):
+		o.blame("%s: shown as provisioned, while its node is %s", key.Name, state)
+	}
+}
+
+// showsAllWell tells whether a host is shown as one that runs what its spec says.
+func showsAllWell(host *metal3.BareMetalHost) bool {
+	return host.Status.Provisioning.State == metal3.StateProvisioned && host.Status.OperationalStatus == metal3.OperationalStatusOK &&
+		host.Status.ErrorMessage == "" && host.Status.Ironic != nil
+}
+
+// settled judges hosts that nobody has touched for a while.
+func (o *oracle) settled(key types.NamespacedName) {
+	host := o.w.hostOf(key)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at, wiped := o.wipedAt[key]; wiped && host != nil && showsAllWell(host) && time.Since(at) > 30*time.Second && !o.operators[key] {
+		if image := o.imageOn(host.Status.Provisioning.ID); image == "" {
+			o.blame("%s: shown as provisioned %s after an operator has undeployed it", key.Name, time.Since(at))
+		}
+	}
+}
+
+func (o *oracle) story() string { return strings.Join(o.log, "\n") }
