@@ -22,6 +22,7 @@ func TestAsked(t *testing.T) {
 		"minutes later":                  {at: 3 * time.Minute, want: 1},
 		"long ago":                       {at: askedLimit + time.Second, want: 0},
 		"carried out":                    {seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Deleting, &again }, want: 0},
+		"lost, and created again":        {then: func(h *metal3.BareMetalHost) { h.Status, _ = Observe(h, Observation{}, again) }, seen: func(n *ironic.Node) { n.ProvisionState, n.ProvisionUpdatedAt = ironic.Enroll, &again }, want: 2},
 		"another node":                   {seen: func(n *ironic.Node) { n.UUID = "another" }, want: 0},
 		"asked again":                    {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, false, again) }, want: 2},
 		"asked again after a refusal":    {then: func(h *metal3.BareMetalHost) { Ask(h, undeploy, true, again) }, want: 1},

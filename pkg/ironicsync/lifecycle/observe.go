@@ -117,7 +117,10 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 		status.Record.Registration = newRegistration(host, metal3.NodeLostReason,
 			"Ironic no longer has node "+status.Ironic.NodeUUID+"; the host is registered again")
 	}
-	status.Ironic, status.Record.Health, status.Record.Asked = nil, "", nil
+	status.Ironic, status.Record.Health = nil, ""
+	if asked := status.Record.Asked; asked != nil {
+		asked.Times = severalTimes // the node is created again with the same UUID, and its state says nothing of the request then
+	}
 	if d := status.Record.Deployment; d != nil {
 		d.MayAdopt = true
 	}
