@@ -413,8 +413,9 @@ func (*fakeLive) Preview(_ context.Context, obj runtime.Object) (string, error) 
 type fakeRequests struct{}
 
 // TakeOver does what this package's tests of it need.
-func (fakeRequests) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
+func (fakeRequests) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) error {
 	host.Status.Record.Takeover = &metal3.Takeover{NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID}
+	return nil
 }
 
 // RequestClean is tested with the engine.

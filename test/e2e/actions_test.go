@@ -71,6 +71,13 @@ func TestPowerByKubectl(t *testing.T) {
 	power(`{"spec":{"action":"off"}}`) // softly, by default
 	isOn(false)
 
+	testbed.Eventually(t, ctx, 20*time.Second, func() string {
+		events := kubectl(t, ctx, "", "get", "events", "-n", ns, "--field-selector", "reason=PowerRequested")
+		if strings.Contains(events, `User "`) && strings.Contains(events, "has requested") {
+			return ""
+		}
+		return "who has requested it is not among the events: " + events
+	})
 	stdout, stderr, err := s.Kube.Kubectl(ctx, "", "get", "--raw", actionPath(ns, "worker-1", "power"))
 	if err != nil || !strings.Contains(stdout, `"powerState":"power off"`) {
 		t.Errorf("get --raw: %v %s: %s", err, stderr, stdout)

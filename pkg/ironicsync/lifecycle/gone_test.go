@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -120,7 +121,9 @@ func TestGoneDecided(t *testing.T) {
 	}
 
 	host, node := undeployed(ironic.Available, ironic.Manageable)
-	TakeOver(host, node, now)
+	if err := TakeOver(host, node, now); err != nil {
+		t.Fatal(err)
+	}
 	host.Status.Record.RegisteredWith = &metal3.RegisteredWith{} // as it is told to Ironic again
 	if step, held := next(planned(host, node)); step.String() != "adopt" || held != nil {
 		t.Errorf("taken over: %s, held %+v", step, held)
@@ -175,5 +178,21 @@ func TestOlderStateIsNoDeed(t *testing.T) {
 	host, node := seenIn(host, active, ironic.Active)
 	if host, _ = seenIn(host, node, ironic.Deleting); host.Status.Record.Deployment.Gone == nil {
 		t.Error("undeployed after it was active again, and not noticed")
+	}
+}
+
+// TestNothingIsConfirmedOfWhatIsWiped: a person cannot know what a machine runs that Ironic undeploys or cleans at this moment.
+func TestNothingIsConfirmedOfWhatIsWiped(t *testing.T) {
+	for state, want := range map[ironic.ProvisionState]bool{ironic.Active: true, ironic.Available: true, ironic.Deleting: false, ironic.Cleaning: false, ironic.CleanWait: false} {
+		host, node := provisionedBy()
+		node.ProvisionState = state
+		before := host.Status.DeepCopy()
+		err := TakeOver(host, node, now)
+		if (err == nil) != want {
+			t.Errorf("%s: %v", state, err)
+		}
+		if err != nil && !equality.Semantic.DeepEqual(*before, host.Status) {
+			t.Errorf("%s: refused, and the status is changed", state)
+		}
 	}
 }

@@ -274,9 +274,12 @@ func isDeploymentConfirmed(host *metal3.BareMetalHost, node *Node) bool {
 
 // TakeOver makes the node, as it was seen now, the host's: a person has confirmed that it is, and that
 // it runs what the spec of now says. Where the spec wants nothing, a provisioned host will be
-// deprovisioned.
-func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) {
+// deprovisioned. It returns an error that says why nobody can confirm that now.
+func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) error {
 	status, node := &host.Status, RecordOf(seen)
+	if RunsSomething(host) && isBeingWiped(node.ProvisionState) {
+		return fmt.Errorf("Ironic undeploys or cleans node %s at this moment (%s), so nobody knows what the machine will run: look at it when that has ended", node.UUID, node.ProvisionState)
+	}
 	held := ""
 	if status.Record.Hold != nil {
 		held = status.Record.Hold.Reason
@@ -298,6 +301,16 @@ func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) {
 	}
 	status.Record.Hold = nil
 	Render(host, now)
+	return nil
+}
+
+// isBeingWiped tells whether Ironic is at work on the end of what the node runs, or on its disks.
+func isBeingWiped(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait:
+		return true
+	}
+	return false
 }
 
 // takeoverOf describes a node that a person confirms to be a host's.

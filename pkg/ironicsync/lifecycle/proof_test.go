@@ -164,7 +164,9 @@ func TestTakeoverCountsForWhatWasSeen(t *testing.T) {
 	if step, held := next(s); step.Do != Wait || held == nil {
 		t.Fatalf("%s, held %v", step, held)
 	}
-	TakeOver(host, node, now)
+	if err := TakeOver(host, node, now); err != nil {
+		t.Fatal(err)
+	}
 	if _, held := next(s); held != nil {
 		t.Errorf("confirmed: held %v", held)
 	}
@@ -188,12 +190,16 @@ func TestTakeoverNamesWhatWasSeen(t *testing.T) {
 		return held
 	}
 	SetHold(host, metal3.AnotherDeploymentReason, "seen")
-	TakeOver(host, node, now)
+	if err := TakeOver(host, node, now); err != nil {
+		t.Fatal(err)
+	}
 	if held := shared(); held == nil || held.Reason != metal3.BMCInUseReason {
 		t.Errorf("confirmed before the other node was there: held %v", held)
 	}
 	SetHold(host, metal3.BMCInUseReason, "seen")
-	TakeOver(host, node, now)
+	if err := TakeOver(host, node, now); err != nil {
+		t.Fatal(err)
+	}
 	if held := shared(); held != nil {
 		t.Errorf("confirmed in view of it: held %v", held)
 	}
@@ -212,7 +218,9 @@ func TestTakeoverEndsAnOldAttempt(t *testing.T) {
 		h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "x"}
 	})
 	node := nodeIn(ironic.Active, func(n *ironic.Node) { n.InstanceUUID = "y" })
-	TakeOver(host, node, now)
+	if err := TakeOver(host, node, now); err != nil {
+		t.Fatal(err)
+	}
 	registeredAs()(host) // Ironic is told anew of the host first
 	for range 3 {
 		if step := nextOf(planned(host, node)); step.Do == SetState {
@@ -328,7 +336,9 @@ func TestDeployedByOthers(t *testing.T) {
 			if step, _ := next(planned(deletedHost, node)); step.String() != "=deleting" {
 				t.Errorf("deleted: %s, want it to be left running", step)
 			}
-			TakeOver(host, node, now)
+			if err := TakeOver(host, node, now); err != nil {
+				t.Fatal(err)
+			}
 			if _, held := next(planned(host, node)); held != nil || host.Status.Provisioning.Image.URL != "http://a" {
 				t.Errorf("confirmed: held %v, runs %q", held, host.Status.Provisioning.Image.URL)
 			}

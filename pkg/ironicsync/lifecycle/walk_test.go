@@ -263,7 +263,7 @@ func (w *world) takeOver() bool {
 		return false
 	}
 	w.log = append(w.log, "<takeover>")
-	w.change(func(h *metal3.BareMetalHost) { TakeOver(h, node, now) })
+	w.change(func(h *metal3.BareMetalHost) { _ = TakeOver(h, node, now) }) // which may not be possible now
 	w.instance, w.mayWipe, w.asked = node.InstanceUUID, true, true
 	if w.disk != "" && w.wants() != (workload{}) {
 		w.disk = "foreign"

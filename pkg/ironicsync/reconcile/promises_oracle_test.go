@@ -199,8 +199,7 @@ func (o *oracle) judge(id, target string) {
 		if !failed && !called && !o.askedWithin(key, over) {
 			o.blame("%s: it is undeployed (node %s), and its spec wants what it runs", key.Name, state)
 		}
-	case "power off", "soft power off", "rebooting", "soft rebooting":
-		interrupts = true
+	case "power off", "soft power off", "rebooting", "soft rebooting": // also of what an operator has deployed
 		if !o.askedWithin(key, func(h *metal3.BareMetalHost) bool {
 			return !h.Spec.Online || isDeletedHost(h) || isToBeDetached(h) || hasReboot(h)
 		}) {
@@ -261,8 +260,9 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 	defer o.mu.Unlock()
 	status := &host.Status
 	if state := status.Provisioning.State; state != o.state {
-		// What has begun goes on, though the host is to be off by then.
-		if state == metal3.StateProvisioning && !o.rebuilds[key] && !o.operators[key] && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return wantsToRun(h) && h.Spec.Online }) {
+		// What has begun goes on, though the host is to be off by then; and what was called off and begins late is shown.
+		late := time.Since(o.sent[key]["active"]) < 10*time.Minute
+		if state == metal3.StateProvisioning && !late && !o.rebuilds[key] && !o.operators[key] && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return wantsToRun(h) && h.Spec.Online }) {
 			o.blame("%s: it becomes %s, and is to be off", key.Name, state)
 		}
 		o.note("%s is %s", key.Name, state)
@@ -281,7 +281,7 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 	switch state := status.Ironic.ProvisionState; {
 	case state == "active":
 		delete(o.confirmed, key)
-	case o.confirmed[key]: // it is being adopted
+	case o.confirmed[key], isDeletedHost(host): // it is being adopted, or on its way out
 	case slices.Contains([]string{"deleting", "cleaning", "clean wait", "clean failed", "available", "error", "deploy failed", "deploying", "wait call-back"}, state):
 		o.blame("%s: shown as provisioned, while its node is %s", key.Name, state)
 	}
@@ -291,6 +291,15 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 func showsAllWell(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateProvisioned && host.Status.OperationalStatus == metal3.OperationalStatusOK &&
 		host.Status.ErrorMessage == "" && host.Status.Ironic != nil
+}
+
+// answering notes that Ironic can be reached again: until then, what an operator has done could not be noticed.
+func (o *oracle) answering() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.wipedAt {
+		o.wipedAt[key] = time.Now()
+	}
 }
 
 // settled judges hosts that nobody has touched for a while.

@@ -60,7 +60,7 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"late deployments":   func(p *play, _ types.NamespacedName) { p.late(ironic.TargetActive) },
 	"late rebuilds":      func(p *play, _ types.NamespacedName) { p.late(ironic.TargetRebuild) },
 	"killed":             func(p *play, _ types.NamespacedName) { p.restart() },
-	"Ironic away":        func(p *play, _ types.NamespacedName) { p.away = !p.away; p.w.sim.SetAway(p.away) },
+	"Ironic away":        (*play).outage,
 }
 
 // play is a script as it is played.
@@ -89,7 +89,9 @@ func perform(t *testing.T, script []act) (harm, story string) {
 			acts[a.What](p, key)
 			p.oracle.look(key)
 			time.Sleep(a.Pause)
-			p.oracle.settled(key)
+			if !p.away {
+				p.oracle.settled(key)
+			}
 		}
 		p.end(key)
 		harm, story = p.oracle.harm, p.oracle.story()
@@ -104,6 +106,13 @@ func (p *play) begin() {
 	p.w.secrets.fuse = &fuse{kill: cancel}
 	p.w.secrets.mu.Unlock()
 	p.w.run(ctx, cancel, p.w.hosts, judged{p.w.sim, p.oracle}, fleetSettings())
+}
+
+// outage makes Ironic unreachable, or reachable again.
+func (p *play) outage(types.NamespacedName) {
+	p.away = !p.away
+	p.w.sim.SetAway(p.away)
+	p.oracle.answering()
 }
 
 func (p *play) restart() {
@@ -235,7 +244,9 @@ func (p *play) takeOver(key types.NamespacedName) {
 		return
 	}
 	p.user(key, func(h *metal3.BareMetalHost) {
-		lifecycle.TakeOver(h, node, time.Now())
+		if lifecycle.TakeOver(h, node, time.Now()) != nil {
+			return
+		}
 		p.oracle.mu.Lock()
 		defer p.oracle.mu.Unlock()
 		p.oracle.confirmed[key] = true

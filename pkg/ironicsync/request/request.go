@@ -18,9 +18,9 @@ type Recorder struct{ clock clock.PassiveClock }
 // NewRecorder returns a Recorder.
 func NewRecorder(clock clock.PassiveClock) Recorder { return Recorder{clock} }
 
-// TakeOver records that a user has confirmed that the node is the host's.
-func (r Recorder) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) {
-	lifecycle.TakeOver(host, node, r.clock.Now())
+// TakeOver records that a user has confirmed that the node is the host's. The error says why that is not possible.
+func (r Recorder) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) error {
+	return lifecycle.TakeOver(host, node, r.clock.Now())
 }
 
 // RequestClean records that the steps are to be carried out on the node. The error says why that is

@@ -113,7 +113,7 @@ func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.N
 // noRequests records no request.
 type noRequests struct{}
 
-func (noRequests) TakeOver(*metal3.BareMetalHost, *ironic.Node)             {}
+func (noRequests) TakeOver(*metal3.BareMetalHost, *ironic.Node) error       { return nil }
 func (noRequests) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error { return nil }
 func (noRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
 	return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// NodeTaker records that a person has confirmed that a node is a host's.
+// NodeTaker records that a person has confirmed that a node is a host's. The error says why that is not possible now.
 type NodeTaker interface {
-	TakeOver(host *metal3.BareMetalHost, node *ironic.Node)
+	TakeOver(host *metal3.BareMetalHost, node *ironic.Node) error
 }
 
 // NewTakeoverREST returns the storage of baremetalhosts/takeover: POST confirms that a node is the
@@ -38,7 +38,9 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) re
 			if seen := takeover.Spec.InstanceUUID; seen != "" && seen != node.InstanceUUID {
 				return conflict(host, fmt.Errorf("the instance_uuid of node %s is %q, and spec.instanceUUID is %q: look at the machine once more", node.UUID, node.InstanceUUID, seen))
 			}
-			taker.TakeOver(host, node)
+			if err := taker.TakeOver(host, node); err != nil {
+				return conflict(host, err)
+			}
 			takeover.Status.Confirmed = host.Status.Record.Takeover
 			takeover.Status.Message = fmt.Sprintf("node %s is treated as the host's, and as its spec asks, from now on", node.UUID)
 			return nil
