@@ -331,12 +331,14 @@ func (p *play) late(target ironic.ProvisionTarget) {
 }
 
 // TestPromises plays random scripts, and asks of each whether the server has kept what docs/life.md promises. A script that
-// finds something is cut down to what is needed. -rapid.checks says how many there are, and -rapid.seed which; without it,
-// they are always the same.
+// finds something is cut down to what is needed. -rapid.checks says how many there are, and -rapid.seed which; without them,
+// they are always the same five hundred.
 func TestPromises(t *testing.T) {
-	if seed := flag.Lookup("rapid.seed"); seed.Value.String() == seed.DefValue {
-		if err := seed.Value.Set("1"); err != nil {
-			t.Fatal(err)
+	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "500"} {
+		if given := flag.Lookup(name); given.Value.String() == given.DefValue {
+			if err := given.Value.Set(value); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	names := slices.Concat(slices.Sorted(maps.Keys(acts)), often)
