@@ -345,3 +345,26 @@ func TestDeployedByOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsLookedAt: what was read for a step that needs no node is no look at the node, for any other step.
+func TestWhatIsLookedAt(t *testing.T) {
+	host, _ := provisionedBy()
+	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)
+	for name, test := range map[string]struct {
+		s    Situation
+		step Step
+		want bool
+	}{
+		"nothing is read":                     {Situation{Host: host}, undeploy, true},
+		"nothing is read, a report":           {Situation{Host: host}, Step{Do: Report}, true},
+		"the host is read, a report":          {Situation{Host: host, HostRead: true}, Step{Do: Report}, false},
+		"the host is read, its beginning":     {Situation{Host: host, HostRead: true}, Step{Do: Begin}, false},
+		"the host is read, undeployment":      {Situation{Host: host, HostRead: true}, undeploy, true},
+		"the host is read, another state":     {Situation{Host: host, HostRead: true}, setState(metal3.StateDeprovisioning), true},
+		"the node is looked at, undeployment": {Situation{Host: host, ObservedAt: now}, undeploy, false},
+	} {
+		if got := MustObserve(test.s, test.step); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
