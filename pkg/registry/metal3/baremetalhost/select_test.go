@@ -78,10 +78,12 @@ func TestWatchBySelector(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		hosts := baremetalhost.NewREST(store, newScripted(store), nil)
 		create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Labels = map[string]string{"rack": "1"} }))
-		create(t, store, newHost("worker-1"))
+		last := create(t, store, newHost("worker-1"))
+		// Without a version, the watch may begin after all that follows.
 		w := openWatch(t, hosts, &metainternalversion.ListOptions{
-			FieldSelector: fields.ParseSelectorOrDie("status.operationalStatus=error"),
-			LabelSelector: labels.SelectorFromSet(labels.Set{"rack": "1"}),
+			ResourceVersion: last.ResourceVersion,
+			FieldSelector:   fields.ParseSelectorOrDie("status.operationalStatus=error"),
+			LabelSelector:   labels.SelectorFromSet(labels.Set{"rack": "1"}),
 		})
 		set := func(name string, status metal3.OperationalStatus, count int) {
 			record(t, store, name, func(s *metal3.BareMetalHostStatus) { s.OperationalStatus, s.ErrorCount = status, count })
