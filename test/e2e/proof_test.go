@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -255,7 +256,7 @@ func TestNodeOfAnotherCluster(t *testing.T) {
 	}
 	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.NodeOfAnotherClusterReason))
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-	other := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: id, InstanceUUID: "an image that somebody saw on it"}}
+	other := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: id, InstanceUUID: ptr.To("an image that somebody saw on it")}}
 	if _, err := bed(ctx).Hosts(ns).Takeover(ctx, "worker-0", other, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("a takeover of what is not deployed: %v", err)
 	}

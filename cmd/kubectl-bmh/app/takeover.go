@@ -28,7 +28,7 @@ If something else is deployed on a node by the time of a yes, its host remains h
 			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
 				request := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: host.Status.Provisioning.ID}}
 				if host.Status.Ironic != nil {
-					request.Spec.InstanceUUID = host.Status.Ironic.InstanceUUID
+					request.Spec.InstanceUUID = &host.Status.Ironic.InstanceUUID
 				}
 				answer, err := c.hosts(host.Namespace).Takeover(ctx, host.Name, request, options)
 				if err != nil {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -29,7 +30,7 @@ func takenOver(t *testing.T, c *cluster) []string {
 	for _, action := range c.metal3.Actions() {
 		if create, ok := action.(clienttesting.CreateActionImpl); ok {
 			spec := create.Object.(*metal3.HostTakeover).Spec
-			all = append(all, spec.NodeUUID+" "+spec.InstanceUUID)
+			all = append(all, spec.NodeUUID+" "+ptr.Deref(spec.InstanceUUID, "whatever"))
 		}
 	}
 	return all
@@ -55,6 +56,7 @@ func TestTakeover(t *testing.T) {
 			host("changed", metal3.StateProvisioned, held(metal3.DeploymentGoneReason), func(h *metal3.BareMetalHost) { h.Spec.Online = false }),
 			host("restored", metal3.StateProvisioned, held(metal3.RestoredReason)),
 			host("healthy", metal3.StateProvisioned),
+			host("idle", metal3.StateAvailable, held(metal3.AnotherDeploymentReason), func(h *metal3.BareMetalHost) { h.Status.Ironic.InstanceUUID = "" }),
 		)
 		c.answerTakeover()
 		return c
@@ -76,8 +78,9 @@ func TestTakeover(t *testing.T) {
 			"then: it counts as provisioned with the image of its spec\n", "This confirms the nodes of 1 host in namespace metal3: moved."}},
 		"no":             {args: []string{"moved"}, stdin: "n\n", code: exitError, says: []string{"nothing was done"}},
 		"yes":            {args: []string{"emptied", "--yes"}, posted: []string{emptied}, says: []string{"WHAT THE MACHINE RUNS IS UNDEPLOYED"}},
+		"nothing runs":   {args: []string{"idle", "--yes"}, posted: []string{"node-of-idle "}},
 		"not held":       {args: []string{"healthy", "--yes"}, code: exitError, says: []string{"there is nothing to do"}},
-		"all":            {args: []string{"--all", "--yes"}, code: exitError, posted: []string{changed, emptied, moved}, says: []string{"and is switched off", "changed: ", "look at the machine once more"}},
+		"all":            {args: []string{"--all", "--yes"}, code: exitError, posted: []string{changed, emptied, "node-of-idle ", moved}, says: []string{"and is switched off", "changed: ", "look at the machine once more"}},
 		"no such host":   {args: []string{"absent", "--yes"}, code: exitError, says: []string{"not found"}},
 		"server dry run": {args: []string{"moved", "--dry-run=server"}, posted: []string{moved}},
 	}

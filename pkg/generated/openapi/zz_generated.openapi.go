@@ -5134,7 +5134,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostTakeoverSpec(ref common.ReferenceCallba
 					},
 					"instanceUUID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What is deployed on the node, as status.ironic.instanceUUID had it. If it is set, the request is refused if something else, or nothing, is deployed by now.",
+							Description: "What is deployed on the node, as status.ironic.instanceUUID had it; empty for nothing. If it is set, the request is refused if something else is deployed by now.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

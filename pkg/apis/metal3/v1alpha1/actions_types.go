@@ -196,10 +196,10 @@ type HostTakeoverSpec struct {
 	// it shows that it is this machine that was looked at.
 	NodeUUID string `json:"nodeUUID"`
 
-	// What is deployed on the node, as status.ironic.instanceUUID had it. If it is set, the
-	// request is refused if something else, or nothing, is deployed by now.
+	// What is deployed on the node, as status.ironic.instanceUUID had it; empty for nothing. If
+	// it is set, the request is refused if something else is deployed by now.
 	// +optional
-	InstanceUUID string `json:"instanceUUID,omitempty"`
+	InstanceUUID *string `json:"instanceUUID,omitempty"`
 }
 
 // HostTakeoverStatus says what was confirmed.

@@ -35,8 +35,8 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) re
 			if takeover.Spec.NodeUUID != node.UUID {
 				return conflict(host, fmt.Errorf("its node is %s, and spec.nodeUUID is %s: look at the machine once more", node.UUID, takeover.Spec.NodeUUID))
 			}
-			if seen := takeover.Spec.InstanceUUID; seen != "" && seen != node.InstanceUUID {
-				return conflict(host, fmt.Errorf("the instance_uuid of node %s is %q, and spec.instanceUUID is %q: look at the machine once more", node.UUID, node.InstanceUUID, seen))
+			if seen := takeover.Spec.InstanceUUID; seen != nil && *seen != node.InstanceUUID {
+				return conflict(host, fmt.Errorf("the instance_uuid of node %s is %q, and spec.instanceUUID is %q: look at the machine once more", node.UUID, node.InstanceUUID, *seen))
 			}
 			if err := taker.TakeOver(host, node); err != nil {
 				return conflict(host, err)
