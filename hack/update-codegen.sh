@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 module=$(go list -m)
 types=$module/pkg/apis/metal3/v1alpha1
-# These are read-only and few: clients use the dynamic client.
+# These are few, and for administrators: clients use the dynamic client.
 ironic_types=$module/pkg/apis/ironic/v1alpha1
 # Kinds whose plural is the same as their singular.
 plurals=HardwareData:HardwareData,HostFirmwareComponents:HostFirmwareComponents,HostFirmwareSettings:HostFirmwareSettings

@@ -23,7 +23,15 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.Candidate{}.OpenAPIModelName():                          schema_pkg_apis_ironic_v1alpha1_Candidate(ref),
 		v1alpha1.CandidateList{}.OpenAPIModelName():                      schema_pkg_apis_ironic_v1alpha1_CandidateList(ref),
 		v1alpha1.CandidateStatus{}.OpenAPIModelName():                    schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref),
+		v1alpha1.IronicConductorGroups{}.OpenAPIModelName():              schema_pkg_apis_ironic_v1alpha1_IronicConductorGroups(ref),
+		v1alpha1.IronicInstance{}.OpenAPIModelName():                     schema_pkg_apis_ironic_v1alpha1_IronicInstance(ref),
+		v1alpha1.IronicInstanceList{}.OpenAPIModelName():                 schema_pkg_apis_ironic_v1alpha1_IronicInstanceList(ref),
+		v1alpha1.IronicInstanceSpec{}.OpenAPIModelName():                 schema_pkg_apis_ironic_v1alpha1_IronicInstanceSpec(ref),
+		v1alpha1.IronicInstanceStatus{}.OpenAPIModelName():               schema_pkg_apis_ironic_v1alpha1_IronicInstanceStatus(ref),
+		v1alpha1.IronicRamdisk{}.OpenAPIModelName():                      schema_pkg_apis_ironic_v1alpha1_IronicRamdisk(ref),
+		v1alpha1.IronicReference{}.OpenAPIModelName():                    schema_pkg_apis_ironic_v1alpha1_IronicReference(ref),
 		metal3v1alpha1.AskedChange{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_AskedChange(ref),
+		metal3v1alpha1.AskedPower{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_AskedPower(ref),
 		metal3v1alpha1.AttachedImageReference{}.OpenAPIModelName():       schema_pkg_apis_metal3_v1alpha1_AttachedImageReference(ref),
 		metal3v1alpha1.BIOS{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_BIOS(ref),
 		metal3v1alpha1.BMCDetails{}.OpenAPIModelName():                   schema_pkg_apis_metal3_v1alpha1_BMCDetails(ref),
@@ -127,6 +135,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.HostTakeover{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostTakeover(ref),
 		metal3v1alpha1.HostTakeoverSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostTakeoverSpec(ref),
 		metal3v1alpha1.HostTakeoverStatus{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref),
+		metal3v1alpha1.HostTransfer{}.OpenAPIModelName():                 schema_pkg_apis_metal3_v1alpha1_HostTransfer(ref),
+		metal3v1alpha1.HostTransferSpec{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostTransferSpec(ref),
+		metal3v1alpha1.HostTransferStatus{}.OpenAPIModelName():           schema_pkg_apis_metal3_v1alpha1_HostTransferStatus(ref),
 		metal3v1alpha1.HostUpdatePolicy{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref),
 		metal3v1alpha1.HostUpdatePolicyList{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicyList(ref),
 		metal3v1alpha1.HostUpdatePolicySpec{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicySpec(ref),
@@ -145,6 +156,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.ObjectReference{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_ObjectReference(ref),
 		metal3v1alpha1.OperationHistory{}.OpenAPIModelName():             schema_pkg_apis_metal3_v1alpha1_OperationHistory(ref),
 		metal3v1alpha1.OperationMetric{}.OpenAPIModelName():              schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref),
+		metal3v1alpha1.PowerCut{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_PowerCut(ref),
 		metal3v1alpha1.Preparation{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_Preparation(ref),
 		metal3v1alpha1.PreprovisioningImage{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_PreprovisioningImage(ref),
 		metal3v1alpha1.PreprovisioningImageList{}.OpenAPIModelName():     schema_pkg_apis_metal3_v1alpha1_PreprovisioningImageList(ref),
@@ -171,6 +183,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		metal3v1alpha1.SwitchPortIdentifier{}.OpenAPIModelName():         schema_pkg_apis_metal3_v1alpha1_SwitchPortIdentifier(ref),
 		metal3v1alpha1.Takeover{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Takeover(ref),
 		metal3v1alpha1.TimeInState{}.OpenAPIModelName():                  schema_pkg_apis_metal3_v1alpha1_TimeInState(ref),
+		metal3v1alpha1.Transfer{}.OpenAPIModelName():                     schema_pkg_apis_metal3_v1alpha1_Transfer(ref),
 		metal3v1alpha1.UnusableInventory{}.OpenAPIModelName():            schema_pkg_apis_metal3_v1alpha1_UnusableInventory(ref),
 		metal3v1alpha1.VLAN{}.OpenAPIModelName():                         schema_pkg_apis_metal3_v1alpha1_VLAN(ref),
 		resource.Quantity{}.OpenAPIModelName():                           schema_apimachinery_pkg_api_resource_Quantity(ref),
@@ -332,6 +345,13 @@ func schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref common.ReferenceCallbac
 				Description: "CandidateStatus is what Ironic reports about a node, in Ironic's own words. Credentials are not part of it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"ironic": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the IronicInstance in whose Ironic the node is. Empty for the Ironic of the server's flags.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The name of the node in Ironic. Empty if it has none.",
@@ -427,11 +447,424 @@ func schema_pkg_apis_ironic_v1alpha1_CandidateStatus(ref common.ReferenceCallbac
 	}
 }
 
+func schema_pkg_apis_ironic_v1alpha1_IronicConductorGroups(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IronicConductorGroups says to which conductor group the node of a host belongs. It is set when the node is created. Later, it is changed only while the node is in the state enroll, manageable or available: the conductor of a host with a running deployment does not change.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"label": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The label of the hosts that has their failure domain; by default, infrastructure.cluster.x-k8s.io/failure-domain.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"byFailureDomain": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The conductor group for each failure domain, that is, for each value of the label. Ironic refuses a group in which no conductor is alive.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"default": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The conductor group of the hosts of other failure domains, and of those without the label. Without it, their nodes keep the group that they have, and new ones get that which Ironic gives them.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_IronicInstance(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IronicInstance is an Ironic, beside the one of the server's flags, with hosts of its own. Its status is read from that Ironic at the moment of reading.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the Ironic is, and which hosts are its own.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.IronicInstanceSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the server knows of the Ironic. Only a GET or a LIST has it: it is not stored, and a watch, such as that of kubectl get -w after its first rows, has none.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.IronicInstanceStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.IronicInstanceSpec{}.OpenAPIModelName(), v1alpha1.IronicInstanceStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_IronicInstanceList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IronicInstanceList is a list of IronicInstances.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The IronicInstances.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.IronicInstance{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.IronicInstance{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_IronicInstanceSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IronicInstanceSpec says where an Ironic is, how the server authenticates with it, and which hosts are its own. A host that is registered stays where its node is, whatever the selectors say later.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"endpoint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The URL of Ironic, with or without /v1, for example https://ironic.room-b.example:6385. With cloud, it replaces the URL of the service catalog.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"ironicRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The Ironic object of the Ironic Standalone Operator that describes the Ironic, in place of endpoint, cloud and credentialsName. The address, the credentials and, without caBundle, the certificate are those that the object says, and are followed when they change.",
+							Ref:         ref(v1alpha1.IronicReference{}.OpenAPIModelName()),
+						},
+					},
+					"cloud": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The entry of clouds.yaml, which the Secret has, by which the server authenticates with Keystone and finds Ironic.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"credentialsName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of a Secret in the namespace of the server with username and password for HTTP basic authentication, or, with cloud, with clouds.yaml. Without it, the server does not authenticate.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"caBundle": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The certificates, in PEM, of the authorities that may have signed Ironic's certificate. Without it, those that the system of the server trusts, or, with ironicRef, those in the Secret with the certificate.",
+							Type:        []string{"string"},
+							Format:      "byte",
+						},
+					},
+					"namespaceSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespaces whose hosts are the Ironic's own. An empty selector selects all namespaces. With selector, a host has to match both.",
+							Ref:         ref(v1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
+					"selector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The hosts that are the Ironic's own, by their labels. An empty selector selects all hosts.",
+							Ref:         ref(v1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
+					"default": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the hosts that no IronicInstance selects are the Ironic's own. Without any default, they are those of the Ironic of the server's flags.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"ramdisk": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The ramdisk with which the hosts are inspected, cleaned and provisioned, in place of that of the server's flags.",
+							Ref:         ref(v1alpha1.IronicRamdisk{}.OpenAPIModelName()),
+						},
+					},
+					"provisioningLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many hosts are inspected, provisioned and deprovisioned at a time, in place of the server's flag --provisioning-limit. 0 is no limit.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"requestTimeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The time limit for one request to the Ironic, in place of that of the server's flag --ironic-timeout, for example 1m. From 1s to 10m.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+					"readTimeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long a read of hosts waits for the Ironic before their last recorded status is served with a warning, in place of the server's flag --ironic-read-timeout, for example 5s. From 100ms to 30s. A list of the hosts of several Ironics waits for the slowest of them.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+					"conductorGroups": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which conductors of Ironic look after which hosts, by their failure domains. Without it, the server leaves the conductor groups of nodes alone.",
+							Ref:         ref(v1alpha1.IronicConductorGroups{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.IronicConductorGroups{}.OpenAPIModelName(), v1alpha1.IronicRamdisk{}.OpenAPIModelName(), v1alpha1.IronicReference{}.OpenAPIModelName(), v1.Duration{}.OpenAPIModelName(), v1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_IronicInstanceStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IronicInstanceStatus is what the server knows of an Ironic. It is not stored.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the server can use the IronicInstance (Accepted), whether Ironic answers (Reachable), and, with spec.ironicRef, whether the Ironic object is ready (IronicReady).",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"endpoint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The URL at which the server reaches Ironic. It is empty if the service catalog of spec.cloud has the URL.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The latest version of Ironic's API that both Ironic and the server have, for example 1.96.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"conductors": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many conductors of Ironic are alive.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"nodes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many nodes Ironic has, those without a host included.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"hosts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many hosts have their nodes in the Ironic.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"hostsByState": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many hosts are in each provisioning state.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"integer"},
+										Format: "int32",
+									},
+								},
+							},
+						},
+					},
+					"observedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When all hosts of the Ironic were last observed by the replica that answers.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"latencyMilliseconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many milliseconds Ironic took to answer when the status was read.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"hosts"},
+			},
+		},
+		Dependencies: []string{
+			v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_IronicRamdisk(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IronicRamdisk says what the hosts of an Ironic boot to be inspected, cleaned and provisioned.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kernelURL": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The URL of the kernel.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"ramdiskURL": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The URL of the initial RAM disk.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"isoURL": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The URL of an ISO image, for virtual media and UEFI HTTP boot.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kernelParams": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What is appended to the command line of the kernel.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_ironic_v1alpha1_IronicReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IronicReference names an Ironic object of the Ironic Standalone Operator (group ironic.metal3.io).",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespace of the Ironic object; by default, that of the server. The server has to be permitted to get Ironic objects, and the Secrets that they name, in another namespace.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the Ironic object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_AskedChange(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AskedChange is a request that begins, repeats or ends a deployment. It is recorded before the request is sent. While it is there, the request may still be carried out, also if no answer came or the server that sent it was killed.",
+				Description: "AskedChange is a request that begins, repeats or ends a deployment, or begins a manual clean or a service. It is recorded before the request is sent. While it is there, the request may still be carried out, also if no answer came or the server that sent it was killed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"nodeUUID": {
@@ -444,7 +877,7 @@ func schema_pkg_apis_metal3_v1alpha1_AskedChange(ref common.ReferenceCallback) c
 					},
 					"target": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The transition that was requested: active, rebuild or deleted.",
+							Description: "The transition that was requested: active, rebuild, deleted, clean or service.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -491,6 +924,52 @@ func schema_pkg_apis_metal3_v1alpha1_AskedChange(ref common.ReferenceCallback) c
 		},
 		Dependencies: []string{
 			v1.MicroTime{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_AskedPower(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AskedPower is a request that switches a machine off or reboots it. It is recorded before the request is sent. While it is there, the request may still be carried out, also if no answer came or the server that sent it was killed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"target": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What was requested: power off, soft power off, rebooting or soft rebooting.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was last sent.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"times": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How often it was sent since the machine was last seen off.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"nodeUUID", "target", "at", "times"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -760,7 +1239,7 @@ func schema_pkg_apis_metal3_v1alpha1_BareMetalHost(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.\n\nWhat can be done with a host beyond its spec, and reports about it, are subresources: power, inspect, retry, rebuild, clean, takeover, maintenance, history, validate, bootdevice, nmi, indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC while the caller waits, and for validate the image server, for at most 25 seconds. The others do not wait for the machine.",
+				Description: "BareMetalHost is a physical server that OpenStack Ironic manages through the server's baseboard management controller (BMC). The spec is the desired state of the host; the status is what Ironic reports about it at the moment of reading.\n\nWhat can be done with a host beyond its spec, and reports about it, are subresources: power, inspect, retry, rebuild, clean, takeover, transfer, maintenance, history, validate, bootdevice, nmi, indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC while the caller waits, and for validate the image server, for at most 25 seconds. The others do not wait for the machine.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1481,7 +1960,7 @@ func schema_pkg_apis_metal3_v1alpha1_CleanStep(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CleanStep is a clean step of Ironic's. Which ones there are depends on the driver of the host, and on the ramdisk.",
+				Description: "CleanStep is a clean step of Ironic's. Which ones there are depends on the driver of the host, and on the ramdisk. Those that erase disks and a few others can be requested, and what the administrator of the server allows in addition.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"interface": {
@@ -1502,7 +1981,7 @@ func schema_pkg_apis_metal3_v1alpha1_CleanStep(ref common.ReferenceCallback) com
 					},
 					"args": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The arguments of the step, an object. Most steps have none.",
+							Description: "The arguments of the step, an object. Most steps have none. A text in it that begins with a scheme must be an http, https or oci URL without a password.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
@@ -1704,7 +2183,7 @@ func schema_pkg_apis_metal3_v1alpha1_DataImageSpec(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The http, https, ftp, gopher or oci URL of the image.",
+							Description: "The http, https or oci URL of the image.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2161,7 +2640,7 @@ func schema_pkg_apis_metal3_v1alpha1_FirmwareUpdate(ref common.ReferenceCallback
 					},
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The http, https, ftp, gopher or oci URL of the firmware.",
+							Description: "The http or https URL of the firmware.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -4732,6 +5211,26 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 							Format:      "int32",
 						},
 					},
+					"hardware": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The hardware details of the host as they are stored in etcd: JSON that is compressed. Absent in what is served, where they are in status.hardware, unless they cannot be decompressed.",
+							Type:        []string{"string"},
+							Format:      "byte",
+						},
+					},
+					"ironic": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the IronicInstance in whose Ironic the host has its node. Empty for the Ironic of the server's flags. It is recorded before the node is made, and counts while the host has a node.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"transfer": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The move to another Ironic that was requested with the subresource transfer and has not ended. It ends when Ironic has no node of the host any more: from then on, the host is in the other one.",
+							Ref:         ref(metal3v1alpha1.Transfer{}.OpenAPIModelName()),
+						},
+					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Since when the host has been in its provisioning state.",
@@ -4771,8 +5270,20 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 					},
 					"asked": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What Ironic was asked to do with the deployment on the host's node, while it is not known what became of the request. It may be carried out minutes later.",
+							Description: "What Ironic was asked to do with the host's node that writes its disk or interrupts what it runs, while it is not known what became of the request. It may be carried out minutes later.",
 							Ref:         ref(metal3v1alpha1.AskedChange{}.OpenAPIModelName()),
+						},
+					},
+					"askedPower": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The power-off or reboot that Ironic was asked for, while it is not known what became of the request. It may be carried out minutes later.",
+							Ref:         ref(metal3v1alpha1.AskedPower{}.OpenAPIModelName()),
+						},
+					},
+					"powerCut": {
+						SchemaProps: spec.SchemaProps{
+							Description: "That the power of the host's machine is to be cut, as was requested with the subresource power. Absent once it is off.",
+							Ref:         ref(metal3v1alpha1.PowerCut{}.OpenAPIModelName()),
 						},
 					},
 					"preparation": {
@@ -4853,7 +5364,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			metal3v1alpha1.AskedChange{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.Failure{}.OpenAPIModelName(), metal3v1alpha1.Hold{}.OpenAPIModelName(), metal3v1alpha1.HostError{}.OpenAPIModelName(), metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Registration{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Silence{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), metal3v1alpha1.TimeInState{}.OpenAPIModelName(), metal3v1alpha1.UnusableInventory{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			metal3v1alpha1.AskedChange{}.OpenAPIModelName(), metal3v1alpha1.AskedPower{}.OpenAPIModelName(), metal3v1alpha1.Deployment{}.OpenAPIModelName(), metal3v1alpha1.Failure{}.OpenAPIModelName(), metal3v1alpha1.Hold{}.OpenAPIModelName(), metal3v1alpha1.HostError{}.OpenAPIModelName(), metal3v1alpha1.NetworkVerdict{}.OpenAPIModelName(), metal3v1alpha1.PowerCut{}.OpenAPIModelName(), metal3v1alpha1.Preparation{}.OpenAPIModelName(), metal3v1alpha1.RegisteredWith{}.OpenAPIModelName(), metal3v1alpha1.Registration{}.OpenAPIModelName(), metal3v1alpha1.RequestedClean{}.OpenAPIModelName(), metal3v1alpha1.Servicing{}.OpenAPIModelName(), metal3v1alpha1.Silence{}.OpenAPIModelName(), metal3v1alpha1.Takeover{}.OpenAPIModelName(), metal3v1alpha1.TimeInState{}.OpenAPIModelName(), metal3v1alpha1.Transfer{}.OpenAPIModelName(), metal3v1alpha1.UnusableInventory{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -5174,6 +5685,104 @@ func schema_pkg_apis_metal3_v1alpha1_HostTakeoverStatus(ref common.ReferenceCall
 	}
 }
 
+func schema_pkg_apis_metal3_v1alpha1_HostTransfer(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostTransfer moves a host to another Ironic (POST to the transfer subresource). Its node leaves the Ironic where it is, and is created and adopted in the other one. The machine goes on running as it is: its power is not switched, it is not booted, and nothing is written to its disks.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name and namespace of the host.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the host is moved.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostTransferSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What follows.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metal3v1alpha1.HostTransferStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metal3v1alpha1.HostTransferSpec{}.OpenAPIModelName(), metal3v1alpha1.HostTransferStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostTransferSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostTransferSpec is a request to move a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ironic": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the IronicInstance to which the host is moved; \"\" is the Ironic of the server's flags. Required, also where it is \"\". The name of the one where the host is calls off a move that has not ended.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_HostTransferStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HostTransferStatus says what follows.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"ironic": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the IronicInstance in which the host has its node at this moment; empty for the Ironic of the server's flags.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "A description of what follows.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_metal3_v1alpha1_HostUpdatePolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -5402,7 +6011,7 @@ func schema_pkg_apis_metal3_v1alpha1_Image(ref common.ReferenceCallback) common.
 				Properties: map[string]spec.Schema{
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The http, https, ftp, gopher or oci URL of the image.",
+							Description: "The http, https or oci URL of the image.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -5566,6 +6175,20 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "The UUID of the node.",
 							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"instance": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the IronicInstance whose Ironic has the node. Empty if that is the Ironic of the server's flags.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"unproven": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why nothing else of the node is shown: it is not proven that it is this host's. A reason of the condition Held. Empty if the node is proven to be this host's.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -6107,6 +6730,36 @@ func schema_pkg_apis_metal3_v1alpha1_OperationMetric(ref common.ReferenceCallbac
 						},
 					},
 				},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_PowerCut(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PowerCut is a hard power-off that was requested with the subresource power. It is recorded before spec.online is changed, so that whoever sees that the host is to be off knows that its operating system is not to be asked first.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"nodeUUID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UUID of the node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was requested.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"nodeUUID", "requestedAt"},
 			},
 		},
 		Dependencies: []string{
@@ -6765,7 +7418,7 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"settingsDigest": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A digest of the server's settings for the ramdisk, which are part of the node's driver_info.",
+							Description: "A digest of the server's settings for the ramdisk, which are part of the node's driver_info, and, after a slash, the conductor group that the node was to get.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -6801,6 +7454,13 @@ func schema_pkg_apis_metal3_v1alpha1_RegisteredWith(ref common.ReferenceCallback
 					"powerSupply": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether a node that is its own parent, a defect of Ironic 29.0.5, was given the power supply without which that Ironic cannot switch it on.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"nodeRemoved": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the server has removed the node since, or is about to, because the host is deleted, detached or moved to another Ironic. That Ironic has no such node is as it should be then.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -7624,6 +8284,35 @@ func schema_pkg_apis_metal3_v1alpha1_TimeInState(ref common.ReferenceCallback) c
 					},
 				},
 				Required: []string{"name", "since"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_metal3_v1alpha1_Transfer(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Transfer is a request to move a host to another Ironic.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"to": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the IronicInstance to which the host is moved; empty for the Ironic of the server's flags.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was requested.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"requestedAt"},
 			},
 		},
 		Dependencies: []string{

@@ -19,7 +19,7 @@ func Resource(resource string) schema.GroupResource {
 
 // AddToScheme registers the external kinds.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &Candidate{}, &CandidateList{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &Candidate{}, &CandidateList{}, &IronicInstance{}, &IronicInstanceList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }
@@ -31,6 +31,6 @@ func Install(scheme *runtime.Scheme) error {
 		return err
 	}
 	internal := schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
-	scheme.AddKnownTypes(internal, &Candidate{}, &CandidateList{})
+	scheme.AddKnownTypes(internal, &Candidate{}, &CandidateList{}, &IronicInstance{}, &IronicInstanceList{})
 	return scheme.SetVersionPriority(SchemeGroupVersion)
 }

@@ -36,6 +36,11 @@ type CandidateList struct {
 // CandidateStatus is what Ironic reports about a node, in Ironic's own words. Credentials are not
 // part of it.
 type CandidateStatus struct {
+	// The name of the IronicInstance in whose Ironic the node is. Empty for the Ironic of the server's
+	// flags.
+	// +optional
+	Ironic string `json:"ironic,omitempty"`
+
 	// The name of the node in Ironic. Empty if it has none.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`

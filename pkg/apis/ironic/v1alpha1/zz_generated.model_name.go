@@ -19,3 +19,38 @@ func (in CandidateList) OpenAPIModelName() string {
 func (in CandidateStatus) OpenAPIModelName() string {
 	return "io.metal3-apiserver.ironic.v1alpha1.CandidateStatus"
 }
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in IronicConductorGroups) OpenAPIModelName() string {
+	return "io.metal3-apiserver.ironic.v1alpha1.IronicConductorGroups"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in IronicInstance) OpenAPIModelName() string {
+	return "io.metal3-apiserver.ironic.v1alpha1.IronicInstance"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in IronicInstanceList) OpenAPIModelName() string {
+	return "io.metal3-apiserver.ironic.v1alpha1.IronicInstanceList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in IronicInstanceSpec) OpenAPIModelName() string {
+	return "io.metal3-apiserver.ironic.v1alpha1.IronicInstanceSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in IronicInstanceStatus) OpenAPIModelName() string {
+	return "io.metal3-apiserver.ironic.v1alpha1.IronicInstanceStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in IronicRamdisk) OpenAPIModelName() string {
+	return "io.metal3-apiserver.ironic.v1alpha1.IronicRamdisk"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in IronicReference) OpenAPIModelName() string {
+	return "io.metal3-apiserver.ironic.v1alpha1.IronicReference"
+}

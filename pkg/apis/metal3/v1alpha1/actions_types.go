@@ -213,6 +213,64 @@ type HostTakeoverStatus struct {
 	Confirmed *Takeover `json:"confirmed,omitempty"`
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// HostTransfer moves a host to another Ironic (POST to the transfer subresource). Its node leaves
+// the Ironic where it is, and is created and adopted in the other one. The machine goes on running
+// as it is: its power is not switched, it is not booted, and nothing is written to its disks.
+type HostTransfer struct {
+	metav1.TypeMeta `json:",inline"`
+	// The name and namespace of the host.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Where the host is moved.
+	Spec HostTransferSpec `json:"spec"`
+	// What follows.
+	// +optional
+	Status HostTransferStatus `json:"status,omitempty"`
+}
+
+// HostTransferSpec is a request to move a host.
+type HostTransferSpec struct {
+	// The name of the IronicInstance to which the host is moved; "" is the Ironic of the server's
+	// flags. Required, also where it is "". The name of the one where the host is calls off a move
+	// that has not ended.
+	// +optional
+	Ironic *string `json:"ironic,omitempty"`
+}
+
+// HostTransferStatus says what follows.
+type HostTransferStatus struct {
+	// The name of the IronicInstance in which the host has its node at this moment; empty for the
+	// Ironic of the server's flags.
+	// +optional
+	Ironic string `json:"ironic,omitempty"`
+
+	// A description of what follows.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Describe says what is requested, for people.
+func (r *HostTransfer) Describe() string {
+	to := ""
+	if r.Spec.Ironic != nil {
+		to = *r.Spec.Ironic
+	}
+	if to == r.Status.Ironic {
+		return "the host to stay in " + describeIronic(to)
+	}
+	return "the host to be moved to " + describeIronic(to)
+}
+
+func describeIronic(name string) string {
+	if name == "" {
+		return "the Ironic of the server's flags"
+	}
+	return "the Ironic of IronicInstance " + name
+}
+
 // Describe says what is requested, for people.
 func (r *HostPower) Describe() string {
 	what := "the power to be switched " + string(r.Spec.Action)

@@ -13,6 +13,7 @@ import (
 // +genclient:method=GetInspect,verb=get,subresource=inspect,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostInspection
 // +genclient:method=Retry,verb=create,subresource=retry,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRetry,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostRetry
 // +genclient:method=Takeover,verb=create,subresource=takeover,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostTakeover,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostTakeover
+// +genclient:method=Transfer,verb=create,subresource=transfer,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostTransfer,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostTransfer
 // +genclient:method=GetValidation,verb=get,subresource=validate,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostValidation
 // +genclient:method=GetHistory,verb=get,subresource=history,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostHistory
 // +genclient:method=Maintenance,verb=create,subresource=maintenance,input=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostMaintenance,result=github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1.HostMaintenance
@@ -31,7 +32,7 @@ import (
 // status is what Ironic reports about it at the moment of reading.
 //
 // What can be done with a host beyond its spec, and reports about it, are subresources:
-// power, inspect, retry, rebuild, clean, takeover, maintenance, history, validate, bootdevice,
+// power, inspect, retry, rebuild, clean, takeover, transfer, maintenance, history, validate, bootdevice,
 // nmi, indicator and console. For bootdevice, nmi, indicator and console, Ironic asks the BMC
 // while the caller waits, and for validate the image server, for at most 25 seconds. The
 // others do not wait for the machine.

@@ -8,8 +8,8 @@ const (
 	// InventoryReadCondition is False when the results of the last inspection cannot be
 	// used. It is absent otherwise.
 	InventoryReadCondition = "InventoryRead"
-	// IronicReachableCondition is False when Ironic has not answered for a grace period. The
-	// status is then the last known one.
+	// IronicReachableCondition is False when Ironic has not answered for a grace period, and, in the answer
+	// to a GET of the host, when it has not answered for that. The status is then the last known one.
 	IronicReachableCondition = "IronicReachable"
 	// PowerSyncedCondition is False when Ironic no longer polls the host's power state. It is
 	// absent otherwise.
@@ -75,6 +75,9 @@ const (
 	// NamespaceNotManagedReason means that the server is configured to manage hosts in
 	// other namespaces only.
 	NamespaceNotManagedReason = "NamespaceNotManaged"
+	// NoIronicReason means that it is not certain in which of several Ironics the host is to be
+	// registered: several IronicInstances select it, or the one that does cannot be used.
+	NoIronicReason = "NoIronic"
 )
 
 // Reasons of NetworkInterfacesValidCondition. IronicRefusedReason is one, too.
@@ -106,9 +109,10 @@ const (
 	// NodeOfAnotherHostReason means that the node is marked as that of another host.
 	NodeOfAnotherHostReason = "NodeOfAnotherHost"
 	// NodeOfAnotherClusterReason means that the node is marked by the server of another
-	// cluster.
+	// cluster, or of one of which it is not known whether it is this one.
 	NodeOfAnotherClusterReason = "NodeOfAnotherCluster"
-	// AnotherBMCReason means that Ironic talks to another BMC than the host's for the node.
+	// AnotherBMCReason means that Ironic talks to another BMC than the host's for the node, or does not say to
+	// which one, and the node was not made for the host.
 	AnotherBMCReason = "AnotherBMC"
 	// DeploymentGoneReason means that somebody has undeployed, rebuilt, rescued or redeployed the node of a
 	// host that runs something, past this server. It is also a reason of the condition Provisioned.
@@ -116,6 +120,9 @@ const (
 	// AnotherDeploymentReason means that something else was deployed on the node than what
 	// the host's status is about.
 	AnotherDeploymentReason = "AnotherDeployment"
+	// AnotherIronicReason means that the Ironic in which the host was to have its node has none of the nodes that were registered
+	// in it, but those of others: its address leads to another one.
+	AnotherIronicReason = "AnotherIronic"
 	// NodeInMaintenanceReason means that the host is being deleted while its node is in a maintenance that
 	// somebody has asked for.
 	NodeInMaintenanceReason = "NodeInMaintenance"

@@ -39,7 +39,7 @@ type DataImageList struct {
 
 // DataImageSpec is the image that should be attached.
 type DataImageSpec struct {
-	// The http, https, ftp, gopher or oci URL of the image.
+	// The http, https or oci URL of the image.
 	URL string `json:"url"`
 }
 

@@ -32,7 +32,8 @@ type HostCleanSpec struct {
 }
 
 // CleanStep is a clean step of Ironic's. Which ones there are depends on the driver of the host,
-// and on the ramdisk.
+// and on the ramdisk. Those that erase disks and a few others can be requested, and what the
+// administrator of the server allows in addition.
 type CleanStep struct {
 	// The interface of the driver that has the step: deploy, management, bios, power, raid or vendor.
 	Interface string `json:"interface"`
@@ -40,7 +41,8 @@ type CleanStep struct {
 	// The name of the step, for example erase_devices.
 	Step string `json:"step"`
 
-	// The arguments of the step, an object. Most steps have none.
+	// The arguments of the step, an object. Most steps have none. A text in it that begins with a scheme
+	// must be an http, https or oci URL without a password.
 	// +optional
 	Args *runtime.RawExtension `json:"args,omitempty"`
 }

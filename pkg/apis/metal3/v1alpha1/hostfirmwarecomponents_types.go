@@ -45,7 +45,7 @@ type FirmwareUpdate struct {
 	// The component: bios, bmc, or nic: followed by the name of a network interface.
 	Component string `json:"component"`
 
-	// The http, https, ftp, gopher or oci URL of the firmware.
+	// The http or https URL of the firmware.
 	URL string `json:"url"`
 }
 

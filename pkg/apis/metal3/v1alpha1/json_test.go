@@ -55,7 +55,7 @@ func objects(t testing.TB) map[string]runtime.Object {
 	all := map[string]runtime.Object{}
 	for _, obj := range v1alpha1.KnownTypes() {
 		switch name := reflect.TypeOf(obj).Elem().Name(); name {
-		case "HostPower", "HostInspection", "HostRetry", "HostTakeover", "HostValidation", "HostHistory", "HostHistoryOptions",
+		case "HostPower", "HostInspection", "HostRetry", "HostTakeover", "HostTransfer", "HostValidation", "HostHistory", "HostHistoryOptions",
 			"HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild", "HostClean", "HostConsoleOptions":
 		default:
 			if !meta.IsListType(obj) {

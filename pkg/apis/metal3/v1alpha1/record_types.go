@@ -4,7 +4,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // RecordEpoch is the epoch of the records that this version of the server writes. It is raised with
 // each change of HostRecord that an earlier version would misunderstand or lose.
-const RecordEpoch = 1
+const RecordEpoch = 3
 
 // HostRecord is what the server has recorded of a host for itself: what it asked of Ironic and how
 // that ended, which deployment is the host's, and why it leaves a machine alone. Decisions are based on
@@ -14,6 +14,25 @@ type HostRecord struct {
 	// The version of this record. A server that knows only lower ones leaves the host alone.
 	// +optional
 	Epoch int `json:"epoch,omitempty"`
+
+	// Later is the record in JSON as it is stored, if its epoch is later than RecordEpoch. It is written back
+	// unchanged.
+	Later []byte `json:"-"`
+
+	// The hardware details of the host as they are stored in etcd: JSON that is compressed. Absent in what is
+	// served, where they are in status.hardware, unless they cannot be decompressed.
+	// +optional
+	Hardware []byte `json:"hardware,omitempty"`
+
+	// The name of the IronicInstance in whose Ironic the host has its node. Empty for the Ironic of the
+	// server's flags. It is recorded before the node is made, and counts while the host has a node.
+	// +optional
+	Ironic string `json:"ironic,omitempty"`
+
+	// The move to another Ironic that was requested with the subresource transfer and has not ended. It ends
+	// when Ironic has no node of the host any more: from then on, the host is in the other one.
+	// +optional
+	Transfer *Transfer `json:"transfer,omitempty"`
 
 	// Since when the host has been in its provisioning state.
 	// +optional
@@ -41,10 +60,20 @@ type HostRecord struct {
 	// +optional
 	Deployment *Deployment `json:"deployment,omitempty"`
 
-	// What Ironic was asked to do with the deployment on the host's node, while it is not known what became of the
-	// request. It may be carried out minutes later.
+	// What Ironic was asked to do with the host's node that writes its disk or interrupts what it runs, while it is not
+	// known what became of the request. It may be carried out minutes later.
 	// +optional
 	Asked *AskedChange `json:"asked,omitempty"`
+
+	// The power-off or reboot that Ironic was asked for, while it is not known what became of the request. It may be
+	// carried out minutes later.
+	// +optional
+	AskedPower *AskedPower `json:"askedPower,omitempty"`
+
+	// That the power of the host's machine is to be cut, as was requested with the subresource power. Absent
+	// once it is off.
+	// +optional
+	PowerCut *PowerCut `json:"powerCut,omitempty"`
 
 	// The last manual clean in which Ironic applied settings to the host's machine, or carried out
 	// the steps that were requested with the subresource clean. Absent if there was none.
@@ -97,6 +126,16 @@ type HostRecord struct {
 	// The health of the machine that Ironic last reported: OK, Warning or Critical.
 	// +optional
 	Health string `json:"health,omitempty"`
+}
+
+// Transfer is a request to move a host to another Ironic.
+type Transfer struct {
+	// The name of the IronicInstance to which the host is moved; empty for the Ironic of the server's flags.
+	// +optional
+	To string `json:"to,omitempty"`
+
+	// When it was requested.
+	RequestedAt metav1.Time `json:"requestedAt"`
 }
 
 // TimeInState tells since when a host has been in a provisioning state.
@@ -220,7 +259,7 @@ type Silence struct {
 // RegisteredWith is what a node was registered with that the spec does not tell.
 type RegisteredWith struct {
 	// A digest of the server's settings for the ramdisk, which are part of the
-	// node's driver_info.
+	// node's driver_info, and, after a slash, the conductor group that the node was to get.
 	// +optional
 	SettingsDigest string `json:"settingsDigest,omitempty"`
 
@@ -249,6 +288,11 @@ type RegisteredWith struct {
 	// power supply without which that Ironic cannot switch it on.
 	// +optional
 	PowerSupply bool `json:"powerSupply,omitempty"`
+
+	// Whether the server has removed the node since, or is about to, because the host is deleted, detached or
+	// moved to another Ironic. That Ironic has no such node is as it should be then.
+	// +optional
+	NodeRemoved bool `json:"nodeRemoved,omitempty"`
 }
 
 // Deployment identifies what a host's node runs, or is to run when it is provisioned. What
@@ -293,13 +337,14 @@ type Deployment struct {
 	Gone *GoneDeployment `json:"gone,omitempty"`
 }
 
-// AskedChange is a request that begins, repeats or ends a deployment. It is recorded before the request is sent. While
-// it is there, the request may still be carried out, also if no answer came or the server that sent it was killed.
+// AskedChange is a request that begins, repeats or ends a deployment, or begins a manual clean or a service. It is
+// recorded before the request is sent. While it is there, the request may still be carried out, also if no answer came
+// or the server that sent it was killed.
 type AskedChange struct {
 	// The UUID of the node.
 	NodeUUID string `json:"nodeUUID"`
 
-	// The transition that was requested: active, rebuild or deleted.
+	// The transition that was requested: active, rebuild, deleted, clean or service.
 	Target string `json:"target"`
 
 	// The instance_uuid that the node had then.
@@ -319,6 +364,32 @@ type AskedChange struct {
 
 	// How often it was sent since the state last changed.
 	Times int `json:"times"`
+}
+
+// AskedPower is a request that switches a machine off or reboots it. It is recorded before the request is sent. While it
+// is there, the request may still be carried out, also if no answer came or the server that sent it was killed.
+type AskedPower struct {
+	// The UUID of the node.
+	NodeUUID string `json:"nodeUUID"`
+
+	// What was requested: power off, soft power off, rebooting or soft rebooting.
+	Target string `json:"target"`
+
+	// When it was last sent.
+	At metav1.Time `json:"at"`
+
+	// How often it was sent since the machine was last seen off.
+	Times int `json:"times"`
+}
+
+// PowerCut is a hard power-off that was requested with the subresource power. It is recorded before spec.online is
+// changed, so that whoever sees that the host is to be off knows that its operating system is not to be asked first.
+type PowerCut struct {
+	// The UUID of the node.
+	NodeUUID string `json:"nodeUUID"`
+
+	// When it was requested.
+	RequestedAt metav1.Time `json:"requestedAt"`
 }
 
 // GoneDeployment is how it was noticed that a machine may not run its deployment any more.

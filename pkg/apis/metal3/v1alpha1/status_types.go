@@ -266,6 +266,16 @@ type IronicStatus struct {
 	// The UUID of the node.
 	NodeUUID string `json:"nodeUUID"`
 
+	// The name of the IronicInstance whose Ironic has the node. Empty if that is the Ironic of the
+	// server's flags.
+	// +optional
+	Instance string `json:"instance,omitempty"`
+
+	// Why nothing else of the node is shown: it is not proven that it is this host's. A reason of the
+	// condition Held. Empty if the node is proven to be this host's.
+	// +optional
+	Unproven string `json:"unproven,omitempty"`
+
 	// The name of the node.
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`

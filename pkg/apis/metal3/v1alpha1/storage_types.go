@@ -2,7 +2,7 @@ package v1alpha1
 
 // Image is an image that is written to a host, or from which the host boots.
 type Image struct {
-	// The http, https, ftp, gopher or oci URL of the image.
+	// The http, https or oci URL of the image.
 	URL string `json:"url"`
 
 	// The checksum of the image, or a URL where it is found. Optional for live-iso; not

@@ -230,7 +230,7 @@ func TestFieldSelectors(t *testing.T) {
 	kind := SchemeGroupVersion.WithKind("BareMetalHost")
 	for _, label := range []string{
 		"metadata.name", "metadata.namespace", "status.provisioning.state", "status.operationalStatus",
-		"status.poweredOn", "spec.online", "spec.bmc.address", "spec.consumerRef.name",
+		"status.poweredOn", "status.ironic.instance", "spec.online", "spec.bmc.address", "spec.consumerRef.name",
 	} {
 		if got, value, err := scheme(t).ConvertFieldLabel(kind, label, "x"); err != nil || got != label || value != "x" {
 			t.Errorf("%s: %q %q %v", label, got, value, err)

@@ -11,6 +11,11 @@ func (in AskedChange) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AskedPower) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.AskedPower"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in AttachedImageReference) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.AttachedImageReference"
 }
@@ -526,6 +531,21 @@ func (in HostTakeoverStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostTransfer) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostTransfer"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostTransferSpec) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostTransferSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HostTransferStatus) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.HostTransferStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostUpdatePolicy) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.HostUpdatePolicy"
 }
@@ -613,6 +633,11 @@ func (in OperationHistory) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in OperationMetric) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.OperationMetric"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PowerCut) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.PowerCut"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -743,6 +768,11 @@ func (in Takeover) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TimeInState) OpenAPIModelName() string {
 	return "io.metal3.v1alpha1.TimeInState"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Transfer) OpenAPIModelName() string {
+	return "io.metal3.v1alpha1.Transfer"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -29,6 +29,7 @@ func validateAnnotations(host *v1alpha1.BareMetalHost, path *field.Path) field.E
 			invalid(err)
 			if status != nil {
 				all = append(all, validateStatusEnums(status, path)...)
+				all = append(all, validateStatusImages(status, path)...)
 				all = append(all, validateStatusSize(status, path)...)
 			}
 		case key == v1alpha1.InspectAnnotation:

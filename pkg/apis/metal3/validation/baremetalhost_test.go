@@ -221,10 +221,10 @@ func TestValidateBareMetalHost(t *testing.T) {
 
 		// 9. Image.
 		"image without URL":       {mutations: []mutation{image(v1alpha1.Image{Checksum: "a"})}, want: []string{url + ": Required value: must be a URL"}},
-		"image with bad URL":      {mutations: []mutation{image(v1alpha1.Image{URL: "http://[", Checksum: "a"})}, want: []string{url + ": http, https, ftp, gopher, oci"}},
-		"image without host":      {mutations: []mutation{image(v1alpha1.Image{URL: "image.qcow2", Checksum: "a"})}, want: []string{url + ": http, https, ftp, gopher, oci"}},
-		"image in a file":         {mutations: []mutation{image(v1alpha1.Image{URL: "file:///image", Checksum: "a"})}, want: []string{url + ": http, https, ftp, gopher, oci"}},
-		"image over gopher":       {mutations: []mutation{image(v1alpha1.Image{URL: "gopher://a/b", Checksum: "a"})}},
+		"image with bad URL":      {mutations: []mutation{image(v1alpha1.Image{URL: "http://[", Checksum: "a"})}, want: []string{url + ": http, https, oci"}},
+		"image without host":      {mutations: []mutation{image(v1alpha1.Image{URL: "image.qcow2", Checksum: "a"})}, want: []string{url + ": http, https, oci"}},
+		"image in a file":         {mutations: []mutation{image(v1alpha1.Image{URL: "file:///image", Checksum: "a"})}, want: []string{url + ": http, https, oci"}},
+		"image over gopher":       {mutations: []mutation{image(v1alpha1.Image{URL: "gopher://a/b", Checksum: "a"})}, want: []string{url + ": http, https, oci"}},
 		"image without checksum":  {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b"})}, want: []string{checksum + ": Required"}},
 		"live-iso":                {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", DiskFormat: ptr.To(v1alpha1.LiveISO)})}},
 		"live-iso with checksum":  {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: "a", DiskFormat: ptr.To(v1alpha1.LiveISO)})}},

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/weburl"
 )
 
 // ValidateFirmwareSchema validates a list of BIOS settings; old is nil for a new object.
@@ -57,8 +58,7 @@ func ValidateHostFirmwareComponents(components, old *v1alpha1.HostFirmwareCompon
 		}
 		for i, update := range components.Spec.Updates {
 			all = append(all, required(updates.Index(i).Child("component"), update.Component, componentAccepted)...)
-			_, errs := validateImageURL(updates.Index(i).Child("url"), update.URL)
-			all = append(all, errs...)
+			all = append(all, validateURL(updates.Index(i).Child("url"), update.URL, weburl.Web)...)
 		}
 		for i, component := range components.Status.Components {
 			all = append(all, required(field.NewPath("status", "components").Index(i).Child("component"), component.Component, componentAccepted)...)

@@ -4,14 +4,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/weburl"
 )
 
 // ValidateDataImage validates an image for a host's virtual drive; old is nil for a new
 // object.
 func ValidateDataImage(image, old *v1alpha1.DataImage) field.ErrorList {
 	return ratchet(image, old, func(image *v1alpha1.DataImage) field.ErrorList {
-		_, errs := validateImageURL(field.NewPath("spec", "url"), image.Spec.URL)
-		return errs
+		return validateURL(field.NewPath("spec", "url"), image.Spec.URL, weburl.Image)
 	})
 }
 

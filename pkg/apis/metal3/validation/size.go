@@ -14,7 +14,7 @@ import (
 // Limits are the maximum sizes of the parts of an object of a kind, in bytes of the JSON that
 // is stored. etcd refuses requests of more than 1.5 MiB, so without limits a large object could
 // not take the status that the controllers have to record. Together with MaxMetadata, and with
-// what is recorded in the status of a host (see hostLimits), the limits stay below that.
+// what is recorded in the status of a host (see HostLimits), the limits stay below that.
 type Limits struct {
 	// Spec is the limit for the field spec.
 	Spec int
@@ -38,10 +38,12 @@ const (
 	MaxMessage = 5 << 10
 )
 
-// hostLimits leave room for what the controller records in the status of a host in addition
+// HostLimits are those of a BareMetalHost, whose inventory MaxHardware limits in addition.
+//
+// They leave room for what the controller records in the status of a host in addition
 // to what clients have written into it: parts of the spec, each at most twice, MaxHardware, and
 // about ten messages.
-var hostLimits = Limits{Spec: 64 << 10, Status: 256 << 10}
+var HostLimits = Limits{Spec: 64 << 10, Status: 256 << 10}
 
 // validateHostSize checks the size of a host; old is nil for a new one.
 func validateHostSize(host, old *v1alpha1.BareMetalHost) field.ErrorList {
@@ -52,9 +54,9 @@ func validateHostSize(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 	}
 	path := field.NewPath("status", "hardware")
 	if old == nil {
-		return append(hostLimits.Validate(withoutHardware(host), nil), validatePart(path, MaxHardware, host.Status.HardwareDetails, nil)...)
+		return append(HostLimits.Validate(withoutHardware(host), nil), validatePart(path, MaxHardware, host.Status.HardwareDetails, nil)...)
 	}
-	return append(hostLimits.Validate(withoutHardware(host), withoutHardware(old)),
+	return append(HostLimits.Validate(withoutHardware(host), withoutHardware(old)),
 		validatePart(path, MaxHardware, host.Status.HardwareDetails, old.Status.HardwareDetails)...)
 }
 
@@ -62,7 +64,7 @@ func validateHostSize(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 func validateStatusSize(status *v1alpha1.BareMetalHostStatus, path *field.Path) field.ErrorList {
 	rest := *status
 	rest.HardwareDetails = nil
-	return append(validatePart(path, hostLimits.Status, rest, nil), validatePart(path.Child("hardware"), MaxHardware, status.HardwareDetails, nil)...)
+	return append(validatePart(path, HostLimits.Status, rest, nil), validatePart(path.Child("hardware"), MaxHardware, status.HardwareDetails, nil)...)
 }
 
 // Validate checks the sizes of the parts of an object that has fields ObjectMeta, Spec and

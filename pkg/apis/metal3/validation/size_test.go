@@ -135,7 +135,7 @@ const maxRequest = 3 << 19 // 1.5 MiB
 // everything that the controller records.
 func TestStatusIsRecordable(t *testing.T) {
 	const messages, copies = 10, 2
-	all := MaxMetadata + hostLimits.Spec*(1+copies) + hostLimits.Status + MaxHardware + messages*6*MaxMessage
+	all := MaxMetadata + HostLimits.Spec*(1+copies) + HostLimits.Status + MaxHardware + messages*6*MaxMessage
 	if all > maxRequest-32<<10 {
 		t.Errorf("a host can take %d bytes, etcd accepts %d", all, maxRequest)
 	}

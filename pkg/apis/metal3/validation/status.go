@@ -29,10 +29,7 @@ func validateStatus(status *v1alpha1.BareMetalHostStatus, path *field.Path) fiel
 	provisioning := path.Child("provisioning")
 	all = append(all, enum(provisioning.Child("bootMode"), status.Provisioning.BootMode,
 		v1alpha1.UEFI, v1alpha1.UEFISecureBoot, v1alpha1.Legacy)...)
-	all = append(all, validateImageEnums(&status.Provisioning.Image, provisioning.Child("image"))...)
-	if image := status.LastAttemptedImage; image != nil {
-		all = append(all, validateImageEnums(image, path.Child("lastAttemptedImage"))...)
-	}
+	all = append(all, validateStatusImages(status, path)...)
 	if raid := status.Provisioning.RAID; raid != nil {
 		all = append(all, validateRAIDVolumes(raid, provisioning.Child("raid"))...)
 	}
@@ -40,6 +37,15 @@ func validateStatus(status *v1alpha1.BareMetalHostStatus, path *field.Path) fiel
 		all = append(all, validateMinSize(hints, provisioning.Child("rootDeviceHints"))...)
 	}
 	return append(all, validateHardware(status.HardwareDetails, path.Child("hardware"))...)
+}
+
+// validateStatusImages checks the images in a status: Ironic is told which one a host runs that it adopts.
+func validateStatusImages(status *v1alpha1.BareMetalHostStatus, path *field.Path) field.ErrorList {
+	all := validateStatusImage(&status.Provisioning.Image, path.Child("provisioning", "image"))
+	if image := status.LastAttemptedImage; image != nil {
+		all = append(all, validateStatusImage(image, path.Child("lastAttemptedImage"))...)
+	}
+	return all
 }
 
 // validateStatusEnums allows the detach error, although the operator's schema refuses it,

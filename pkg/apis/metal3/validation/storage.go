@@ -2,19 +2,13 @@ package validation
 
 import (
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-)
-
-var (
-	imageSchemes  = []string{"http", "https", "ftp", "gopher", "oci"}
-	imageAccepted = "must be a URL with one of the schemes " + strings.Join(imageSchemes, ", ")
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/weburl"
 )
 
 func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
@@ -23,16 +17,15 @@ func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
 	}
 	all := validateImageEnums(image, path)
 	if image.URL == "" {
-		return append(all, field.Required(path.Child("url"), imageAccepted+"; remove the image to deprovision the host"))
+		return append(all, field.Required(path.Child("url"), accepted(weburl.Image)+"; remove the image to deprovision the host"))
 	}
 	checksum := path.Child("checksum")
-	all = append(all, validateNoCredentials(checksum, image.Checksum)...)
-	scheme, errs := validateImageURL(path.Child("url"), image.URL)
-	if len(errs) > 0 {
+	all = append(all, validateChecksum(checksum, image.Checksum)...)
+	if errs := validateURL(path.Child("url"), image.URL, weburl.Image); len(errs) > 0 {
 		return append(all, errs...)
 	}
 	switch {
-	case scheme == "oci":
+	case strings.HasPrefix(image.URL, "oci:"):
 		if image.Checksum != "" {
 			all = append(all, field.Forbidden(checksum, "is not allowed with oci://, because the registry has the checksum"))
 		}
@@ -42,19 +35,36 @@ func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
 	return all
 }
 
-// validateImageURL checks the URL of an image or of firmware, and returns its scheme.
-func validateImageURL(path *field.Path, value string) (scheme string, errs field.ErrorList) {
+// validateStatusImage checks an image in the status of a host: one that was deployed, or that a host which
+// was moved here says was. It may be empty.
+func validateStatusImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
+	all := validateImageEnums(image, path)
+	if image.URL != "" {
+		all = append(all, validateURL(path.Child("url"), image.URL, weburl.Image)...)
+	}
+	return append(all, validateChecksum(path.Child("checksum"), image.Checksum)...)
+}
+
+func validateChecksum(path *field.Path, checksum string) field.ErrorList {
+	if !weburl.IsURL(checksum) {
+		return nil
+	}
+	return validateURL(path, checksum, weburl.Web)
+}
+
+// validateURL checks a URL that Ironic or a BMC is to connect to.
+func validateURL(path *field.Path, value string, schemes []string) field.ErrorList {
 	if value == "" {
-		return "", field.ErrorList{field.Required(path, imageAccepted)}
+		return field.ErrorList{field.Required(path, accepted(schemes))}
 	}
-	parsed, err := url.Parse(value)
-	if err != nil || parsed.Hostname() == "" || !slices.Contains(imageSchemes, parsed.Scheme) {
-		return "", field.ErrorList{field.Invalid(path, redacted(value), imageAccepted)}
+	if _, err := weburl.Parse(value, schemes); err != nil {
+		return field.ErrorList{field.Invalid(path, redacted(value), err.Error())}
 	}
-	if parsed.Scheme == "oci" && !strings.HasPrefix(value, "oci:") {
-		return "", field.ErrorList{field.Invalid(path, redacted(value), "must begin with oci:// in lower case, because Ironic accepts no other spelling")}
-	}
-	return parsed.Scheme, validateNoCredentials(path, value)
+	return validateNoCredentials(path, value)
+}
+
+func accepted(schemes []string) string {
+	return "must be a URL with one of the schemes " + strings.Join(schemes, ", ")
 }
 
 // ImageCredentialWarnings returns a warning for each URL in the image of a host that contains a user
@@ -73,19 +83,13 @@ func ImageCredentialWarnings(host *v1alpha1.BareMetalHost) []string {
 	return warnings
 }
 
-// validateNoCredentials refuses a URL that contains a user name or password. A checksum that is
-// no URL is accepted.
+// validateNoCredentials refuses a URL that contains a user name or password.
 func validateNoCredentials(path *field.Path, value string) field.ErrorList {
-	scheme, rest, found := strings.Cut(value, "://")
-	authority := rest
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		authority = rest[:end]
-	}
-	at := strings.LastIndex(authority, "@")
-	if !found || at < 0 {
+	shown, has := weburl.WithoutCredentials(value)
+	if !has {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, redactedURL{shown: scheme + "://***" + rest[at:], whole: value},
+	return field.ErrorList{field.Invalid(path, redactedURL{shown: shown, whole: value},
 		"must not contain a user name or password, because everybody who can read this object could read them; "+
 			"use a server that needs none, or an oci:// image with a pull Secret in ociAuthSecretName")}
 }

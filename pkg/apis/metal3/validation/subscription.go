@@ -1,12 +1,11 @@
 package validation
 
 import (
-	"net/url"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/weburl"
 )
 
 // ValidateBMCEventSubscription validates a subscription; old is nil for a new object. The
@@ -34,9 +33,9 @@ func validateDestination(path *field.Path, destination string) field.ErrorList {
 	if destination == "" {
 		return field.ErrorList{field.Required(path, "must be the URL to which the events are sent")}
 	}
-	parsed, err := url.ParseRequestURI(destination)
+	parsed, err := weburl.Parse(destination, weburl.Web)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, redacted(destination), "must be a URL, as in https://events.example.com/")}
+		return field.ErrorList{field.Invalid(path, redacted(destination), err.Error()+", as in https://events.example.com/")}
 	}
 	if parsed.Path == "" {
 		return field.ErrorList{field.Invalid(path, redacted(destination), "must have a path: add a slash at the end")}

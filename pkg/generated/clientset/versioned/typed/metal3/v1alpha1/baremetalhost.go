@@ -37,6 +37,7 @@ type BareMetalHostInterface interface {
 	GetInspect(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostInspection, error)
 	Retry(ctx context.Context, bareMetalHostName string, hostRetry *metal3v1alpha1.HostRetry, opts v1.CreateOptions) (*metal3v1alpha1.HostRetry, error)
 	Takeover(ctx context.Context, bareMetalHostName string, hostTakeover *metal3v1alpha1.HostTakeover, opts v1.CreateOptions) (*metal3v1alpha1.HostTakeover, error)
+	Transfer(ctx context.Context, bareMetalHostName string, hostTransfer *metal3v1alpha1.HostTransfer, opts v1.CreateOptions) (*metal3v1alpha1.HostTransfer, error)
 	GetValidation(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostValidation, error)
 	GetHistory(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (*metal3v1alpha1.HostHistory, error)
 	Maintenance(ctx context.Context, bareMetalHostName string, hostMaintenance *metal3v1alpha1.HostMaintenance, opts v1.CreateOptions) (*metal3v1alpha1.HostMaintenance, error)
@@ -154,6 +155,21 @@ func (c *bareMetalHosts) Takeover(ctx context.Context, bareMetalHostName string,
 		SubResource("takeover").
 		VersionedParams(&opts, scheme.ParameterCodec).
 		Body(hostTakeover).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Transfer takes the representation of a hostTransfer and creates it.  Returns the server's representation of the hostTransfer, and an error, if there is any.
+func (c *bareMetalHosts) Transfer(ctx context.Context, bareMetalHostName string, hostTransfer *metal3v1alpha1.HostTransfer, opts v1.CreateOptions) (result *metal3v1alpha1.HostTransfer, err error) {
+	result = &metal3v1alpha1.HostTransfer{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("baremetalhosts").
+		Name(bareMetalHostName).
+		SubResource("transfer").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(hostTransfer).
 		Do(ctx).
 		Into(result)
 	return

@@ -111,6 +111,18 @@ func (c *fakeBareMetalHosts) Takeover(ctx context.Context, bareMetalHostName str
 	return obj.(*v1alpha1.HostTakeover), err
 }
 
+// Transfer takes the representation of a hostTransfer and creates it.  Returns the server's representation of the hostTransfer, and an error, if there is any.
+func (c *fakeBareMetalHosts) Transfer(ctx context.Context, bareMetalHostName string, hostTransfer *v1alpha1.HostTransfer, opts v1.CreateOptions) (result *v1alpha1.HostTransfer, err error) {
+	emptyResult := &v1alpha1.HostTransfer{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), bareMetalHostName, "transfer", c.Namespace(), hostTransfer, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.HostTransfer), err
+}
+
 // GetValidation takes name of the bareMetalHost, and returns the corresponding hostValidation object, and an error if there is any.
 func (c *fakeBareMetalHosts) GetValidation(ctx context.Context, bareMetalHostName string, options v1.GetOptions) (result *v1alpha1.HostValidation, err error) {
 	emptyResult := &v1alpha1.HostValidation{}
