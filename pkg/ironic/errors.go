@@ -113,6 +113,15 @@ func IsBusy(err error) bool {
 	return errors.As(err, &unavailable) && unavailable.Class == ClassBusy
 }
 
+// ClassTimeout is the class of a request that was not answered in time.
+const ClassTimeout = "timeout"
+
+// IsTimeout tells whether a request was not answered in time.
+func IsTimeout(err error) bool {
+	var unavailable *UnavailableError
+	return errors.As(err, &unavailable) && unavailable.Class == ClassTimeout
+}
+
 // ClassBusy is the class of a request that was not sent, because too many were under way.
 const ClassBusy = "busy"
 
@@ -257,7 +266,7 @@ func NewUnavailableError(op string, err error, waited time.Duration) *Unavailabl
 	var record tls.RecordHeaderError
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		e.Class, e.Reason = "timeout", "no answer within "+RoundForPeople(waited)
+		e.Class, e.Reason = ClassTimeout, "no answer within "+RoundForPeople(waited)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Class, e.Reason = "refused", "connection refused"
 	case IsConnectionReset(err):
@@ -291,11 +300,16 @@ func RoundForPeople(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// NewAPIError makes the error of an answer other than success.
+// NewAPIError makes the error of an answer other than success. secrets are those that were sent.
 func NewAPIError(op string, status int, body []byte, secrets []string) *APIError {
+	return NewAPIErrorIn(context.Background(), op, status, body, secrets)
+}
+
+// NewAPIErrorIn is NewAPIError without the secrets that the context of the request knows of, either: see redact.With.
+func NewAPIErrorIn(ctx context.Context, op string, status int, body []byte, secrets []string) *APIError {
 	message, foreign := DecodeMessage(body)
 	said := slices.DeleteFunc(slices.Clone(phrases), func(phrase string) bool { return !strings.Contains(message, phrase) })
-	return &APIError{Op: op, Status: status, Message: redact.Secrets(message, secrets), said: said, foreign: foreign}
+	return &APIError{Op: op, Status: status, Message: redact.Words(ctx, message, secrets...), said: said, foreign: foreign}
 }
 
 // DecodeMessage finds Ironic's own words in an error body, which has one of

@@ -66,6 +66,11 @@ func (s ProvisionState) IsWaiting() bool {
 	return false
 }
 
+// IsHeld tells whether Ironic pauses in this state until somebody has it go on.
+func (s ProvisionState) IsHeld() bool {
+	return s == CleanHold || s == DeployHold || s == ServiceHold
+}
+
 // IsWorkedOn tells whether a conductor is working on a node in this state, with this reservation. When it has finished, the node changes. A lock
 // does not count while Ironic waits for a
 // ramdisk: each heartbeat of the ramdisk locks the node for a moment, and on a busy Ironic nearly every read

@@ -24,6 +24,7 @@ type NodeCreate struct {
 	NetworkData    map[string]any `json:"network_data,omitempty"`
 	InstanceUUID   string         `json:"instance_uuid,omitempty"`
 	InstanceInfo   map[string]any `json:"instance_info,omitempty"`
+	ConductorGroup string         `json:"conductor_group,omitempty"` // empty is Ironic's [DEFAULT]default_conductor_group
 	// DisablePowerOff needs API 1.95; true is refused below it.
 	DisablePowerOff *bool `json:"disable_power_off,omitempty"`
 }

@@ -255,6 +255,8 @@ type Registration struct {
 	InstanceInfo     map[string]any `json:"instance_info"`
 	InstanceUUID     string         `json:"instance_uuid"`
 	NetworkData      map[string]any `json:"network_data"`
+	// ConductorGroup is in lower case; empty means that the node is of the conductors without a group.
+	ConductorGroup string `json:"conductor_group"`
 }
 
 // VolumeCount is the number of volumes in a RAID configuration.
@@ -371,6 +373,15 @@ type Port struct {
 	Address  string `json:"address"`
 }
 
+// Conductor is a process of Ironic that looks after nodes.
+type Conductor struct {
+	Hostname string `json:"hostname"`
+	// Group is the conductor group, whose nodes it looks after; empty means those without a group.
+	Group string `json:"conductor_group"`
+	// Alive is set if Ironic has heard from it lately.
+	Alive bool `json:"alive"`
+}
+
 // SwitchPort is a port with what Ironic was told of the switch that it is connected to.
 type SwitchPort struct {
 	UUID    string         `json:"uuid"`
@@ -423,11 +434,16 @@ func (n *Node) MaskPasswords() {
 }
 
 // RedactPassword takes a password, unless it is empty, out of the texts that Ironic shows of the
-// node, in any spelling, and then cuts them to the length of a message.
-func (n *Node) RedactPassword(password string) {
+// node, as redact.Secrets does, and then cuts them to the length of a message. The reason of a maintenance
+// that a user has requested is only cut.
+func (n *Node) RedactPassword(password string, written ...string) {
 	var secrets []string
 	if password != "" {
 		secrets = []string{password}
 	}
-	n.LastError, n.MaintenanceReason = redact.Secrets(n.LastError, secrets), redact.Secrets(n.MaintenanceReason, secrets)
+	n.LastError = redact.Secrets(n.LastError, secrets, written...)
+	if IsRequestedMaintenance(n.MaintenanceReason) {
+		secrets = nil
+	}
+	n.MaintenanceReason = redact.Secrets(n.MaintenanceReason, secrets, written...)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"k8s.io/klog/v2"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -50,6 +49,15 @@ func newAuthenticator(cfg Config, t *transport) (authenticator, error) {
 		k := &keystone{cfg: cfg, endpoint: endpoint, http: httpClient, login: make(chan struct{}, 1)}
 		_, _, err := k.options()
 		return k, err
+	case cfg.Username != "":
+		sc, err := httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{
+			IronicEndpoint: endpoint, IronicUser: strings.TrimSpace(cfg.Username), IronicUserPassword: strings.TrimSpace(cfg.Password),
+		})
+		if err != nil {
+			return nil, err
+		}
+		sc.HTTPClient = httpClient
+		return fixed{sc}, nil
 	case cfg.UsernameFile != "":
 		b := &basic{cfg: cfg, endpoint: endpoint, http: httpClient}
 		_, err := b.load()
@@ -60,16 +68,16 @@ func newAuthenticator(cfg Config, t *transport) (authenticator, error) {
 			return nil, err
 		}
 		sc.HTTPClient = httpClient
-		return anonymous{sc}, nil
+		return fixed{sc}, nil
 	}
 }
 
-// anonymous is for auth_strategy=noauth.
-type anonymous struct{ sc *gophercloud.ServiceClient }
+// fixed is for auth_strategy=noauth, and for credentials that are in memory.
+type fixed struct{ sc *gophercloud.ServiceClient }
 
-func (a anonymous) client(context.Context) (*gophercloud.ServiceClient, error) { return a.sc, nil }
+func (f fixed) client(context.Context) (*gophercloud.ServiceClient, error) { return f.sc, nil }
 
-func (a anonymous) renew(context.Context, *gophercloud.ServiceClient) bool { return false }
+func (fixed) renew(context.Context, *gophercloud.ServiceClient) bool { return false }
 
 // basic is for auth_strategy=http_basic.
 type basic struct {
@@ -152,22 +160,8 @@ type keystone struct {
 	unverified *gophercloud.ServiceClient
 }
 
-func cloudOptions(cfg Config) []clouds.ParseOption {
-	options := []clouds.ParseOption{clouds.WithCloudName(cfg.Cloud)}
-	if cfg.CAFile != "" {
-		options = append(options, clouds.WithCACertPath(cfg.CAFile))
-	}
-	if cfg.CertFile != "" {
-		options = append(options, clouds.WithClientCertPath(cfg.CertFile), clouds.WithClientKeyPath(cfg.KeyFile))
-	}
-	if cfg.Insecure {
-		options = append(options, clouds.WithInsecure(true))
-	}
-	return options
-}
-
 func (k *keystone) options() (gophercloud.AuthOptions, gophercloud.EndpointOpts, error) {
-	auth, endpoint, _, err := clouds.Parse(cloudOptions(k.cfg)...)
+	auth, endpoint, err := parseCloud(k.cfg)
 	if err == nil && auth.IdentityEndpoint == "" {
 		err = errors.New("clouds.yaml has no auth_url for it")
 	}
@@ -285,7 +279,7 @@ func (k *keystone) renew(_ context.Context, refused *gophercloud.ServiceClient) 
 // from it, never what was sent.
 func authError(op string, err error, waited time.Duration) error {
 	if list := new(listError); errors.As(err, &list) {
-		return requestError(op, list.error, nil, waited)
+		return requestError(context.Background(), op, list.error, nil, waited)
 	}
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {

@@ -175,7 +175,12 @@ func (k *fakeKeystone) cloud(t *testing.T, password string) {
 
 func (k *fakeKeystone) writeCloud(t *testing.T, path, password string) {
 	t.Helper()
-	writeFile(t, path, fmt.Sprintf(`clouds:
+	writeFile(t, path, k.content(password))
+}
+
+// content is that of a clouds.yaml.
+func (k *fakeKeystone) content(password string) string {
+	return fmt.Sprintf(`clouds:
   metal:
     region_name: RegionOne
     auth:
@@ -185,7 +190,7 @@ func (k *fakeKeystone) writeCloud(t *testing.T, path, password string) {
       project_name: admin
       user_domain_name: Default
       project_domain_name: Default
-`, k.URL, password))
+`, k.URL, password)
 }
 
 func TestKeystone(t *testing.T) {

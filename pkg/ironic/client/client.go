@@ -34,21 +34,16 @@ const (
 	// retryDelay is the least delay before the first retry; with the jitter, it is up to three times
 	// as long.
 	retryDelay = 50 * time.Millisecond
-	// relayedConnections bounds the requests under way that Ironic answers only when it has
-	// asked a BMC or an image server.
-	relayedConnections = 8
 )
 
 // Client asks Ironic. It is safe for concurrent use.
 type Client struct {
+	name      string // for metrics
 	auth      authenticator
 	transport *transport
 	timeout   time.Duration
 	clock     clock.Clock
-	// A slot is held for each request under way. Reads and writes have their
-	// own, so that slow writes do not hold up reads, and so have requests that
-	// Ironic answers only when it has asked somebody else, who may not answer.
-	reads, writes, relayed chan struct{}
+	slots     [classes]*slots
 	// features are what was negotiated; nil when Ironic has to be asked again.
 	features atomic.Pointer[ironic.Features]
 }
@@ -70,13 +65,12 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	return &Client{
+		name:      cfg.Name,
 		auth:      auth,
 		transport: t,
 		timeout:   cfg.Timeout,
 		clock:     cfg.Clock,
-		reads:     make(chan struct{}, cfg.ReadConnections),
-		writes:    make(chan struct{}, cfg.WriteConnections),
-		relayed:   make(chan struct{}, relayedConnections),
+		slots:     newSlots(cfg),
 	}, nil
 }
 
@@ -87,6 +81,7 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 type request struct {
 	op     string // name of the operation, for metrics
 	text   string // the same for people, with the thing's name, for errors
+	class  class
 	method string
 	path   string // below /v1/, escaped
 	// build returns the query and the body for an Ironic with these features; nil means neither.
@@ -95,8 +90,6 @@ type request struct {
 	into any
 	// call makes the request by a function of gophercloud, instead of build and into.
 	call func(context.Context, *gophercloud.ServiceClient) error
-	// relayed is set if Ironic asks a BMC or an image server before it answers.
-	relayed bool
 	// fence is checked before the request is sent, each time. It is not used for GET.
 	fence ironic.Fence
 	// secrets were sent and must not come back in an error.
@@ -108,19 +101,17 @@ type request struct {
 // do sends a request in one of the slots, with authentication, negotiation and
 // retries.
 func (c *Client) do(ctx context.Context, r request) error {
-	slots := c.writes
-	switch {
-	case r.relayed:
-		slots = c.relayed
-	case r.method == http.MethodGet:
-		slots = c.reads
+	if r.class <= unclassified || r.class >= classes {
+		return fmt.Errorf("%s: this is a bug of metal3-apiserver, please report it: the request has no class", r.text)
 	}
-	if err := c.acquire(ctx, slots, r); err != nil {
+	slots, namespace := c.slots[r.class], ironic.TenantOf(ctx)
+	if err := c.acquire(ctx, slots, namespace, r); err != nil {
 		return err
 	}
-	defer func() { <-slots }()
-	requestsInFlight.Inc()
-	defer requestsInFlight.Dec()
+	defer slots.release(namespace)
+	inFlight := requestsInFlight.WithLabelValues(c.name) // also if its series is removed meanwhile
+	inFlight.Inc()
+	defer inFlight.Dec()
 
 	var renewed, renegotiated bool
 	retries := wait.Backoff{Duration: retryDelay, Factor: 2, Jitter: 2, Steps: readRetries}
@@ -146,25 +137,18 @@ func (c *Client) do(ctx context.Context, r request) error {
 }
 
 // acquire waits for a free slot as long as the caller does.
-func (c *Client) acquire(ctx context.Context, slots chan struct{}, r request) error {
-	select {
-	case slots <- struct{}{}:
-		return nil
-	default:
-	}
+func (c *Client) acquire(ctx context.Context, slots *slots, namespace string, r request) error {
 	start := c.clock.Now()
-	select {
-	case slots <- struct{}{}:
+	if slots.acquire(ctx, namespace) == nil {
 		return nil
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return fmt.Errorf("%s: %w", r.text, context.Canceled)
-		}
-		err := &ironic.UnavailableError{Op: r.text, Class: ironic.ClassBusy, Err: ctx.Err(),
-			Reason: fmt.Sprintf("all %d connections busy for %s", cap(slots), ironic.RoundForPeople(c.clock.Since(start)))}
-		requestErrors.WithLabelValues(r.op, err.Class).Inc()
-		return err
 	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("%s: %w", r.text, context.Canceled)
+	}
+	err := &ironic.UnavailableError{Op: r.text, Class: ironic.ClassBusy, Err: ctx.Err(),
+		Reason: fmt.Sprintf("all %d connections busy for %s", slots.size, ironic.RoundForPeople(c.clock.Since(start)))}
+	requestErrors.WithLabelValues(c.name, r.op, err.Class).Inc()
+	return err
 }
 
 // pause waits before a retry; false when the caller's time would be over first.

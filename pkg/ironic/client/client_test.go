@@ -201,28 +201,34 @@ func TestMetrics(t *testing.T) {
 		}
 		answer(404, fault("Node a could not be found."))(w, r)
 	})
-	c := f.client()
+	c := f.client(func(cfg *Config) { cfg.Name = "room-b" })
 	requestErrors.Reset()
 	requestDuration.Reset()
 	c.GetNode(t.Context(), "a")      //nolint:errcheck // Counted.
 	c.GetInventory(t.Context(), "a") //nolint:errcheck // Counted.
 	want := `
-# HELP metal3_ironic_request_errors_total [ALPHA] Requests that failed because Ironic as a whole did not serve them, by operation and reason.
+# HELP metal3_ironic_request_errors_total [ALPHA] Requests that failed because Ironic as a whole did not serve them, by IronicInstance, operation and reason.
 # TYPE metal3_ironic_request_errors_total counter
-metal3_ironic_request_errors_total{operation="GetInventory",reason="http_500"} 1
+metal3_ironic_request_errors_total{ironic="room-b",operation="GetInventory",reason="http_500"} 1
 `
 	if err := testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(want), "metal3_ironic_request_errors_total"); err != nil {
 		t.Error(err)
 	}
 	for _, labels := range []map[string]string{
-		{"operation": "GetNode", "code": "404"},
-		{"operation": "GetInventory", "code": "500"},
+		{"ironic": "room-b", "operation": "GetNode", "code": "404"},
+		{"ironic": "room-b", "operation": "GetInventory", "code": "500"},
 	} {
 		if n, err := testutil.GetHistogramVecFromGatherer(legacyregistry.DefaultGatherer, "metal3_ironic_request_duration_seconds", labels); err != nil || n.GetAggregatedSampleCount() != 1 {
 			t.Errorf("%v: not one request: %v %v", labels, n, err)
 		}
 	}
-	if got, err := testutil.GetGaugeMetricValue(requestsInFlight); err != nil || got != 0 {
+	if got, err := testutil.GetGaugeMetricValue(requestsInFlight.WithLabelValues("room-b")); err != nil || got != 0 {
 		t.Errorf("in flight: %v, %v", got, err)
+	}
+	ForgetMetrics("room-b")
+	for _, name := range []string{"metal3_ironic_request_errors_total", "metal3_ironic_request_duration_seconds", "metal3_ironic_requests_in_flight"} {
+		if err := testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(""), name); err != nil && strings.Contains(err.Error(), "room-b") {
+			t.Errorf("%s is not forgotten: %v", name, err)
+		}
 	}
 }

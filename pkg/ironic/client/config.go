@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"k8s.io/utils/clock"
 )
 
@@ -23,6 +22,8 @@ const (
 // Config says where Ironic is, how to authenticate with it and how hard it may
 // be used.
 type Config struct {
+	// Name is that of the IronicInstance, for metrics; empty for the Ironic of the server's flags.
+	Name string
 	// Endpoint is the URL of Ironic, with or without /v1 and a trailing slash.
 	// With Cloud it replaces the endpoint of the service catalog.
 	Endpoint string
@@ -30,11 +31,18 @@ type Config struct {
 	// The file is searched for as every OpenStack client does
 	// (OS_CLIENT_CONFIG_FILE, ./, ~/.config/openstack, /etc/openstack).
 	Cloud string
+	// CloudsYAML is the content of a clouds.yaml, in place of the file that is searched for. Neither
+	// environment variables nor other files complete it, so it must not name any.
+	CloudsYAML []byte
 	// UsernameFile and PasswordFile hold the HTTP basic credentials. They are
 	// read again for each request, so that they can be rotated.
 	UsernameFile, PasswordFile string
+	// Username and Password are the HTTP basic credentials themselves, in place of the files.
+	Username, Password string
 	// CAFile verifies the server; empty means the system's authorities.
 	CAFile string
+	// CAData is the content of a CA file, in place of the file.
+	CAData []byte
 	// CertFile and KeyFile are the client certificate, if Ironic wants one.
 	CertFile, KeyFile string
 	// Insecure switches off the verification of the server's certificate.
@@ -67,11 +75,29 @@ func (c *Config) Validate() []error {
 	if (c.UsernameFile == "") != (c.PasswordFile == "") {
 		refuse("the Ironic user name file and password file are needed together")
 	}
-	if c.Cloud != "" && (c.UsernameFile != "" || c.PasswordFile != "") {
+	if (c.Username == "") != (c.Password == "") {
+		refuse("the Ironic user name and password are needed together")
+	}
+	if (c.Username != "" || c.Password != "") && (c.UsernameFile != "" || c.PasswordFile != "") {
+		refuse("the Ironic user name and password, and the files that hold them, exclude each other")
+	}
+	if len(c.CloudsYAML) > 0 && c.Cloud == "" {
+		refuse("the content of clouds.yaml needs the name of a cloud in it")
+	}
+	if c.Cloud != "" && (c.UsernameFile != "" || c.PasswordFile != "" || c.Username != "" || c.Password != "") {
 		refuse("the Ironic cloud %q (Keystone) and HTTP basic credentials exclude each other", c.Cloud)
 	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		refuse("the Ironic client certificate file and key file are needed together")
+	}
+	if c.CAFile != "" && len(c.CAData) > 0 {
+		refuse("the Ironic CA file %q and the content of another exclude each other", c.CAFile)
+	}
+	if len(c.CAData) > 0 && c.Cloud != "" && len(c.CloudsYAML) == 0 {
+		refuse("the content of a CA file needs the content of clouds.yaml: a clouds.yaml that is a file names its own CA file")
+	}
+	if c.Insecure && len(c.CAData) > 0 {
+		refuse("the content of an Ironic CA file has no effect when the certificate is not verified: give one of the two")
 	}
 	if c.Insecure && c.CAFile != "" {
 		refuse("the Ironic CA file %q has no effect when the certificate is not verified: give one of the two", c.CAFile)
@@ -85,6 +111,18 @@ func (c *Config) Validate() []error {
 	return errs
 }
 
+// String says where Ironic is, without any credentials.
+func (c Config) String() string {
+	endpoint, err := baseURL(c.Endpoint)
+	if err != nil {
+		endpoint = ""
+	}
+	return fmt.Sprintf("Ironic at %q, cloud %q", endpoint, c.Cloud)
+}
+
+// GoString returns the same for %#v.
+func (c Config) GoString() string { return c.String() }
+
 // Warnings returns what is possible but exposes credentials, for the log.
 func (c *Config) Warnings() []string {
 	var warnings []string
@@ -92,7 +130,7 @@ func (c *Config) Warnings() []string {
 		warnings = append(warnings, "Ironic is reached by http://: its credentials and the passwords of all BMCs are sent in the clear. Use https://, unless nobody else is on that network")
 	}
 	if c.Cloud != "" {
-		if auth, _, _, err := clouds.Parse(cloudOptions(*c)...); err == nil && isExposed(auth.IdentityEndpoint) {
+		if auth, _, err := parseCloud(*c); err == nil && isExposed(auth.IdentityEndpoint) {
 			warnings = append(warnings, "Keystone is reached by http://: the password for it is sent in the clear. Use an auth_url with https://")
 		}
 	}

@@ -16,7 +16,7 @@ func (c *Client) GetConsole(ctx context.Context, uuid string) (*ironic.Console, 
 	}
 	console := &ironic.Console{}
 	err := c.do(ctx, request{
-		op: "GetConsole", text: "get the console of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
+		op: "GetConsole", text: "get the console of node " + uuid, class: reads, method: http.MethodGet, path: nodePath(uuid),
 		build: func(ironic.Features) (url.Values, any, error) {
 			return url.Values{"fields": {ownership + "console_interface,console_enabled,reservation"}}, nil, nil
 		},
@@ -36,8 +36,8 @@ func (c *Client) GetConsoleInfo(ctx context.Context, uuid string) (*ironic.Conso
 		Info *ironic.ConsoleInfo `json:"console_info"`
 	}
 	err := c.do(ctx, request{
-		op: "GetConsoleInfo", text: "get the address of the console of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "states/console"),
-		into: &answer, relayed: true,
+		op: "GetConsoleInfo", text: "get the address of the console of node " + uuid, class: actions, method: http.MethodGet, path: nodePath(uuid, "states/console"),
+		into: &answer,
 	})
 	return answer.Info, err
 }
@@ -52,5 +52,5 @@ func (c *Client) SetConsole(ctx context.Context, fence ironic.Fence, uuid string
 	if enabled {
 		text = "enable the console"
 	}
-	return c.put(ctx, fence, "SetConsole", text, uuid, "states/console", body)
+	return c.put(ctx, fence, "SetConsole", text, writes, uuid, "states/console", body)
 }

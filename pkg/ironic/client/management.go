@@ -18,7 +18,7 @@ import (
 // SetMaintenance puts a node into maintenance. Beware: Ironic then lets it be
 // deleted in any state.
 func (c *Client) SetMaintenance(ctx context.Context, fence ironic.Fence, idOrName, reason string) error {
-	return c.ask(ctx, fence, "SetMaintenance", "set maintenance", http.MethodPut, idOrName, false,
+	return c.ask(ctx, fence, "SetMaintenance", "set maintenance", writes, http.MethodPut, idOrName,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.SetMaintenance(ctx, sc, id, nodes.MaintenanceOpts{Reason: reason}).ExtractErr()
 		})
@@ -26,7 +26,7 @@ func (c *Client) SetMaintenance(ctx context.Context, fence ironic.Fence, idOrNam
 
 // ClearMaintenance takes a node out of maintenance, and clears its fault.
 func (c *Client) ClearMaintenance(ctx context.Context, fence ironic.Fence, idOrName string) error {
-	return c.ask(ctx, fence, "ClearMaintenance", "clear maintenance", http.MethodDelete, idOrName, false,
+	return c.ask(ctx, fence, "ClearMaintenance", "clear maintenance", writes, http.MethodDelete, idOrName,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.UnsetMaintenance(ctx, sc, id).ExtractErr()
 		})
@@ -38,7 +38,7 @@ func (c *Client) GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDe
 		Device     *string `json:"boot_device"`
 		Persistent *bool   `json:"persistent"`
 	}
-	err := c.ask(ctx, ironic.Fence{}, "GetBootDevice", "get boot device", http.MethodGet, uuid, true,
+	err := c.ask(ctx, ironic.Fence{}, "GetBootDevice", "get boot device", actions, http.MethodGet, uuid,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			// Either value may be null, which the Extract of gophercloud cannot tell.
 			return nodes.GetBootDevice(ctx, sc, id).ExtractInto(&answer)
@@ -55,7 +55,7 @@ func (c *Client) GetBootDevice(ctx context.Context, uuid string) (*ironic.BootDe
 
 // GetSupportedBootDevices returns what the driver of the node can boot from. The BMC is not asked.
 func (c *Client) GetSupportedBootDevices(ctx context.Context, uuid string) (devices []string, err error) {
-	err = c.ask(ctx, ironic.Fence{}, "GetSupportedBootDevices", "get supported boot devices", http.MethodGet, uuid, false,
+	err = c.ask(ctx, ironic.Fence{}, "GetSupportedBootDevices", "get supported boot devices", reads, http.MethodGet, uuid,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) (err error) {
 			devices, err = nodes.GetSupportedBootDevices(ctx, sc, id).Extract()
 			return err
@@ -66,7 +66,7 @@ func (c *Client) GetSupportedBootDevices(ctx context.Context, uuid string) (devi
 // SetBootDevice has the BMC set what the machine boots from, which must be one of the supported
 // devices: for others, Ironic 29.0 answers with an internal error.
 func (c *Client) SetBootDevice(ctx context.Context, fence ironic.Fence, uuid, device string, persistent bool) error {
-	return c.ask(ctx, fence, "SetBootDevice", "set boot device", http.MethodPut, uuid, true,
+	return c.ask(ctx, fence, "SetBootDevice", "set boot device", actions, http.MethodPut, uuid,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.SetBootDevice(ctx, sc, id, nodes.BootDeviceOpts{BootDevice: device, Persistent: persistent}).ExtractErr()
 		})
@@ -74,20 +74,20 @@ func (c *Client) SetBootDevice(ctx context.Context, fence ironic.Fence, uuid, de
 
 // InjectNMI has the BMC send a non-maskable interrupt.
 func (c *Client) InjectNMI(ctx context.Context, fence ironic.Fence, uuid string) error {
-	return c.ask(ctx, fence, "InjectNMI", "inject NMI", http.MethodPut, uuid, true,
+	return c.ask(ctx, fence, "InjectNMI", "inject NMI", actions, http.MethodPut, uuid,
 		func(ctx context.Context, sc *gophercloud.ServiceClient, id string) error {
 			return nodes.InjectNMI(ctx, sc, id).ExtractErr()
 		})
 }
 
 // ask makes a request about a node by a function of gophercloud, which is given the ID in the
-// form for URLs. fence and relayed are as in request.
-func (c *Client) ask(ctx context.Context, fence ironic.Fence, op, text, method, idOrName string, relayed bool, call func(context.Context, *gophercloud.ServiceClient, string) error) error {
+// form for URLs. fence and class are as in request.
+func (c *Client) ask(ctx context.Context, fence ironic.Fence, op, text string, class class, method, idOrName string, call func(context.Context, *gophercloud.ServiceClient, string) error) error {
 	if idOrName == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: op, text: text + " of node " + idOrName, method: method, path: nodePath(idOrName), relayed: relayed, fence: fence,
+		op: op, text: text + " of node " + idOrName, class: class, method: method, path: nodePath(idOrName), fence: fence,
 		call: func(ctx context.Context, sc *gophercloud.ServiceClient) error {
 			return call(ctx, sc, url.PathEscape(idOrName))
 		},
@@ -103,8 +103,8 @@ func (c *Client) ListIndicators(ctx context.Context, uuid string) ([]ironic.Indi
 		return nil, errEmptyID
 	}
 	err := c.do(ctx, request{
-		op: "ListIndicators", text: "list indicators of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "management", "indicators"),
-		relayed: true, into: &answer,
+		op: "ListIndicators", text: "list indicators of node " + uuid, class: actions, method: http.MethodGet, path: nodePath(uuid, "management", "indicators"),
+		into: &answer,
 	})
 	return answer.Indicators, err
 }
@@ -119,8 +119,8 @@ func (c *Client) GetIndicator(ctx context.Context, uuid, id string) (state strin
 		return "", errEmptyID
 	}
 	err = c.do(ctx, request{
-		op: "GetIndicator", text: "get indicator " + id + " of node " + uuid, method: http.MethodGet,
-		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), relayed: true, into: &answer,
+		op: "GetIndicator", text: "get indicator " + id + " of node " + uuid, class: actions, method: http.MethodGet,
+		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), into: &answer,
 	})
 	return strings.ToLower(answer.State), err
 }
@@ -132,8 +132,8 @@ func (c *Client) SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id,
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: "SetIndicator", text: "set indicator " + id + " of node " + uuid, method: http.MethodPut,
-		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), relayed: true, fence: fence,
+		op: "SetIndicator", text: "set indicator " + id + " of node " + uuid, class: actions, method: http.MethodPut,
+		path: nodePath(uuid, "management", "indicators", url.PathEscape(id)), fence: fence,
 		build: func(ironic.Features) (url.Values, any, error) { return nil, map[string]string{"state": state}, nil },
 	})
 }
@@ -141,10 +141,10 @@ func (c *Client) SetIndicator(ctx context.Context, fence ironic.Fence, uuid, id,
 // Verdicts asks Ironic whether what it knows of a node suffices for each interface of the
 // driver, without contacting the BMC. Ironic asks the image server for the image of the node.
 func (c *Client) Verdicts(ctx context.Context, uuid string) ([]ironic.InterfaceVerdict, error) {
-	return c.validate(ctx, uuid, true)
+	return c.validate(ctx, uuid, actions)
 }
 
-func (c *Client) validate(ctx context.Context, uuid string, relayed bool) ([]ironic.InterfaceVerdict, error) {
+func (c *Client) validate(ctx context.Context, uuid string, class class) ([]ironic.InterfaceVerdict, error) {
 	if uuid == "" {
 		return nil, errEmptyID
 	}
@@ -153,15 +153,20 @@ func (c *Client) validate(ctx context.Context, uuid string, relayed bool) ([]iro
 		Reason string `json:"reason"`
 	}
 	err := c.do(ctx, request{
-		op: "Validate", text: "validate node " + uuid, method: http.MethodGet, path: nodePath(uuid, "validate"), relayed: relayed, into: &answer,
+		op: "Validate", text: "validate node " + uuid, class: class, method: http.MethodGet, path: nodePath(uuid, "validate"), into: &answer,
 	})
 	if err != nil {
 		return nil, err
 	}
 	verdicts := make([]ironic.InterfaceVerdict, 0, len(answer))
 	for name, v := range answer {
-		verdicts = append(verdicts, ironic.InterfaceVerdict{Interface: name, Result: v.Result, Reason: redact.NamedPasswords(v.Reason)})
+		verdicts = append(verdicts, ironic.InterfaceVerdict{Interface: name, Result: v.Result, Reason: v.Reason})
 	}
+	reasons := make([]*string, 0, len(verdicts))
+	for i := range verdicts {
+		reasons = append(reasons, &verdicts[i].Reason)
+	}
+	redact.Texts(ctx, reasons)
 	slices.SortFunc(verdicts, func(a, b ironic.InterfaceVerdict) int { return strings.Compare(a.Interface, b.Interface) })
 	return verdicts, nil
 }
@@ -169,8 +174,7 @@ func (c *Client) validate(ctx context.Context, uuid string, relayed bool) ([]iro
 // Validate returns what keeps Ironic from an operation of the given interfaces ("boot",
 // "deploy"), in Ironic's words; nothing when all is well.
 func (c *Client) Validate(ctx context.Context, uuid string, interfaces ...string) ([]string, error) {
-	// The steps of the controller must not have to wait for users who ask BMCs.
-	verdicts, err := c.validate(ctx, uuid, false)
+	verdicts, err := c.validate(ctx, uuid, deployments)
 	var wrong []string
 	for _, name := range interfaces {
 		for _, v := range verdicts {
@@ -198,7 +202,7 @@ func (c *Client) History(ctx context.Context, uuid string) ([]ironic.HistoryEven
 		}
 		page := historyPage{}
 		err := c.do(ctx, request{
-			op: "History", text: "get history of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "history"),
+			op: "History", text: "get history of node " + uuid, class: reads, method: http.MethodGet, path: nodePath(uuid, "history"),
 			build: func(ironic.Features) (url.Values, any, error) { return query, nil, nil }, into: &page,
 		})
 		if err != nil {

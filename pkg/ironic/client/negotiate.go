@@ -21,7 +21,7 @@ func (c *Client) Features(ctx context.Context) (ironic.Features, error) {
 		return *known, nil
 	}
 	var found ironic.Features
-	err := c.do(ctx, request{op: "APIVersion", text: "ask for the API version", method: http.MethodGet, featuresOnly: &found})
+	err := c.do(ctx, request{op: "APIVersion", text: "ask for the API version", class: reads, method: http.MethodGet, featuresOnly: &found})
 	return found, err
 }
 
@@ -38,7 +38,7 @@ func (c *Client) negotiate(ctx context.Context, sc *gophercloud.ServiceClient, o
 		OkCodes:          []int{http.StatusOK},
 	})
 	if err != nil {
-		return ironic.Features{}, requestError(op, err, nil, c.clock.Since(start))
+		return ironic.Features{}, requestError(ctx, op, err, nil, c.clock.Since(start))
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {

@@ -68,7 +68,7 @@ func (c *Client) GetNode(ctx context.Context, idOrName string) (*ironic.Node, er
 	}
 	node := &nodeAnswer{}
 	err := c.do(ctx, request{
-		op: "GetNode", text: "get node " + idOrName, method: http.MethodGet, path: nodePath(idOrName),
+		op: "GetNode", text: "get node " + idOrName, class: reads, method: http.MethodGet, path: nodePath(idOrName),
 		build: func(features ironic.Features) (url.Values, any, error) {
 			return url.Values{"fields": {fieldsFor(features)}}, nil, nil
 		},
@@ -87,9 +87,9 @@ func (c *Client) GetRegistration(ctx context.Context, uuid string) (*ironic.Regi
 	}
 	registration := &ironic.Registration{}
 	err := c.do(ctx, request{
-		op: "GetRegistration", text: "get registration of node " + uuid, method: http.MethodGet, path: nodePath(uuid),
+		op: "GetRegistration", text: "get registration of node " + uuid, class: reads, method: http.MethodGet, path: nodePath(uuid),
 		build: func(features ironic.Features) (url.Values, any, error) {
-			fields := ownership + "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,raid_interface,network_interface,instance_info,instance_uuid,network_data"
+			fields := ownership + "driver_info,extra,properties,automated_clean,inspect_interface,deploy_interface,boot_interface,raid_interface,network_interface,instance_info,instance_uuid,network_data,conductor_group"
 			if features.DisablePowerOff {
 				fields += ",disable_power_off"
 			}
@@ -142,7 +142,7 @@ func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 		}
 		var page nodePage
 		err := c.do(ctx, request{
-			op: "ListNodes", text: "list nodes", method: http.MethodGet, path: "nodes",
+			op: "ListNodes", text: "list nodes", class: reads, method: http.MethodGet, path: "nodes",
 			build: func(features ironic.Features) (url.Values, any, error) {
 				return pageQuery(features, listPage, marker, url.Values{"fields": {fieldsFor(features)}}), nil, nil
 			},
@@ -209,7 +209,7 @@ func (c *Client) readChanges(ctx context.Context, since time.Time, expected int)
 	for pages = 1; ; pages++ {
 		var page nodePage
 		err := c.do(ctx, request{
-			op: "ChangedSince", text: "list changed nodes", method: http.MethodGet, path: "nodes",
+			op: "ChangedSince", text: "list changed nodes", class: reads, method: http.MethodGet, path: "nodes",
 			build: func(features ironic.Features) (url.Values, any, error) {
 				return pageQuery(features, limit, marker, url.Values{
 					// updated_at cannot be asked for in a field list.
@@ -277,7 +277,7 @@ func (c *Client) GetInventory(ctx context.Context, uuid string) (*ironic.Invento
 	}
 	inventory := &ironic.Inventory{}
 	err := c.do(ctx, request{
-		op: "GetInventory", text: "get inventory of node " + uuid, method: http.MethodGet,
+		op: "GetInventory", text: "get inventory of node " + uuid, class: reads, method: http.MethodGet,
 		path: nodePath(uuid, "inventory"), into: inventory,
 	})
 	if err != nil {
@@ -294,7 +294,7 @@ func (c *Client) ListDrivers(ctx context.Context) ([]string, error) {
 			Hosts []string `json:"hosts"`
 		} `json:"drivers"`
 	}
-	err := c.do(ctx, request{op: "ListDrivers", text: "list drivers", method: http.MethodGet, path: "drivers", into: &answer})
+	err := c.do(ctx, request{op: "ListDrivers", text: "list drivers", class: reads, method: http.MethodGet, path: "drivers", into: &answer})
 	names := []string{} // none is an answer, too
 	for _, driver := range answer.Drivers {
 		if len(driver.Hosts) > 0 {
@@ -315,7 +315,7 @@ func (c *Client) ListBIOSSettings(ctx context.Context, uuid string) ([]ironic.BI
 		Settings []ironic.BIOSSetting `json:"bios"`
 	}
 	err := c.do(ctx, request{
-		op: "ListBIOSSettings", text: "list BIOS settings of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "bios"),
+		op: "ListBIOSSettings", text: "list BIOS settings of node " + uuid, class: reads, method: http.MethodGet, path: nodePath(uuid, "bios"),
 		build: func(ironic.Features) (url.Values, any, error) { return url.Values{"detail": {"True"}}, nil, nil },
 		into:  &answer,
 	})
@@ -332,7 +332,7 @@ func (c *Client) ListFirmware(ctx context.Context, uuid string) ([]ironic.Firmwa
 		Components []ironic.FirmwareComponent `json:"firmware"`
 	}
 	err := c.do(ctx, request{
-		op: "ListFirmware", text: "list firmware of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "firmware"), into: &answer,
+		op: "ListFirmware", text: "list firmware of node " + uuid, class: reads, method: http.MethodGet, path: nodePath(uuid, "firmware"), into: &answer,
 	})
 	return answer.Components, err
 }

@@ -16,7 +16,7 @@ import (
 // CreateNode makes a node.
 func (c *Client) CreateNode(ctx context.Context, fence ironic.Fence, create ironic.NodeCreate) (*ironic.Node, error) {
 	r := request{
-		op: "CreateNode", text: "create node " + cmp.Or(create.Name, create.UUID), method: http.MethodPost, path: "nodes", fence: fence,
+		op: "CreateNode", text: "create node " + cmp.Or(create.Name, create.UUID), class: writes, method: http.MethodPost, path: "nodes", fence: fence,
 		secrets: slices.Concat(redact.SecretsIn(create.DriverInfo), redact.SecretsIn(create.InstanceInfo), redact.TextsOf(create.NetworkData)),
 	}
 	r.build = func(features ironic.Features) (url.Values, any, error) {
@@ -57,7 +57,7 @@ func (c *Client) UpdateNode(ctx context.Context, fence ironic.Fence, idOrName st
 		secrets = append(secrets, secretsOf(p)...)
 	}
 	return c.writeNode(ctx, request{
-		op: "UpdateNode", text: "update node " + idOrName, method: http.MethodPatch, path: nodePath(idOrName), fence: fence,
+		op: "UpdateNode", text: "update node " + idOrName, class: writes, method: http.MethodPatch, path: nodePath(idOrName), fence: fence,
 		secrets: secrets,
 		build: func(features ironic.Features) (url.Values, any, error) {
 			if features.Quirks.PatchMakesOwnParent {
@@ -101,7 +101,7 @@ func (c *Client) DeleteNode(ctx context.Context, fence ironic.Fence, idOrName st
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: "DeleteNode", text: "delete node " + idOrName, method: http.MethodDelete, path: nodePath(idOrName), fence: fence,
+		op: "DeleteNode", text: "delete node " + idOrName, class: writes, method: http.MethodDelete, path: nodePath(idOrName), fence: fence,
 	})
 }
 

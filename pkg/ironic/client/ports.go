@@ -23,7 +23,7 @@ func (c *Client) ListPorts(ctx context.Context, filter ironic.PortFilter) ([]iro
 			Next  string        `json:"next"`
 		}
 		err := c.do(ctx, request{
-			op: "ListPorts", text: "list ports", method: http.MethodGet, path: "ports",
+			op: "ListPorts", text: "list ports", class: reads, method: http.MethodGet, path: "ports",
 			build: func(ironic.Features) (url.Values, any, error) {
 				query := url.Values{"fields": {"uuid,node_uuid,address"}}
 				if filter.Node != "" {
@@ -65,7 +65,7 @@ func (c *Client) CreatePort(ctx context.Context, fence ironic.Fence, nodeUUID, m
 	}{nodeUUID, strings.ToLower(mac), pxeEnabled}
 	port := &ironic.Port{}
 	err := c.do(ctx, request{
-		op: "CreatePort", text: "create port " + body.Address + " of node " + nodeUUID, method: http.MethodPost, path: "ports", fence: fence,
+		op: "CreatePort", text: "create port " + body.Address + " of node " + nodeUUID, class: writes, method: http.MethodPost, path: "ports", fence: fence,
 		build: func(ironic.Features) (url.Values, any, error) { return nil, body, nil },
 		into:  port,
 	})
@@ -85,7 +85,7 @@ func (c *Client) ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic
 		Ports []ironic.SwitchPort `json:"ports"`
 	}
 	err := c.do(ctx, request{
-		op: "ListSwitchPorts", text: "list ports of node " + nodeUUID, method: http.MethodGet, path: "ports",
+		op: "ListSwitchPorts", text: "list ports of node " + nodeUUID, class: reads, method: http.MethodGet, path: "ports",
 		build: func(ironic.Features) (url.Values, any, error) {
 			return url.Values{"node": {nodeUUID}, "fields": {"uuid,address,extra,local_link_connection"}, "limit": {strconv.Itoa(listPage)}}, nil, nil
 		},
@@ -108,7 +108,7 @@ func (c *Client) UpdatePort(ctx context.Context, fence ironic.Fence, uuid string
 		steps = append(steps, step)
 	}
 	return c.do(ctx, request{
-		op: "UpdatePort", text: "update port " + uuid, method: http.MethodPatch, path: "ports/" + url.PathEscape(uuid), fence: fence,
+		op: "UpdatePort", text: "update port " + uuid, class: writes, method: http.MethodPatch, path: "ports/" + url.PathEscape(uuid), fence: fence,
 		build: func(ironic.Features) (url.Values, any, error) { return nil, steps, nil },
 	})
 }

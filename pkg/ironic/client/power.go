@@ -47,5 +47,5 @@ func (c *Client) setPowerState(ctx context.Context, fence ironic.Fence, idOrName
 		Target  ironic.PowerTarget `json:"target"`
 		Timeout int                `json:"timeout,omitempty"`
 	}{target, int(timeout / time.Second)}
-	return c.put(ctx, fence, "SetPowerState", "set power state "+string(target), idOrName, "states/power", body)
+	return c.put(ctx, fence, "SetPowerState", "set power state "+string(target), writes, idOrName, "states/power", body)
 }

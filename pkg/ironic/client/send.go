@@ -25,7 +25,11 @@ const (
 
 // try sends a request once, and returns the gophercloud client that it used.
 func (c *Client) try(caller context.Context, r request) (*gophercloud.ServiceClient, error) {
-	ctx, cancel := context.WithTimeout(caller, c.timeout)
+	timeout := c.timeout
+	if r.class.waitsForTenant() {
+		timeout = min(timeout, tenantTimeout)
+	}
+	ctx, cancel := context.WithTimeout(caller, timeout)
 	defer cancel()
 	start := c.clock.Now()
 	sc, code, err := c.send(ctx, r, start)
@@ -33,8 +37,12 @@ func (c *Client) try(caller context.Context, r request) (*gophercloud.ServiceCli
 		err = fmt.Errorf("%s: %w", r.text, context.Canceled)
 	}
 	took := c.clock.Since(start)
-	requestDuration.WithLabelValues(r.op, code).Observe(took.Seconds())
-	if ironic.IsUnavailable(err) {
+	requestDuration.WithLabelValues(c.name, r.op, code).Observe(took.Seconds())
+	switch {
+	case r.class.waitsForTenant() && (ironic.IsTimeout(err) || ironic.IsInternal(err)):
+		// It is what the request waited for that has not answered, and not Ironic.
+		requestErrors.WithLabelValues(c.name, r.op, classOf(err)).Inc()
+	case ironic.IsUnavailable(err):
 		c.noteOutage(caller, r, err)
 	}
 	klog.FromContext(caller).V(5).Info("Ironic request", "operation", r.op, "method", r.method, "path", r.path, "code", code, "took", took, "decidedAt", r.fence.ResourceVersion)
@@ -45,7 +53,7 @@ func (c *Client) try(caller context.Context, r request) (*gophercloud.ServiceCli
 // it is there again.
 func (c *Client) noteOutage(ctx context.Context, r request, err error) {
 	class := classOf(err)
-	requestErrors.WithLabelValues(r.op, class).Inc()
+	requestErrors.WithLabelValues(c.name, r.op, class).Inc()
 	// Whatever answers next may be another release.
 	c.features.Store(nil)
 	if class == "tls" {
@@ -80,7 +88,7 @@ func (c *Client) send(ctx context.Context, r request, start time.Time) (sc *goph
 	versioned.Microversion = features.APIVersion.String()
 	if r.call != nil {
 		if err := r.call(ctx, &versioned); err != nil {
-			err = requestError(r.text, err, r.secrets, c.clock.Since(start))
+			err = requestError(ctx, r.text, err, r.secrets, c.clock.Since(start))
 			return sc, codeOf(err), err
 		}
 		return sc, answered, nil
@@ -110,7 +118,7 @@ func (c *Client) exchange(ctx context.Context, sc *gophercloud.ServiceClient, r 
 		OkCodes:          []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent},
 	})
 	if err != nil {
-		err = requestError(r.text, err, r.secrets, c.clock.Since(start))
+		err = requestError(ctx, r.text, err, r.secrets, c.clock.Since(start))
 		return codeOf(err), err
 	}
 	defer resp.Body.Close()
@@ -144,10 +152,10 @@ func (r *request) decode(answer []byte, header http.Header) error {
 }
 
 // requestError turns an error of gophercloud into one of this package.
-func requestError(op string, err error, secrets []string, waited time.Duration) error {
+func requestError(ctx context.Context, op string, err error, secrets []string, waited time.Duration) error {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &answer) {
-		return ironic.NewAPIError(op, answer.Actual, answer.Body, secrets)
+		return ironic.NewAPIErrorIn(ctx, op, answer.Actual, answer.Body, secrets)
 	}
 	return ironic.NewUnavailableError(op, err, waited)
 }

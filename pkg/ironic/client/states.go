@@ -16,21 +16,25 @@ func (c *Client) SetProvisionState(ctx context.Context, fence ironic.Fence, idOr
 		Target ironic.ProvisionTarget `json:"target"`
 		ironic.ProvisionOptions
 	}{target, options}
-	return c.put(ctx, fence, "SetProvisionState", "set provision state "+string(target), idOrName, "states/provision", body, redact.TextsOf(options.ConfigDrive)...)
+	class := writes
+	if target == ironic.TargetActive || target == ironic.TargetRebuild {
+		class = deployments // Ironic looks for the image before it answers
+	}
+	return c.put(ctx, fence, "SetProvisionState", "set provision state "+string(target), class, idOrName, "states/provision", body, redact.TextsOf(options.ConfigDrive)...)
 }
 
 // SetTargetRAID sets the volumes that the clean step raid.create_configuration makes. The BMC is
 // not contacted.
 func (c *Client) SetTargetRAID(ctx context.Context, fence ironic.Fence, idOrName string, disks []ironic.LogicalDisk) error {
-	return c.put(ctx, fence, "SetTargetRAID", "set target RAID configuration", idOrName, "states/raid", map[string]any{"logical_disks": disks})
+	return c.put(ctx, fence, "SetTargetRAID", "set target RAID configuration", writes, idOrName, "states/raid", map[string]any{"logical_disks": disks})
 }
 
-func (c *Client) put(ctx context.Context, fence ironic.Fence, op, text, idOrName, path string, body any, secrets ...string) error {
+func (c *Client) put(ctx context.Context, fence ironic.Fence, op, text string, class class, idOrName, path string, body any, secrets ...string) error {
 	if idOrName == "" {
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: op, text: text + " of node " + idOrName, method: http.MethodPut, path: nodePath(idOrName, path), fence: fence,
+		op: op, text: text + " of node " + idOrName, class: class, method: http.MethodPut, path: nodePath(idOrName, path), fence: fence,
 		secrets: secrets,
 		build:   func(ironic.Features) (url.Values, any, error) { return nil, body, nil },
 	})

@@ -61,7 +61,7 @@ func (c *Client) ListSubscriptions(ctx context.Context, uuid string) ([]string, 
 // asks the BMC.
 func vendorPassthru(fence ironic.Fence, op, text, httpMethod, uuid, method string, body any, secrets []string, into any) request {
 	return request{
-		op: op, text: text + uuid, method: httpMethod, path: nodePath(uuid, "vendor_passthru"), relayed: true, fence: fence, secrets: secrets, into: into,
+		op: op, text: text + uuid, class: subscriptions, method: httpMethod, path: nodePath(uuid, "vendor_passthru"), fence: fence, secrets: secrets, into: into,
 		build: func(ironic.Features) (url.Values, any, error) { return url.Values{"method": {method}}, body, nil },
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"k8s.io/klog/v2"
 )
 
@@ -138,14 +137,28 @@ func (t *transport) reload() error {
 }
 
 func tlsConfig(cfg Config) (*tls.Config, error) {
-	if cfg.Cloud != "" {
-		_, _, config, err := clouds.Parse(cloudOptions(cfg)...)
+	if cfg.Cloud != "" && len(cfg.CloudsYAML) == 0 {
+		config, err := cloudTLS(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("cloud %q: %w", cfg.Cloud, err)
 		}
 		return config, nil
 	}
-	config := &tls.Config{InsecureSkipVerify: cfg.Insecure} //nolint:gosec // Only where the user asks for it.
+	insecure := cfg.Insecure
+	if cfg.Cloud != "" {
+		cloud, err := readCloud(cfg)
+		if err != nil {
+			return nil, err
+		}
+		insecure = insecure || cloud.Verify != nil && !*cloud.Verify
+	}
+	config := &tls.Config{InsecureSkipVerify: insecure} //nolint:gosec // Only where the user asks for it.
+	if len(cfg.CAData) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(cfg.CAData) {
+			return nil, errors.New("the content of the Ironic CA file holds no certificate in PEM form")
+		}
+	}
 	if cfg.CAFile != "" {
 		pem, err := os.ReadFile(cfg.CAFile)
 		if err != nil {

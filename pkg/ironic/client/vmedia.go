@@ -14,12 +14,12 @@ func (c *Client) GetVirtualMedia(ctx context.Context, uuid string) ([]ironic.Vir
 	if uuid == "" {
 		return nil, errEmptyID
 	}
-	var drives []ironic.VirtualMedia
+	var found []ironic.VirtualMedia
 	err := c.do(ctx, request{
-		op: "GetVirtualMedia", text: "get virtual media of node " + uuid, method: http.MethodGet, path: nodePath(uuid, "vmedia"),
-		relayed: true, into: &drives,
+		op: "GetVirtualMedia", text: "get virtual media of node " + uuid, class: drives, method: http.MethodGet, path: nodePath(uuid, "vmedia"),
+		into: &found,
 	})
-	return drives, err
+	return found, err
 }
 
 // AttachVirtualMedia has an image put into a virtual CD drive. Success says that Ironic has begun:
@@ -29,7 +29,7 @@ func (c *Client) AttachVirtualMedia(ctx context.Context, fence ironic.Fence, uui
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: "AttachVirtualMedia", text: "attach virtual media to node " + uuid, method: http.MethodPost, path: nodePath(uuid, "vmedia"), fence: fence,
+		op: "AttachVirtualMedia", text: "attach virtual media to node " + uuid, class: drives, method: http.MethodPost, path: nodePath(uuid, "vmedia"), fence: fence,
 		build: func(ironic.Features) (url.Values, any, error) {
 			return nil, map[string]string{"device_type": "cdrom", "image_url": imageURL}, nil
 		},
@@ -42,7 +42,7 @@ func (c *Client) DetachVirtualMedia(ctx context.Context, fence ironic.Fence, uui
 		return errEmptyID
 	}
 	return c.do(ctx, request{
-		op: "DetachVirtualMedia", text: "detach virtual media from node " + uuid, method: http.MethodDelete, path: nodePath(uuid, "vmedia"), fence: fence,
+		op: "DetachVirtualMedia", text: "detach virtual media from node " + uuid, class: drives, method: http.MethodDelete, path: nodePath(uuid, "vmedia"), fence: fence,
 		build: func(ironic.Features) (url.Values, any, error) { return url.Values{"device_types": {"cdrom"}}, nil, nil },
 	})
 }

@@ -4,13 +4,12 @@
 package redact
 
 import (
-	"encoding/base64"
 	"encoding/json"
-	"net/url"
+	"iter"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -18,6 +17,9 @@ const (
 	redacted = "******"
 	// shortestRun is how many bytes of a text that was sent are taken for a quotation.
 	shortestRun = 12
+	// shortestPart is how many bytes of a text that was cut off are taken for a part of a secret. A secret that is shorter
+	// than that is struck out only where it stands by itself.
+	shortestPart = 4
 	// shortestValue is how long a value of a config drive has to be to be secret by
 	// itself: shorter ones are words such as "static".
 	shortestValue = 8
@@ -76,81 +78,151 @@ func TextsOf(value any) []string {
 	return texts
 }
 
-// spellings are the forms that a text takes within JSON, Python's repr, URLs and
-// headers.
-func spellings(text string) []string {
-	escaped := strconv.QuoteToASCII(text)
-	forms := []string{text, escaped[1 : len(escaped)-1], url.QueryEscape(text), url.PathEscape(text), base64.StdEncoding.EncodeToString([]byte(text))}
-	if inJSON, err := json.Marshal(text); err == nil { // with < and > as \u003c and \u003e
-		forms = append(forms, string(inJSON[1:len(inJSON)-1]))
-	}
-	var plain strings.Builder
-	encoder := json.NewEncoder(&plain)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(text) == nil {
-		inJSON := strings.TrimSuffix(plain.String(), "\n")
-		forms = append(forms, inJSON[1:len(inJSON)-1])
-	}
-	python := strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(text)
-	forms = append(forms, python, strings.ReplaceAll(python, `\'`, `'`))
-	for _, form := range slices.Clone(forms) { // JSON within JSON
-		forms = append(forms, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(form))
-	}
-	slices.Sort(forms)
-	return slices.Compact(forms)
-}
-
 // echoedPatch is how Ironic repeats a JSON patch that it cannot apply, values
 // and passwords included.
 var echoedPatch = regexp.MustCompile(`(?s)(Couldn't apply patch) '.*'\. (Reason:)`)
 
-// Secrets removes what must not be shown from Ironic's words: the secrets
-// that were sent, in any spelling, parts of the longer ones, and what looks like
-// a password by its name.
-func Secrets(message string, secrets []string) string {
+// Secrets removes what must not be shown from Ironic's words: the secrets that were sent, in any of the spellings, parts
+// of the longer ones, what a cut has left of them, and what looks like a password by its name.
+//
+// Users may have Ironic repeat texts of their own, such as a URL. If a part of these were compared with a secret, they
+// would see whether they have guessed it. So what is within one of the written texts, which they know, is left as it is.
+func Secrets(message string, secrets []string, written ...string) string {
 	message = echoedPatch.ReplaceAllString(cut(message, longestAnswer), "$1. $2")
-	var forms []string
+	s := newSieve(message, written)
 	for _, secret := range secrets {
-		forms = append(forms, spellings(secret)...)
+		forms := spellings(string([]rune(secret))) // JSON, in which it was sent, has no bytes that are not UTF-8
+		for _, form := range forms {
+			s.hideWhole(form)
+		}
+		s.hideRuns(forms)
+		s.hideCut(forms)
 	}
-	// The longest first, so that one within another is covered too.
-	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
-	for _, form := range forms {
-		message = strings.ReplaceAll(message, form, redacted)
-	}
-	message = redactRuns(message, forms)
-	return cut(NamedPasswords(message), longestMessage)
+	return cut(NamedPasswords(s.strike()), longestMessage)
 }
 
-// redactRuns replaces each part of message, of shortestRun bytes or more, that is
-// also a part of one of the texts.
-func redactRuns(message string, texts []string) string {
+// sieve is a message of which parts are to be struck out.
+type sieve struct {
+	message string
+	hidden  []bool
+	// freeUntil is, for each index, the end of the longest part that begins there or before and is left as it is.
+	freeUntil []int
+}
+
+func newSieve(message string, written []string) *sieve {
+	s := &sieve{message: message, hidden: make([]bool, len(message)), freeUntil: make([]int, len(message)+1)}
+	for _, text := range written {
+		for from := range indexes(message, text) {
+			s.freeUntil[from] = max(s.freeUntil[from], from+len(text))
+		}
+	}
+	for i := range len(message) {
+		s.freeUntil[i+1] = max(s.freeUntil[i+1], s.freeUntil[i])
+	}
+	return s
+}
+
+// indexes yields each index of text in message, also of those that overlap.
+func indexes(message, text string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for from := 0; text != "" && from < len(message); from++ {
+			next := strings.Index(message[from:], text)
+			if next < 0 {
+				return
+			}
+			if from += next; !yield(from) {
+				return
+			}
+		}
+	}
+}
+
+// hideWhole hides a form of a secret wherever it is. One that is shorter than shortestPart is hidden only where it stands by
+// itself: otherwise nothing would be left of a message, and the gaps would tell what the secret is.
+func (s *sieve) hideWhole(form string) {
+	for from := range indexes(s.message, form) {
+		to := from + len(form)
+		if len(form) >= shortestPart || !isWordAt(s.message, from-1) && !isWordAt(s.message, to) {
+			s.hide(from, to)
+		}
+	}
+}
+
+func isWordAt(message string, at int) bool {
+	if at < 0 || at >= len(message) {
+		return false
+	}
+	c := message[at]
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
+}
+
+// hideRuns hides each part of shortestRun bytes or more that is also a part of one of the forms.
+func (s *sieve) hideRuns(forms []string) {
+	message := s.message
 	at := map[string][]int{}
 	for i := 0; i+shortestRun <= len(message); i++ {
 		window := message[i : i+shortestRun]
 		at[window] = append(at[window], i)
 	}
-	quoted := make([]bool, len(message))
-	for _, text := range texts {
-		for i := 0; i+shortestRun <= len(text); i++ {
-			for _, from := range at[text[i:i+shortestRun]] {
-				for j := range shortestRun {
-					quoted[from+j] = true
-				}
+	for _, form := range forms {
+		for i := 0; i+shortestRun <= len(form); i++ {
+			for _, from := range at[form[i:i+shortestRun]] {
+				s.hide(from, from+shortestRun)
 			}
-			delete(at, text[i:i+shortestRun]) // marked once is enough
+			delete(at, form[i:i+shortestRun]) // marked once is enough
 		}
 	}
+}
+
+// cuts are where a text was cut off, or goes on.
+var cuts = regexp.MustCompile(`\.\.+|…`)
+
+// maxCuts is how many of these are looked at: whoever writes more does so to keep this server busy.
+const maxCuts = 30
+
+// hideCut hides what is left of a form that was cut, of shortestPart bytes or more.
+func (s *sieve) hideCut(forms []string) {
+	ends := [][]int{{0, 0}, {len(strings.TrimRight(s.message, ".…")), len(s.message)}}
+	for _, at := range append(cuts.FindAllStringIndex(s.message, maxCuts), ends...) {
+		before, after := s.message[:at[0]], s.message[at[1]:]
+		for _, form := range forms {
+			for n := min(len(form), len(before)+1, shortestRun+1) - 1; n >= shortestPart; n-- {
+				if strings.HasSuffix(before, form[:n]) {
+					s.hide(len(before)-n, len(before))
+					break
+				}
+			}
+			for n := min(len(form), len(after)+1, shortestRun+1) - 1; n >= shortestPart; n-- {
+				if strings.HasPrefix(after, form[len(form)-n:]) {
+					s.hide(at[1], at[1]+n)
+					break
+				}
+			}
+		}
+	}
+}
+
+func (s *sieve) hide(from, to int) {
+	if s.freeUntil[from] >= to {
+		return
+	}
+	for i := from; i < to; i++ {
+		s.hidden[i] = true
+	}
+}
+
+// strike replaces what is hidden.
+func (s *sieve) strike() string {
 	var kept strings.Builder
-	for i := range len(message) {
+	for i := range len(s.message) {
 		switch {
-		case !quoted[i]:
-			kept.WriteByte(message[i])
-		case i == 0 || !quoted[i-1]:
+		case !s.hidden[i]:
+			kept.WriteByte(s.message[i])
+		case i == 0 || !s.hidden[i-1]:
 			kept.WriteString(redacted)
 		}
 	}
-	return kept.String()
+	return strings.ToValidUTF8(kept.String(), "") // a part of a secret may end within a character
 }
 
 var (

@@ -1,0 +1,210 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+)
+
+// longestNested is the length up to which a text is looked for in all spellings, and in one within another, such as JSON in
+// JSON. Longer ones, such as user data, are found by their parts.
+const longestNested = 256
+
+// spellings returns the forms that a text takes in what Ironic, its drivers and BMCs write: as it is, in Python's repr,
+// JSON, URLs, a shell's command line, XML and base64, and in one of these within another.
+func spellings(text string) []string {
+	forms := append(usual(text), text)
+	if len(text) <= longestNested {
+		forms = distinct(append(forms, unusual(text)...))
+		for _, form := range forms {
+			forms = append(forms, usual(form)...)
+		}
+	}
+	return distinct(forms)
+}
+
+// distinct sorts texts, and drops those that are there already or empty.
+func distinct(texts []string) []string {
+	slices.Sort(texts)
+	return slices.DeleteFunc(slices.Compact(texts), func(text string) bool { return text == "" })
+}
+
+// replacers are the spellings that replace some characters.
+var replacers = []*strings.Replacer{
+	strings.NewReplacer(`'`, `'"'"'`), // Python's shlex
+	strings.NewReplacer(`'`, `'\''`),
+	strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`"), // a shell's word in quotation marks
+	inXML(), inXML(`"`, "&quot;"), inXML(`"`, "&quot;", `'`, "&apos;"), inXML(`"`, "&quot;", `'`, "&#x27;"), inXML(`"`, "&#34;", `'`, "&#39;"),
+	inXML("\n", "&#10;", "\r", "&#13;", "\t", "&#9;"), inXML(`"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;"),
+	inXML(`"`, "&#34;", `'`, "&#39;", "\n", "&#xA;", "\r", "&#xD;", "\t", "&#x9;"),
+}
+
+func inXML(more ...string) *strings.Replacer {
+	return strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, more...)...)
+}
+
+// usual returns text in the spellings that are often within one another.
+func usual(text string) []string {
+	inGo := strconv.QuoteToASCII(text)
+	forms := []string{inGo[1 : len(inGo)-1], inPython(text, `'`), inPython(text, `"`), inJSON(text, true), inJSON(text, false), inPythonJSON(text)}
+	for _, safe := range []string{"", "/", "-_.~", "-_.~/"} {
+		escaped := inURL(text, safe)
+		forms = append(forms, escaped, strings.ReplaceAll(escaped, "%20", "+"))
+	}
+	return append(forms, inBase64(text)...)
+}
+
+// unusual returns text in the other spellings.
+func unusual(text string) []string {
+	inGo := strconv.Quote(text)
+	forms := []string{inGo[1 : len(inGo)-1], inPython(text, ``), inPythonBytes(text), inPythonASCII(text)}
+	for _, replacer := range replacers {
+		forms = append(forms, replacer.Replace(text))
+	}
+	hex := "%" + strings.ReplaceAll(fmt.Sprintf("% X", text), " ", "%")
+	escaped := []string{hex, url.PathEscape(text)}
+	for _, safe := range []string{"", "/", "-_.~", "-_.~/", "-_.~!$&'()*+,;=:@", "-_.~!$&'()*+,;=:@/"} {
+		escaped = append(escaped, inURL(text, safe))
+	}
+	for _, form := range escaped {
+		lower := lowerHex(form)
+		forms = append(forms, form, lower, strings.ReplaceAll(form, "%20", "+"), strings.ReplaceAll(lower, "%20", "+"))
+	}
+	return forms
+}
+
+// inPython spells text as Python's repr of a str does, between the given quotes.
+func inPython(text, quote string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch c := string(r); {
+		case c == quote, r == '\\':
+			b.WriteString(`\` + c)
+		case r == '\n', r == '\r', r == '\t', !unicode.IsPrint(r):
+			b.WriteString(pythonEscape(r))
+		default:
+			b.WriteString(c)
+		}
+	}
+	return b.String()
+}
+
+// inPythonASCII is inPython with all that is not ASCII escaped, as ascii() does.
+func inPythonASCII(text string) string {
+	var b strings.Builder
+	for _, r := range inPython(text, `'`) {
+		if r > unicode.MaxASCII {
+			b.WriteString(pythonEscape(r))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func pythonEscape(r rune) string {
+	switch {
+	case r == '\n':
+		return `\n`
+	case r == '\r':
+		return `\r`
+	case r == '\t':
+		return `\t`
+	case r <= 0xff:
+		return fmt.Sprintf(`\x%02x`, r)
+	case r <= 0xffff:
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	return fmt.Sprintf(`\U%08x`, r)
+}
+
+// inPythonBytes spells text as Python's repr of bytes does.
+func inPythonBytes(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		switch {
+		case c == '\'', c == '\\':
+			b.WriteString(`\` + string(rune(c)))
+		case c < ' ' || c > '~':
+			b.WriteString(pythonEscape(rune(c)))
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// inJSON spells text as Go does, optionally with <, > and & as \u003c and so on.
+func inJSON(text string, escapeHTML bool) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(escapeHTML)
+	if encoder.Encode(text) != nil {
+		return "" // a string always encodes
+	}
+	return b.String()[1 : b.Len()-2] // without the quotes and the line break
+}
+
+// inPythonJSON spells text as Python's json does: with all that is not ASCII as UTF-16.
+func inPythonJSON(text string) string {
+	var b strings.Builder
+	for _, r := range inJSON(text, false) {
+		switch {
+		case r <= unicode.MaxASCII:
+			b.WriteRune(r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b.String()
+}
+
+// inURL spells text with all bytes escaped except letters, digits and safe ones.
+func inURL(text, safe string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(safe, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte('%')
+			b.WriteByte("0123456789ABCDEF"[c>>4])
+			b.WriteByte("0123456789ABCDEF"[c&15])
+		}
+	}
+	return b.String()
+}
+
+// lowerHex returns a text of inURL with %2f instead of %2F.
+func lowerHex(escaped string) string {
+	b := []byte(escaped)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:], strings.ToLower(string(b[i+1:i+3])))
+		}
+	}
+	return string(b)
+}
+
+// inBase64 returns the characters that stand for text alone, wherever it begins in what was encoded, and those with its
+// end, as after "user:".
+func inBase64(text string) []string {
+	var forms []string
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		for before := range 3 {
+			encoded := encoding.EncodeToString(append(make([]byte, before), text...))
+			first := []int{0, 2, 3}[before]       // the first character without a bit of what is before
+			whole := (before + len(text)) * 8 / 6 // the characters without a bit of what follows
+			forms = append(forms, encoded[first:], strings.TrimRight(encoded[first:], "="), encoded[first:max(whole, first)])
+		}
+	}
+	return slices.DeleteFunc(forms, func(form string) bool { return len(form) < shortestPart }) // which could be anything
+}
