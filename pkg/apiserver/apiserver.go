@@ -30,6 +30,9 @@ var (
 	// Codecs are the codecs of Scheme.
 	Codecs = serializer.NewCodecFactory(Scheme)
 
+	// StorageVersions are the versions in which objects are stored.
+	StorageVersions = schema.GroupVersions{v1alpha1.SchemeGroupVersion, ironicv1alpha1.SchemeGroupVersion}
+
 	// externalScheme has only the external kinds. It is used for OpenAPI, which would show
 	// clients a version named __internal if it were generated from Scheme.
 	externalScheme = runtime.NewScheme()

@@ -21,14 +21,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
 	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	ironicregistry "github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	metal3registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
@@ -50,7 +54,8 @@ type server struct {
 	hosts  *baremetalhost.Hosts  // the recorded hosts
 	data   *hardwaredata.Records // the recorded hardware
 	live   *fakeLive
-	ironic *simulatedIronic
+	ironic *simulatedIronic            // that of the server's flags
+	others map[string]*simulatedIronic // those of IronicInstances, by name
 	admit  *fakeAdmission
 	// requested are the events about requests of users.
 	requested requestEvents
@@ -78,25 +83,33 @@ func (r *requestEvents) take() []string {
 	return events
 }
 
+// servingCert is the certificate of all servers here. A key of its own for each, an RSA key, would be a tenth of the CPU time.
+var servingCert = sync.OnceValues(func() (dynamiccertificates.CertKeyContentProvider, error) {
+	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", []net.IP{{127, 0, 0, 1}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return dynamiccertificates.NewStaticCertKeyContent("testing", cert, key)
+})
+
 // startServer starts a server with the watch cache on, which is the default, or off.
 func startServer(t *testing.T, watchCache bool) *server {
 	t.Helper()
 	s := &server{t: t, live: &fakeLive{}, ironic: startIronic(t), admit: &fakeAdmission{}}
 	_, etcd := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
 
-	options := genericoptions.NewRecommendedOptions("/registry/test", apiserver.Codecs.LegacyCodec(metal3.SchemeGroupVersion))
+	options := genericoptions.NewRecommendedOptions("/registry/test", apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...))
 	options.CoreAPI, options.Authentication, options.Authorization, options.Admission = nil, nil, nil, nil
 	options.Features.EnablePriorityAndFairness = false
 	options.Etcd.StorageConfig.Transport.ServerList = etcd.Transport.ServerList
-	options.Etcd.StorageConfig.EncodeVersioner = metal3.SchemeGroupVersion
+	options.Etcd.StorageConfig.EncodeVersioner = apiserver.StorageVersions
 	options.Etcd.EnableWatchCache = watchCache
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	options.SecureServing.Listener = listener
-	options.SecureServing.ServerCert.CertDirectory = t.TempDir()
-	if err := options.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{{127, 0, 0, 1}}); err != nil {
+	if options.SecureServing.ServerCert.GeneratedCert, err = servingCert(); err != nil {
 		t.Fatal(err)
 	}
 	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
@@ -120,7 +133,18 @@ func startServer(t *testing.T, watchCache bool) *server {
 	}
 	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
 	s.live.hosts, s.live.settings, s.live.components = s.hosts, metal3registry.Records[*metal3.HostFirmwareSettings](stores.Kinds), metal3registry.Records[*metal3.HostFirmwareComponents](stores.Kinds)
-	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, fakeRequests{}, s.ironic.client, s.admit, nil, nil, &s.requested)); err != nil {
+	cleanSteps, err := validation.AllowCleanSteps(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, fakeRequests{}, s.ironicOf, s.admit, nil, nil, &s.requested, cleanSteps)); err != nil {
+		t.Fatal(err)
+	}
+	instances, err := ironicregistry.NewInstances(apiserver.Scheme, config.RESTOptionsGetter, "metal3-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := apiserver.InstallIronicGroup(made, ironicregistry.Storage(func() []ironicregistry.NamedNodes { return []ironicregistry.NamedNodes{{Nodes: s.ironic.client}} }, s.hosts, instances, oneIronic{s.ironic.client}, "metal3-system", nil)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -146,6 +170,18 @@ func startServer(t *testing.T, watchCache bool) *server {
 		return answer.StatusCode == http.StatusOK
 	})
 	return s
+}
+
+// ironicOf returns the Ironic that is recorded of a host.
+func (s *server) ironicOf(host *metal3.BareMetalHost) (baremetalhost.Ironic, error) {
+	name := host.Status.Record.Ironic
+	if name == "" {
+		return s.ironic.client, nil
+	}
+	if other := s.others[name]; other != nil {
+		return other.client, nil
+	}
+	return nil, &ironic.UnavailableError{Op: "finding the Ironic of a host", Reason: "there is no such IronicInstance"}
 }
 
 func (s *server) config() *rest.Config {
@@ -227,15 +263,22 @@ func (s *server) create(t *testing.T, name string) *metal3.BareMetalHost {
 	return host
 }
 
-// register creates a host that has a node in Ironic, available and on unless change says
+// register creates a host that has a node in the Ironic of the server's flags, available and on unless change says
 // otherwise.
 func (s *server) register(t *testing.T, name string, change func(*metal3.BareMetalHost, *ironic.Node)) *metal3.BareMetalHost {
 	t.Helper()
+	return s.registerIn(t, "", s.ironic, name, change)
+}
+
+// registerIn creates a host that has a node in the Ironic of an IronicInstance.
+func (s *server) registerIn(t *testing.T, instance string, in *simulatedIronic, name string, change func(*metal3.BareMetalHost, *ironic.Node)) *metal3.BareMetalHost {
+	t.Helper()
 	s.create(t, name)
 	host := s.recorded(t, name)
-	host.Status.Provisioning.ID = s.ironic.addNode(t, name)
+	host.Status.Record.Ironic = instance
+	host.Status.Provisioning.ID = in.addNode(t, name)
 	if change != nil {
-		s.ironic.edit(t, host.Status.Provisioning.ID, func(node *ironic.Node) { change(host, node) })
+		in.edit(t, host.Status.Provisioning.ID, func(node *ironic.Node) { change(host, node) })
 	}
 	spec := host.DeepCopy()
 	host, err := s.hosts.Record(t.Context(), host)
@@ -277,7 +320,60 @@ type fakeLive struct {
 
 	mu       sync.Mutex
 	messages map[string]string
-	away     string
+	away     error
+	// unproven is what keeps nodes from being shown, and unconfirmable what keeps them from being taken over.
+	unproven, unconfirmable string
+	// notTaken is why no Ironic takes a host from another one.
+	notTaken string
+	// onProof is called when it is asked whether a node is the host's; it may be nil.
+	onProof func()
+}
+
+// proving sets what is called when it is asked whether a node is the host's, just after Ironic has returned it.
+func (l *fakeLive) proving(call func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onProof = call
+}
+
+// prove sets why nothing is shown of nodes, and why they cannot be taken over.
+func (l *fakeLive) prove(unproven, unconfirmable string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unproven, l.unconfirmable = unproven, unconfirmable
+}
+
+func (l *fakeLive) WhyUnproven(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+	l.mu.Lock()
+	unproven, onProof := l.unproven, l.onProof
+	l.mu.Unlock()
+	if onProof != nil {
+		onProof()
+	}
+	return unproven, nil
+}
+
+func (l *fakeLive) WhyUnconfirmable(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unconfirmable, nil
+}
+
+// WhyNotTaken says what refuse was told, of the Ironics that there are.
+func (l *fakeLive) WhyNotTaken(_ context.Context, name string, _ *metal3.BareMetalHost) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if name == "nowhere" {
+		return "", &ironic.UnavailableError{Op: "find the host's Ironic", Reason: `IronicInstance "nowhere" does not exist`}
+	}
+	return l.notTaken, nil
+}
+
+// refuse has no Ironic take a host.
+func (l *fakeLive) refuse(why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.notTaken = why
 }
 
 func (l *fakeLive) say(name, message string) {
@@ -291,9 +387,18 @@ func (l *fakeLive) say(name, message string) {
 
 // leave makes each refresh fail with reason. An empty reason means that Ironic is back.
 func (l *fakeLive) leave(reason string) {
+	if reason == "" {
+		l.fail(nil)
+	} else {
+		l.fail(errors.New(reason))
+	}
+}
+
+// fail makes each refresh fail with err.
+func (l *fakeLive) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.away = reason
+	l.away = err
 }
 
 func (l *fakeLive) RefreshHost(ctx context.Context, namespace, name string) error {
@@ -301,8 +406,8 @@ func (l *fakeLive) RefreshHost(ctx context.Context, namespace, name string) erro
 	message, known := l.messages[name]
 	away := l.away
 	l.mu.Unlock()
-	if away != "" {
-		return errors.New(away)
+	if away != nil {
+		return away
 	}
 	if !known {
 		return nil
@@ -323,8 +428,8 @@ func (l *fakeLive) RefreshSettings(ctx context.Context, namespace, name string) 
 	message, known := l.messages[name]
 	away := l.away
 	l.mu.Unlock()
-	if away != "" {
-		return errors.New(away)
+	if away != nil {
+		return away
 	}
 	if !known {
 		return nil
@@ -358,8 +463,8 @@ func (l *fakeLive) RefreshComponents(ctx context.Context, namespace, name string
 	message, known := l.messages[name]
 	away := l.away
 	l.mu.Unlock()
-	if away != "" {
-		return errors.New(away)
+	if away != nil {
+		return away
 	}
 	if !known {
 		return nil
@@ -387,7 +492,7 @@ func (l *fakeLive) RefreshAllComponents(ctx context.Context, namespace string) e
 	return err
 }
 
-func (l *fakeLive) RefreshAll(ctx context.Context) error {
+func (l *fakeLive) RefreshAll(ctx context.Context, _ string) error {
 	all, err := l.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -412,6 +517,10 @@ func (*fakeLive) Preview(_ context.Context, obj runtime.Object) (string, error) 
 // fakeRequests records requests.
 type fakeRequests struct{}
 
+func (fakeRequests) CutPower(*metal3.BareMetalHost, *ironic.Node) {}
+
+func (fakeRequests) ForgetPowerCut(*metal3.BareMetalHost) {}
+
 // TakeOver does what this package's tests of it need.
 func (fakeRequests) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) error {
 	host.Status.Record.Takeover = &metal3.Takeover{NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID}
@@ -423,12 +532,28 @@ func (fakeRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.C
 	return errors.New("cleaning is not part of these tests")
 }
 
+// RequestTransfer does what this package's tests of it need.
+func (fakeRequests) RequestTransfer(host *metal3.BareMetalHost, _ *ironic.Node, to string) error {
+	if host.Status.Record.Hold != nil {
+		return errors.New("its machine is left alone")
+	}
+	host.Status.Record.Transfer = &metal3.Transfer{To: to}
+	return nil
+}
+
+// CallOffTransfer does what this package's tests of it need.
+func (fakeRequests) CallOffTransfer(host *metal3.BareMetalHost) bool {
+	was := host.Status.Record.Transfer != nil
+	host.Status.Record.Transfer = nil
+	return was
+}
+
 // RequestRebuild is tested with the engine.
 func (fakeRequests) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error {
 	return errors.New("rebuild is not part of these tests")
 }
 
-func (*fakeLive) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
+func (*fakeLive) Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx }
 
 // record writes the status of a host, as the engine does.
 func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name string, change func(*metal3.BareMetalHostStatus)) error {

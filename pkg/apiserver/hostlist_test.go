@@ -2,6 +2,12 @@ package apiserver
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -9,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/randfill"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -73,6 +80,109 @@ func TestHostListsAreAsTheStockSerializerWritesThem(t *testing.T) {
 				t.Errorf("(- stock, + ours):\n%s", diff)
 			}
 		})
+	}
+}
+
+// versions are a host as it is listed while it changes: twice unchanged; then its status, but not its hardware details,
+// which are the same in memory; then these, or that there are any; and the status once more.
+func versions(host *metal3.BareMetalHost) (all []runtime.Object) {
+	version := 0
+	add := func(change func(*metal3.BareMetalHost)) {
+		next := *host
+		change(&next)
+		version++
+		next.UID, next.ResourceVersion = "same", strconv.Itoa(version)
+		host = &next
+		all = append(all, &metal3.BareMetalHostList{Items: []metal3.BareMetalHost{next}})
+	}
+	add(func(*metal3.BareMetalHost) {})
+	all = append(all, all[0])
+	add(func(h *metal3.BareMetalHost) { h.Status.PoweredOn = !h.Status.PoweredOn })
+	add(func(h *metal3.BareMetalHost) {
+		h.Status.HardwareDetails = &metal3.HardwareDetails{Hostname: h.Name, CPU: metal3.CPU{Flags: []string{"<aes>"}}}
+	})
+	add(func(h *metal3.BareMetalHost) { h.Status.ErrorMessage = `"hardware":{}` })
+	add(func(h *metal3.BareMetalHost) { h.Status.HardwareDetails = nil })
+	add(func(h *metal3.BareMetalHost) { h.Status.ErrorCount++ })
+	return all
+}
+
+// TestSampleHostsAreListed: hosts in all their states are as the stock serializer writes them.
+func TestSampleHostsAreListed(t *testing.T) {
+	stock, ours := serializers(t)
+	files, err := filepath.Glob("../../cmd/metal3-apiserver/app/testdata/before-epoch-1/*.json")
+	if err != nil || len(files) < 50 {
+		t.Fatalf("%d hosts: %v", len(files), err)
+	}
+	for _, file := range append(files, "../apis/metal3/v1alpha1/testdata/json/BareMetalHost.json") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sample struct {
+			metal3.BareMetalHost
+			Situation struct{ Host *metal3.BareMetalHost }
+		}
+		if err := json.Unmarshal(data, &sample); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		host := sample.Situation.Host
+		if host == nil {
+			host = &sample.BareMetalHost
+		}
+		for i, list := range versions(host) {
+			if diff := cmp.Diff(encode(t, stock, list), encode(t, ours, list)); diff != "" {
+				t.Errorf("%s, version %d (- stock, + ours):\n%s", filepath.Base(file), i, diff)
+			}
+		}
+	}
+}
+
+// FuzzHostLists: whatever is in a host, it is as the stock serializer writes it.
+func FuzzHostLists(f *testing.F) {
+	for seed := range int64(20) {
+		f.Add(seed, "text")
+	}
+	f.Add(int64(20), "\"hardware\":{\"systemVendor\":{},\u2028\xff<&>")
+	f.Fuzz(func(t *testing.T, seed int64, text string) {
+		stock, ours := serializers(t)
+		host := &metal3.BareMetalHost{}
+		randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).Funcs(
+			func(fields *metav1.FieldsV1, _ randfill.Continue) {
+				*fields = *metav1.NewFieldsV1(`{"f:status":{"f:hardware":{}}}`)
+			},
+			func(raw *runtime.RawExtension, _ randfill.Continue) { raw.Raw = []byte(`{"hardware":{"cpu":{}}}`) },
+		).Fill(host)
+		host.Name, host.Status.ErrorMessage = text, text
+		for i, list := range versions(host) {
+			if diff := cmp.Diff(encode(t, stock, list), encode(t, ours, list)); diff != "" {
+				t.Errorf("version %d (- stock, + ours):\n%s", i, diff)
+			}
+		}
+	})
+}
+
+// BenchmarkEncodeChangedHost encodes a list of a host whose status has changed since the last list.
+func BenchmarkEncodeChangedHost(b *testing.B) {
+	_, ours := serializers(b)
+	data, err := os.ReadFile("../apis/metal3/v1alpha1/testdata/json/BareMetalHost.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	list := &metal3.BareMetalHostList{Items: make([]metal3.BareMetalHost, 1)}
+	changing := &list.Items[0]
+	if err := json.Unmarshal(data, changing); err != nil {
+		b.Fatal(err)
+	}
+	hardware := changing.Status.HardwareDetails
+	hardware.Storage, hardware.NIC = slices.Repeat(hardware.Storage[:1], 8), slices.Repeat(hardware.NIC[:1], 6)
+	hardware.CPU.Flags = slices.Repeat([]string{"avx512_vpopcntdq"}, 150)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		changing.ResourceVersion = strconv.Itoa(i)
+		if err := ours.Encode(list, io.Discard); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type simulatedIronic struct {
 
 	mu            sync.Mutex
 	changes       []string // the requested targets
+	asked         int      // how many requests there were
 	disconnected  bool     // every request loses its connection
 	before, after func(node string)
 }
@@ -52,6 +53,9 @@ func startIronic(t *testing.T) *simulatedIronic {
 
 // ServeHTTP passes requests on to the simulator.
 func (i *simulatedIronic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	i.asked++
+	i.mu.Unlock()
 	if i.isDisconnected() {
 		panic(http.ErrAbortHandler)
 	}
@@ -105,7 +109,7 @@ func (i *simulatedIronic) reset(t *testing.T) {
 
 func (i *simulatedIronic) clear() {
 	i.mu.Lock()
-	i.changes, i.disconnected, i.before, i.after = nil, false, nil, nil
+	i.changes, i.asked, i.disconnected, i.before, i.after = nil, 0, false, nil, nil
 	i.mu.Unlock()
 	i.sim.SetFaults(ironicsim.Faults{})
 }
@@ -142,6 +146,13 @@ func (i *simulatedIronic) requested() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.changes
+}
+
+// requests returns how many requests there were since the last reset.
+func (i *simulatedIronic) requests() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.asked
 }
 
 // addNode creates a node that is available and on.

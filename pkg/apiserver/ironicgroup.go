@@ -8,8 +8,8 @@ import (
 	ironicv1alpha1 "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 )
 
-// InstallIronicGroup makes the server also serve the group that shows administrators what Ironic
-// has beside the hosts. The keys of storage are the names of resources.
+// InstallIronicGroup makes the server also serve the group of the Ironics and of what is in them
+// beside the hosts. The keys of storage are the names of resources.
 func InstallIronicGroup(server *genericapiserver.GenericAPIServer, storage map[string]rest.Storage) error {
 	group := genericapiserver.NewDefaultAPIGroupInfo(ironicv1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
 	group.NegotiatedSerializer = newJSONAndYAML(group.NegotiatedSerializer)

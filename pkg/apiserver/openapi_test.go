@@ -108,7 +108,7 @@ func testDescriptions(t *testing.T, doc document) {
 			}
 		}
 	}
-	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HostTakeover",
+	for _, kind := range []string{"BareMetalHost", "BareMetalHostList", "HostPower", "HostInspection", "HostRetry", "HostTakeover", "HostTransfer",
 		"HostValidation", "HostHistory", "HostMaintenance", "HostBootDevice", "HostNMI", "HostIndicator", "HostRebuild", "HostClean", "HardwareData", "HardwareDataList"} {
 		walk("io.metal3.v1alpha1." + kind)
 	}
@@ -138,6 +138,7 @@ func testPaths(t *testing.T, doc document) {
 		host + "/bootdevice":  "get,post",
 		host + "/nmi":         "post",
 		host + "/rebuild":     "post",
+		host + "/transfer":    "post",
 		host + "/clean":       "post",
 		host + "/indicator":   "get,post",
 

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
@@ -25,6 +27,7 @@ func TestWatch(t *testing.T) {
 			t.Run("informer", func(t *testing.T) { testInformer(t, s) })
 			t.Run("rows", func(t *testing.T) { testWatchedRows(t, s) })
 			t.Run("warnings", func(t *testing.T) { testWarnings(t, s) })
+			t.Run("Ironics away", func(t *testing.T) { testIronicsAway(t, s) })
 		})
 	}
 }
@@ -143,7 +146,7 @@ func testWatchedRows(t *testing.T, s *server) {
 	asTable := map[string]string{"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 	_, next := s.stream(t, "fieldSelector=metadata.name%3Drows&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", asTable)
 	var first, bookmark, second metav1.Table
-	if kind := next(&first); kind != "ADDED" || len(first.ColumnDefinitions) != 14 || len(first.Rows) != 1 || first.Rows[0].Cells[0] != "rows" {
+	if kind := next(&first); kind != "ADDED" || len(first.ColumnDefinitions) != 15 || len(first.Rows) != 1 || first.Rows[0].Cells[0] != "rows" {
 		t.Errorf("first event %s: %d columns, rows %v", kind, len(first.ColumnDefinitions), first.Rows)
 	}
 	if kind := next(&bookmark); kind != "BOOKMARK" {
@@ -185,6 +188,23 @@ func testWarnings(t *testing.T, s *server) {
 				t.Errorf("the warning is %q", got)
 			}
 		})
+	}
+}
+
+// testIronicsAway checks that a list warns of each Ironic that is away on a line of its own, and once.
+func testIronicsAway(t *testing.T, s *server) {
+	s.create(t, "in-a-room")
+	body := `{"apiVersion":"metal3.io/v1alpha1","kind":"HostFirmwareSettings","metadata":{"name":"in-a-room"},"spec":{"settings":{}}}`
+	s.do(t, "POST", settingsPath, body).into(t, http.StatusCreated, &metal3.HostFirmwareSettings{})
+	b, c := errors.New("IronicInstance b: no answer"), errors.New("IronicInstance c: refused")
+	s.live.fail(errors.Join(b, c, b))
+	defer s.live.leave("")
+	for _, path := range []string{hostsPath, hostsPath + "?watch=true&timeoutSeconds=1", settingsPath} {
+		got := s.do(t, "GET", path, "")
+		want := []string{`299 - "` + b.Error() + `"`, `299 - "` + c.Error() + `"`}
+		if diff := cmp.Diff(want, got.header.Values("Warning")); got.code != http.StatusOK || diff != "" {
+			t.Errorf("%s: HTTP %d (-want +got):\n%s", path, got.code, diff)
+		}
 	}
 }
 

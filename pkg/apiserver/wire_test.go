@@ -92,6 +92,7 @@ func testDiscovery(t *testing.T, s *server) {
 		"baremetalhosts/inspect":     {"HostInspection", "", "", "create,get"},
 		"baremetalhosts/retry":       {"HostRetry", "", "", "create"},
 		"baremetalhosts/takeover":    {"HostTakeover", "", "", "create"},
+		"baremetalhosts/transfer":    {"HostTransfer", "", "", "create"},
 		"baremetalhosts/console":     {"HostConsoleOptions", "", "", "create,get"},
 		"baremetalhosts/validate":    {"HostValidation", "", "", "get"},
 		"baremetalhosts/history":     {"HostHistory", "", "", "get"},
@@ -126,8 +127,12 @@ func testDiscovery(t *testing.T, s *server) {
 	}
 	var groups metav1.APIGroupList
 	s.do(t, "GET", "/apis", "").into(t, 200, &groups)
-	if len(groups.Groups) != 1 || groups.Groups[0].Name != "metal3.io" || groups.Groups[0].PreferredVersion.Version != "v1alpha1" {
-		t.Errorf("groups: %+v", groups.Groups)
+	var preferred []string
+	for _, group := range groups.Groups {
+		preferred = append(preferred, group.PreferredVersion.GroupVersion)
+	}
+	if diff := cmp.Diff([]string{"metal3.io/v1alpha1", "ironic.metal3-apiserver.io/v1alpha1"}, preferred); diff != "" {
+		t.Errorf("groups (- want, + got):\n%s", diff)
 	}
 }
 
@@ -178,7 +183,7 @@ func testTable(t *testing.T, s *server) {
 	for _, path := range []string{"/printed", "/printed/status", "?fieldSelector=metadata.name%3Dprinted"} {
 		var table metav1.Table
 		s.do(t, "GET", hostsPath+path, "", "Accept: application/json;as=Table;v=v1;g=meta.k8s.io").into(t, 200, &table)
-		if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "printed" || len(table.ColumnDefinitions) != 14 {
+		if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "printed" || len(table.ColumnDefinitions) != 15 {
 			t.Errorf("%s: %d columns, rows %v", path, len(table.ColumnDefinitions), table.Rows)
 		}
 	}

@@ -26,6 +26,7 @@ var mayReadConditions = map[string]string{
 	"offer":     "builders of ramdisk images, which are other programs, answer by conditions",
 	"provide":   "builders of ramdisk images, which are other programs, answer by conditions",
 	"verdictOn": "builders of ramdisk images, which are other programs, answer by conditions",
+	"readiness": "the operator of an Ironic object, which is another program, says by a condition whether it is ready; it is only shown",
 }
 
 // These decide by the conditions of kinds that have no record yet: HostFirmwareSettings, HostFirmwareComponents

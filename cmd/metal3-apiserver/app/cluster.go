@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
@@ -35,9 +37,12 @@ const (
 type clusterClients struct {
 	kubernetes kubernetes.Interface
 	metadata   metadata.Interface
+	// dynamic reads the Ironic objects of the Ironic Standalone Operator.
+	dynamic dynamic.Interface
 	// readerSecrets is for reads of hosts. It has no rate limit, because reads must not wait for
 	// one; how many Secrets they read at a time is limited elsewhere.
 	readerSecrets corev1client.SecretsGetter
+	identity      *clusterIdentity
 }
 
 // newClusterClients returns nil if there is no cluster.
@@ -53,7 +58,11 @@ func newClusterClients(config *rest.Config) (*clusterClients, error) {
 	if c.kubernetes, err = kubernetes.NewForConfig(limited); err != nil {
 		return nil, err
 	}
+	c.identity = &clusterIdentity{client: c.kubernetes}
 	if c.metadata, err = metadata.NewForConfig(limited); err != nil {
+		return nil, err
+	}
+	if c.dynamic, err = dynamic.NewForConfig(limited); err != nil {
 		return nil, err
 	}
 	if c.readerSecrets, err = corev1client.NewForConfig(unlimited); err != nil {
@@ -126,6 +135,44 @@ func clusterUID(ctx context.Context, client kubernetes.Interface) (string, error
 		return "", fmt.Errorf("reading the UID of namespace %s, which identifies the cluster: %w", metav1.NamespaceSystem, err)
 	}
 	return string(namespace.UID), nil
+}
+
+// clusterIdentity knows the UID of the cluster as soon as it can be read.
+type clusterIdentity struct {
+	client kubernetes.Interface
+	uid    atomic.Pointer[string]
+}
+
+// UID returns what clusterUID has returned; empty before that.
+func (c *clusterIdentity) UID() string {
+	if uid := c.uid.Load(); uid != nil {
+		return *uid
+	}
+	return ""
+}
+
+// Read reads the UID, unless it is known. (That it may not be read can change.)
+func (c *clusterIdentity) Read(ctx context.Context) (string, error) {
+	if uid := c.UID(); uid != "" {
+		return uid, nil
+	}
+	uid, err := clusterUID(ctx, c.client)
+	if err != nil {
+		return "", err
+	}
+	c.uid.Store(&uid)
+	return uid, nil
+}
+
+// Run tries to read the UID until it is known, or ctx ends.
+func (c *clusterIdentity) Run(ctx context.Context) {
+	_ = wait.PollUntilContextCancel(ctx, clusterProbeInterval, true, func(ctx context.Context) (bool, error) {
+		_, err := c.Read(ctx)
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Nodes of other clusters are not recognised yet, and no node that bears another host's mark is shown", "err", err)
+		}
+		return err == nil, nil
+	})
 }
 
 // namespaceInformer returns an informer for the Namespaces of the cluster, of which it keeps the names and

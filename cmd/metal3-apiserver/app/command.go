@@ -34,7 +34,8 @@ Kubernetes API. The spec is kept in etcd, the status is read from OpenStack
 Ironic at each request, and power and inspection are subresources.
 
 "metal3-apiserver import" takes over the objects of a cluster that serves them with
-CustomResourceDefinitions, and "metal3-apiserver export" gives them back.`,
+CustomResourceDefinitions, and "metal3-apiserver export" gives them back.
+"metal3-apiserver etcd" runs a member of an etcd cluster, and saves and restores its data.`,
 		Args: cobra.NoArgs,
 		// An invalid flag is refused with a single line, without the usage.
 		SilenceUsage: true,
@@ -69,6 +70,6 @@ CustomResourceDefinitions, and "metal3-apiserver export" gives them back.`,
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, flags, columns)
 	cmd.SetFlagErrorFunc(explainOperatorFlag)
-	cmd.AddCommand(newImportCommand(ctx), newExportCommand(ctx))
+	cmd.AddCommand(newImportCommand(ctx), newExportCommand(ctx), NewEtcdCommand(ctx))
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	componentconfig "k8s.io/component-base/config"
 
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
@@ -27,10 +28,13 @@ type Config struct {
 
 // ExtraConfig is the configuration of everything but the generic API server.
 type ExtraConfig struct {
+	// Ironic is the client of the Ironic of the flags, which are IronicFlags.
 	Ironic         *client.Client
+	IronicFlags    client.Config
 	Etcd           *etcdBackend
 	Settings       reconcile.Settings
 	Switches       networkswitch.Settings
+	CleanSteps     validation.CleanSteps
 	LeaderElection componentconfig.LeaderElectionConfiguration
 	// ReadTimeout is how long a read of hosts waits for Ironic.
 	ReadTimeout time.Duration
@@ -43,8 +47,12 @@ func (o *Options) Config(ironic *client.Client, etcd *etcdBackend) (*Config, err
 	if err != nil {
 		return nil, err
 	}
+	steps, err := validation.AllowCleanSteps(o.CleanSteps)
+	if err != nil {
+		return nil, fmt.Errorf("--clean-steps: %w", err)
+	}
 	return &Config{Generic: generic, ExtraConfig: ExtraConfig{
-		Ironic: ironic, Etcd: etcd, Settings: o.Settings, Switches: o.Switches, LeaderElection: o.LeaderElection, ReadTimeout: o.ReadTimeout,
+		Ironic: ironic, IronicFlags: o.Ironic, Etcd: etcd, Settings: o.Settings, Switches: o.Switches, CleanSteps: steps, LeaderElection: o.LeaderElection, ReadTimeout: o.ReadTimeout,
 	}}, nil
 }
 
@@ -94,4 +102,12 @@ func (c *completedConfig) readerSecrets() corev1client.SecretsGetter {
 		return nil
 	}
 	return c.cluster.readerSecrets
+}
+
+// clusterUID returns how to learn the UID of the cluster; nil if there is no cluster.
+func (c *completedConfig) clusterUID() func() string {
+	if c.cluster == nil {
+		return nil
+	}
+	return c.cluster.identity.UID
 }

@@ -22,13 +22,22 @@ const claimTTL = 15
 // disabled: if it is alone, the console was abandoned.
 type etcdClaims struct {
 	client          *clientv3.Client
-	claims, enabled string // prefixes of the keys; the rest is the UUID of the node
+	claims, enabled string // prefixes of the keys; see keyOf for the rest
 }
 
 // newEtcdClaims returns the claims in the etcd of a client, whose keys begin with prefix.
 func newEtcdClaims(client *clientv3.Client, prefix string) *etcdClaims {
 	keys := path.Join("/", prefix, "metal3-apiserver", "consoles")
 	return &etcdClaims{client: client, claims: keys + "/claims/", enabled: keys + "/enabled/"}
+}
+
+// keyOf returns the rest of the keys of a node: its UUID, after the name of its IronicInstance if it is in one.
+func keyOf(node console.Node) string { return path.Join(node.Ironic, node.UUID) }
+
+// nodeOf is the inverse of keyOf.
+func nodeOf(key string) console.Node {
+	instance, uuid := path.Split(key)
+	return console.Node{Ironic: strings.TrimSuffix(instance, "/"), UUID: uuid}
 }
 
 // claimant is the value of a claim.
@@ -38,7 +47,7 @@ type claimant struct {
 }
 
 // Claim implements console.Claims.
-func (c *etcdClaims) Claim(ctx context.Context, node, user string, force bool) (console.Claim, error) {
+func (c *etcdClaims) Claim(ctx context.Context, node console.Node, user string, force bool) (console.Claim, error) {
 	// The request bounds how long etcd may take for the lease; the session, which keeps it alive,
 	// outlives the request.
 	lease, err := c.client.Grant(ctx, claimTTL)
@@ -49,19 +58,19 @@ func (c *etcdClaims) Claim(ctx context.Context, node, user string, force bool) (
 	if err != nil {
 		return nil, cannotClaim(err)
 	}
-	key := c.claims + node
+	key := c.claims + keyOf(node)
 	value, err := json.Marshal(claimant{User: user, Since: time.Now()})
 	if err != nil {
 		return nil, err
 	}
-	take := []clientv3.Op{clientv3.OpPut(key, string(value), clientv3.WithLease(session.Lease())), clientv3.OpPut(c.enabled+node, "")}
+	take := []clientv3.Op{clientv3.OpPut(key, string(value), clientv3.WithLease(session.Lease())), clientv3.OpPut(c.enabled+keyOf(node), "")}
 	txn := c.client.Txn(ctx)
 	if !force {
 		txn = txn.If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
 	}
 	answer, err := txn.Then(take...).Else(clientv3.OpGet(key)).Commit()
 	if err == nil && answer.Succeeded {
-		return newEtcdClaim(c, session, node, answer.Header.Revision), nil
+		return newEtcdClaim(c, session, keyOf(node), answer.Header.Revision), nil
 	}
 	_ = session.Close() // the lease ends by itself otherwise
 	if err != nil {
@@ -82,7 +91,7 @@ func cannotClaim(err error) error {
 }
 
 // Abandoned implements console.Claims.
-func (c *etcdClaims) Abandoned(ctx context.Context) ([]string, error) {
+func (c *etcdClaims) Abandoned(ctx context.Context) ([]console.Node, error) {
 	answer, err := c.client.Txn(ctx).Then(
 		clientv3.OpGet(c.enabled, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
 		clientv3.OpGet(c.claims, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
@@ -94,10 +103,10 @@ func (c *etcdClaims) Abandoned(ctx context.Context) ([]string, error) {
 	for _, kv := range answer.Responses[1].GetResponseRange().Kvs {
 		claimed[strings.TrimPrefix(string(kv.Key), c.claims)] = true
 	}
-	var abandoned []string
+	var abandoned []console.Node
 	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
-		if node := strings.TrimPrefix(string(kv.Key), c.enabled); !claimed[node] {
-			abandoned = append(abandoned, node)
+		if key := strings.TrimPrefix(string(kv.Key), c.enabled); !claimed[key] {
+			abandoned = append(abandoned, nodeOf(key))
 		}
 	}
 	return abandoned, nil
@@ -107,20 +116,20 @@ func (c *etcdClaims) Abandoned(ctx context.Context) ([]string, error) {
 type etcdClaim struct {
 	claims   *etcdClaims
 	session  *concurrency.Session
-	node     string
+	key      string // as of keyOf
 	revision int64
 	lost     chan struct{}
 	stop     context.CancelFunc
 	stopped  chan struct{}
 }
 
-func newEtcdClaim(claims *etcdClaims, session *concurrency.Session, node string, revision int64) *etcdClaim {
+func newEtcdClaim(claims *etcdClaims, session *concurrency.Session, key string, revision int64) *etcdClaim {
 	ctx, stop := context.WithCancel(context.Background())
-	claim := &etcdClaim{claims: claims, session: session, node: node, revision: revision,
+	claim := &etcdClaim{claims: claims, session: session, key: key, revision: revision,
 		lost: make(chan struct{}), stop: stop, stopped: make(chan struct{})}
 	go func() {
 		defer close(claim.stopped)
-		changes := claims.client.Watch(ctx, claims.claims+node, clientv3.WithRev(revision+1))
+		changes := claims.client.Watch(ctx, claims.claims+key, clientv3.WithRev(revision+1))
 		select {
 		case <-changes: // somebody has forced a claim; or the watch has ended, and nothing is known
 		case <-session.Done():
@@ -142,10 +151,10 @@ func (c *etcdClaim) Release(ctx context.Context, disabled bool) error {
 	<-c.stopped
 	var err error
 	if disabled {
-		key := c.claims.claims + c.node
+		key := c.claims.claims + c.key
 		_, err = c.claims.client.Txn(ctx).
 			If(clientv3.Compare(clientv3.ModRevision(key), "=", c.revision)). // nobody has forced a claim
-			Then(clientv3.OpDelete(key), clientv3.OpDelete(c.claims.enabled+c.node)).Commit()
+			Then(clientv3.OpDelete(key), clientv3.OpDelete(c.claims.enabled+c.key)).Commit()
 	}
 	if closing := c.session.Close(); err == nil {
 		err = closing

@@ -18,6 +18,15 @@ import (
 
 const etcdStartTimeout = 30 * time.Second
 
+const (
+	// embeddedName is the name of the member of an embedded etcd.
+	embeddedName = "metal3-apiserver"
+	// embeddedDir is the directory with the data of etcd in --data-dir.
+	embeddedDir = "etcd"
+	// peerSocket is the name of the socket that an embedded etcd has for other members, of which there are none.
+	peerSocket = "peer.sock"
+)
+
 // maxSocketPath is the maximum length of the path of a unix socket on Linux, in bytes.
 const maxSocketPath = 107
 
@@ -61,13 +70,13 @@ func startEmbeddedEtcd(ctx context.Context, dir string, quota int64, level zapco
 	if err != nil {
 		return nil, err
 	}
-	peer, err := socketURL(dir, "peer.sock")
+	peer, err := socketURL(dir, peerSocket)
 	if err != nil {
 		return nil, err
 	}
 	cfg := embed.NewConfig()
-	cfg.Name = "metal3-apiserver"
-	cfg.Dir = filepath.Join(dir, "etcd")
+	cfg.Name = embeddedName
+	cfg.Dir = filepath.Join(dir, embeddedDir)
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	// A single member does not need to listen for peers. (When it shuts down, etcd would try to
 	// remove a file for the peer socket from the working directory, and would hang if that

@@ -38,16 +38,25 @@ func openEtcd(ctx context.Context, o *Options, fail context.CancelCauseFunc) (*e
 		disk = e.embedded.disk
 		e.storage.Transport.ServerList = []string{e.embedded.Endpoint}
 	}
-	var err error
+	lines, err := newEtcdLines(&e.storage)
+	if err != nil {
+		return nil, err // of an external etcd only
+	}
 	if e.client, err = newEtcdClient(e.storage.Transport); err != nil {
 		if e.embedded != nil {
 			e.embedded.Close()
+		}
+		if lines != nil {
+			lines.close()
 		}
 		return nil, err
 	}
 	e.space = &etcdSpace{client: e.client, endpoint: e.storage.Transport.ServerList[0], quota: quota, disk: disk}
 	ctx, e.stop = context.WithCancel(ctx)
 	e.running.Go(func() { e.space.watch(ctx) })
+	if lines != nil {
+		e.running.Go(func() { lines.watch(ctx) })
+	}
 	if e.embedded != nil {
 		e.running.Go(func() {
 			select {

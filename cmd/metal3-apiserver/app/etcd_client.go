@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path"
 	"strings"
 	"time"
@@ -12,8 +13,10 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/server/egressselector"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 )
 
@@ -51,8 +54,25 @@ func reachEtcd(ctx context.Context, config storagebackend.Config) error {
 	return nil
 }
 
+// etcdKeepalive is how long a connection may be silent before etcd is asked whether it is still there, and how long
+// the answer may take.
+const etcdKeepalive = 10 * time.Second
+
 func newEtcdClient(config storagebackend.TransportConfig) (*clientv3.Client, error) {
-	options := clientv3.Config{Endpoints: config.ServerList, Logger: zap.NewNop()}
+	options := clientv3.Config{
+		Endpoints: config.ServerList, Logger: zap.NewNop(),
+		DialKeepAliveTime: etcdKeepalive, DialKeepAliveTimeout: etcdKeepalive,
+		DialOptions: []grpc.DialOption{quickReconnect()},
+	}
+	if config.EgressLookup != nil {
+		dial, err := config.EgressLookup(egressselector.Etcd.AsNetworkContext())
+		if err != nil {
+			return nil, err
+		}
+		options.DialOptions = append(options.DialOptions, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dial(ctx, "tcp", address)
+		}))
+	}
 	if config.CertFile != "" || config.KeyFile != "" || config.TrustedCAFile != "" {
 		files := transport.TLSInfo{CertFile: config.CertFile, KeyFile: config.KeyFile, TrustedCAFile: config.TrustedCAFile}
 		var err error

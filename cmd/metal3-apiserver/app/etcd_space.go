@@ -39,8 +39,8 @@ const (
 type etcdSpace struct {
 	client   *clientv3.Client
 	endpoint string
-	// quota is the quota of the embedded etcd, in bytes. It is 0 for an external etcd, which is
-	// only watched.
+	// quota is the quota of the embedded etcd, in bytes. It is 0 for an external etcd, which the server
+	// only watches. ("metal3-apiserver etcd maintain" has that of a member here.)
 	quota int64
 	// disk is the space on the disk of the embedded etcd. It is nil for an external one.
 	disk *diskReserve
@@ -70,7 +70,7 @@ func (s *etcdSpace) hasSpace() error {
 	case s.diskFull.Load():
 		return fmt.Errorf("the disk of the embedded etcd is full, and writes are refused (alarm NOSPACE): %w", s.disk.tooSmall())
 	case s.quota == 0:
-		return fmt.Errorf("etcd is full and refuses writes (alarm NOSPACE): compact and defragment it, and disarm the alarm")
+		return fmt.Errorf("etcd is full and refuses writes (alarm NOSPACE): compact and defragment it, and disarm the alarm (metal3-apiserver etcd maintain does)")
 	}
 	return fmt.Errorf("the embedded etcd is full and refuses writes (alarm NOSPACE): its quota is %d bytes, see --data-dir-quota-bytes", s.quota)
 }
@@ -113,7 +113,7 @@ func (s *etcdSpace) isFull(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// makeSpace removes the history of the embedded etcd if the file is too large, and returns what is
+// makeSpace removes the history of an etcd with a quota if the file is too large, and returns what is
 // unused to the disk. If the alarm is active and there is space then, makeSpace ends the alarm.
 func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 	ctx, cancel := context.WithTimeout(ctx, defragmentTimeout)
@@ -128,7 +128,7 @@ func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 	}
 	// The compaction of k8s.io/apiserver would fail after the alarm: it first writes a key.
 	if _, err := s.client.Compact(ctx, status.Header.Revision, clientv3.WithCompactPhysical()); err == nil {
-		klog.InfoS("The history of the embedded etcd was removed early: clients with an older resourceVersion have to list again", "bytes", status.DbSize, "quota", s.quota)
+		klog.InfoS("The history of etcd was removed early: clients with an older resourceVersion have to list again", "endpoint", s.endpoint, "bytes", status.DbSize, "quota", s.quota)
 	} else if !errors.Is(err, rpctypes.ErrCompacted) {
 		return fmt.Errorf("compacting: %w", err)
 	}
@@ -137,7 +137,7 @@ func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 	}
 	// A moment may pass until what was removed counts as unused. The next check finds that.
 	if unused := status.DbSize - status.DbSizeInUse; unused > s.quota/10 && s.hasSpaceFor(status.DbSizeInUse) {
-		klog.InfoS("Defragmenting the embedded etcd, which answers no requests meanwhile", "bytes", status.DbSize, "unused", unused, "quota", s.quota)
+		klog.InfoS("Defragmenting etcd, which answers no requests meanwhile", "endpoint", s.endpoint, "bytes", status.DbSize, "unused", unused, "quota", s.quota)
 		if _, err := s.client.Defragment(ctx, s.endpoint); err != nil {
 			return fmt.Errorf("defragmenting: %w", err)
 		}
@@ -149,10 +149,27 @@ func (s *etcdSpace) makeSpace(ctx context.Context, alarm bool) error {
 	if !alarm || status.DbSize > s.quota/10*9 {
 		return nil
 	}
-	if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
+	if err := s.endAlarms(ctx); err != nil {
 		return fmt.Errorf("ending the alarm: %w", err)
 	}
 	s.setFull(false)
+	return nil
+}
+
+// endAlarms ends the alarms NOSPACE of all members. Without their names, an alarm CORRUPT would be ended as well.
+func (s *etcdSpace) endAlarms(ctx context.Context) error {
+	alarms, err := s.client.AlarmList(ctx)
+	if err != nil {
+		return err
+	}
+	for _, alarm := range alarms.Alarms {
+		if alarm.Alarm != etcdserverpb.AlarmType_NOSPACE {
+			continue
+		}
+		if _, err := s.client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: alarm.MemberID, Alarm: alarm.Alarm}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -3,19 +3,20 @@ package app
 import (
 	"context"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/fleet"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/dataimage"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostclaim"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostnetwork"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/preprovisioning"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/subscription"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/manager"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
@@ -26,13 +27,13 @@ import (
 // engine is what the leader's work is made of that lasts longer than it leads.
 type engine struct {
 	ExtraConfig
-	cluster   *clusterClients
-	stores    *metal3.Stores
-	hosts     *baremetalhost.Hosts
-	refresher *live.Refresher
-	firmware  firmware.Deps
-	leader    *reconcile.LeaderStatus
-	events    *events.Recorder
+	cluster  *clusterClients
+	stores   *metal3.Stores
+	hosts    *baremetalhost.Hosts
+	fleet    *fleet.Fleet
+	firmware firmware.Deps
+	leader   *reconcile.LeaderStatus
+	events   *events.Recorder
 }
 
 // newManager returns what runs the leader's work whenever this replica leads.
@@ -48,7 +49,7 @@ func (e *engine) newManager() *manager.Manager {
 func (e *engine) setUp(ctx context.Context, t *manager.Term) error {
 	settings := e.Settings
 	var err error
-	if settings.Cluster, err = clusterUID(ctx, e.cluster.kubernetes); err != nil {
+	if settings.Cluster, err = e.cluster.identity.Read(ctx); err != nil {
 		return err
 	}
 	term := &leaderTerm{engine: e, Term: t, settings: settings, fence: ironic.Fence{Term: t.MayAct}, secrets: secrets.New(e.cluster.kubernetes, e.cluster.metadata, settings.Namespaces)}
@@ -69,30 +70,36 @@ type leaderTerm struct {
 // addControllers adds all controllers.
 func (t *leaderTerm) addControllers() error {
 	kinds, namespaces := t.stores.Kinds, t.settings.Namespaces
-	queue := reconcile.NewQueue(clock.RealClock{})
+	planner := reconcile.NewPlanner()
+	clusterNamespaces := namespaceInformer(t.cluster.metadata) // which the controller of HostClaims runs
+	ironics, err := newLedIronics(t.fleet, t.settings, clusterNamespaces)
+	if err != nil {
+		return err
+	}
+	t.Add(ironics.Run)
 	images := dataimage.New(dataimage.Deps{
-		Images: metal3.Records[*metal3api.DataImage](kinds), Hosts: t.hosts, Ironic: t.Ironic, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
-		CheckURL: t.settings.Images.CheckURL, PlanHost: queue.PlanHost, Namespaces: namespaces,
+		Images: metal3.Records[*metal3api.DataImage](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (dataimage.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
+		CheckURL: t.settings.Images.CheckURL, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(images.Run)
 	ramdisks := preprovisioning.New(preprovisioning.Deps{
 		Images: metal3.Records[*metal3api.PreprovisioningImage](kinds), Hosts: t.hosts, Secret: t.secrets.Data,
-		Enabled: t.settings.BuildImages, Ramdisk: t.settings.Ramdisk, PlanHost: queue.PlanHost, Namespaces: namespaces,
+		Enabled: t.settings.BuildImages, Ramdisk: t.settings.Ramdisk, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(ramdisks.Run)
 	hold := reconcile.NewHold()
 	hold.Set(t.Restored())
 	t.OnRestored(func() { hold.Set(t.Restored()) })
 	controller := reconcile.New(reconcile.Deps{
-		Hosts: t.hosts, Ironic: t.Ironic, Refresher: t.refresher, Secrets: t.secrets, Hardware: kinds.HardwareData(),
-		Firmware: t.firmware,
-		Events:   t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading,
-		Queue: queue, Hold: hold, Clock: clock.RealClock{},
+		Hosts: t.hosts, Ironics: ironics, Secrets: t.secrets, Hardware: kinds.HardwareData(),
+		Firmware: t.firmware, Versions: func(host *metal3api.BareMetalHost) (firmware.Versions, error) { return t.fleet.ClientOf(host) },
+		Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading,
+		Planner: planner, Hold: hold, Clock: clock.RealClock{},
 	}, t.settings)
 	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })
 	subscriptions := subscription.New(subscription.Deps{
-		Subscriptions: metal3.Records[*metal3api.BMCEventSubscription](kinds), Hosts: t.hosts, Ironic: t.Ironic, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
-		Secret: t.secrets.Read, Namespaces: namespaces,
+		Subscriptions: metal3.Records[*metal3api.BMCEventSubscription](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (subscription.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
+		CheckURL: t.settings.Events.CheckURL, Secret: t.secrets.Read, Namespaces: namespaces,
 	})
 	t.Add(subscriptions.Run)
 	for _, changed := range []func(namespace, name string){subscriptions.SecretChanged, ramdisks.SecretChanged} {
@@ -100,7 +107,7 @@ func (t *leaderTerm) addControllers() error {
 			return err
 		}
 	}
-	if err := t.addClaims(controller); err != nil {
+	if err := t.addClaims(controller, clusterNamespaces); err != nil {
 		return err
 	}
 	for _, changed := range []func(old, host *metal3api.BareMetalHost){images.HostChanged, subscriptions.HostChanged, ramdisks.HostChanged} {
@@ -109,16 +116,18 @@ func (t *leaderTerm) addControllers() error {
 		}
 	}
 	if t.Switches.Enabled {
-		return t.addNetworks(controller)
+		if err := t.addNetworks(controller); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.yieldToLater(controller)
 }
 
 // addClaims adds the controller that assigns hosts to HostClaims.
-func (t *leaderTerm) addClaims(hosts *reconcile.Reconciler) error {
+func (t *leaderTerm) addClaims(hosts *reconcile.Reconciler, namespaces cache.SharedIndexInformer) error {
 	claims, err := hostclaim.New(hostclaim.Deps{
 		Claims: metal3.Records[*metal3api.HostClaim](t.stores.Kinds), Policies: metal3.Records[*metal3api.HostDeployPolicy](t.stores.Kinds), Hosts: t.hosts, Hardware: t.stores.Kinds.HardwareData(),
-		Secrets: t.secrets, Fence: t.fence, Events: t.events, Clock: clock.RealClock{}, OnHostChange: hosts.OnHostChange, ClaimNamespaces: namespaceInformer(t.cluster.metadata), Namespaces: t.settings.Namespaces,
+		Secrets: t.secrets, Fence: t.fence, Events: t.events, Clock: clock.RealClock{}, OnHostChange: hosts.OnHostChange, ClaimNamespaces: namespaces, Namespaces: t.settings.Namespaces,
 	})
 	if err != nil {
 		return err
@@ -140,7 +149,7 @@ func (t *leaderTerm) addNetworks(hosts *reconcile.Reconciler) error {
 	}
 	t.Add(switches.Run)
 	networks := hostnetwork.New(hostnetwork.Deps{
-		Attachments: metal3.Records[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Ironic: t.Ironic, Fence: t.fence, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
+		Attachments: metal3.Records[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (hostnetwork.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
 	})
 	t.Add(networks.Run)
 	_, err := hosts.OnHostChange(networks.HostChanged)

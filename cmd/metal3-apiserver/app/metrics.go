@@ -7,33 +7,41 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_master_status
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/fleet"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
 
 // registerMetrics registers the metrics that no other package registers.
-func registerMetrics(refresher *live.Refresher, leader *reconcile.LeaderStatus, space *etcdSpace) {
+func registerMetrics(ironics *fleet.Fleet, leader *reconcile.LeaderStatus, space *etcdSpace) {
 	legacyregistry.CustomMustRegister(leader) // about all hosts, on the leader
-	registerObservationAge(refresher)
+	legacyregistry.CustomMustRegister(&observationAge{ironics: ironics})
 	registerEtcdSpace(space)
 }
 
-// registerObservationAge registers a metric for the age of the latest complete observation of
-// Ironic on this replica. On the leader, which polls, it stays below a minute. On other replicas,
-// it is the time since somebody last listed hosts.
-func registerObservationAge(refresher *live.Refresher) {
-	legacyregistry.RawMustRegister(metrics.NewGaugeFunc(&metrics.GaugeOpts{
-		Namespace:      "metal3",
-		Name:           "ironic_observation_age_seconds",
-		Help:           "Seconds since this replica last observed all nodes in Ironic; -1 if it has not done so yet.",
-		StabilityLevel: metrics.ALPHA,
-	}, func() float64 {
-		last := refresher.LastObserved()
-		if last.IsZero() {
-			return -1
+// observationAge is a metric for the age of the latest complete observation of each Ironic on this replica. On the leader, which
+// polls, it stays below a minute. On other replicas, it is the time since somebody last listed hosts.
+type observationAge struct {
+	metrics.BaseStableCollector
+	ironics *fleet.Fleet
+}
+
+var observationAgeDesc = metrics.NewDesc("metal3_ironic_observation_age_seconds",
+	"Seconds since this replica last observed all nodes in Ironic, by IronicInstance; -1 if it has not done so yet.",
+	[]string{"ironic"}, nil, metrics.ALPHA, "")
+
+// DescribeWithStability describes the metric.
+func (*observationAge) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- observationAgeDesc }
+
+// CollectWithStability computes the metric.
+func (o *observationAge) CollectWithStability(ch chan<- metrics.Metric) {
+	members, _ := o.ironics.Members()
+	for _, m := range members {
+		age := -1.0
+		if last := m.Refresher.LastObserved(); !last.IsZero() {
+			age = time.Since(last).Seconds()
 		}
-		return time.Since(last).Seconds()
-	}))
+		ch <- metrics.NewLazyConstMetric(observationAgeDesc, metrics.GaugeValue, age, m.Name)
+	}
 }
 
 // registerEtcdSpace registers metrics about the space of etcd.

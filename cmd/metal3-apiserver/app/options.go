@@ -51,8 +51,10 @@ type Options struct {
 	Settings reconcile.Settings
 	// Switches says whether and how the switches of hosts are configured.
 	Switches networkswitch.Settings
-	// BMCHosts and ImageHosts are the allowed destinations of Settings, as given.
-	BMCHosts, ImageHosts []string
+	// BMCHosts, ImageHosts and EventHosts are the allowed destinations of Settings, as given.
+	BMCHosts, ImageHosts, EventHosts []string
+	// CleanSteps are the clean steps that are allowed in addition to those known to be harmless.
+	CleanSteps []string
 	// ReadTimeout is how long a read of hosts waits for Ironic.
 	ReadTimeout time.Duration
 
@@ -62,7 +64,7 @@ type Options struct {
 // NewOptions returns options with their defaults.
 func NewOptions() *Options {
 	o := &Options{
-		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.ShareMemory(baremetalhost.UpgradeRecords(apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion)))),
+		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.Compact(baremetalhost.UpgradeRecords(apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...)))),
 		Run:         genericoptions.NewServerRunOptions(),
 		Logs:        logs.NewOptions(),
 		LeaderElection: componentconfig.LeaderElectionConfiguration{
@@ -83,7 +85,7 @@ func NewOptions() *Options {
 	// The watch cache keeps all versions of the last 75 s. FirmwareSchemas are the largest objects,
 	// and hardly anybody watches them: a client that writes one all the time would use up the memory.
 	o.Recommended.Etcd.WatchCacheSizes = []string{"firmwareschemas." + v1alpha1.GroupName + "#0"}
-	o.Recommended.Etcd.StorageConfig.EncodeVersioner = v1alpha1.SchemeGroupVersion
+	o.Recommended.Etcd.StorageConfig.EncodeVersioner = apiserver.StorageVersions
 	// The default, 443, needs privileges.
 	o.Recommended.SecureServing.BindPort = 6443
 	// Open watches would otherwise delay the shutdown for up to a minute.

@@ -34,15 +34,18 @@ import (
 // trust, the UID of the cluster, and a Lease. There is nothing else, and nothing changes.
 type fakeCluster struct {
 	configMap *corev1.ConfigMap
+	// listed is closed when lists and watches of the ConfigMap may be answered.
+	listed chan struct{}
 
 	mu      sync.Mutex
 	lease   *coordinationv1.Lease // nil if it does not exist
 	version int
+	secrets int // how often Secrets were to be listed, which only the leader does
 }
 
 func startCluster(t *testing.T) (cluster *fakeCluster, kubeconfig string) {
 	t.Helper()
-	cluster = &fakeCluster{}
+	cluster = &fakeCluster{listed: make(chan struct{})}
 	server := httptest.NewTLSServer(cluster)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -75,6 +78,13 @@ func (c *fakeCluster) holder() (identity, count string) {
 	return ptr.Deref(c.lease.Spec.HolderIdentity, ""), c.lease.Annotations["metal3.io/etcd-count"]
 }
 
+// terms returns how often the leader's work has begun to list Secrets.
+func (c *fakeCluster) terms() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.secrets
+}
+
 // ServeHTTP answers the requests of the server.
 func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := func(code int, obj any) {
@@ -84,6 +94,27 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	refuse := func(code int32, reason metav1.StatusReason) {
 		answer(int(code), metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason})
+	}
+	if strings.HasSuffix(r.URL.Path, "/configmaps") {
+		select {
+		case <-c.listed:
+		case <-r.Context().Done():
+			return
+		}
+		if r.URL.Query().Has("sendInitialEvents") {
+			refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid) // then it lists
+			return
+		}
+		if r.URL.Query().Has("watch") {
+			w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		answer(http.StatusOK, corev1.ConfigMapList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.ConfigMap{*c.configMap},
+		})
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,6 +145,9 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(r.URL.Path, "/namespaces/"+metav1.NamespaceSystem):
 		answer(http.StatusOK, corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster"}})
 	default:
+		if strings.HasSuffix(r.URL.Path, "/secrets") {
+			c.secrets++
+		}
 		refuse(http.StatusNotFound, metav1.StatusReasonNotFound)
 	}
 }
@@ -122,11 +156,12 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // released after the last count, and the server then lets another one begin with its etcd.
 func TestRunAndStop(t *testing.T) {
 	cluster, kubeconfig := startCluster(t)
+	close(cluster.listed)
 	dir := t.TempDir()
 	for _, want := range []struct{ started, stopped string }{{"1", "2"}, {"3", "4"}} { // the counts
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		port := freePort(t)
+		port, before := freePort(t), cluster.terms()
 		cmd := exec.CommandContext(ctx, os.Args[0],
 			"--ironic-endpoint=http://127.0.0.1:1", "--data-dir="+filepath.Join(dir, "data"), "--cert-dir="+filepath.Join(dir, "certs"),
 			"--bind-address=127.0.0.1", "--secure-port="+port, "--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
@@ -148,7 +183,7 @@ func TestRunAndStop(t *testing.T) {
 			}
 			err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
 				_, counted := cluster.holder()
-				return counted == want.started, nil
+				return counted == want.started && cluster.terms() > before, nil // a term that is stopped while it begins has written nothing, and does not count
 			})
 		}
 		if err != nil {

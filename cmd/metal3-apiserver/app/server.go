@@ -6,13 +6,16 @@ import (
 	"sync"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/utils/clock"
 
+	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/fleet"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/manager"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
@@ -21,20 +24,24 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
 // Server serves the API and, while it leads, makes Ironic follow the specs of hosts.
 type Server struct {
-	generic   *genericapiserver.GenericAPIServer
-	refresher *live.Refresher
-	// stopReads ends the observations of the Refresher.
+	generic *genericapiserver.GenericAPIServer
+	fleet   *fleet.Fleet
+	// stopReads ends the observations of the fleet.
 	stopReads context.CancelFunc
 	consoles  *console.Consoles
-	// manager and events are nil if the server runs without a cluster.
-	manager *manager.Manager
-	events  *events.Recorder
+	// manager, events and identity are nil if the server runs without a cluster.
+	manager  *manager.Manager
+	events   *events.Recorder
+	identity *clusterIdentity
 	// serving is closed when the server accepts connections.
 	serving chan struct{}
+	// frontProxy is the authority of kube-apiserver's front proxy; nil if the server is configured without one.
+	frontProxy dynamiccertificates.CAContentProvider
 }
 
 // New returns a Server, whose Run must be called with the same context.
@@ -48,24 +55,28 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		return nil, err
 	}
 	hosts := baremetalhost.NewHosts(stores.Hosts)
-	// Reads are still served while the server shuts down, so the Refresher must outlive it.
+	instances, err := ironicregistry.NewInstances(apiserver.Scheme, explainedOptions{c.generic.RESTOptionsGetter}, c.LeaderElection.ResourceNamespace)
+	if err != nil {
+		return nil, err
+	}
+	// Reads are still served while the server shuts down, so the observations must outlive it.
 	readCtx, stopReads := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			stopReads()
 		}
 	}()
-	refresher := live.NewRefresher(readCtx, live.Deps{
-		Hosts: hosts, Nodes: c.Ironic, Secrets: c.readerSecrets(), Clock: clock.RealClock{},
-		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout,
+	ironics := c.newFleet(readCtx, kind.NewRecords[*ironicapi.IronicInstance](instances), hosts, live.Deps{
+		Secrets: c.readerSecrets(), Clock: clock.RealClock{},
+		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout, Cluster: c.clusterUID(),
 	})
-	settings := firmware.NewSettingsKeeper(metal3.Records[*metal3api.HostFirmwareSettings](stores.Kinds), metal3.Records[*metal3api.FirmwareSchema](stores.Kinds), c.Ironic, clock.RealClock{})
-	components := firmware.NewComponentKeeper(metal3.Records[*metal3api.HostFirmwareComponents](stores.Kinds), c.Ironic, clock.RealClock{})
+	settings := firmware.NewSettingsKeeper(metal3.Records[*metal3api.HostFirmwareSettings](stores.Kinds), metal3.Records[*metal3api.FirmwareSchema](stores.Kinds), func(host *metal3api.BareMetalHost) (firmware.BIOSIronic, error) { return ironics.ClientOf(host) }, clock.RealClock{})
+	components := firmware.NewComponentKeeper(metal3.Records[*metal3api.HostFirmwareComponents](stores.Kinds), func(host *metal3api.BareMetalHost) (firmware.ComponentIronic, error) { return ironics.ClientOf(host) }, clock.RealClock{})
 	policies := metal3.Records[*metal3api.HostUpdatePolicy](stores.Kinds)
-	reads := liveReads{refresher, &firmware.Reader{
-		Settings: settings, Components: components, Policies: policies, Hosts: hosts, Refresher: refresher, Timeout: c.ReadTimeout,
+	reads := liveReads{ironics, &firmware.Reader{
+		Settings: settings, Components: components, Policies: policies, Hosts: hosts, Refresher: ironics, Timeout: ironics.ReadTimeout,
 	}}
-	consoles := console.New(ctx, c.Ironic, newEtcdClaims(c.Etcd.client, c.Etcd.storage.Prefix))
+	consoles := console.New(ctx, func(node console.Node) (console.Ironic, error) { return ironics.ClientOfInstance(node.Ironic) }, newEtcdClaims(c.Etcd.client, c.Etcd.storage.Prefix))
 
 	var recorder *events.Recorder
 	var requested baremetalhost.EventRecorder // nil: no typed nil pointer in it
@@ -73,29 +84,33 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		recorder = events.NewRecorder(c.cluster.kubernetes)
 		requested = recorder
 	}
-	storage := stores.Storage(apiserver.Scheme, reads, request.NewRecorder(clock.RealClock{}), c.Ironic, c.generic.AdmissionControl, consoles, c.generic.Authorization.Authorizer, requested)
+	ironicOf := func(host *metal3api.BareMetalHost) (baremetalhost.Ironic, error) { return ironics.ClientOf(host) }
+	storage := stores.Storage(apiserver.Scheme, reads, request.NewRecorder(clock.RealClock{}), ironicOf, c.generic.AdmissionControl, consoles, c.generic.Authorization.Authorizer, requested, c.CleanSteps)
 	if err := apiserver.InstallAPIGroup(generic, storage); err != nil {
 		return nil, err
 	}
-	if err := apiserver.InstallIronicGroup(generic, ironicregistry.Storage(c.Ironic, hosts)); err != nil {
+	if err := apiserver.InstallIronicGroup(generic, ironicregistry.Storage(nodesOf(ironics), hosts, instances, shownInstances{ironics}, c.LeaderElection.ResourceNamespace, c.generic.Authorization.Authorizer)); err != nil {
 		return nil, err
 	}
 	leader := &reconcile.LeaderStatus{}
 	if err := addHealthChecks(generic, c.Etcd.space, leader); err != nil {
 		return nil, err
 	}
-	registerMetrics(refresher, leader, c.Etcd.space)
-	server := &Server{generic: generic, refresher: refresher, stopReads: stopReads, consoles: consoles, events: recorder, serving: make(chan struct{})}
+	registerMetrics(ironics, leader, c.Etcd.space)
+	server := &Server{generic: generic, fleet: ironics, stopReads: stopReads, consoles: consoles, events: recorder, serving: make(chan struct{})}
 	err = generic.AddPostStartHook("metal3-start-leading", func(genericapiserver.PostStartHookContext) error { close(server.serving); return nil })
 	if err != nil {
 		return nil, err
 	}
+	if proxy := c.generic.Authentication.RequestHeaderConfig; proxy != nil {
+		server.frontProxy = proxy.CAContentProvider
+	}
 	if c.cluster != nil {
 		e := &engine{
-			ExtraConfig: c.ExtraConfig, cluster: c.cluster, stores: stores, hosts: hosts, refresher: refresher,
+			ExtraConfig: c.ExtraConfig, cluster: c.cluster, stores: stores, hosts: hosts, fleet: ironics,
 			firmware: firmware.Deps{Settings: settings, Components: components, Policies: policies}, leader: leader, events: recorder,
 		}
-		server.manager = e.newManager()
+		server.manager, server.identity = e.newManager(), c.cluster.identity
 	}
 	return server, nil
 }
@@ -112,14 +127,20 @@ func addHealthChecks(generic *genericapiserver.GenericAPIServer, space *etcdSpac
 // Lease is released, so that another replica can take over at once. Observations of Ironic end last,
 // because requests wait for them.
 func (s *Server) Run(ctx context.Context) error {
-	defer s.refresher.Wait()
+	defer s.fleet.Wait()
 	defer s.stopReads()
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel() // the server may have failed while ctx goes on
+	runClientCA(ctx, s.generic.SecureServingInfo)
+	if err := awaitClientCA(ctx, s.generic.SecureServingInfo, s.frontProxy); err != nil {
+		return nil // it was stopped before it served
+	}
 	running.Go(func() { s.consoles.Run(ctx) })
+	running.Go(func() { s.fleet.Run(ctx) })
 	if s.manager != nil {
+		running.Go(func() { s.identity.Run(ctx) })
 		running.Go(func() { s.events.Run(ctx) })
 		running.Go(func() {
 			select {
@@ -134,6 +155,6 @@ func (s *Server) Run(ctx context.Context) error {
 
 // liveReads brings up to date what is read, hosts and their settings.
 type liveReads struct {
-	*live.Refresher
+	*fleet.Fleet
 	*firmware.Reader
 }

@@ -11,12 +11,15 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/weburl"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
 
 func defaultSettings() reconcile.Settings {
 	return reconcile.Settings{
+		Events: destination.Policy{Schemes: weburl.Web},
 		Ramdisk: deploy.Ramdisk{
 			ByArch:                 map[string]deploy.Images{},
 			ForcePersistentLiveISO: "Default",

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/weburl"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 )
@@ -22,22 +24,26 @@ func (o *Options) addDestinationFlags(fs *pflag.FlagSet) {
 		"The schemes that URLs of images and checksums may have, for example https,oci. Default: all.")
 	fs.StringSliceVar(&o.ImageHosts, "image-hosts", nil,
 		"The hosts that URLs of images and checksums may have, as for --bmc-hosts.")
+	fs.StringSliceVar(&o.EventHosts, "event-hosts", nil,
+		"The hosts to which BMCEventSubscriptions may have BMCs send events, as for --bmc-hosts.")
+	fs.StringSliceVar(&o.CleanSteps, "clean-steps", nil,
+		"Clean steps that may be requested with the subresource clean, as INTERFACE.STEP, in addition to those that are known to be harmless.")
 	fs.BoolVar(&s.BMCs.AllowLocal, allowLocalFlag, false,
-		"Allow loopback, link-local and unspecified addresses of BMCs and images. For Ironic, these are services of its own machine or, in clouds, the source of credentials.")
+		"Allow loopback, link-local and unspecified addresses of BMCs, images and receivers of events. For Ironic, these are services of its own machine or, in clouds, the source of credentials.")
 }
 
 // validateDestinations completes and checks the allowed destinations.
 func (o *Options) validateDestinations(refuse func(format string, args ...any)) {
 	s := &o.Settings
-	s.Images.AllowLocal = s.BMCs.AllowLocal
+	s.Images.AllowLocal, s.Events.AllowLocal = s.BMCs.AllowLocal, s.BMCs.AllowLocal
 	for _, scheme := range s.BMCs.Schemes {
 		if _, err := bmc.Parse(scheme+"://192.0.2.1", false); err != nil || scheme != strings.ToLower(scheme) || strings.HasSuffix(scheme, "+https") {
 			refuse("--bmc-schemes: %q is not %s (in lower case, and without +https)", scheme, bmc.Accepted())
 		}
 	}
 	for _, scheme := range s.Images.Schemes {
-		if known := []string{"http", "https", "ftp", "gopher", "oci"}; !slices.Contains(known, scheme) {
-			refuse("--image-schemes: %q is not one of %s", scheme, strings.Join(known, ", "))
+		if !slices.Contains(weburl.Image, scheme) {
+			refuse("--image-schemes: %q is not one of %s", scheme, strings.Join(weburl.Image, ", "))
 		}
 	}
 	var err error
@@ -46,5 +52,11 @@ func (o *Options) validateDestinations(refuse func(format string, args ...any)) 
 	}
 	if s.Images.Hosts, err = destination.ParseHosts(o.ImageHosts); err != nil {
 		refuse("--image-hosts: %w", err)
+	}
+	if s.Events.Hosts, err = destination.ParseHosts(o.EventHosts); err != nil {
+		refuse("--event-hosts: %w", err)
+	}
+	if _, err := validation.AllowCleanSteps(o.CleanSteps); err != nil {
+		refuse("--clean-steps: %w", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
 
@@ -51,6 +52,7 @@ func TestSettings(t *testing.T) {
 		want      reconcile.Settings
 	}{
 		"defaults": {want: reconcile.Settings{
+			Events:            destination.Policy{Schemes: []string{"http", "https"}},
 			Ramdisk:           deploy.Ramdisk{ByArch: map[string]deploy.Images{}, ForcePersistentLiveISO: "Default", ForcePersistentDirect: "Default"},
 			ProvisioningLimit: 20, MaxProvisioningRetries: 5, Workers: 8, PollInterval: time.Second, CallbackTimeout: 30 * time.Minute,
 		}},
@@ -65,6 +67,7 @@ func TestSettings(t *testing.T) {
 			},
 			want: reconcile.Settings{
 				Namespaces: []string{"metal3", "team-a"},
+				Events:     destination.Policy{Schemes: []string{"http", "https"}},
 				Ramdisk: deploy.Ramdisk{
 					Images:       deploy.Images{KernelURL: "http://h/x.kernel", RamdiskURL: "file:///x.initramfs", ISOURL: "https://h/x.iso"},
 					ByArch:       map[string]deploy.Images{"aarch64": images("a"), "x86_64": images("b")},

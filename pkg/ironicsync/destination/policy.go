@@ -1,5 +1,5 @@
 // Package destination decides to which addresses users may have Ironic connect: those of
-// their BMCs, and those from which it fetches images.
+// their BMCs, those from which it fetches images, and those to which BMCs send events.
 package destination
 
 import (
@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/weburl"
 )
 
 // lookupTimeout bounds how long a name is looked up.
@@ -45,16 +47,32 @@ func notAllowed(format string, args ...any) error {
 	return &NotAllowedError{fmt.Sprintf(format, args...)}
 }
 
-// CheckURL checks a URL. A text that is no URL, as a checksum may be, is allowed.
+// CheckURL checks the URL of an image, of firmware or the like. A text that is no URL, as a checksum may
+// be, is allowed. So is a user name and password, which are refused when they are written: an object
+// from before keeps them.
 func (p Policy) CheckURL(ctx context.Context, text string) error {
-	if !strings.Contains(text, "://") {
+	if !weburl.IsURL(text) {
 		return nil
 	}
-	parsed, err := url.Parse(text)
+	parsed, err := weburl.Parse(text, weburl.Image)
 	if err != nil {
-		return notAllowed("it is not a valid URL")
+		return notAllowed("it is not allowed: it %s", err)
 	}
-	return p.Check(ctx, strings.ToLower(parsed.Scheme), parsed.Hostname())
+	return p.Check(ctx, parsed.Scheme, parsed.Hostname())
+}
+
+// CheckImage checks the URL and the checksum of an image, which can be nil. The error names the field.
+func (p Policy) CheckImage(ctx context.Context, image *metal3.Image) error {
+	if image == nil {
+		return nil
+	}
+	if err := p.CheckURL(ctx, image.URL); err != nil {
+		return fmt.Errorf("image.url: %w", err)
+	}
+	if err := p.CheckURL(ctx, image.Checksum); err != nil {
+		return fmt.Errorf("image.checksum: %w", err)
+	}
+	return nil
 }
 
 // Check returns a NotAllowedError if the destination is not allowed. Names are looked up, so that

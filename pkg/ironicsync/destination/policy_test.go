@@ -59,7 +59,15 @@ func TestPolicy(t *testing.T) {
 		"schemes": {
 			policy: Policy{Schemes: []string{"https", "oci"}},
 			allow:  []string{"https://192.0.2.1/", "HTTPS://192.0.2.1/", "oci://images.example.com/a"},
-			refuse: []string{"http://192.0.2.1/", "ftp://192.0.2.1/", "gopher://192.0.2.1/"}, refusalMessage: "use one of https, oci",
+			refuse: []string{"http://192.0.2.1/"}, refusalMessage: "use one of https, oci",
+		},
+		"what Ironic does not fetch from a server": {
+			policy: Policy{AllowLocal: true},
+			allow:  []string{"sha256:0123abcdef", "file", "/etc/passwd", "http://user:secret@192.0.2.1/"},
+			refuse: []string{
+				"ftp://192.0.2.1/", "gopher://192.0.2.1/", "file:///etc/passwd", "file:/etc/passwd", "FILE:///etc/passwd", " file:///etc/passwd", "\x00file:/etc/passwd", "fi\tle:/x",
+				"swift:a", "http:192.0.2.1", "http://192。0.2.1/", "http://192.0.2.1/\u202ea",
+			}, refusalMessage: "it is not allowed: it must be",
 		},
 		"names": {
 			hosts: []string{"images.example.com", "*.mirror.example.com"},

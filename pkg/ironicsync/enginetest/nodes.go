@@ -51,6 +51,9 @@ func (f *Nodes) Say(id, text string) {
 		if node.ProvisionState == "" {
 			node.ProvisionState, node.PowerState = ironic.Manageable, ironic.PowerOn
 		}
+		if node.Address == (ironic.Address{}) {
+			node.Address.IPMIAddress = NodeBMC
+		}
 		f.Stamp(&node)
 		f.ByID[id] = node
 	})

@@ -23,7 +23,7 @@ import (
 type Event struct {
 	// Type is Normal, or Warning when something is wrong.
 	Type string
-	// Reason is one of those of the Bare Metal Operator, or Attached, Detached, RebootRequested,
+	// Reason is one of those of the Bare Metal Operator, or Attached, Detached, Transferred, RebootRequested,
 	// DeprovisioningAbandoned, PreparationStarted, PreparationComplete, ServicingStarted,
 	// ServicingComplete or ServicingAbandoned.
 	Reason string
@@ -307,6 +307,8 @@ func (c *change) power() {
 	against := ""
 	if reboot := rebootUnderWay(old, host); reboot != "" && !host.Status.PoweredOn {
 		against = reboot
+	} else if asked := old.Status.Record.AskedPower; asked != nil && !host.Status.PoweredOn && host.Spec.Online {
+		against = fmt.Sprintf(", by a request (%s) that this server made before spec.online became true, and that Ironic has carried out late", asked.Target)
 	} else if host.Status.PoweredOn != host.Spec.Online {
 		against = fmt.Sprintf(", while spec.online is %v", host.Spec.Online)
 	} else if hasJustArrived(host) {
@@ -362,6 +364,10 @@ func hasJustArrived(host *metal3.BareMetalHost) bool {
 }
 
 func (c *change) attachment() {
+	if old, new := &c.old.Status.Record, &c.new.Status.Record; old.Transfer != nil && new.Ironic != old.Ironic {
+		c.normal("Transferred", "Moved from %s to %s, where it is registered anew; the machine is left as it is, and so is the state %q",
+			ironic.DescribeInstance(old.Ironic), ironic.DescribeInstance(new.Ironic), c.new.Status.Provisioning.State)
+	}
 	was := c.old.Status.OperationalStatus == metal3.OperationalStatusDetached
 	is := c.new.Status.OperationalStatus == metal3.OperationalStatusDetached
 	switch {

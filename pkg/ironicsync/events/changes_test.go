@@ -343,6 +343,10 @@ func TestChanges(t *testing.T) {
 		"power on":  {changes{in(available), online}, changes{in(available), online, powered}, []string{"Normal PowerOn: The host is powered on"}},
 		"power off": {changes{in(provisioned), powered}, changes{in(provisioned)}, []string{"Normal PowerOff: The host is powered off"}},
 		"power cut": {changes{in(provisioned), online, powered}, changes{in(provisioned), online}, []string{"Normal PowerOff: The host is powered off, while spec.online is true"}},
+		"power cut, late": {
+			changes{in(provisioned), online, powered, func(h *host) { h.Status.Record.AskedPower = &metal3.AskedPower{Target: "power off"} }}, changes{in(provisioned), online},
+			[]string{"Normal PowerOff: The host is powered off, by a request (power off) that this server made before spec.online became true, and that Ironic has carried out late"},
+		},
 		"power cut, as asked for": {
 			changes{in(provisioned), online, powered, annotated(metal3.RebootAnnotation, "")}, changes{in(provisioned), online, annotated(metal3.RebootAnnotation, "")},
 			[]string{"Normal PowerOff: The host is powered off, because of the annotation reboot.metal3.io"},
@@ -376,6 +380,13 @@ func TestChanges(t *testing.T) {
 			[]string{`Normal Detached: Taken out of Ironic; the machine is left as it is, and so is the state "provisioned"`},
 		},
 		"attached": {changes{in(provisioned), detached}, changes{in(provisioned)}, []string{"Normal Attached: Managed again: the host is registered in Ironic anew"}},
+
+		"moved to another Ironic": {
+			changes{in(provisioned), func(h *host) { h.Status.Record.Transfer = &metal3.Transfer{To: "room-b"} }},
+			changes{in(provisioned), func(h *host) { h.Status.Record.Ironic = "room-b" }},
+			[]string{`Normal Transferred: Moved from the Ironic of the server's flags to IronicInstance "room-b", where it is registered anew; the machine is left as it is, and so is the state "provisioned"`},
+		},
+		"registered in an Ironic": {changes{in(provisioned)}, changes{in(provisioned), func(h *host) { h.Status.Record.Ironic = "room-b" }}, nil},
 
 		"status restored": {
 			changes{annotated(metal3.StatusAnnotation, "{}")},

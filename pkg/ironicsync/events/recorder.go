@@ -49,7 +49,7 @@ func (r *Recorder) start(ctx context.Context) {
 	}
 }
 
-// Record has the event written. It never blocks: when too many are waiting, events
+// Record queues the event. It never blocks: when too many are waiting, events
 // are dropped.
 func (r *Recorder) Record(host *metal3.BareMetalHost, event Event) {
 	// client-go counts an event as a repetition of an earlier one, whose note stays,
@@ -65,12 +65,12 @@ func (r *Recorder) Record(host *metal3.BareMetalHost, event Event) {
 	r.record(regarding, related, event)
 }
 
-// Requested has an event written that a user has requested something of a host.
+// Requested queues an event that says that a user has requested something of a host.
 func (r *Recorder) Requested(host *metal3.BareMetalHost, reason, message string) {
 	r.Record(host, Event{Type: corev1.EventTypeNormal, Reason: reason, Message: withoutCredentials(message)})
 }
 
-// RecordObject has an event written about an object other than a host, like Record.
+// RecordObject queues an event about an object other than a host, like Record.
 func (r *Recorder) RecordObject(regarding *corev1.ObjectReference, event Event) {
 	event.Message = withoutCredentials(event.Message)
 	r.record(regarding, nil, event)

@@ -5,14 +5,13 @@ import (
 	"strings"
 
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
 )
 
 // deployments takes the steps that change what is deployed on a machine, and the plain transitions.
@@ -21,8 +20,7 @@ type deployments struct {
 	secrets Secrets
 	images  destination.Policy
 
-	recorder *recorder.Recorder
-	clock    clock.PassiveClock
+	asker *asker
 }
 
 // request requests a transition. One that begins, repeats or ends a deployment is recorded before: it may be carried out
@@ -31,30 +29,12 @@ func (d *deployments) request(ctx context.Context, task *Task, target ironic.Pro
 	if !lifecycle.MustAsk(task.Step) {
 		return d.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, target, options)
 	}
-	host, ok, err := d.ask(ctx, task)
-	switch {
-	case err != nil:
+	if err := d.asker.ask(ctx, task); err != nil {
 		return err
-	case !ok:
-		return ironic.ErrLookedTooLongAgo // the spec asks for something else by now
 	}
-	task.Host = host
-	err = d.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, target, options)
+	err := d.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, target, options)
 	task.notCarriedOut = ironic.IsNotCarriedOut(err)
 	return err
-}
-
-// ask records the request of a step, if the spec still asks for it.
-func (d *deployments) ask(ctx context.Context, task *Task) (asked *metal3.BareMetalHost, ok bool, err error) {
-	now := d.clock.Now()
-	if !lifecycle.Ask(task.Host.DeepCopy(), task.Step, task.AskedInVain, now) {
-		return task.Host, true, nil
-	}
-	wanted, state := recorder.HasSpecOf(task.Host), task.Host.Status.Provisioning.State
-	asked, err = d.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool {
-		return wanted(h) && h.Status.Provisioning.State == state
-	}, func(h *metal3.BareMetalHost) { ok = lifecycle.Ask(h, task.Step, task.AskedInVain, now) })
-	return asked, ok && err == nil && lifecycle.IsAsked(asked, task.Step), err
 }
 
 // deploy tells Ironic what to deploy, and requests its validation and then the deployment. Until the last
@@ -96,8 +76,8 @@ func (d *deployments) rebuild(ctx context.Context, task *Task) error {
 // for the deployment.
 func (d *deployments) prepare(ctx context.Context, task Task) (options ironic.ProvisionOptions, err error) {
 	host := task.Host
-	if err := checkImage(ctx, d.images, host); err != nil {
-		return options, err
+	if err := d.images.CheckImage(ctx, host.Spec.Image); err != nil {
+		return options, &blocked{"spec." + err.Error()}
 	}
 	pullSecret, err := d.pullSecret(ctx, host)
 	if err != nil {
@@ -114,7 +94,14 @@ func (d *deployments) prepare(ctx context.Context, task Task) (options ironic.Pr
 	if err := d.prepareInstance(ctx, task, info); err != nil {
 		return options, err
 	}
-	wrong, err := d.ironic.Validate(ctx, task.Node.UUID, "boot", "deploy")
+	sent := redact.With(ctx, func(context.Context) (redact.Known, error) {
+		return redact.Known{Secrets: redact.SecretsIn(info)}, nil
+	})
+	wrong, err := d.ironic.Validate(sent, task.Node.UUID, "boot", "deploy")
+	if ironic.IsTimeout(err) {
+		// It has answered a moment before. The next try waits as long as after any error of the image.
+		return options, &blocked{"Ironic cannot deploy the host: " + ironic.ReasonOf(err) + ", as if the server of the image did not answer Ironic"}
+	}
 	if err != nil {
 		return options, err
 	}
@@ -197,8 +184,8 @@ func (d *deployments) prepareAdoption(ctx context.Context, task Task) error {
 	if deployed == nil {
 		return nil
 	}
-	if err := checkImage(ctx, d.images, deployed); err != nil {
-		return err
+	if err := d.images.CheckImage(ctx, deployed.Spec.Image); err != nil {
+		return &blocked{"status.provisioning." + err.Error()}
 	}
 	info, err := deploy.InstanceInfo(deployed, "")
 	if err != nil {

@@ -4,25 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
-
-// checkImage returns why Ironic may not fetch the image that the host is to run, or nil.
-func checkImage(ctx context.Context, allowed destination.Policy, host *metal3.BareMetalHost) error {
-	image := host.Spec.Image
-	if image == nil {
-		return nil
-	}
-	if err := allowed.CheckURL(ctx, image.URL); err != nil {
-		return &blocked{"spec.image.url: " + err.Error()}
-	}
-	if err := allowed.CheckURL(ctx, image.Checksum); err != nil {
-		return &blocked{"spec.image.checksum: " + err.Error()}
-	}
-	return nil
-}
 
 // checkURLs returns why what is named in the arguments of a clean's steps may not be fetched, or nil.
 func checkURLs(ctx context.Context, allowed destination.Policy, clean *settings.Clean) error {

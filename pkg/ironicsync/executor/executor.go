@@ -74,14 +74,18 @@ type Secrets interface {
 
 // Deps are what an Executor works with.
 type Deps struct {
+	// Name is that of the IronicInstance; empty for the Ironic of the server's flags.
+	Name      string
 	Ironic    Ironic
 	Hosts     Hosts
 	Observer  Observer
 	Recorder  *recorder.Recorder
 	Registrar Registrar
 	Claims    Claims
-	Secrets   Secrets
-	Hardware  HardwareStore
+	// Destinations are the Ironics to which hosts can be moved.
+	Destinations Destinations
+	Secrets      Secrets
+	Hardware     HardwareStore
 	// DataImages is nil if no host has a virtual drive.
 	DataImages DataImages
 	// Policy returns what may be changed while a host runs something; nil if nothing may.
@@ -103,11 +107,13 @@ type Task struct {
 	Fence ironic.Fence
 	// AskedInVain is set if the request that Host.Status.Record.Asked is about was refused or never sent.
 	AskedInVain bool
+	// PowerAnswered is set if the request that Host.Status.Record.AskedPower is about was accepted, refused or never sent.
+	PowerAnswered bool
 	// Failures is how many steps for the host have failed in a row, for reasons that are not the host's.
 	Failures int
 
-	// notCarriedOut is set by a request that was recorded before it was sent; see Outcome.
-	notCarriedOut bool
+	// notCarriedOut and powerAnswered are set by a request that was recorded before it was sent; see Outcome.
+	notCarriedOut, powerAnswered bool
 }
 
 // Outcome is how a host goes on after a step. The zero Outcome is that the next step is planned when
@@ -125,6 +131,8 @@ type Outcome struct {
 	Accepted bool
 	// NotCarriedOut is set if the request that Host.Status.Record.Asked is about was refused or never sent.
 	NotCarriedOut bool
+	// PowerAnswered is set if the request that Host.Status.Record.AskedPower is about was accepted, refused or never sent.
+	PowerAnswered bool
 }
 
 func planAgainWith(host *metal3.BareMetalHost, node *ironic.Node) Outcome {
@@ -143,14 +151,16 @@ type Executor struct {
 func New(deps Deps) *Executor {
 	registerMetrics()
 	settler := &settler{deps.Recorder, deps.Observer, deps.Clock}
-	states := &states{deps.Recorder, deps.Claims, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deps.Clock}
+	states := &states{deps.Name, deps.Recorder, deps.Claims, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deps.Clock}
 	registrations := &registrations{settler, deps.Registrar, deps.Claims, deps.Secrets}
 	drive := virtualDrive{deps.DataImages}
-	deployments := &deployments{deps.Ironic, deps.Secrets, deps.Images, deps.Recorder, deps.Clock}
-	power := &power{deps.Ironic, deps.Recorder, drive}
+	asker := &asker{deps.Recorder, deps.Clock}
+	deployments := &deployments{deps.Ironic, deps.Secrets, deps.Images, asker}
+	power := &power{deps.Ironic, deps.Recorder, asker, drive}
 	cleans := &cleans{settler, deps.Ironic, deps.Images}
 	services := &services{settler, deps.Ironic, drive, deps.Policy, deps.Images}
-	nodes := &nodes{deps.Ironic, deps.Observer}
+	nodes := &nodes{deps.Ironic, deps.Observer, deps.Recorder}
+	transfers := &transfers{settler, nodes, deps.Ironic, deps.Destinations}
 	releases := &releases{deps.Hosts, deps.Secrets, deps.Hardware}
 	return &Executor{map[lifecycle.Action]action{
 		lifecycle.Begin:               states.begin,
@@ -160,6 +170,7 @@ func New(deps Deps) *Executor {
 		lifecycle.AwaitImage:          states.awaitImage,
 		lifecycle.ClearRebootRequest:  states.recording(clearRebootRequest),
 		lifecycle.ForgetFailures:      states.recording(lifecycle.ClearFailures),
+		lifecycle.ForgetRequest:       states.recording(forgetRequest),
 		lifecycle.Detach:              states.recording(lifecycle.MarkDetached),
 		lifecycle.Attach:              states.recording(lifecycle.MarkAttached),
 		lifecycle.Report:              registrations.reportUnlessSecretExists,
@@ -177,6 +188,8 @@ func New(deps Deps) *Executor {
 		lifecycle.ClearMaintenance:    settler.requesting(nodes.clearMaintenance),
 		lifecycle.SetCleaning:         settler.requesting(nodes.setCleaning),
 		lifecycle.DeleteNode:          settler.requesting(nodes.delete),
+		lifecycle.LeaveIronic:         transfers.leave,
+		lifecycle.ChangeIronic:        transfers.change,
 		lifecycle.Release:             releases.release,
 	}}
 }

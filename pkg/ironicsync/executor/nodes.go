@@ -8,12 +8,14 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
 )
 
 // nodes takes the steps that concern a node and not its machine.
 type nodes struct {
 	ironic   Ironic
 	observer Observer
+	recorder *recorder.Recorder
 }
 
 // setCleaning tells Ironic whether to clean the node, without the Secret that the rest of
@@ -31,6 +33,13 @@ func (n *nodes) clearMaintenance(ctx context.Context, task *Task) error {
 
 func (n *nodes) delete(ctx context.Context, task *Task) error {
 	node := task.Node
+	if lifecycle.IsNodeExpected(task.Host) {
+		host, err := n.recorder.Record(ctx, task.Host, lifecycle.MarkNodeRemoved)
+		if err != nil {
+			return err
+		}
+		task.Host, task.Fence = host, task.Fence.At(host.ResourceVersion)
+	}
 	switch node.ProvisionState {
 	case ironic.Enroll, ironic.Manageable, ironic.Available, ironic.AdoptFail:
 		if node.InstanceUUID != "" && !node.Maintenance { // Ironic deletes no node with an instance

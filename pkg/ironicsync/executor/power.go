@@ -16,18 +16,25 @@ import (
 type power struct {
 	ironic   Ironic
 	recorder *recorder.Recorder
+	asker    *asker
 	drive    virtualDrive
 }
 
 // switchPower requests a power state.
 func (p *power) switchPower(ctx context.Context, task *Task) error {
-	host, target := task.Host, task.Step.Power
+	target := task.Step.Power
 	if target == ironic.TargetPowerOn {
-		if err := p.drive.prepare(ctx, host); err != nil {
+		if err := p.drive.prepare(ctx, task.Host); err != nil {
+			return err
+		}
+	}
+	if lifecycle.MustAskPower(task.Step) {
+		if err := p.asker.ask(ctx, task); err != nil {
 			return err
 		}
 	}
 	used, softRefusal, err := p.ironic.SwitchPower(ctx, task.Fence, task.Node.UUID, target)
+	task.powerAnswered = err == nil || ironic.IsNotCarriedOut(err)
 	if err != nil {
 		return err
 	}
@@ -44,11 +51,14 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 		return nil
 	}
 	// The host is never off, so nothing else would tell that it was rebooted.
-	asked := host.Annotations[metal3.RebootAnnotation]
-	_, err = p.recorder.RecordWhileTrue(ctx, host, func(h *metal3.BareMetalHost) bool {
+	asked := task.Host.Annotations[metal3.RebootAnnotation]
+	_, err = p.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool {
 		value, asks := h.Annotations[metal3.RebootAnnotation]
 		return asks && value == asked
-	}, lifecycle.RemoveRebootAnnotation)
+	}, func(h *metal3.BareMetalHost) {
+		lifecycle.RemoveRebootAnnotation(h)
+		lifecycle.PowerAnswered(h)
+	})
 	return err
 }
 

@@ -29,6 +29,7 @@ func (c *cleans) prepare(ctx context.Context, task Task) (Outcome, error) {
 	}
 	host, err := c.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) {
 		lifecycle.RequestPreparation(h, clean, c.clock.Now())
+		lifecycle.Ask(h, task.Step, task.AskedInVain, c.clock.Now())
 	})
 	if err != nil {
 		return Outcome{}, err
@@ -36,6 +37,7 @@ func (c *cleans) prepare(ctx context.Context, task Task) (Outcome, error) {
 	requested := host.Status.Record.Preparation
 	isRequested := func(h *metal3.BareMetalHost) bool { return lifecycle.IsPreparationRequested(h, requested) }
 	err = c.start(ctx, task)
+	notCarriedOut := ironic.IsNotCarriedOut(err)
 	if message, refused := refusal(err, conflictTries); err == nil || refused {
 		var failed error
 		host, failed = c.recorder.RecordWhileTrue(ctx, host, isRequested, func(h *metal3.BareMetalHost) {
@@ -50,7 +52,11 @@ func (c *cleans) prepare(ctx context.Context, task Task) (Outcome, error) {
 		}
 	}
 	task.Host = host
-	return c.settle(ctx, task, err)
+	outcome, err := c.settle(ctx, task, err)
+	if notCarriedOut {
+		outcome.NotCarriedOut, outcome.Host = true, host
+	}
+	return outcome, err
 }
 
 // refuse records that a clean is not requested from Ironic because of what its steps would fetch.

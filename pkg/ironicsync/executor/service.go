@@ -43,6 +43,7 @@ func (s *services) service(ctx context.Context, task Task) (Outcome, error) {
 	}
 	host, err := s.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) {
 		lifecycle.RequestService(h, task.Step.Clean, s.clock.Now())
+		lifecycle.Ask(h, task.Step, task.AskedInVain, s.clock.Now())
 	})
 	if err != nil {
 		return Outcome{}, err
@@ -51,6 +52,7 @@ func (s *services) service(ctx context.Context, task Task) (Outcome, error) {
 	change := lifecycle.AcceptService
 	task.Host = host
 	err = s.start(ctx, task)
+	outcome := Outcome{NotCarriedOut: ironic.IsNotCarriedOut(err), Host: host}
 	message, refused := refusal(err, conflictTries)
 	switch {
 	case refused:
@@ -59,13 +61,13 @@ func (s *services) service(ctx context.Context, task Task) (Outcome, error) {
 			s.setError(h, message)
 		}
 	case err != nil:
-		return Outcome{}, err
+		return outcome, err
 	}
 	isRequested := func(h *metal3.BareMetalHost) bool {
 		return lifecycle.IsSameService(h, requested) && h.Status.Record.Servicing.Phase == metal3.PreparationRequested
 	}
 	if task.Host, err = s.recorder.RecordWhileTrue(ctx, host, isRequested, change); err != nil || refused {
-		return Outcome{}, err
+		return outcome, err
 	}
 	return s.settle(ctx, task, nil)
 }

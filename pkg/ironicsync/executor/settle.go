@@ -35,8 +35,8 @@ func (s *settler) requesting(request func(ctx context.Context, task *Task) error
 	return func(ctx context.Context, task Task) (Outcome, error) {
 		err := request(ctx, &task)
 		outcome, err := s.settle(ctx, task, err)
-		if task.notCarriedOut {
-			outcome.NotCarriedOut, outcome.Host = true, task.Host
+		if task.notCarriedOut || task.powerAnswered {
+			outcome.NotCarriedOut, outcome.PowerAnswered, outcome.Host = task.notCarriedOut, task.powerAnswered, task.Host
 		}
 		return outcome, err
 	}

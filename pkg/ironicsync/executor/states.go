@@ -14,6 +14,7 @@ import (
 
 // states takes the steps that only change what is recorded of a host.
 type states struct {
+	ironic   string
 	recorder *recorder.Recorder
 	claims   Claims
 	hardware *hardware
@@ -37,6 +38,8 @@ func (s *states) recordAndPlan(ctx context.Context, task Task, change func(*meta
 	return planAgainWith(host, task.Node), nil
 }
 
+func forgetRequest(host *metal3.BareMetalHost, _ time.Time) { lifecycle.ClearFailure(host) }
+
 func clearRebootRequest(host *metal3.BareMetalHost, _ time.Time) {
 	lifecycle.RemoveRebootAnnotation(host)
 	switch host.Status.Provisioning.State {
@@ -49,6 +52,9 @@ func (s *states) begin(ctx context.Context, task Task) (Outcome, error) {
 	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) {
 		if err := lifecycle.StartManaging(h, task.Step.State); err != nil {
 			klog.FromContext(ctx).Error(err, "The annotation with a status cannot be read and is dropped", "annotation", metal3.StatusAnnotation)
+		}
+		if !task.Host.Status.Record.Observed {
+			h.Status.Record.Ironic = s.ironic // a restored status has the node's UUID, but may be that of another cluster
 		}
 	})
 }

@@ -25,11 +25,11 @@ type SettingsKeeper struct {
 	schemas schemas
 }
 
-// NewSettingsKeeper returns a SettingsKeeper.
-func NewSettingsKeeper(objects WatchedObjects[*metal3.HostFirmwareSettings], stored Objects[*metal3.FirmwareSchema], client BIOSIronic, c clock.PassiveClock) *SettingsKeeper {
+// NewSettingsKeeper returns a SettingsKeeper. ironicOf returns the Ironic that has the node of a host.
+func NewSettingsKeeper(objects WatchedObjects[*metal3.HostFirmwareSettings], stored Objects[*metal3.FirmwareSchema], ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error), c clock.PassiveClock) *SettingsKeeper {
 	schemas := schemas{stored}
 	return &SettingsKeeper{&Keeper[*metal3.HostFirmwareSettings]{
-		kind: &biosSettings{schemas: schemas, ironic: client}, objects: objects, clock: c,
+		kind: &biosSettings{schemas: schemas, ironicOf: ironicOf}, objects: objects, clock: c,
 	}, schemas}
 }
 
@@ -40,15 +40,18 @@ func (k *SettingsKeeper) SchemaOf(ctx context.Context, recorded *metal3.HostFirm
 
 // biosSettings is what is particular to HostFirmwareSettings.
 type biosSettings struct {
-	schemas schemas
-	ironic  BIOSIronic
-	lists   sharedLists[ironic.BIOSSetting]
+	schemas  schemas
+	ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error)
+	lists    sharedLists[ironic.BIOSSetting]
 }
 
-func (*biosSettings) name() string                              { return "HostFirmwareSettings" }
-func (*biosSettings) content() string                           { return "BIOS settings" }
-func (*biosSettings) canHave(*metal3.BareMetalHost) bool        { return true }
-func (*biosSettings) isSupported(context.Context) (bool, error) { return true, nil }
+func (*biosSettings) name() string                       { return "HostFirmwareSettings" }
+func (*biosSettings) content() string                    { return "BIOS settings" }
+func (*biosSettings) canHave(*metal3.BareMetalHost) bool { return true }
+
+func (*biosSettings) isSupported(context.Context, *metal3.BareMetalHost) (bool, error) {
+	return true, nil
+}
 
 func (*biosSettings) newObject(meta metav1.ObjectMeta) *metal3.HostFirmwareSettings {
 	return &metal3.HostFirmwareSettings{ObjectMeta: meta, Spec: metal3.HostFirmwareSettingsSpec{Settings: metal3.DesiredSettingsMap{}}}
@@ -60,7 +63,11 @@ func (b *biosSettings) update(ctx context.Context, host *metal3.BareMetalHost, o
 		return false, false, err
 	}
 	if source := settings.SourceOf(host); source != nil && (schema == nil || settings.IsOutdated(host, obj.Status.Source)) {
-		list, err := b.lists.of(ctx, source, b.ironic.ListBIOSSettings)
+		client, err := b.ironicOf(host)
+		if err != nil {
+			return false, false, err
+		}
+		list, err := b.lists.of(ctx, host.Status.Record.Ironic, source, client.ListBIOSSettings)
 		if err != nil {
 			return false, false, err
 		}
@@ -116,8 +123,19 @@ func (s schemas) of(ctx context.Context, obj *metal3.HostFirmwareSettings) (*met
 	return schema, err
 }
 
-// ensure creates the schema if it does not exist, and makes obj an owner of it.
+// ensure creates the schema if it does not exist, and makes obj an owner of it. Hosts of a model write the same schema: only that
+// is repeated if another one was faster, and Ironic is not asked again for what it has just said.
 func (s schemas) ensure(ctx context.Context, wanted *metal3.FirmwareSchema, obj *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
+	for race := 0; ; race++ {
+		schema, err := s.write(ctx, wanted, obj)
+		if !isRace(err) || race == maxRaces {
+			return schema, err
+		}
+	}
+}
+
+// write is one attempt of ensure.
+func (s schemas) write(ctx context.Context, wanted *metal3.FirmwareSchema, obj *metal3.HostFirmwareSettings) (*metal3.FirmwareSchema, error) {
 	owner := metal3.NewOwnerReference("HostFirmwareSettings", obj)
 	schema, err := s.objects.Get(ctx, wanted.Namespace, wanted.Name)
 	switch {

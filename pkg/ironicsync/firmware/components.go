@@ -21,15 +21,15 @@ type ComponentIronic interface {
 // ComponentKeeper keeps the HostFirmwareComponents of hosts.
 type ComponentKeeper = Keeper[*metal3.HostFirmwareComponents]
 
-// NewComponentKeeper returns a ComponentKeeper.
-func NewComponentKeeper(objects WatchedObjects[*metal3.HostFirmwareComponents], client ComponentIronic, c clock.PassiveClock) *ComponentKeeper {
-	return &ComponentKeeper{kind: &components{ironic: client}, objects: objects, clock: c}
+// NewComponentKeeper returns a ComponentKeeper. ironicOf returns the Ironic that has the node of a host.
+func NewComponentKeeper(objects WatchedObjects[*metal3.HostFirmwareComponents], ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error), c clock.PassiveClock) *ComponentKeeper {
+	return &ComponentKeeper{kind: &components{ironicOf: ironicOf}, objects: objects, clock: c}
 }
 
 // components is what is particular to HostFirmwareComponents.
 type components struct {
-	ironic ComponentIronic
-	lists  sharedLists[ironic.FirmwareComponent]
+	ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error)
+	lists    sharedLists[ironic.FirmwareComponent]
 }
 
 func (*components) name() string    { return "HostFirmwareComponents" }
@@ -42,8 +42,12 @@ func (*components) canHave(host *metal3.BareMetalHost) bool {
 	return err == nil && access.FirmwareInterface != ""
 }
 
-func (c *components) isSupported(ctx context.Context) (bool, error) {
-	features, err := c.ironic.Features(ctx)
+func (c *components) isSupported(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
+	client, err := c.ironicOf(host)
+	if err != nil {
+		return false, err
+	}
+	features, err := client.Features(ctx)
 	return features.Firmware, err
 }
 
@@ -53,7 +57,7 @@ func (*components) newObject(meta metav1.ObjectMeta) *metal3.HostFirmwareCompone
 
 // update also records which updates were made.
 func (c *components) update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded *metal3.HostFirmwareComponents, now metav1.Time) (changed, usable bool, err error) {
-	supported, err := c.isSupported(ctx)
+	supported, err := c.isSupported(ctx, host)
 	if err != nil {
 		return false, false, err
 	}
@@ -61,7 +65,11 @@ func (c *components) update(ctx context.Context, host *metal3.BareMetalHost, obj
 		return settings.RefuseUpdates(obj, recorded, now), false, nil
 	}
 	if source := settings.SourceOf(host); source != nil && settings.IsOutdated(host, obj.Status.Source) {
-		list, err := c.lists.of(ctx, source, c.ironic.ListFirmware)
+		client, err := c.ironicOf(host)
+		if err != nil {
+			return false, false, err
+		}
+		list, err := c.lists.of(ctx, host.Status.Record.Ironic, source, client.ListFirmware)
 		if err != nil {
 			return false, false, err
 		}

@@ -64,8 +64,8 @@ type kind[T Object] interface {
 	content() string
 	// canHave tells whether the objects of a host make sense, as far as that follows from the host.
 	canHave(host *metal3.BareMetalHost) bool
-	// isSupported tells whether Ironic has an API for them.
-	isSupported(ctx context.Context) (bool, error)
+	// isSupported tells whether the host's Ironic has an API for them.
+	isSupported(ctx context.Context, host *metal3.BareMetalHost) (bool, error)
 	// newObject returns an object with an empty spec.
 	newObject(meta metav1.ObjectMeta) T
 	// update brings obj, a copy of recorded, up to date with Ironic. It returns whether the status has
@@ -100,7 +100,7 @@ func (k *Keeper[T]) EnsureExists(ctx context.Context, host *metal3.BareMetalHost
 	owner := metal3.NewOwnerReference("BareMetalHost", host)
 	obj, err := k.objects.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
-		if supported, err := k.kind.isSupported(ctx); err != nil || !supported || !k.kind.canHave(host) {
+		if supported, err := k.kind.isSupported(ctx, host); err != nil || !supported || !k.kind.canHave(host) {
 			return false, err
 		}
 		obj, err = k.objects.Create(ctx, k.kind.newObject(metav1.ObjectMeta{

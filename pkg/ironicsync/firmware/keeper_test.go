@@ -38,18 +38,25 @@ type objects[T interface {
 func (o *objects[T]) Get(_ context.Context, namespace, name string) (obj T, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.get(namespace, name)
+}
+
+// get is called with the lock.
+func (o *objects[T]) get(namespace, name string) (obj T, err error) {
 	if stored, ok := o.stored[namespace+"/"+name]; ok {
 		return stored.DeepCopyObject().(T), nil
 	}
 	return obj, apierrors.NewNotFound(metal3.Resource("tests"), name)
 }
 
-func (o *objects[T]) Create(ctx context.Context, obj T) (T, error) {
+func (o *objects[T]) Create(_ context.Context, obj T) (T, error) {
 	if race := o.race; race != nil {
 		o.race = nil
 		race()
 	}
-	if stored, err := o.Get(ctx, obj.GetNamespace(), obj.GetName()); err == nil {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if stored, err := o.get(obj.GetNamespace(), obj.GetName()); err == nil {
 		return stored, apierrors.NewAlreadyExists(metal3.Resource("tests"), obj.GetName())
 	}
 	obj = obj.DeepCopyObject().(T)
@@ -60,21 +67,22 @@ func (o *objects[T]) Create(ctx context.Context, obj T) (T, error) {
 
 func (o *objects[T]) Update(ctx context.Context, obj T) (T, error) { return o.UpdateStatus(ctx, obj) }
 
-func (o *objects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
+func (o *objects[T]) UpdateStatus(_ context.Context, obj T) (T, error) {
 	if race := o.race; race != nil {
 		o.race = nil
 		race()
 	}
-	stored, err := o.Get(ctx, obj.GetNamespace(), obj.GetName())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	stored, err := o.get(obj.GetNamespace(), obj.GetName())
 	if err != nil || stored.GetResourceVersion() != obj.GetResourceVersion() {
 		return stored, apierrors.NewConflict(metal3.Resource("tests"), obj.GetName(), errors.New("it was written"))
 	}
 	return o.put(obj.DeepCopyObject().(T)), nil
 }
 
+// put is called with the lock.
 func (o *objects[T]) put(obj T) T {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if o.stored == nil {
 		o.stored = map[string]T{}
 	}
@@ -136,6 +144,20 @@ type fleet struct {
 	ironic   *lists
 	hosts    map[string]*metal3.BareMetalHost
 	away     error
+	// others are the Ironics beside the one of the server's flags, by name.
+	others map[string]BIOSIronic
+}
+
+// ironicOf returns the Ironic of a host.
+func (f *fleet) ironicOf(host *metal3.BareMetalHost) (BIOSIronic, error) {
+	name := host.Status.Record.Ironic
+	if name == "" {
+		return f.ironic, nil
+	}
+	if client, known := f.others[name]; known {
+		return client, nil
+	}
+	return nil, &ironic.UnavailableError{Op: "find the Ironic", Reason: "IronicInstance " + name + " does not exist"}
 }
 
 func newFleet(names ...string) *fleet {
@@ -147,8 +169,8 @@ func newFleet(names ...string) *fleet {
 		f.moved(name)
 	}
 	f.Reader = &Reader{
-		Settings: NewSettingsKeeper(f.settings, f.schemas, f.ironic, clock.RealClock{}),
-		Hosts:    f, Refresher: f, Policies: f.policies, Timeout: time.Second,
+		Settings: NewSettingsKeeper(f.settings, f.schemas, f.ironicOf, clock.RealClock{}),
+		Hosts:    f, Refresher: f, Policies: f.policies, Timeout: func(string) time.Duration { return time.Second },
 	}
 	return f
 }
@@ -179,7 +201,7 @@ func (f *fleet) List(context.Context, metav1.ListOptions) (*metal3.BareMetalHost
 }
 
 func (f *fleet) RefreshHost(context.Context, string, string) error { return f.away }
-func (f *fleet) RefreshAll(context.Context) error                  { return f.away }
+func (f *fleet) RefreshAll(context.Context, string) error          { return f.away }
 
 func (f *fleet) ensure(t *testing.T, name string) *metal3.HostFirmwareSettings {
 	t.Helper()

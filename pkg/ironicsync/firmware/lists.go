@@ -16,8 +16,9 @@ type sharedLists[T any] struct{ requests singleflight.Group }
 // listTimeout bounds a request, for which several callers may wait.
 const listTimeout = 10 * time.Second
 
-func (l *sharedLists[T]) of(ctx context.Context, source *metal3.SettingsSource, ask func(ctx context.Context, uuid string) ([]T, error)) ([]T, error) {
-	requested := l.requests.DoChan(source.NodeUUID+" "+source.StateChangedAt.String(), func() (any, error) {
+// of returns the list of the node of source, from the Ironic of that name, which ask asks.
+func (l *sharedLists[T]) of(ctx context.Context, ironic string, source *metal3.SettingsSource, ask func(ctx context.Context, uuid string) ([]T, error)) ([]T, error) {
+	requested := l.requests.DoChan(ironic+" "+source.NodeUUID+" "+source.StateChangedAt.String(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 		defer cancel()
 		return ask(ctx, source.NodeUUID)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +25,7 @@ type Hosts interface {
 // HostRefresher brings the recorded status of hosts up to date with Ironic.
 type HostRefresher interface {
 	RefreshHost(ctx context.Context, namespace, name string) error
-	RefreshAll(ctx context.Context) error
+	RefreshAll(ctx context.Context, namespace string) error
 }
 
 // Policies gives access to the recorded HostUpdatePolicies.
@@ -41,11 +43,12 @@ type Reader struct {
 	Refresher  HostRefresher
 	// Policies say what Preview may expect of a machine that runs something.
 	Policies Policies
-	// Timeout bounds what a read waits for Ironic's list, in addition to the hosts.
-	Timeout time.Duration
+	// Timeout returns what bounds how long a read waits for the list of the Ironic of an IronicInstance (empty: of the server's
+	// flags), in addition to the hosts.
+	Timeout func(ironic string) time.Duration
 }
 
-// readers bounds the requests for lists of nodes that one list of objects makes at a time.
+// readers bounds the requests for lists of nodes that one list of objects makes to an Ironic at a time.
 const readers = 4
 
 // RefreshSettings refreshes the settings of one host. After an error, what is recorded is older.
@@ -80,11 +83,11 @@ func refreshOne[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 	case !Has(host):
 		return stale
 	}
-	return errors.Join(stale, refresh(ctx, r.Timeout, keeper, host))
+	return errors.Join(stale, refresh(ctx, r.Timeout(host.Status.Record.Ironic), keeper, host))
 }
 
 func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], namespace string) error {
-	stale := r.Refresher.RefreshAll(ctx)
+	stale := r.Refresher.RefreshAll(ctx, namespace)
 	hosts, err := r.Hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return errors.Join(stale, err)
@@ -93,6 +96,26 @@ func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 	if err != nil {
 		return errors.Join(stale, err)
 	}
+	due := map[string][]*metal3.BareMetalHost{} // by the name of the Ironic
+	for i := range hosts.Items {
+		host := &hosts.Items[i]
+		known, exists := recorded[types.NamespacedName{Namespace: host.Namespace, Name: host.Name}]
+		if exists && (namespace == "" || host.Namespace == namespace) && keeper.isDue(host, known) {
+			due[host.Status.Record.Ironic] = append(due[host.Status.Record.Ironic], host)
+		}
+	}
+	names := slices.Sorted(maps.Keys(due))
+	failures := make([]error, len(names))
+	var running sync.WaitGroup
+	for i, name := range names {
+		running.Go(func() { failures[i] = refreshHosts(ctx, r.Timeout(name), keeper, name, due[name]) })
+	}
+	running.Wait()
+	return errors.Join(append([]error{stale}, failures...)...)
+}
+
+// refreshHosts refreshes the objects of hosts, all of the Ironic of that name. The error is the first one, and names the Ironic.
+func refreshHosts[T Object](ctx context.Context, timeout time.Duration, keeper *Keeper[T], ironic string, hosts []*metal3.BareMetalHost) error {
 	var (
 		running sync.WaitGroup
 		mu      sync.Mutex
@@ -100,18 +123,13 @@ func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 		failed  int
 	)
 	slots := make(chan struct{}, readers)
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	for i := range hosts.Items {
-		host := &hosts.Items[i]
-		known, exists := recorded[types.NamespacedName{Namespace: host.Namespace, Name: host.Name}]
-		if !exists || namespace != "" && host.Namespace != namespace || !keeper.isDue(host, known) {
-			continue
-		}
+	for _, host := range hosts {
 		slots <- struct{}{} // after the timeout, each ends at once
 		running.Go(func() {
 			defer func() { <-slots }()
-			if err := refresh(ctx, r.Timeout, keeper, host); err != nil {
+			if err := refresh(ctx, timeout, keeper, host); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				if failed++; first == nil {
@@ -124,7 +142,10 @@ func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 	if failed > 1 {
 		first = fmt.Errorf("%w (and %d more)", first, failed-1)
 	}
-	return errors.Join(stale, first)
+	if first != nil && ironic != "" {
+		first = fmt.Errorf("IronicInstance %s: %w", ironic, first)
+	}
+	return first
 }
 
 func refresh[T Object](ctx context.Context, timeout time.Duration, keeper *Keeper[T], host *metal3.BareMetalHost) error {

@@ -25,7 +25,7 @@ type Events interface {
 	RecordObject(regarding *corev1.ObjectReference, event events.Event)
 }
 
-// Versions knows what Ironic can do.
+// Versions knows what an Ironic can do.
 type Versions interface {
 	Features(ctx context.Context) (ironic.Features, error)
 }
@@ -57,17 +57,18 @@ type HostSettings struct {
 // Watch requeues hosts when their HostFirmwareSettings, HostFirmwareComponents or HostUpdatePolicies change,
 // and knows which of these are up to date.
 type Watch struct {
-	versions   Versions
+	versionsOf func(host *metal3.BareMetalHost) (Versions, error)
 	keeper     *SettingsKeeper
 	bios       *watched[*metal3.HostFirmwareSettings]
 	components *watched[*metal3.HostFirmwareComponents]
 	policies   *policies
 }
 
-// NewWatch returns a Watch, which calls requeue for the host of each object that changes.
-func NewWatch(deps Deps, versions Versions, sink Events, requeue func(types.NamespacedName)) *Watch {
+// NewWatch returns a Watch, which calls requeue for the host of each object that changes. versionsOf returns the Ironic that has the
+// node of a host.
+func NewWatch(deps Deps, versionsOf func(host *metal3.BareMetalHost) (Versions, error), sink Events, requeue func(types.NamespacedName)) *Watch {
 	w := &Watch{
-		versions: versions, keeper: deps.Settings,
+		versionsOf: versionsOf, keeper: deps.Settings,
 		bios:       newWatched(deps.Settings.Keeper, &metal3.HostFirmwareSettings{}, sink, requeue),
 		components: newWatched(deps.Components, &metal3.HostFirmwareComponents{}, sink, requeue),
 		policies:   &policies{deps.Policies, newInformer(deps.Policies, &metal3.HostUpdatePolicy{}, requeue, func(_, _ any) {})},
@@ -126,7 +127,11 @@ func (w *Watch) SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (fo
 	if !planned && !changed {
 		return found, nil
 	}
-	features, err := w.versions.Features(ctx)
+	versions, err := w.versionsOf(host)
+	if err != nil {
+		return found, err
+	}
+	features, err := versions.Features(ctx)
 	if planned {
 		found.RAIDAlone = features.Quirks.StuckAfterRAIDStep
 	}

@@ -5,6 +5,7 @@ package hostindex
 import (
 	"context"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +19,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
-// The indexes of the informer. Each group is one more, by namespace.
+// The indexes of the informer. Each group is one more, by the host's Ironic and namespace.
 const (
 	byNodeUUID = "nodeUUID"
 	bySecret   = "secret"
@@ -29,6 +30,9 @@ const (
 	// byMachine has the hosts by lifecycle.MachineKeys.
 	byMachine = "machine"
 )
+
+// ironicSeparator is between the names of an Ironic and of a namespace, neither of which can have it.
+const ironicSeparator = "/"
 
 // maxSameMachine is how many hosts can share a serial number or a MAC address that tells machines apart.
 const maxSameMachine = 8
@@ -47,7 +51,7 @@ type Index struct {
 	informer cache.SharedIndexInformer
 }
 
-// New returns an Index of the hosts that hosts lists. Groups are counted by namespace.
+// New returns an Index of the hosts that hosts lists. Groups are counted for each Ironic by namespace.
 func New(hosts ListWatcher, groups map[Group]func(*metal3.BareMetalHost) bool) *Index {
 	indexers := cache.Indexers{
 		byNodeUUID: func(obj any) ([]string, error) {
@@ -72,7 +76,7 @@ func New(hosts ListWatcher, groups map[Group]func(*metal3.BareMetalHost) bool) *
 	for group, includes := range groups {
 		indexers[string(group)] = func(obj any) ([]string, error) {
 			if host := obj.(*metal3.BareMetalHost); includes(host) {
-				return []string{host.Namespace}, nil
+				return []string{host.Status.Record.Ironic + ironicSeparator + host.Namespace}, nil
 			}
 			return nil, nil
 		}
@@ -173,26 +177,36 @@ func (x *Index) OfSameMachine(host *metal3.BareMetalHost) []*metal3.BareMetalHos
 	return found
 }
 
-// InGroup returns the hosts of a group.
-func (x *Index) InGroup(group Group) []*metal3.BareMetalHost {
+// InGroup returns the hosts of an Ironic (see HostRecord.Ironic) that are in a group.
+func (x *Index) InGroup(ironic string, group Group) []*metal3.BareMetalHost {
 	var found []*metal3.BareMetalHost
-	for _, namespace := range x.informer.GetIndexer().ListIndexFuncValues(string(group)) {
-		found = append(found, x.find(string(group), namespace)...)
+	for _, namespace := range x.Namespaces(ironic, group) {
+		found = append(found, x.find(string(group), ironic+ironicSeparator+namespace)...)
 	}
 	return found
 }
 
-// Count returns how many hosts of a group each namespace has. It does not look at the hosts, so that
-// its cost does not grow with their number.
-func (x *Index) Count(group Group) map[string]int {
+// Count returns how many hosts of an Ironic that are in a group each namespace has. It does not look at the
+// hosts, so that its cost does not grow with their number.
+func (x *Index) Count(ironic string, group Group) map[string]int {
 	counts := map[string]int{}
-	indexer := x.informer.GetIndexer()
-	for _, namespace := range indexer.ListIndexFuncValues(string(group)) {
-		if keys, err := indexer.IndexKeys(string(group), namespace); err == nil { // there is such an index
+	for _, namespace := range x.Namespaces(ironic, group) {
+		if keys, err := x.informer.GetIndexer().IndexKeys(string(group), ironic+ironicSeparator+namespace); err == nil { // there is such an index
 			counts[namespace] = len(keys)
 		}
 	}
 	return counts
+}
+
+// Namespaces returns the namespaces with hosts of an Ironic that are in a group.
+func (x *Index) Namespaces(ironic string, group Group) []string {
+	var namespaces []string
+	for _, value := range x.informer.GetIndexer().ListIndexFuncValues(string(group)) {
+		if of, namespace, _ := strings.Cut(value, ironicSeparator); of == ironic {
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	return namespaces
 }
 
 func (x *Index) find(index, value string) []*metal3.BareMetalHost {

@@ -1,5 +1,5 @@
 // Package kinds is what the small controllers of the kinds other than BareMetalHost share: an
-// informer, a queue with a back-off, workers, metrics. Each kind has a package of its own that
+// informer, a queue with a back-off, places for each Ironic, metrics. Each kind has a package of its own that
 // supplies the function to reconcile one object. They run on the leader only.
 package kinds
 
@@ -23,14 +23,14 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/limit"
 )
 
 const (
 	// reconcileTimeout bounds one reconciliation, with all its requests.
 	reconcileTimeout = time.Minute
-	// workers is how many objects of a kind are reconciled at a time. Most of that time is spent on
-	// waiting for a BMC, and Ironic has few connections for such requests.
-	workers = 2
+	// defaultPlaces is how many objects of an Ironic are reconciled at a time of a kind without Config.Places.
+	defaultPlaces = 2
 	// The back-off of an object whose reconciliation fails.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
@@ -64,6 +64,13 @@ type Config[T Object] struct {
 	Changed func(old, obj T)
 	// RunAfter has what must return true before the first object is reconciled.
 	RunAfter []cache.InformerSynced
+	// IronicOf returns the name of the Ironic that the reconciliation of an object asks. Each Ironic has places of its own, so that
+	// one that does not answer delays only what asks it. Nil if Ironic is not asked.
+	IronicOf func(ctx context.Context, key types.NamespacedName) (string, error)
+	// Places is how many objects of an Ironic are reconciled at a time if they wait for something of a tenant's, such as a BMC.
+	// Each namespace has a share of them (see limit.Places). 0 is for objects that do not wait for that: two of an Ironic, of any
+	// namespace.
+	Places int
 	// Reconcile reconciles one object.
 	Reconcile Reconcile
 }
@@ -73,6 +80,8 @@ type Controller[T Object] struct {
 	config   Config[T]
 	informer cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// places are those of the objects that are being reconciled.
+	places *limit.IronicPlaces
 	// handled tells whether all objects that existed when Run was called were passed to Changed.
 	handled cache.InformerSynced
 }
@@ -92,6 +101,11 @@ func New[T Object](config Config[T]) *Controller[T] {
 			WatchFuncWithContext: config.Objects.Watch,
 		}, config.Objects), config.Example, 0, config.Indexers),
 		handled: func() bool { return false },
+	}
+	if config.Places > 0 {
+		c.places = limit.NewIronicPlaces(config.Places, 1, c.Enqueue)
+	} else {
+		c.places = limit.NewIronicPlaces(defaultPlaces, 0, c.Enqueue)
 	}
 	// The informer refuses handlers only after it has stopped.
 	if handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -172,39 +186,76 @@ func (c *Controller[T]) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(c.config.Name))
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer c.queue.ShutDown() // wakes the workers up
+	defer c.queue.ShutDown() // wakes dispatch up
 	running.Go(func() { c.informer.RunWithContext(ctx) })
 	if !cache.WaitForCacheSync(ctx.Done(), append(slices.Clone(c.config.RunAfter), c.HasSynced)...) {
 		return ctx.Err()
 	}
-	for range workers {
-		running.Go(func() {
-			for c.work(ctx) {
-			}
-		})
-	}
+	running.Go(func() {
+		for c.dispatch(ctx, &running) {
+		}
+	})
 	<-ctx.Done()
 	return nil
 }
 
-// work reconciles one object. It returns false if there will be no other.
-func (c *Controller[T]) work(ctx context.Context) bool {
+// dispatch has one object reconciled, if it has a place. It does not wait for that, and returns false if there will be no other
+// object.
+func (c *Controller[T]) dispatch(ctx context.Context, running *sync.WaitGroup) bool {
 	key, shutdown := c.queue.Get()
-	if shutdown {
+	if shutdown || ctx.Err() != nil {
 		return false
 	}
-	defer c.queue.Done(key)
+	asked, admitted := c.admit(ctx, key)
+	if !admitted {
+		c.queue.Done(key)
+		return true
+	}
+	running.Go(func() {
+		defer c.queue.Done(key)
+		defer c.places.Leave(asked, key.Namespace)
+		c.work(ctx, key)
+	})
+	return true
+}
+
+// admit takes a place for the reconciliation of an object, of those of the Ironic that it asks, whose name it returns. It returns
+// false if the object is not to be reconciled now; it is requeued when it is.
+func (c *Controller[T]) admit(ctx context.Context, key types.NamespacedName) (asked string, admitted bool) {
 	if !c.Manages(key.Namespace) || !c.config.ReconcilePaused && c.isPaused(key) {
 		c.queue.Forget(key)
-		return true // a paused object is reconciled again when the annotation is removed
+		c.places.Forget(key.Namespace, key.Name)
+		return "", false // a paused object is reconciled again when the annotation is removed
 	}
+	if c.config.IronicOf != nil {
+		limited, cancel := context.WithTimeout(ctx, reconcileTimeout)
+		defer cancel()
+		var err error
+		if asked, err = c.config.IronicOf(limited, key); err != nil {
+			c.places.Forget(key.Namespace, key.Name)
+			c.requeue(ctx, key, 0, err)
+			return "", false
+		}
+	}
+	return asked, c.places.TryEnter(asked, key.Namespace, key.Name)
+}
+
+// work reconciles one object.
+func (c *Controller[T]) work(ctx context.Context, key types.NamespacedName) {
 	log := klog.FromContext(ctx).WithValues("object", key)
-	limited, cancel := context.WithTimeout(klog.NewContext(ctx, log), reconcileTimeout)
+	limited, cancel := context.WithTimeout(ironic.WithTenant(klog.NewContext(ctx, log), key.Namespace), reconcileTimeout)
 	defer cancel()
 	after, err := c.reconcileOrPanic(limited, key)
+	c.requeue(ctx, key, after, err)
+}
+
+// requeue requeues an object as the outcome of its reconciliation asks for.
+func (c *Controller[T]) requeue(ctx context.Context, key types.NamespacedName, after time.Duration, err error) {
+	log := klog.FromContext(ctx).WithValues("object", key)
+	var silent *SilentError
 	switch {
 	case ctx.Err() != nil:
-		return false
+		return
 	case err == nil:
 		reconciliations.WithLabelValues(c.config.Name, succeeded).Inc()
 		c.queue.Forget(key)
@@ -213,6 +264,9 @@ func (c *Controller[T]) work(ctx context.Context) bool {
 	case errors.Is(err, ironic.ErrNotLeading):
 		log.Info("The request is not sent", "err", err)
 		after = lockedRetry
+	case errors.As(err, &silent):
+		log.V(2).Info("What has not answered is left alone", "for", silent.Left)
+		after = silent.Left
 	case ironic.IsLocked(err):
 		log.V(2).Info("Ironic has locked the node, trying again", "err", err)
 		after = lockedRetry/2 + rand.N(lockedRetry)
@@ -224,7 +278,6 @@ func (c *Controller[T]) work(ctx context.Context) bool {
 	if after > 0 {
 		c.queue.AddAfter(key, after)
 	}
-	return true
 }
 
 // reconcileOrPanic reconciles an object. A panic is an error of that object, and leaves the others and the process alone.

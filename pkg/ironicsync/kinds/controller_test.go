@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // list has one object, and a watch in which nothing happens until it is used.
@@ -179,6 +181,59 @@ func TestWhichObjectsAreReconciled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The objects of one namespace that wait in vain do not delay those of another, whichever comes first, and are all reconciled
+// in turn.
+func TestNamespacesShareThePlaces(t *testing.T) {
+	const places, hanging = 6, 20
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		ended := map[string]time.Duration{}
+		under, most := 0, 0
+		began := time.Now()
+		c := New(Config[*metal3.DataImage]{
+			Name: "dataimages", Objects: list{watch.NewFake()}, Example: &metal3.DataImage{}, Places: places,
+			Reconcile: func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+				if key.Namespace == "attacker" {
+					mu.Lock()
+					under++
+					most = max(most, under)
+					mu.Unlock()
+					time.Sleep(30 * time.Second)
+					mu.Lock()
+					under--
+					mu.Unlock()
+				}
+				if tenant := ironic.TenantOf(ctx); tenant != key.Namespace {
+					t.Errorf("the requests for %s are made for namespace %q", key, tenant)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ended[key.String()] = time.Since(began)
+				return 0, nil
+			},
+		})
+		for i := range hanging {
+			c.Enqueue("attacker", fmt.Sprint(i))
+		}
+		c.Enqueue("victim", "0")
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if took, reconciled := ended["victim/0"]; !reconciled || took > time.Second {
+			t.Errorf("the object of another namespace is reconciled after %s (%t)", took, reconciled)
+		}
+		if most != places/2 || len(ended) != hanging+2 { // listed is one of them
+			t.Errorf("%d objects of one namespace are reconciled at a time, and %d are reconciled of all: want %d and %d", most, len(ended), places/2, hanging+2)
+		}
+	})
 }
 
 // If one of several controllers fails, all end.

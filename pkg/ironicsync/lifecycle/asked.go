@@ -11,13 +11,17 @@ import (
 
 // A request that has got no answer may be carried out all the same, minutes later: it waits in a queue of a load
 // balancer or of Ironic, or in the buffers of a socket whose process was killed. Requests that begin, repeat or end a
-// deployment are therefore recorded before they are sent, and what is recorded is taken back only when
-// Ironic has refused the request or it was never sent. Until then,
+// deployment, or begin a manual clean or a service, are therefore recorded before they are sent, and what is recorded is
+// taken back only when Ironic has refused the request or it was never sent. Until then,
 //
 //   - a host of which the end was asked for does not become provisioned again: it is undeployed, and deployed again;
 //   - a rebuild is not asked for a second time, which would write the image over what has been written since;
+//   - a clean or a service is not asked for a second time, and a machine that was to be serviced is not switched on, so that
+//     the service does not interrupt it;
 //   - nothing is deployed that a former request could end or overwrite;
 //   - a deployment that nobody wants any more, and that begins late, is known as the host's and undone.
+//
+// Nothing waits for a clean that leads the node out of the state manageable: Ironic refuses a clean that comes after that.
 
 // askedLimit is after what time a request is taken for lost. Ironic gives up on its own requests to conductors after a
 // minute, and load balancers on theirs after one or two. A repeated request counts from askedPrecision ago at the
@@ -27,7 +31,7 @@ const (
 	askedPrecision = time.Minute
 )
 
-// targetOf returns the transition that a step asks for, if it is one that begins, repeats or ends a deployment.
+// targetOf returns the transition that a step asks for, if its request is to be recorded.
 func targetOf(step Step) (ironic.ProvisionTarget, bool) {
 	switch {
 	case step.Do == Deploy:
@@ -36,6 +40,10 @@ func targetOf(step Step) (ironic.ProvisionTarget, bool) {
 		return ironic.TargetRebuild, true
 	case step.Do == Provision && step.Target == ironic.TargetDeleted:
 		return ironic.TargetDeleted, true
+	case step.Do == Prepare && step.Clean != nil:
+		return ironic.TargetClean, true
+	case step.Do == Service && step.Clean != nil:
+		return ironic.TargetService, true
 	}
 	return "", false
 }
@@ -84,11 +92,12 @@ const severalTimes = 2
 
 // OnlyAsked tells whether nothing has changed of a host but what is recorded of a request.
 func OnlyAsked(before, host *metal3.BareMetalHost) bool {
-	if equality.Semantic.DeepEqual(before.Status.Record.Asked, host.Status.Record.Asked) {
+	a, b := *before, *host
+	if is, was := &host.Status.Record, &before.Status.Record; equality.Semantic.DeepEqual(was.Asked, is.Asked) && equality.Semantic.DeepEqual(was.AskedPower, is.AskedPower) {
 		return false
 	}
-	a, b := *before, *host
 	a.Status.Record.Asked, b.Status.Record.Asked = nil, nil
+	a.Status.Record.AskedPower, b.Status.Record.AskedPower = nil, nil
 	a.ResourceVersion, b.ResourceVersion = "", ""
 	a.ManagedFields, b.ManagedFields = nil, nil
 	a.Status.LastUpdated, b.Status.LastUpdated = nil, nil

@@ -30,7 +30,7 @@ func RequestClean(host *metal3.BareMetalHost, node *ironic.Node, steps []metal3.
 func cleanObstacle(host *metal3.BareMetalHost, node *Node) error {
 	state := host.Status.Provisioning.State
 	held := host.Status.Record.Hold
-	contradiction := contradictionOf(Situation{Host: host, node: node}, Step{Do: Prepare})
+	contradiction := contradictionOf(Situation{Host: host, node: node, Cluster: node.MarkedCluster}, Step{Do: Prepare})
 	switch {
 	case metal3.IsPaused(host):
 		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)

@@ -116,7 +116,7 @@ func TestConditionsOfStates(t *testing.T) {
 // A BMC that does not answer makes the host not manageable, except where that is
 // not looked at.
 func TestConditionManageableOnPowerFailure(t *testing.T) {
-	unreachable := &ironic.Node{Fault: ironic.FaultPowerFailure}
+	unreachable := &ironic.Node{Address: ownBMC, Fault: ironic.FaultPowerFailure}
 	for name, state := range storedStates {
 		want := "F/PowerFailure"
 		switch state {
@@ -137,7 +137,7 @@ func TestConditionManageableOnPowerFailure(t *testing.T) {
 		t.Errorf("detached: %s", got)
 	}
 	for _, fault := range []string{"", "clean failure", "service failure"} {
-		node := &ironic.Node{Fault: fault}
+		node := &ironic.Node{Address: ownBMC, Fault: fault}
 		if got := verdictsOf(withConditions(newHost(withState(metal3.StateProvisioned)), node, now), metal3.ManageableCondition); got != "T/Manageable" {
 			t.Errorf("fault %q: %s", fault, got)
 		}
@@ -151,14 +151,14 @@ func TestConditionHealthy(t *testing.T) {
 		want string
 	}{
 		{nil, "U/Unknown"},
-		{&ironic.Node{}, "U/Unknown"},
-		{&ironic.Node{Health: "OK"}, "T/Healthy"},
-		{&ironic.Node{}, "T/Healthy"}, // an empty answer keeps what is known
-		{&ironic.Node{Health: "Warning"}, "F/Warning"},
-		{&ironic.Node{Health: "Critical"}, "F/CriticalError"},
-		{&ironic.Node{}, "F/CriticalError"},
-		{&ironic.Node{Health: "Excellent"}, "U/Unknown"},
-		{&ironic.Node{Health: "OK"}, "T/Healthy"},
+		{&ironic.Node{Address: ownBMC}, "U/Unknown"},
+		{&ironic.Node{Address: ownBMC, Health: "OK"}, "T/Healthy"},
+		{&ironic.Node{Address: ownBMC}, "T/Healthy"}, // an empty answer keeps what is known
+		{&ironic.Node{Address: ownBMC, Health: "Warning"}, "F/Warning"},
+		{&ironic.Node{Address: ownBMC, Health: "Critical"}, "F/CriticalError"},
+		{&ironic.Node{Address: ownBMC}, "F/CriticalError"},
+		{&ironic.Node{Address: ownBMC, Health: "Excellent"}, "U/Unknown"},
+		{&ironic.Node{Address: ownBMC, Health: "OK"}, "T/Healthy"},
 		{nil, "U/Unknown"},
 	} {
 		host = observe(host, step.node)
@@ -194,7 +194,7 @@ func TestConditionPowerSynced(t *testing.T) {
 		if got := verdictsOf(host, metal3.PowerSyncedCondition); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
-		host = withConditions(host, &ironic.Node{}, now)
+		host = withConditions(host, &ironic.Node{Address: ownBMC}, now)
 		if got := verdictsOf(host, metal3.PowerSyncedCondition); got != "-" {
 			t.Errorf("%s, mended: %s", name, got)
 		}
@@ -209,19 +209,19 @@ func TestConditionMessages(t *testing.T) {
 		node *ironic.Node
 		want map[string]string
 	}{
-		"all is well": {host: newHost(withState(metal3.StateProvisioned)), node: &ironic.Node{}, want: map[string]string{}},
+		"all is well": {host: newHost(withState(metal3.StateProvisioned)), node: &ironic.Node{Address: ownBMC}, want: map[string]string{}},
 		"a failed registration says why": {
 			host: newHost(withError(metal3.RegistrationError, bmcDown, 1)),
 			want: map[string]string{"Manageable": bmcDown, "Ready": bmcDown},
 		},
 		"a silent BMC says so": {
 			host: newHost(withState(metal3.StateAvailable), withError(metal3.PowerManagementError, bmcDown, 1)),
-			node: &ironic.Node{Fault: ironic.FaultPowerFailure},
+			node: &ironic.Node{Address: ownBMC, Fault: ironic.FaultPowerFailure},
 			want: map[string]string{"Manageable": bmcDown, "Ready": bmcDown},
 		},
 		"another error leaves the host manageable": {
 			host: newHost(withState(metal3.StateAvailable), withError(metal3.InspectionError, "no disks", 1)),
-			node: &ironic.Node{},
+			node: &ironic.Node{Address: ownBMC},
 			want: map[string]string{"Ready": "no disks"},
 		},
 		"progress names Ironic's step": {
@@ -259,7 +259,7 @@ func TestConditionsKeepTransitionTime(t *testing.T) {
 		}
 		return m
 	}
-	first := withConditions(newHost(withState(metal3.StateInspecting)), &ironic.Node{}, now)
+	first := withConditions(newHost(withState(metal3.StateInspecting)), &ironic.Node{Address: ownBMC}, now)
 	before := times(first)
 
 	// Another reason, another message, another generation, an hour later.
@@ -267,7 +267,7 @@ func TestConditionsKeepTransitionTime(t *testing.T) {
 	second.Generation++
 	second.Status.Provisioning.State = metal3.StatePreparing
 	second.Status.Ironic = &metal3.IronicStatus{ProvisionState: "cleaning"}
-	second = withConditions(second, &ironic.Node{}, now.Add(time.Hour))
+	second = withConditions(second, &ironic.Node{Address: ownBMC}, now.Add(time.Hour))
 	if diff := cmp.Diff(before, times(second)); diff != "" {
 		t.Errorf("no status changed, but (-before +after):\n%s", diff)
 	}
@@ -283,7 +283,7 @@ func TestConditionsKeepTransitionTime(t *testing.T) {
 
 	third := second.DeepCopy()
 	third.Status.Provisioning.State = metal3.StateAvailable
-	third = withConditions(third, &ironic.Node{}, now.Add(2*time.Hour))
+	third = withConditions(third, &ironic.Node{Address: ownBMC}, now.Add(2*time.Hour))
 	before[metal3.ProgressingCondition] = "False since 2026-11-21T10:00:00Z"
 	before[metal3.AvailableForProvisioningCondition] = "True since 2026-11-21T10:00:00Z"
 	if diff := cmp.Diff(before, times(third)); diff != "" {

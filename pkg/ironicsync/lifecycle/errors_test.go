@@ -138,7 +138,7 @@ func TestErrorOfRegistrationWins(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 		registeredAs()(host)
-		if got := wrongWith(observe(host, &ironic.Node{ProvisionState: ironic.Manageable})); got != (wrong{}) {
+		if got := wrongWith(observe(host, &ironic.Node{Address: ownBMC, ProvisionState: ironic.Manageable})); got != (wrong{}) {
 			t.Errorf("%s, mended: %+v", name, got)
 		}
 	}
@@ -150,7 +150,7 @@ func TestErrorOfSilentBMCDuringRegistration(t *testing.T) {
 	for state, want := range map[metal3.ProvisioningState]metal3.ErrorType{
 		metal3.StateRegistering: metal3.RegistrationError, metal3.StateProvisioned: metal3.ProvisionedRegistrationError,
 	} {
-		node := &ironic.Node{ProvisionState: ironic.Enroll, Fault: ironic.FaultPowerFailure, LastError: "no answer"}
+		node := &ironic.Node{Address: ownBMC, ProvisionState: ironic.Enroll, Fault: ironic.FaultPowerFailure, LastError: "no answer"}
 		follow(t, string(state), newHost(withState(state)), []step{{node, wrong{want, "no answer", 1}}})
 	}
 }
@@ -199,9 +199,9 @@ func TestErrorOfUnfinishedFailure(t *testing.T) {
 		if want.kind != "" {
 			said.message = "the disk is full"
 		}
-		locked := &ironic.Node{ProvisionState: state, Reservation: "conductor-0"}
-		silent := &ironic.Node{ProvisionState: state}
-		spoken := &ironic.Node{ProvisionState: state, LastError: said.message}
+		locked := &ironic.Node{Address: ownBMC, ProvisionState: state, Reservation: "conductor-0"}
+		silent := &ironic.Node{Address: ownBMC, ProvisionState: state}
+		spoken := &ironic.Node{Address: ownBMC, ProvisionState: state, LastError: said.message}
 		follow(t, string(state)+", silent", newHost(withState(metal3.StatePreparing)), []step{{locked, wrong{}}, {silent, want}})
 		follow(t, string(state), newHost(withState(metal3.StatePreparing)), []step{{locked, wrong{}}, {spoken, said}})
 	}
@@ -215,17 +215,17 @@ func TestErrorOfPowerAction(t *testing.T) {
 		node ironic.Node
 		want wrong
 	}{
-		"wanted no more":           {ironic.Node{PowerState: ironic.PowerOff, LastError: "Failed to change power state to 'power on' by 'power on': no"}, wrong{}},
-		"failed":                   {ironic.Node{PowerState: ironic.PowerOn, LastError: failed}, wrong{metal3.PowerManagementError, failed, 1}},
-		"failed, power not known":  {ironic.Node{LastError: failed}, wrong{metal3.PowerManagementError, failed, 1}},
-		"reached since":            {ironic.Node{PowerState: ironic.PowerOff, LastError: failed}, wrong{}},
-		"tried again":              {ironic.Node{PowerState: ironic.PowerOn, TargetPowerState: ironic.TargetPowerOff, LastError: failed}, wrong{}},
-		"soft target reached":      {ironic.Node{PowerState: ironic.PowerOff, LastError: "Failed to change power state to 'soft power off': no"}, wrong{}},
-		"another action's":         {ironic.Node{PowerState: ironic.PowerOn, LastError: "Failed to set boot device"}, wrong{}},
-		"not even a target":        {ironic.Node{PowerState: ironic.PowerOn, LastError: "Failed to change power state to '"}, wrong{metal3.PowerManagementError, "Failed to change power state to '", 1}},
-		"maintenance by a person":  {ironic.Node{PowerState: ironic.PowerOn, Maintenance: true, MaintenanceReason: "new disks"}, wrong{}},
-		"fault without last_error": {ironic.Node{Fault: "power failure", MaintenanceReason: "BMC away"}, wrong{metal3.PowerManagementError, "BMC away", 1}},
-		"fault without any text":   {ironic.Node{Fault: "rescue abort failure"}, wrong{metal3.PowerManagementError, "Ironic reports the fault rescue abort failure", 1}},
+		"wanted no more":           {ironic.Node{Address: ownBMC, PowerState: ironic.PowerOff, LastError: "Failed to change power state to 'power on' by 'power on': no"}, wrong{}},
+		"failed":                   {ironic.Node{Address: ownBMC, PowerState: ironic.PowerOn, LastError: failed}, wrong{metal3.PowerManagementError, failed, 1}},
+		"failed, power not known":  {ironic.Node{Address: ownBMC, LastError: failed}, wrong{metal3.PowerManagementError, failed, 1}},
+		"reached since":            {ironic.Node{Address: ownBMC, PowerState: ironic.PowerOff, LastError: failed}, wrong{}},
+		"tried again":              {ironic.Node{Address: ownBMC, PowerState: ironic.PowerOn, TargetPowerState: ironic.TargetPowerOff, LastError: failed}, wrong{}},
+		"soft target reached":      {ironic.Node{Address: ownBMC, PowerState: ironic.PowerOff, LastError: "Failed to change power state to 'soft power off': no"}, wrong{}},
+		"another action's":         {ironic.Node{Address: ownBMC, PowerState: ironic.PowerOn, LastError: "Failed to set boot device"}, wrong{}},
+		"not even a target":        {ironic.Node{Address: ownBMC, PowerState: ironic.PowerOn, LastError: "Failed to change power state to '"}, wrong{metal3.PowerManagementError, "Failed to change power state to '", 1}},
+		"maintenance by a person":  {ironic.Node{Address: ownBMC, PowerState: ironic.PowerOn, Maintenance: true, MaintenanceReason: "new disks"}, wrong{}},
+		"fault without last_error": {ironic.Node{Address: ownBMC, Fault: "power failure", MaintenanceReason: "BMC away"}, wrong{metal3.PowerManagementError, "BMC away", 1}},
+		"fault without any text":   {ironic.Node{Address: ownBMC, Fault: "rescue abort failure"}, wrong{metal3.PowerManagementError, "Ironic reports the fault rescue abort failure", 1}},
 	} {
 		for _, state := range []ironic.ProvisionState{ironic.Manageable, ironic.Available, ironic.Active} {
 			node := tt.node
@@ -238,7 +238,7 @@ func TestErrorOfPowerAction(t *testing.T) {
 // A failed reboot aims at power on; a machine that is on has got there.
 func TestErrorOfReboot(t *testing.T) {
 	const failed = "Failed to change power state to 'power on' by 'rebooting': no"
-	node := &ironic.Node{ProvisionState: ironic.Active, PowerState: ironic.PowerOff, LastError: failed}
+	node := &ironic.Node{Address: ownBMC, ProvisionState: ironic.Active, PowerState: ironic.PowerOff, LastError: failed}
 	on := *node
 	on.PowerState = ironic.PowerOn
 	follow(t, "reboot", newHost(), []step{{node, wrong{metal3.PowerManagementError, failed, 1}}, {&on, wrong{}}})
@@ -263,7 +263,7 @@ func TestOperationalStatusesOfOurs(t *testing.T) {
 func TestPowerStateUnknownKeepsPoweredOn(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		for state, want := range map[ironic.PowerState]bool{"": on, ironic.PowerOn: true, ironic.PowerOff: false, "error": on} {
-			host := observe(newHost(withPower(on)), &ironic.Node{ProvisionState: ironic.Available, PowerState: state})
+			host := observe(newHost(withPower(on)), &ironic.Node{Address: ownBMC, ProvisionState: ironic.Available, PowerState: state})
 			if got := host.Status.PoweredOn; got != want {
 				t.Errorf("power_state %q, poweredOn was %v: %v", state, on, got)
 			}
@@ -290,7 +290,7 @@ func TestSilentRamdiskOfForgottenNode(t *testing.T) {
 		host := newHost(tt.options...)
 		seen := func(parent string, limit time.Duration) Observation {
 			return Observation{CallbackTimeout: limit, Node: &ironic.Node{
-				UUID: host.Status.Provisioning.ID, ProvisionState: tt.state, ParentNode: parent, ProvisionUpdatedAt: &since,
+				Address: ownBMC, UUID: host.Status.Provisioning.ID, ProvisionState: tt.state, ParentNode: parent, ProvisionUpdatedAt: &since,
 			}}
 		}
 		for name, patient := range map[string]Observation{
@@ -310,7 +310,7 @@ func TestSilentRamdiskOfForgottenNode(t *testing.T) {
 		if got := nextOf(planned(host, late.Node)).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.state, got, tt.want)
 		}
-		if aborted := (ironic.Node{UUID: host.Status.Provisioning.ID, LastError: "aborted by request"}); tt.want == "abort" {
+		if aborted := (ironic.Node{Address: ownBMC, UUID: host.Status.Provisioning.ID, LastError: "aborted by request"}); tt.want == "abort" {
 			failed := map[ironic.ProvisionState]ironic.ProvisionState{ironic.InspectWait: ironic.InspectFail, ironic.CleanWait: ironic.CleanFail}[tt.state]
 			for _, aborted.ProvisionState = range []ironic.ProvisionState{tt.state, failed} {
 				if aborted.Reservation = ""; aborted.ProvisionState == tt.state {
@@ -337,11 +337,76 @@ func TestSilentRamdiskOfForgottenNode(t *testing.T) {
 	}
 }
 
+// TestGivenUpDeployment: why a deployment was given up is shown until it is tried again, also if the node is looked at once more
+// before Ironic begins to undo it.
+func TestGivenUpDeployment(t *testing.T) {
+	since := now.Add(-time.Hour)
+	host := newHost(withState(metal3.StateProvisioning), wantsImage("http://images/a"), attempting("http://images/a"))
+	node := &ironic.Node{Address: ownBMC, UUID: host.Status.Provisioning.ID, ProvisionState: ironic.DeployWait, ParentNode: host.Status.Provisioning.ID, ProvisionUpdatedAt: &since}
+	observe := func() {
+		host.Status, _ = Observe(host, Observation{CallbackTimeout: 30 * time.Minute, Node: node}, now)
+	}
+	observe()
+	enter(host, node, Step{Do: SetState, State: metal3.StateDeprovisioning, Failed: true}, now)
+	for _, node.ProvisionState = range []ironic.ProvisionState{ironic.DeployWait, ironic.Deleting, ironic.Available} {
+		if node.ProvisionState != ironic.DeployWait {
+			since = now // it has just begun
+		}
+		observe()
+		if host.Status.ErrorType != metal3.ProvisioningError || !strings.Contains(host.Status.ErrorMessage, "has not called Ironic") || host.Status.ErrorCount != 1 {
+			t.Errorf("%s: %d errors, %q", node.ProvisionState, host.Status.ErrorCount, host.Status.ErrorMessage)
+		}
+	}
+}
+
+// TestForgottenNode checks that a node on which no conductor works any more is noticed soon, and only such a node.
+func TestForgottenNode(t *testing.T) {
+	for name, test := range map[string]struct {
+		state   ironic.ProvisionState
+		age     time.Duration
+		change  func(node *ironic.Node)
+		timeout time.Duration
+		want    string
+	}{
+		"undeployed":               {state: ironic.Deleting, age: 21 * time.Second, want: "Ironic has forgotten the node, whose state is deleting"},
+		"deployed":                 {state: ironic.Deploying, age: 21 * time.Second, timeout: time.Hour, want: "Ironic has forgotten the node"},
+		"by a clock that is ahead": {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.AnsweredAt = n.ProvisionUpdatedAt.Add(time.Second) }},
+		"just begun":               {state: ironic.Deleting, age: 19 * time.Second},
+		"worked on":                {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.Reservation = "conductor-0" }},
+		"polled by Ironic":         {state: ironic.Deleting, age: time.Hour, change: func(n *ironic.Node) { n.ParentNode = "" }},
+		"waiting for a ramdisk":    {state: ironic.CleanWait, age: 21 * time.Second, timeout: 30 * time.Minute},
+		"paused while cleaning":    {state: ironic.CleanHold, age: 24 * time.Hour, timeout: 30 * time.Minute},
+		"paused while deploying":   {state: ironic.DeployHold, age: 24 * time.Hour, timeout: 30 * time.Minute},
+		"paused while serviced":    {state: ironic.ServiceHold, age: 24 * time.Hour, timeout: 30 * time.Minute},
+		"at rest":                  {state: ironic.Active, age: 24 * time.Hour, timeout: 30 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := newHost(withState(metal3.StateDeprovisioning))
+			since := now.Add(-test.age)
+			node := &ironic.Node{UUID: host.Status.Provisioning.ID, Address: ownBMC, ProvisionState: test.state, ParentNode: host.Status.Provisioning.ID, ProvisionUpdatedAt: &since}
+			if test.change != nil {
+				test.change(node)
+			}
+			host.Status, _ = Observe(host, Observation{CallbackTimeout: test.timeout, Node: node}, now)
+			got := ""
+			if isTimedOut(&host.Status) {
+				got = host.Status.Record.Failure.Message
+			}
+			if !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+				t.Errorf("timed out: %q, want %q", got, test.want)
+			}
+			if stuck := isStuck(host, NodeOf(&host.Status)); stuck != (test.want != "") {
+				t.Errorf("the node is given up: %t", stuck)
+			}
+		})
+	}
+}
+
 // Ironic writes the fault of a failed step before the state that goes with it, and
 // keeps the node reserved meanwhile. That is one failure, counted once.
 func TestFaultBeforeItsStateCountsOnce(t *testing.T) {
 	host := newHost(withState(metal3.StatePreparing))
-	node := &ironic.Node{UUID: host.Status.Provisioning.ID, ProvisionState: ironic.CleanWait, TargetProvisionState: "available"}
+	node := &ironic.Node{Address: ownBMC, UUID: host.Status.Provisioning.ID, ProvisionState: ironic.CleanWait, TargetProvisionState: "available"}
 	host = observe(host, node)
 	for _, n := range []ironic.Node{
 		{ProvisionState: ironic.Cleaning, Reservation: "conductor-0", Maintenance: true, Fault: ironic.FaultCleanFailure, LastError: "erase failed"},
@@ -350,7 +415,7 @@ func TestFaultBeforeItsStateCountsOnce(t *testing.T) {
 		{ProvisionState: ironic.CleanFail, LastError: "erase failed"},
 		{ProvisionState: ironic.CleanFail, Maintenance: true, Fault: ironic.FaultCleanFailure, LastError: "erase failed"},
 	} {
-		n.UUID = node.UUID
+		n.UUID, n.Address = node.UUID, ownBMC
 		host = observe(host, &n)
 	}
 	if s := host.Status; s.ErrorType != metal3.PreparationError || s.ErrorMessage != "erase failed" || s.ErrorCount != 1 {
@@ -362,7 +427,7 @@ func TestFaultBeforeItsStateCountsOnce(t *testing.T) {
 // fault is there nor when it has been cleared for the next try.
 func TestErrorWithoutText(t *testing.T) {
 	failedNode := ironic.Node{
-		UUID: "n", ProvisionState: ironic.CleanFail, Maintenance: true, Fault: ironic.FaultCleanFailure,
+		UUID: "n", Address: ownBMC, ProvisionState: ironic.CleanFail, Maintenance: true, Fault: ironic.FaultCleanFailure,
 		LastError: "a step failed", MaintenanceReason: "a step failed on 12 March",
 	}
 	silent, cleared := failedNode, failedNode

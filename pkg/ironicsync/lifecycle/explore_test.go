@@ -229,7 +229,7 @@ func deletedWorld(machine fsm.Machine, state ironic.ProvisionState, before metal
 		attempting("http://images/a")(host)
 	}
 	id := host.Status.Provisioning.ID
-	node := &ironic.Node{UUID: id, Name: NodeName(host), ProvisionState: state, PowerState: ironic.PowerOn}
+	node := &ironic.Node{Address: ownBMC, UUID: id, Name: NodeName(host), ProvisionState: state, PowerState: ironic.PowerOn}
 	node.InstanceUUID = recordedInstance(host)
 	w := &world{machine: machine, host: host, nodes: map[string]*ironic.Node{id: node}, mayWipe: true}
 	switch before {

@@ -40,7 +40,7 @@ func FuzzObserve(f *testing.F) {
 			}
 		}
 		seen := Observation{Node: node}
-		if node != nil && NeedsInventory(host, node) {
+		if seen.NeedsInventory(host) {
 			seen.Inspected = &Inspected{}
 		}
 		status, changed := Observe(host, seen, now)
@@ -56,8 +56,12 @@ func FuzzObserve(f *testing.F) {
 		if again, changed := Observe(host, seen, now.Add(time.Hour)); changed {
 			t.Errorf("changed by nothing (-before +after):\n%s", cmp.Diff(status, again))
 		}
-		if node != nil && status.Provisioning.ID != node.UUID {
+		switch concealed := seen.IsConcealed(host); {
+		case node == nil:
+		case !concealed && status.Provisioning.ID != node.UUID:
 			t.Errorf("provisioning.ID is %q, the node is %q", status.Provisioning.ID, node.UUID)
+		case concealed && *status.Ironic != metal3.IronicStatus{NodeUUID: host.Status.Provisioning.ID, Unproven: status.Ironic.Unproven}:
+			t.Errorf("of a node that is not proven to be the host's, %+v is shown", status.Ironic)
 		}
 		step := Next(planned(host, nil).Situation)
 		if host.DeletionTimestamp.IsZero() && (step.Do == DeleteNode || step.Target == ironic.TargetDeleted) {

@@ -79,12 +79,12 @@ func TestNeedsInventory(t *testing.T) {
 		ironic.Manageable: true, ironic.Available: true, ironic.Active: true, ironic.InspectFail: true,
 		ironic.Inspecting: false, ironic.InspectWait: false, // a new one is under way
 	} {
-		node := &ironic.Node{ProvisionState: state, InspectionFinishedAt: &now}
+		node := &ironic.Node{Address: ownBMC, ProvisionState: state, InspectionFinishedAt: &now}
 		if got := NeedsInventory(newHost(), node); got != want {
 			t.Errorf("%s: %v, want %v", state, got, want)
 		}
 	}
-	if NeedsInventory(newHost(), &ironic.Node{ProvisionState: ironic.Manageable}) {
+	if NeedsInventory(newHost(), &ironic.Node{Address: ownBMC, ProvisionState: ironic.Manageable}) {
 		t.Error("asks for the inventory of a node that was never inspected")
 	}
 }

@@ -44,13 +44,19 @@ func macsOf(hardware *metal3.HardwareDetails) (macs []string) {
 	return slices.Compact(macs)
 }
 
+// MachineMACs returns the MAC addresses by which the host's machine is known, with the one that its spec names.
+func MachineMACs(host *metal3.BareMetalHost) []string {
+	macs := macsOf(host.Status.HardwareDetails)
+	if boot := strings.ToLower(host.Spec.BootMACAddress); boot != "" && !slices.Contains(macs, boot) {
+		macs = append(macs, boot)
+	}
+	return macs
+}
+
 // MachineKeys returns what the host's machine can be found by. Hosts that share one may be of one machine: see
 // IsSameMachine.
 func MachineKeys(host *metal3.BareMetalHost) []string {
-	keys := macsOf(host.Status.HardwareDetails)
-	if boot := strings.ToLower(host.Spec.BootMACAddress); boot != "" && !slices.Contains(keys, boot) {
-		keys = append(keys, boot)
-	}
+	keys := MachineMACs(host)
 	if serial := serialOf(host.Status.HardwareDetails); serial != "" {
 		keys = append(keys, serial)
 	}

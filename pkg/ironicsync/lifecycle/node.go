@@ -14,7 +14,9 @@ import (
 // are made with it rather than with an ironic.Node, so that they cannot depend on anything that is not
 // recorded.
 type Node struct {
-	UUID, Name           string
+	UUID, Name string
+	// Unproven is set if nothing but the UUID is recorded, because the node may be somebody else's.
+	Unproven             string
 	ProvisionState       ironic.ProvisionState
 	TargetProvisionState string
 	// StateChangedAt is when the node came into its provision state, by Ironic's clock; nil while the
@@ -51,6 +53,7 @@ func NodeOf(status *metal3.BareMetalHostStatus) *Node {
 	return &Node{
 		UUID:                 s.NodeUUID,
 		Name:                 s.NodeName,
+		Unproven:             s.Unproven,
 		ProvisionState:       ironic.ProvisionState(s.ProvisionState),
 		TargetProvisionState: s.TargetProvisionState,
 		StateChangedAt:       s.StateChangedAt,

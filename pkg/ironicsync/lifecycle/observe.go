@@ -16,12 +16,28 @@ import (
 type Observation struct {
 	// Node is the host's node; nil if Ironic has no node with the host's ID.
 	Node *ironic.Node
+	// Cluster is the UID of this cluster; empty if it is not known.
+	Cluster string
 	// Inspected is set if the inventory of the node's last inspection was read together with
 	// the node (see NeedsInventory).
 	Inspected *Inspected
 	// CallbackTimeout is how long a ramdisk may be silent if Ironic does not time it out
 	// itself; 0 means for ever.
 	CallbackTimeout time.Duration
+}
+
+// IsConcealed tells whether nothing of the node is recorded but its UUID, because it is not proven that it is the host's.
+func (o Observation) IsConcealed(host *metal3.BareMetalHost) bool {
+	if o.Node == nil {
+		return false
+	}
+	_, is := isConcealed(host, RecordOf(o.Node), o.Cluster)
+	return is
+}
+
+// NeedsInventory tells whether the observation has to read the inventory of the node, too.
+func (o Observation) NeedsInventory(host *metal3.BareMetalHost) bool {
+	return o.Node != nil && NeedsInventory(host, o.Node) && !o.IsConcealed(host)
 }
 
 // Inspected is the outcome of an inspection.
@@ -81,6 +97,10 @@ func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (statu
 	case seen.Node == nil:
 		observeMissing(&status, host)
 	default:
+		if reason, is := isConcealed(host, RecordOf(seen.Node), seen.Cluster); is {
+			concealNode(&status, reason)
+			break
+		}
 		again = observeNode(&status, host, seen, now)
 	}
 	status.Record.Observed, status.Record.Silence = true, nil
@@ -113,7 +133,7 @@ func equalStatus(a, b metal3.BareMetalHostStatus) bool {
 // observeMissing updates the status of a host whose node Ironic does not have, because it was
 // not created yet or Ironic has lost it. What was learned from the node earlier is kept.
 func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) {
-	if status.Ironic != nil && host.DeletionTimestamp.IsZero() {
+	if status.Ironic != nil && host.DeletionTimestamp.IsZero() && status.Record.Transfer == nil { // else it is meant to be gone
 		status.Record.Registration = newRegistration(host, metal3.NodeLostReason,
 			"Ironic no longer has node "+status.Ironic.NodeUUID+"; the host is registered again")
 	}
@@ -126,12 +146,18 @@ func observeMissing(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHo
 	}
 }
 
+// concealNode records a node that may be somebody else's: nothing of it is shown, nor concluded from it.
+func concealNode(status *metal3.BareMetalHostStatus, reason string) {
+	status.Ironic = &metal3.IronicStatus{NodeUUID: status.Provisioning.ID, Instance: status.Record.Ironic, Unproven: reason}
+}
+
 // observeNode updates the status of a host from its node. It returns whether an attempt has ended that may
 // have failed as the last one did.
 func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, seen Observation, now time.Time) (again bool) {
 	node := seen.Node
 	before := status.Ironic
 	status.Ironic = ironicStatus(node)
+	status.Ironic.Instance = status.Record.Ironic
 	if before != nil {
 		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
 	}
@@ -142,6 +168,8 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	status.Provisioning.ID = node.UUID
 	status.Provisioning.State = stateOf(host, recorded)
 	observeAsked(status, now)
+	observeAskedPower(status, now)
+	observePowerCut(status, host, now)
 	observeDeployment(status, host, node)
 	observeGone(status, node, now)
 	observeServicing(status, host, node, now)
@@ -233,6 +261,11 @@ func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) 
 	}
 }
 
+// forgottenAfter is for how long a node must have been in a state in which Ironic itself works, without a reservation,
+// to be one that Ironic has forgotten. A conductor reserves a node before it changes its state, and
+// gives the reservation up after that, so there is no such time otherwise.
+const forgottenAfter = 20 * time.Second
+
 // observeRamdiskTimeout times out a ramdisk for which Ironic waits without a timeout, because it
 // does not poll the node (ironic.Node.IsNotPolled). If the conductor died while working on such
 // a node, the node remains in the same state for ever, without a reservation. Each heartbeat of
@@ -243,18 +276,12 @@ func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) 
 // somebody has requested the abort.
 func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, seen Observation, now time.Time) {
 	node := seen.Node
-	since := node.ProvisionUpdatedAt
-	ironicNow := node.AnsweredAt // our clock may differ from Ironic's
-	if ironicNow.IsZero() {
-		ironicNow = now
-	}
-	late := seen.CallbackTimeout > 0 && node.IsNotPolled() && since != nil && ironicNow.Sub(*since) > seen.CallbackTimeout
+	message := silence(seen, now)
 	switch {
-	case node.ProvisionState.IsInTransit() && node.Reservation == "" && late:
-		status.Record.Failure = &metal3.Failure{
-			Cause:   metal3.CallbackTimeout,
-			Message: fmt.Sprintf("The ramdisk has not called Ironic for more than %s, or Ironic has forgotten the node (%s)", seen.CallbackTimeout, node.ProvisionState),
-		}
+	case node.ProvisionState == ironic.DeployWait && status.Provisioning.State == metal3.StateDeprovisioning:
+		// It was given up already, and the failure of the deployment says why; the request that undoes it is on its way.
+	case message != "":
+		status.Record.Failure = &metal3.Failure{Cause: metal3.CallbackTimeout, Message: message}
 	case node.ProvisionState == ironic.InspectFail, node.ProvisionState == ironic.CleanFail:
 	case node.ProvisionState.IsWaiting() && node.Reservation != "":
 	case isTimedOut(status):
@@ -262,10 +289,34 @@ func observeRamdiskTimeout(status *metal3.BareMetalHostStatus, seen Observation,
 	}
 }
 
-// isStuck tells whether Ironic will never continue to work on the node: it has timed out in
-// a state in which Ironic itself works, and does not wait for a ramdisk.
+// silence returns why the state of a node that Ironic does not poll will not change any more, or nothing.
+func silence(seen Observation, now time.Time) string {
+	node, limit := seen.Node, seen.CallbackTimeout
+	state := node.ProvisionState
+	if !node.IsNotPolled() || node.ProvisionUpdatedAt == nil || node.Reservation != "" {
+		return ""
+	}
+	if !node.AnsweredAt.IsZero() {
+		now = node.AnsweredAt // our clock may differ from Ironic's
+	}
+	age := now.Sub(*node.ProvisionUpdatedAt)
+	switch {
+	case state.IsWaiting() && limit > 0 && age > limit:
+		return fmt.Sprintf("The ramdisk has not called Ironic for more than %s (%s)", limit, state)
+	case isWorkOfIronic(state) && age > forgottenAfter:
+		return fmt.Sprintf("Ironic has forgotten the node, whose state is %s: its conductor was stopped while it worked on it", state)
+	}
+	return ""
+}
+
+// isWorkOfIronic tells whether Ironic itself works in this state, and does not wait for a ramdisk or for an operator.
+func isWorkOfIronic(state ironic.ProvisionState) bool {
+	return state.IsInTransit() && !state.IsWaiting() && !state.IsHeld()
+}
+
+// isStuck tells whether Ironic will never continue to work on the node.
 func isStuck(host *metal3.BareMetalHost, node *Node) bool {
-	return node.ProvisionState.IsInTransit() && !node.ProvisionState.IsWaiting() && node.Reservation == "" && isTimedOut(&host.Status)
+	return isWorkOfIronic(node.ProvisionState) && node.Reservation == "" && isTimedOut(&host.Status)
 }
 
 // observeRegistration notes that the BMC has accepted the credentials, which is known once the

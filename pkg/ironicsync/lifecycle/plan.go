@@ -65,6 +65,8 @@ const (
 	ClearRebootRequest Action = "ClearRebootRequest"
 	// ForgetFailures resets the record of failed deployments after the spec has changed.
 	ForgetFailures Action = "ForgetFailures"
+	// ForgetRequest ends the error of a request that kept failing and is not to be made any more.
+	ForgetRequest Action = "ForgetRequest"
 	// DeleteNode removes the node from Ironic.
 	DeleteNode Action = "DeleteNode"
 	// Detach records that the host is no longer in Ironic.
@@ -72,6 +74,11 @@ const (
 	// Attach records that a detached host is to be registered again, or that a detachment
 	// that has failed was cancelled.
 	Attach Action = "Attach"
+	// LeaveIronic removes the node of a host that is to be moved to another Ironic, if that one can take the host now.
+	LeaveIronic Action = "LeaveIronic"
+	// ChangeIronic records that a host is in the Ironic to which it was to be moved, if there is no node any more
+	// in the one that it leaves.
+	ChangeIronic Action = "ChangeIronic"
 	// Release removes the finalizers from the Secret and then from the host.
 	Release Action = "Release"
 	// SetCleaning tells Ironic whether to clean the node automatically, and changes nothing
@@ -110,6 +117,19 @@ type Step struct {
 	// Reason and Message are those of Report and Hold; Prepare, Service and AwaitImage have a Message only. Secret is the name of a Secret that
 	// seems to be missing.
 	Reason, Message, Secret string
+}
+
+// WaitsForImageServer tells whether Ironic answers a request of the step only when it has looked for the user's image on its
+// server, which may never answer.
+func (s Step) WaitsForImageServer() bool { return s.Do == Deploy || s.Do == Rebuild }
+
+// OccupiesWorker tells whether Ironic, when it has accepted the step, works on it in one of its workers, which waits for the BMC.
+func (s Step) OccupiesWorker() bool {
+	switch s.Do {
+	case CreateNode, Register, Provision, SwitchPower, Prepare, Service, LeaveService:
+		return true
+	}
+	return false
 }
 
 // Situation is everything on which Next bases its decision.
@@ -167,6 +187,13 @@ type Situation struct {
 	Cluster string
 	// AskedInVain is set if the request that status.record.asked is about was refused or never sent.
 	AskedInVain bool
+	// PowerAnswered is set if the request that status.record.askedPower is about was accepted, refused or never sent: it does
+	// not come later.
+	PowerAnswered bool
+	// AnotherIronic is set if Ironic has no node of the host, nor of any other host that was registered in it, but nodes of
+	// others: it is another Ironic than it was. NodeMayExist is set if the node of a registered host is missing, and the nodes
+	// have not been read since.
+	AnotherIronic, NodeMayExist bool
 	// NodeOfAnother is set if the node belongs to another host that exists.
 	NodeOfAnother bool
 	// NodesWithSameBMC is set if Ironic reaches the BMC of the host's node for another node, too. All
@@ -189,6 +216,7 @@ type Situation struct {
 //
 //	plan.go           the checks that come first
 //	proof.go          what must be true before a step that may harm a machine
+//	whose.go          whose a node is
 //	plan_register.go  registration in Ironic
 //	image.go          ramdisk images that are built for single hosts
 //	plan_life.go      one function for each provisioning state
@@ -196,9 +224,21 @@ type Situation struct {
 //	plan_service.go   settings of a machine that runs something
 //	plan_power.go     power and reboots
 //	plan_leave.go     detachment and deletion
+//	transfer.go       moves to another Ironic
 func Next(s Situation) Step {
 	s.node = NodeOf(&s.Host.Status)
-	return guarded(s, plan(s))
+	step := plan(s)
+	if step.Do == Wait && step.After == 0 && isRequestForgotten(s) {
+		step = Step{Do: ForgetRequest}
+	}
+	return guarded(s, step)
+}
+
+// isRequestForgotten tells whether the host shows that a request keeps failing although nothing is to be requested: it
+// was carried out without an answer, or nobody wants it any more.
+func isRequestForgotten(s Situation) bool {
+	host := s.Host
+	return IsRequestFailing(&host.Status) && !metal3.IsPaused(host) && host.Status.Record.Epoch <= metal3.RecordEpoch && s.node != nil && !s.node.IsLocked() && host.Status.Record.Hold == nil
 }
 
 // MustObserve tells whether a host and its node have to be read before the step, because it was planned from what
@@ -212,7 +252,8 @@ func MustObserve(s Situation, step Step) bool {
 	case step.Do == Hold && step.Reason == metal3.RestoredReason:
 		return false // it is so whatever the node is like, and has to be recorded while Ironic is away, too
 	case step.Do == Wait:
-		return !host.DeletionTimestamp.IsZero() || host.Status.OperationalStatus == metal3.OperationalStatusDelayed || step.After > 0 && host.Status.Record.Asked != nil
+		return !host.DeletionTimestamp.IsZero() || host.Status.OperationalStatus == metal3.OperationalStatusDelayed ||
+			step.After > 0 && (host.Status.Record.Asked != nil || host.Status.Record.AskedPower != nil || host.Status.Record.PowerCut != nil)
 	}
 	return true
 }
@@ -237,6 +278,9 @@ func plan(s Situation) Step {
 		return Step{Do: Begin, State: beginningState(state)}
 	case hasAnnotation(host, metal3.HardwareDetailsAnnotation), s.HasHardwareData && host.Status.HardwareDetails == nil:
 		return Step{Do: RecordGivenHardware}
+	}
+	if step, leaves := nextOfTransfer(s); leaves {
+		return step
 	}
 	if step, detached := nextOfDetached(s); detached {
 		return step

@@ -4,13 +4,15 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // nodeIn is a node that is on.
 func nodeIn(state ironic.ProvisionState, change ...func(*ironic.Node)) *ironic.Node {
-	n := &ironic.Node{UUID: "u", ProvisionState: state, PowerState: ironic.PowerOn}
+	n := &ironic.Node{UUID: "u", ProvisionState: state, PowerState: ironic.PowerOn, Address: ownBMC}
 	for _, c := range change {
 		c(n)
 	}
@@ -167,6 +169,12 @@ func TestNextOfHost(t *testing.T) {
 		"did not shut down":              {options: and(provisionedHost, offline, withError(metal3.PowerManagementError, "no", 1)), node: nodeIn(ironic.Active, softTimedOut), change: hold, want: "power-off"},
 		"power failed just now":          {options: and(provisionedHost, withError(metal3.PowerManagementError, "no", 1)), node: nodeIn(ironic.Active, off), change: hold, want: "Wait:7s"},
 		"something else failed":          {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(5), withError(metal3.ProvisioningError, "no", 5)), node: nodeIn(ironic.Available, off), change: hold, want: "power-on"},
+		"an earlier power-off may come":  {options: and(provisionedHost, askedPower(ironic.TargetPowerOff, 1)), node: nodeIn(ironic.Active, off), want: "Wait:4m0s"},
+		"the power-off was answered":     {options: and(provisionedHost, askedPower(ironic.TargetPowerOff, 1)), node: nodeIn(ironic.Active, off), change: func(s *situation) { s.PowerAnswered = true }, want: "power-on"},
+		"the last of several was":        {options: and(provisionedHost, askedPower(ironic.TargetPowerOff, 2)), node: nodeIn(ironic.Active, off), change: func(s *situation) { s.PowerAnswered = true }, want: "Wait:4m0s"},
+		"a request is not wanted now":    {options: and(provisionedHost, requestFailing), node: nodeIn(ironic.Active), want: "ForgetRequest"},
+		"the same, and locked":           {options: and(provisionedHost, requestFailing), node: nodeIn(ironic.Active, func(n *ironic.Node) { n.Reservation = "conductor-0" }), want: "Wait"},
+		"the same, and paused":           {options: and(provisionedHost, requestFailing, annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active), want: "Wait"},
 		"power on the way":               {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), want: "Wait"},
 		"power not known":                {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" }), want: "Wait"},
 		"power not known, nor asked for": {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState, n.ParentNode = "", "u" }), want: "power-on"},
@@ -286,5 +294,23 @@ func TestNextSecretWatchLags(t *testing.T) {
 		if got := nextOf(s); got.Do != want {
 			t.Errorf("Secret at %s, 7 was tried: %s, want %s", version, got, want)
 		}
+	}
+}
+
+// askedPower records that Ironic was asked so often to switch the machine off.
+func askedPower(target ironic.PowerTarget, times int) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Record.AskedPower = &metal3.AskedPower{NodeUUID: "u", Target: string(target), At: metav1.NewTime(now), Times: times}
+	}
+}
+
+func requestFailing(h *metal3.BareMetalHost) {
+	SetRequestFailing(h, Step{Do: SwitchPower}, "no answer within 30s")
+}
+
+// asked records that Ironic was asked once for a transition of the node, which was in a state.
+func asked(target ironic.ProvisionTarget, state ironic.ProvisionState) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Record.Asked = &metal3.AskedChange{NodeUUID: "u", Target: string(target), ProvisionState: string(state), At: metav1.NewTime(now), Times: 1}
 	}
 }

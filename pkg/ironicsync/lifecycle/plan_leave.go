@@ -98,91 +98,105 @@ func isInLeavingMaintenance(host *metal3.BareMetalHost, node *Node) bool {
 // and the finalizers are removed.
 func nextOfDeleted(s Situation) Step {
 	host, node := s.Host, s.node
-	if !hasFinalizer(host) {
-		return Step{Do: Wait} // only finalizers of others are left
-	}
-	if value, wanted := host.Annotations[metal3.DetachedAnnotation]; wanted {
-		args, _ := metal3.ParseDetachedAnnotation(value)
-		switch {
-		case args.DeleteAction == metal3.DetachedDeleteActionDelay:
-			return Step{Do: Wait} // until the host is attached again
-		case node == nil:
-			return Step{Do: Release}
-		}
-		return leaveIronic(s)
-	}
-	if IsDetached(host) {
-		return Step{Do: Attach} // so that it can be deprovisioned
-	}
-	if node != nil && isStuck(host, node) {
-		return leaveIronic(s)
-	}
-	state := host.Status.Provisioning.State
-	history := &host.Status.OperationHistory
-	// ours tells whether the server has to undeploy the node. It must not if a deployed node was
-	// taken over although the spec has asked for nothing.
-	ours := state == metal3.StateProvisioned && deploy.Deployed(host) ||
-		state == metal3.StateProvisioning && isUnderWay(history.Provision) && !isBeforeDeployment(host, node) ||
-		state == metal3.StateDeprovisioning && isUnderWay(history.Deprovision)
-	giveUp := host.Status.ErrorCount >= abandonAfter
-	if giveUp && ours && !isDeletionBegun(host) {
-		return setState(metal3.StateDeprovisioning) // the errors occurred before the deletion and do not count
-	}
-	if host.Status.Provisioning.ID == "" || node == nil {
-		if ours && !giveUp {
-			// Ironic has lost the node. It is registered again to be cleaned, if that is possible.
-			if _, failed := registrationObstacle(s); !failed {
-				step, _ := nextToRegister(s)
-				return step
-			}
-		}
-		return Step{Do: Release}
-	}
-	if node.IsLocked() {
-		return Step{Do: Wait}
-	}
-	if state == metal3.StateDeleting {
-		return leaveIronic(s)
-	}
-	if isInLeavingMaintenance(host, node) {
-		return s.retryDetach(Step{Do: ClearMaintenance, Error: metal3.DetachError})
-	}
-	switch state {
-	case metal3.StatePoweringOffBeforeDelete:
-		return powerOffBeforeDelete(s, giveUp)
-	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateRegistering:
-		return setState(metal3.StateDeleting)
-	}
 	switch {
+	case !hasFinalizer(host):
+		return Step{Do: Wait} // only finalizers of others are left
+	case hasAnnotation(host, metal3.DetachedAnnotation):
+		return nextOfDeletedDetached(s)
+	case IsDetached(host):
+		return Step{Do: Attach} // so that it can be deprovisioned
+	case node != nil && isStuck(host, node):
+		return leaveIronic(s)
+	}
+	state, ours := host.Status.Provisioning.State, mustUndeploy(host, node)
+	giveUp := host.Status.ErrorCount >= abandonAfter
+	switch {
+	case giveUp && ours && !isDeletionBegun(host):
+		return setState(metal3.StateDeprovisioning) // the errors occurred before the deletion and do not count
+	case host.Status.Provisioning.ID == "" || node == nil:
+		return nextOfDeletedWithoutNode(s, ours && !giveUp)
+	case node.IsLocked():
+		return Step{Do: Wait}
+	case state == metal3.StateDeleting:
+		return leaveIronic(s)
+	case isInLeavingMaintenance(host, node):
+		return s.retryDetach(Step{Do: ClearMaintenance, Error: metal3.DetachError})
+	case state == metal3.StatePoweringOffBeforeDelete:
+		return powerOffBeforeDelete(s, giveUp)
+	case state == metal3.StateNone, state == metal3.StateUnmanaged, state == metal3.StateRegistering:
+		return setState(metal3.StateDeleting)
 	case node.ProvisionState == ironic.Verifying:
 		return Step{Do: Wait}
 	case node.ProvisionState == ironic.Enroll && (giveUp || s.SecretVersion == "" || hasFailed(host) && !ours):
 		return setState(metal3.StateDeleting) // its BMC cannot be reached
 	case node.ProvisionState == ironic.Enroll:
 		return s.retry(Step{Do: Register}, hasFailed(host))
-	}
-	switch {
 	case ours && state != metal3.StateDeprovisioning:
 		return setState(metal3.StateDeprovisioning)
 	case ours:
-		switch {
-		case node.ProvisionState == ironic.Available, giveUp && !isBeingCleaned(node):
-			return setState(metal3.StatePoweringOffBeforeDelete)
-		case mustRegister(s):
-			return Step{Do: Register, Retry: isRefused(host)}
-		case isStepFault(node):
-			return s.clearMaintenance(metal3.ProvisioningError)
-		}
-		return nextOfDeprovisioning(s)
+		return nextOfDeletedDeprovisioning(s, giveUp)
 	}
-	switch node.ProvisionState {
-	case ironic.InspectWait, ironic.CleanWait, ironic.CleanHold, ironic.DeployHold, ironic.ServiceWait, ironic.ServiceHold:
+	return nextOfDeletedIdle(s)
+}
+
+// mustUndeploy tells whether the server has to undeploy the node of a host that is being deleted. It must not if a
+// deployed node was taken over although the spec has asked for nothing.
+func mustUndeploy(host *metal3.BareMetalHost, node *Node) bool {
+	history := &host.Status.OperationHistory
+	switch host.Status.Provisioning.State {
+	case metal3.StateProvisioned:
+		return deploy.Deployed(host)
+	case metal3.StateProvisioning:
+		return isUnderWay(history.Provision) && !isBeforeDeployment(host, node)
+	case metal3.StateDeprovisioning:
+		return isUnderWay(history.Deprovision)
+	}
+	return false
+}
+
+// nextOfDeletedDetached lets the machine run as it is, because the annotation detached says so.
+func nextOfDeletedDetached(s Situation) Step {
+	args, _ := metal3.ParseDetachedAnnotation(s.Host.Annotations[metal3.DetachedAnnotation])
+	switch {
+	case args.DeleteAction == metal3.DetachedDeleteActionDelay:
+		return Step{Do: Wait} // until the host is attached again
+	case s.node == nil:
+		return Step{Do: Release}
+	}
+	return leaveIronic(s)
+}
+
+// nextOfDeletedWithoutNode is for a host of which Ironic has no node. One that must be undeployed is registered again to be
+// cleaned, if that is possible.
+func nextOfDeletedWithoutNode(s Situation, mustUndeploy bool) Step {
+	if _, failed := registrationObstacle(s); mustUndeploy && !failed {
+		step, _ := nextToRegister(s)
+		return step
+	}
+	return Step{Do: Release}
+}
+
+// nextOfDeletedDeprovisioning is for a host that is being undeployed because of its deletion.
+func nextOfDeletedDeprovisioning(s Situation, giveUp bool) Step {
+	switch node := s.node; {
+	case node.ProvisionState == ironic.Available, giveUp && !isBeingCleaned(node):
+		return setState(metal3.StatePoweringOffBeforeDelete)
+	case mustRegister(s):
+		return Step{Do: Register, Retry: isRefused(s.Host)}
+	case isStepFault(node):
+		return s.clearMaintenance(metal3.ProvisioningError)
+	}
+	return nextOfDeprovisioning(s)
+}
+
+// nextOfDeletedIdle is for a host on whose node there is nothing to be undeployed.
+func nextOfDeletedIdle(s Situation) Step {
+	switch node := s.node; {
+	case node.ProvisionState.IsHeld(), node.ProvisionState == ironic.InspectWait, node.ProvisionState == ironic.CleanWait, node.ProvisionState == ironic.ServiceWait:
 		return provision(ironic.TargetAbort, metal3.PreparationError)
-	}
-	if node.ProvisionState.IsInTransit() {
+	case node.ProvisionState.IsInTransit():
 		return Step{Do: Wait}
-	}
-	if isDeployed(node.ProvisionState) && state != metal3.StateExternallyProvisioned {
+	case isDeployed(node.ProvisionState) && s.Host.Status.Provisioning.State != metal3.StateExternallyProvisioned:
 		return setState(metal3.StateDeleting) // somebody else has deployed it, so it is left running
 	}
 	return setState(metal3.StatePoweringOffBeforeDelete)

@@ -96,8 +96,11 @@ func nextOfPower(s Situation) Step {
 		}
 		return s.retry(step, true)
 	}
+	left, mayGoOff := s.powerOffMayStillCome()
 	if host.Spec.DisablePowerOff {
 		switch {
+		case mayGoOff && (!on && host.Spec.Online || on && reboot.once):
+			return Step{Do: Wait, After: left} // a reboot leaves no trace, and a second one would follow the first
 		case !on && host.Spec.Online:
 			return switchTo(ironic.TargetPowerOn)
 		case on && reboot.once && reboot.hard:
@@ -110,14 +113,19 @@ func nextOfPower(s Situation) Step {
 	if reboot.once && !on {
 		return Step{Do: ClearRebootRequest}
 	}
+	wait, cut := s.powerCut()
 	switch wanted := isWantedOn(host); {
 	case wanted == on, on && isPowerKept(host) && !reboot.once && !reboot.stayOff:
 		return Step{Do: Wait}
+	case wanted && mayGoOff:
+		return Step{Do: Wait, After: left} // its power would be cut while it boots
 	case wanted:
 		return switchTo(ironic.TargetPowerOn)
+	case cut && wait > 0:
+		return Step{Do: Wait, After: wait}
 	case softFailed(node):
 		return Step{Do: SwitchPower, Power: ironic.TargetPowerOff, Error: metal3.PowerManagementError, Retry: true}
-	case reboot.hard, ErrorType(&host.Status) == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
+	case cut, reboot.hard, ErrorType(&host.Status) == metal3.PowerManagementError && !IsRequestFailing(&host.Status):
 		return switchTo(ironic.TargetPowerOff)
 	}
 	return switchTo(ironic.TargetSoftPowerOff)

@@ -26,6 +26,8 @@ func nextToRegister(s Situation) (Step, bool) {
 		return Step{Do: Wait, After: s.Hold}, false
 	}
 	switch {
+	case node == nil && s.NodeMayExist:
+		return Step{Do: Wait, After: nodesPause}, false
 	case node == nil:
 		return Step{Do: CreateNode, Retry: isRefused(host)}, false
 	case node.IsLocked():

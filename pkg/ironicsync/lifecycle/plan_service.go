@@ -23,6 +23,9 @@ func nextOfActive(s Situation) Step {
 	service, err := settings.NextService(s.machine())
 	isBoot := power.Do == SwitchPower && power.Power == ironic.TargetPowerOn
 	open := openService(s.Host, s.node)
+	if left, may := s.mayStillCome(ironic.TargetService); may && isBoot {
+		return Step{Do: Wait, After: left} // it would interrupt the machine, or be carried out a second time
+	}
 	switch {
 	case err != nil:
 		return s.orReport(power, err.Error())

@@ -83,6 +83,7 @@ func TestServicing(t *testing.T) {
 		"Ironic cannot, and that is known":       {options: and(provisionedHost, withStepError(metal3.ServicingError, noServiceMessage)), node: nodeIn(ironic.Active, off), change: func(s *situation) { s.CanService = false }, want: "power-on"},
 		"another's deployment":                   {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), want: "Hold"},
 		"another's deployment, which is known":   {options: and(provisionedHost, withHold), node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), change: heldAlready, want: "power-on"},
+		"it may still come":                      {options: and(provisionedHost, servicing(metal3.PreparationRequested), asked(ironic.TargetService, ironic.Active)), node: nodeIn(ironic.Active, off), want: "Wait:4m0s"},
 		"killed before it was asked for":         {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active, off), want: "Service"},
 		"requested, and switched on by somebody": {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active), want: "EndServicing"},
 		"requested, and not wanted any more":     {options: and(provisionedHost, servicing(metal3.PreparationRequested)), node: nodeIn(ironic.Active, off), change: applied, want: "EndServicing"},

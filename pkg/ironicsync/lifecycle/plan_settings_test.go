@@ -51,6 +51,7 @@ func TestSettings(t *testing.T) {
 		hold    bool
 		want    string
 	}{
+		"RAID asked for, and may still come":     {options: and(preparing, asked(ironic.TargetClean, ironic.Manageable)), node: nodeIn(ironic.Manageable), want: "Wait:4m0s"},
 		"RAID wanted":                            {options: preparing, node: nodeIn(ironic.Manageable), want: "Prepare redfish raid.delete_configuration raid.create_configuration"},
 		"RAID wanted, node available":            {options: preparing, node: nodeIn(ironic.Available), want: "manage"},
 		"RAID wanted, node being cleaned":        {options: preparing, node: nodeIn(ironic.CleanWait), want: "Wait"},

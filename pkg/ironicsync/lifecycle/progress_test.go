@@ -47,22 +47,22 @@ func TestProgressOfAnOperation(t *testing.T) {
 		node ironic.Node
 		want shownProgress
 	}{
-		{ironic.Node{ProvisionState: ironic.Cleaning}, shownProgress{Operation: "clean", HasSince: true}},
-		{ironic.Node{ProvisionState: ironic.CleanWait}, shownProgress{Operation: "clean", HasSince: true}},
-		{ironic.Node{ProvisionState: ironic.Cleaning, CleanStep: metadata, Internals: ironic.Internals{Clean: ironic.StepPosition{Number: 1, Count: 2}}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.Cleaning}, shownProgress{Operation: "clean", HasSince: true}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.CleanWait}, shownProgress{Operation: "clean", HasSince: true}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.Cleaning, CleanStep: metadata, Internals: ironic.Internals{Clean: ironic.StepPosition{Number: 1, Count: 2}}},
 			shownProgress{Operation: "clean", HasSince: true, Step: "deploy.erase_devices_metadata", Index: 1, Count: 2, HasStepAt: true, StepSince: 2 * minute}},
-		{ironic.Node{ProvisionState: ironic.CleanWait, CleanStep: metadata, Internals: ironic.Internals{Clean: ironic.StepPosition{Number: 1, Count: 2}}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.CleanWait, CleanStep: metadata, Internals: ironic.Internals{Clean: ironic.StepPosition{Number: 1, Count: 2}}},
 			shownProgress{Operation: "clean", HasSince: true, Step: "deploy.erase_devices_metadata", Index: 1, Count: 2, HasStepAt: true, StepSince: 2 * minute}},
-		{ironic.Node{ProvisionState: ironic.CleanWait, CleanStep: erase, Internals: ironic.Internals{Clean: ironic.StepPosition{Number: 2, Count: 2}}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.CleanWait, CleanStep: erase, Internals: ironic.Internals{Clean: ironic.StepPosition{Number: 2, Count: 2}}},
 			shownProgress{Operation: "clean", HasSince: true, Step: "deploy.erase_devices", Index: 2, Count: 2, HasStepAt: true, StepSince: 4 * minute}},
 		// Cleaning leaves the list behind when it fails, but there is no step.
-		{ironic.Node{ProvisionState: ironic.CleanFail, Internals: ironic.Internals{Clean: ironic.StepPosition{Count: 2}}}, shownProgress{}},
-		{ironic.Node{ProvisionState: ironic.DeployWait, DeployStep: deploy, Internals: ironic.Internals{Deploy: ironic.StepPosition{Number: 1}}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.CleanFail, Internals: ironic.Internals{Clean: ironic.StepPosition{Count: 2}}}, shownProgress{}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.DeployWait, DeployStep: deploy, Internals: ironic.Internals{Deploy: ironic.StepPosition{Number: 1}}},
 			shownProgress{Operation: "deploy", HasSince: true, Since: 6 * minute, Step: "deploy.deploy", Index: 1, HasStepAt: true, StepSince: 6 * minute}},
-		{ironic.Node{ProvisionState: ironic.Deploying, DeployStep: write, Internals: ironic.Internals{Deploy: ironic.StepPosition{Number: 2, Count: 6}}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.Deploying, DeployStep: write, Internals: ironic.Internals{Deploy: ironic.StepPosition{Number: 2, Count: 6}}},
 			shownProgress{Operation: "deploy", HasSince: true, Since: 6 * minute, Step: "deploy.write_image", Index: 2, Count: 6, HasStepAt: true, StepSince: 7 * minute}},
-		{ironic.Node{ProvisionState: ironic.Active}, shownProgress{}},
-		{ironic.Node{ProvisionState: ironic.InspectWait}, shownProgress{Operation: "inspect", HasSince: true, Since: 9 * minute}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.Active}, shownProgress{}},
+		{ironic.Node{Address: ownBMC, ProvisionState: ironic.InspectWait}, shownProgress{Operation: "inspect", HasSince: true, Since: 9 * minute}},
 	} {
 		seen.node.UUID = "a"
 		for _, again := range []time.Duration{0, 30 * time.Second} {
@@ -79,7 +79,7 @@ func TestProgressOfAnOperation(t *testing.T) {
 func TestProgressBeganBeforeItWasSeen(t *testing.T) {
 	ironicNow := now.Add(24 * time.Hour)
 	changed := ironicNow.Add(-5 * time.Minute)
-	node := &ironic.Node{UUID: "a", ProvisionState: ironic.InspectWait, ProvisionUpdatedAt: &changed, AnsweredAt: ironicNow}
+	node := &ironic.Node{Address: ownBMC, UUID: "a", ProvisionState: ironic.InspectWait, ProvisionUpdatedAt: &changed, AnsweredAt: ironicNow}
 	status, _ := Observe(newHost(), Observation{Node: node}, now)
 	want := metav1.NewTime(now.Add(-5 * time.Minute).Truncate(time.Second))
 	if got := status.Ironic.OperationStartedAt; !got.Equal(&want) {

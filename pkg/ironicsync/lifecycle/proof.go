@@ -9,7 +9,6 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
@@ -34,8 +33,8 @@ const (
 	maxNodesAge = time.Minute
 	// nodesPause is when to look whether all nodes are known by now.
 	nodesPause = time.Second
-	// sharedPause is when to look whether another node with the host's BMC is still there: that one is
-	// deleted changes nothing of the host.
+	// sharedPause is when to look whether another node with the host's BMC is still there, or Ironic still has nodes of others
+	// only: that this changes is no change of the host.
 	sharedPause = 10 * time.Second
 )
 
@@ -59,9 +58,16 @@ func contradictionOf(s Situation, step Step) *contradiction {
 	if isLostSinceBackup(host, node) {
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host is of a backup, and Ironic does not have the deployment any more that is to be undone: it may be over, and the machine somebody else's. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm its node with the subresource takeover; to leave it alone, detach the host"}
 	}
+	if node == nil {
+		return anotherIronic(s)
+	}
+	if s.NodeOfAnother {
+		return nodeOfAnotherHost() // which no person can confirm to be this host's: that one has it
+	}
+	if c := unproven(host, node, s.Cluster); c != nil {
+		return c
+	}
 	switch {
-	case node == nil:
-		return nil
 	case isInOthersMaintenance(host, node) && step.undeploys():
 		return &contradiction{reason: metal3.NodeInMaintenanceReason, message: fmt.Sprintf(
 			"The host is being deleted, and node %s is in maintenance, for which somebody has asked (%q). Undeploying it would cut the power, and Ironic does not answer the ramdisk of such a node, so that it would not be cleaned. End the maintenance; or detach the host, which is then deleted without touching the machine",
@@ -74,13 +80,7 @@ func contradictionOf(s Situation, step Step) *contradiction {
 		}
 		return shared(s) // which nobody has seen who has confirmed the rest
 	}
-	switch c := ownerContradiction(s); {
-	case c != nil:
-		return c
-	case !matchesBMC(host, node):
-		return &contradiction{reason: metal3.AnotherBMCReason, anything: true, foreign: true, message: fmt.Sprintf(
-			"Ironic reaches node %s through the BMC at %q, and that is neither spec.bmc.address nor what this server has told Ironic: somebody else may use the node for another machine. Put driver_info right in Ironic, or correct spec.bmc.address, or confirm the node with the subresource takeover",
-			node.UUID, node.BMC)}
+	switch {
 	case shared(s) != nil:
 		return shared(s)
 	case !isDeploymentOf(host, node):
@@ -93,6 +93,17 @@ func contradictionOf(s Situation, step Step) *contradiction {
 			node.UUID, node.ProvisionState, node.InstanceUUID)}
 	}
 	return nil
+}
+
+// anotherIronic is that the Ironic which has no node of the host is not the one in which the host was registered, or others were.
+func anotherIronic(s Situation) *contradiction {
+	host := s.Host
+	if !s.AnotherIronic || !hasBMC(host) || !host.DeletionTimestamp.IsZero() && !IsNodeExpected(host) {
+		return nil
+	}
+	return &contradiction{reason: metal3.AnotherIronicReason, anything: true, message: fmt.Sprintf(
+		"Ironic has no node of this host, nor of any other host that was registered in it, and it has nodes of others: its address seems to lead to another Ironic, while the host's own still manages the machine. Nothing is registered in it. Put the address right (the server's flags, or spec.endpoint of the IronicInstance). If it is the right one, and has lost its database, create a node with the name %q and the address of the host's BMC in it: all hosts are registered again then",
+		NodeName(host))}
 }
 
 // shared is that somebody may use the machine through another node.
@@ -121,51 +132,6 @@ func isOthersDeployment(host *metal3.BareMetalHost) bool {
 func isInOthersMaintenance(host *metal3.BareMetalHost, node *Node) bool {
 	return !host.DeletionTimestamp.IsZero() && !hasAnnotation(host, metal3.DetachedAnnotation) &&
 		node.Maintenance && node.Fault == "" && node.MaintenanceReason != LeavingReason(host)
-}
-
-// ownerContradiction goes by the marks in the node's extra, and by which hosts there are.
-func ownerContradiction(s Situation) *contradiction {
-	node := s.node
-	switch cluster := node.MarkedCluster; {
-	case s.NodeOfAnother:
-		return &contradiction{reason: metal3.NodeOfAnotherHostReason, anything: true, foreign: true,
-			message: "The node in Ironic belongs to another host. Delete this host, or give it the BMC and the MAC address of a machine of its own"}
-	case cluster != "" && s.Cluster != "" && cluster != s.Cluster:
-		return &contradiction{reason: metal3.NodeOfAnotherClusterReason, anything: true, foreign: true, message: fmt.Sprintf(
-			"Node %s is marked as that of a host in another cluster (%s), whose server uses the same Ironic. If that cluster does not manage the machine any more, confirm the node with the subresource takeover", node.UUID, cluster)}
-	}
-	return nil
-}
-
-// KeyOfNode returns the key of the BMC that Ironic talks to for the node; a zero one if it
-// was told none.
-func KeyOfNode(node *ironic.Node) bmc.Key {
-	a := node.Address
-	return bmc.RegisteredKey(string(a.RedfishAddress), string(a.RedfishSystem), string(a.IPMIAddress), string(a.IPMIPort))
-}
-
-// BMCKey returns the key of the BMC of a host; a zero one if its address cannot be read.
-func BMCKey(host *metal3.BareMetalHost) bmc.Key {
-	access, err := bmc.Parse(host.Spec.BMC.Address, false)
-	if err != nil {
-		return bmc.Key{}
-	}
-	return access.Key()
-}
-
-// matchesBMC tells whether Ironic talks to the host's BMC for the node, or to the one that
-// the host had before its spec was changed.
-func matchesBMC(host *metal3.BareMetalHost, node *Node) bool {
-	told, wanted := node.BMC, BMCKey(host)
-	if told.IsZero() || wanted.IsZero() || told.Matches(wanted) {
-		return true
-	}
-	if with := host.Status.Record.RegisteredWith; with != nil && with.BMC != "" {
-		return with.BMC == told.String()
-	}
-	// It was made for this host, and the spec was changed before it was registered.
-	r := host.Status.Record.Registration
-	return node.MarkedHost == string(host.UID) && (r == nil || r.Generation != host.Generation)
 }
 
 // isDeploymentOf tells whether what is deployed on the node, if anything, is what the
@@ -250,77 +216,6 @@ func describeDeployment(host *metal3.BareMetalHost) string {
 	return fmt.Sprintf("instance_uuid %q", host.UID)
 }
 
-// isTakenOver tells whether a person has confirmed that the node, as it is now, is the host's.
-func isTakenOver(host *metal3.BareMetalHost, node *Node) bool {
-	t := host.Status.Record.Takeover
-	if t == nil {
-		return false
-	}
-	is := takeoverOf(node, t.Time, t.Held)
-	return *t == is
-}
-
-// isSharedBMCConfirmed tells whether a person has confirmed the node in view of another one with its BMC.
-func isSharedBMCConfirmed(host *metal3.BareMetalHost, node *Node) bool {
-	return isTakenOver(host, node) && host.Status.Record.Takeover.Held == metal3.BMCInUseReason
-}
-
-// isDeploymentConfirmed tells whether a person has confirmed that what is deployed on the node
-// is the host's.
-func isDeploymentConfirmed(host *metal3.BareMetalHost, node *Node) bool {
-	t := host.Status.Record.Takeover
-	return t != nil && t.InstanceUUID != "" && t.NodeUUID == node.UUID && t.InstanceUUID == node.InstanceUUID
-}
-
-// TakeOver makes the node, as it was seen now, the host's: a person has confirmed that it is, and that
-// it runs what the spec of now says. Where the spec wants nothing, a provisioned host will be
-// deprovisioned. It returns an error that says why nobody can confirm that now.
-func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) error {
-	status, node := &host.Status, RecordOf(seen)
-	if RunsSomething(host) && isBeingWiped(node.ProvisionState) {
-		return fmt.Errorf("Ironic undeploys or cleans node %s at this moment (%s), so nobody knows what the machine will run: look at it when that has ended", node.UUID, node.ProvisionState)
-	}
-	held := ""
-	if status.Record.Hold != nil {
-		held = status.Record.Hold.Reason
-	}
-	takeover := takeoverOf(node, WholeSeconds(now), held)
-	status.Record.Takeover = &takeover
-	status.Record.RegisteredWith = nil // so that Ironic is told the host's BMC, and the node gets its marks
-	runs := isDeployed(node.ProvisionState)
-	switch {
-	case runs:
-		status.Record.Deployment = deploymentOn(node)
-	case status.Record.Deployment != nil: // it runs all the same
-		status.Record.Deployment.Gone, status.Record.Deployment.MayAdopt = nil, true
-	}
-	// The node of a provisioned host may also be one that Ironic is still to adopt.
-	if (runs || status.Provisioning.State == metal3.StateProvisioned) && deploy.WantsImage(&host.Spec) {
-		status.Provisioning.Image, status.Provisioning.CustomDeploy = *imageOf(host), host.Spec.CustomDeploy.DeepCopy()
-		status.LastAttemptedImage = imageOf(host) // which an attempt that is under way ends with
-	}
-	status.Record.Hold = nil
-	Render(host, now)
-	return nil
-}
-
-// isBeingWiped tells whether Ironic is at work on the end of what the node runs, or on its disks.
-func isBeingWiped(state ironic.ProvisionState) bool {
-	switch state {
-	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait:
-		return true
-	}
-	return false
-}
-
-// takeoverOf describes a node that a person confirms to be a host's.
-func takeoverOf(node *Node, at metav1.Time, held string) metal3.Takeover {
-	return metal3.Takeover{
-		Time: at, NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID, BMC: node.BMC.String(),
-		MarkedHost: node.MarkedHost, MarkedCluster: node.MarkedCluster, Held: held,
-	}
-}
-
 // observeDeployment records what is deployed on the node of a host whose status is by the Bare Metal
 // Operator, or was restored from an annotation. What is recorded already stays: that Ironic reports
 // something else now is what Hold is about.
@@ -353,13 +248,6 @@ func newInstanceUUID(host *metal3.BareMetalHost, began metav1.Time) string {
 // InstanceUUID is the instance_uuid that the node of a host has while it is deployed.
 func InstanceUUID(host *metal3.BareMetalHost) string { return recordedInstance(host) }
 
-// HasOwnNode tells whether the host's node is the host's own, so that its BMC may be asked: this
-// server has registered it, which no status that somebody restores can say, and has found nothing
-// since that contradicts it.
-func HasOwnNode(host *metal3.BareMetalHost) bool {
-	return host.Status.Provisioning.ID != "" && host.Status.Record.RegisteredWith != nil && host.ForeignNode() == ""
-}
-
 // guarded is step, if nothing contradicts it. What does is recorded first.
 func guarded(s Situation, step Step) Step {
 	found := contradictionOf(s, step)
@@ -390,7 +278,7 @@ func guarded(s Situation, step Step) Step {
 	case found.anything && step.asksIronic(), step.Interrupts():
 		step = Step{Do: Wait}
 	}
-	if step.Do == Wait && step.After == 0 && found.reason == metal3.BMCInUseReason {
+	if step.Do == Wait && step.After == 0 && (found.reason == metal3.BMCInUseReason || found.reason == metal3.AnotherIronicReason) {
 		step.After = sharedPause
 	}
 	return step
@@ -429,10 +317,11 @@ func (s Step) asksIronic() bool {
 	return true
 }
 
-// Interrupts tells whether the step ends what a machine runs, or writes to its disks.
+// Interrupts tells whether the step ends what a machine runs, or writes to its disks; or lets its node go for one in another
+// Ironic, which is to take over what holds now.
 func (s Step) Interrupts() bool {
 	switch s.Do {
-	case Deploy, Rebuild, Prepare, Service, LeaveService:
+	case Deploy, Rebuild, Prepare, Service, LeaveService, LeaveIronic:
 		return true
 	case SwitchPower:
 		return s.Power != ironic.TargetPowerOn

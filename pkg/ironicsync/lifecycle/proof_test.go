@@ -81,16 +81,24 @@ func TestHeld(t *testing.T) {
 		"held for another node of which nobody knows": {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s", held: metal3.BMCInUseReason},
 		"held, other nodes are known now":             {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
 		"taken over, nobody knows other nodes": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
-			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own}
+			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", BMC: "ipmi 192.0.2.1:623", InstanceUUID: own}
 		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s"},
 		"taken over in view of others, nobody knows them": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
-			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own, Held: metal3.BMCInUseReason}
+			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", BMC: "ipmi 192.0.2.1:623", InstanceUUID: own, Held: metal3.BMCInUseReason}
 		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "=deprovisioning"},
-		"another cluster's":                          {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
-		"this cluster's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
-		"with another BMC":                           {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
-		"with a BMC that it was not registered with": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = BMCKey(h).String() }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
-		"with the BMC that it was registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
+		"another cluster's":                               {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
+		"this cluster's":                                  {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
+		"with another BMC":                                {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with a BMC that it was not registered with":      {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = BMCKey(h).String() }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with the BMC that it was registered with":        {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
+		"its node is lost":                                {host: provisioned, want: "CreateNode"},
+		"its node is lost, and all others are others'":    {host: provisioned, with: func(s *situation) { s.AnotherIronic = true }, want: "Wait:10s", held: metal3.AnotherIronicReason},
+		"its node is lost, deleted, in another Ironic":    {host: append(provisioned[:4:4], deleted), with: func(s *situation) { s.AnotherIronic = true }, want: "Wait:10s", held: metal3.AnotherIronicReason},
+		"its node is lost, the others were not read":      {host: provisioned, with: func(s *situation) { s.NodeMayExist = true }, want: "Wait:1s"},
+		"held for another Ironic, which is the right one": {host: append(provisioned[:4:4], heldFor(metal3.AnotherIronicReason)), node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
+		"new, in another Ironic":                          {host: []hostOption{withState(metal3.StateRegistering), func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID, h.Status.Record.RegisteredWith = "", nil }}, with: func(s *situation) { s.AnotherIronic = true }, want: "Wait:10s", held: metal3.AnotherIronicReason},
+		"new, deleted, in another Ironic":                 {host: []hostOption{withState(metal3.StateRegistering), deleted, func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID, h.Status.Record.RegisteredWith = "", nil }}, with: func(s *situation) { s.AnotherIronic = true }, want: "Release"},
+		"with its node, in an Ironic of others":           {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.AnotherIronic = true }, want: "=deprovisioning"},
 		"restored":                                        {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
 		"restored, available":                             {host: []hostOption{withState(metal3.StateAvailable), wantsImage("http://images/v1")}, node: nodeIn(ironic.Manageable), with: func(s *situation) { s.Restored = "etcd was restored" }, want: "Wait", held: metal3.RestoredReason},
 		"available, deployed by hand, deleted":            {host: []hostOption{withState(metal3.StateAvailable), deleted}, node: nodeIn(ironic.Active, instance(another)), want: "=deleting"},
@@ -106,7 +114,7 @@ func TestHeld(t *testing.T) {
 		"deprovisioned, its node made again":              {host: deprovisioning, node: nodeIn(ironic.Manageable), want: "provide"},
 		"of a backup of Ironic, and nothing is wanted":    {host: []hostOption{withState(metal3.StateProvisioned), deployed}, node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
 		"and a person has confirmed what it runs": {host: []hostOption{withState(metal3.StateProvisioned), deployed, func(h *metal3.BareMetalHost) {
-			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", InstanceUUID: own}
+			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", BMC: "ipmi 192.0.2.1:623", InstanceUUID: own}
 		}}, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
 		"deleted in a maintenance of somebody's":     {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own), maintained("a fan is broken")), want: "Wait", held: metal3.NodeInMaintenanceReason},
 		"undeployed in a maintenance of somebody's":  {host: append(deprovisioning[:4:4], deleted), node: nodeIn(ironic.Active, instance(own), maintained("a fan is broken")), want: "Wait", held: metal3.NodeInMaintenanceReason},

@@ -47,11 +47,11 @@ func RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node, now time.Time
 func rebuildObstacle(host *metal3.BareMetalHost, node *Node) error {
 	status := &host.Status
 	held := status.Record.Hold
-	contradiction := contradictionOf(Situation{Host: host, node: node}, Step{Do: Rebuild})
+	contradiction := contradictionOf(Situation{Host: host, node: node, Cluster: node.MarkedCluster}, Step{Do: Rebuild})
 	if gone := goneDeployment(status); gone != nil { // which is what a rebuild mends
 		given := host.DeepCopy()
 		given.Status.Record.Deployment.Gone = nil
-		contradiction = contradictionOf(Situation{Host: given, node: node}, Step{Do: Rebuild})
+		contradiction = contradictionOf(Situation{Host: given, node: node, Cluster: node.MarkedCluster}, Step{Do: Rebuild})
 		if held != nil && held.Reason == metal3.DeploymentGoneReason {
 			held = nil
 		}

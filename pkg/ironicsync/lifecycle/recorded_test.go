@@ -34,12 +34,20 @@ func readTestdata(t testing.TB, name string) []byte {
 // recorded is the recorded node of that name, without .json.
 func recorded(t testing.TB, name string) *ironic.Node {
 	t.Helper()
-	node := &ironic.Node{}
+	node := &ironic.Node{Address: ownBMC}
 	if err := json.Unmarshal(readTestdata(t, name+".json"), node); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
+	// It was recorded of another host, with the BMC of a machine of that time.
+	node.Address = ownBMC
+	if node.Name != "" {
+		node.Name = "metal3~host-0"
+	}
 	return node
 }
+
+// ownBMC is what Ironic was told of the BMC that newHost has.
+var ownBMC = ironic.Address{IPMIAddress: "192.0.2.1"}
 
 // recordings are the names of the recorded nodes that match a pattern.
 func recordings(t testing.TB, pattern string) []string {
@@ -131,7 +139,7 @@ func withRegistration(reason, message string) hostOption {
 // which have no digest in these tests, and what change makes of it.
 func registeredAs(change ...func(*metal3.RegisteredWith)) hostOption {
 	return func(h *metal3.BareMetalHost) {
-		with := metal3.RegisteredWith{}
+		with := metal3.RegisteredWith{BMC: BMCKey(h).String()}
 		for _, c := range change {
 			c(&with)
 		}

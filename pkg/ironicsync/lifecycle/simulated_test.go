@@ -164,8 +164,8 @@ func (w *world) plan() Step {
 				node.Address = ironic.Address{IPMIAddress: "192.0.2.2"}
 			}
 		}
-		seen := Observation{Node: w.nodes[w.host.Status.Provisioning.ID]}
-		if seen.Node != nil && NeedsInventory(w.host, seen.Node) {
+		seen := Observation{Node: w.nodes[w.host.Status.Provisioning.ID], Cluster: "this"}
+		if seen.NeedsInventory(w.host) {
 			seen.Inspected = &Inspected{Hardware: &metal3.HardwareDetails{Hostname: "host-0"}}
 		}
 		h := w.host.DeepCopy()
@@ -487,6 +487,8 @@ func (w *world) do(step Step, recorded bool) {
 		record(RemoveRebootAnnotation)
 	case ForgetFailures:
 		record(func(h *metal3.BareMetalHost) { ClearFailures(h, now) })
+	case ForgetRequest:
+		record(ClearFailure)
 	case Detach:
 		record(func(h *metal3.BareMetalHost) { MarkDetached(h, now) })
 	case Attach:
@@ -580,7 +582,7 @@ func (w *world) do(step Step, recorded bool) {
 		record(func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = found })
 	case CreateNode:
 		if node == nil {
-			w.nodes[id] = &ironic.Node{UUID: id, Name: NodeName(host), ProvisionState: ironic.Enroll}
+			w.nodes[id] = &ironic.Node{Address: ownBMC, UUID: id, Name: NodeName(host), ProvisionState: ironic.Enroll}
 		}
 		record(func(h *metal3.BareMetalHost) { SetTriedCredentials(h, "7") })
 	case Register:
@@ -600,7 +602,9 @@ func (w *world) do(step Step, recorded bool) {
 		record(func(h *metal3.BareMetalHost) { SetHold(h, step.Reason, step.Message) })
 	case SetCleaning:
 		node.AutomatedClean = "false"
-	case DeleteNode:
+	case ChangeIronic:
+		record(func(h *metal3.BareMetalHost) { MarkTransferred(h, now) })
+	case DeleteNode, LeaveIronic:
 		if node != nil && w.refusable("delete", w.inIronic(node, func(n *fsm.Node) error {
 			if n.CheckDelete() != nil {
 				n.SetMaintenance(true, LeavingReason(host))

@@ -76,7 +76,7 @@ func TestStateOf(t *testing.T) {
 	tested := map[ironic.ProvisionState]bool{}
 	for _, line := range lines[1:] {
 		what := strings.TrimSpace(line[:stateColumn])
-		node := &ironic.Node{}
+		node := &ironic.Node{Address: ownBMC}
 		node.ProvisionState = ironic.ProvisionState(what)
 		tested[node.ProvisionState] = true
 		for i, cell := range strings.Fields(line[stateColumn:]) {

@@ -17,111 +17,155 @@ import (
 // stands, so that later changes of the spec can be recognised.
 func Enter(host *metal3.BareMetalHost, step Step, now time.Time) {
 	status := &host.Status
-	node := NodeOf(status)
-	saved := &status.Provisioning
-	left := saved.State
-	isOurDeployment := left == metal3.StateProvisioning && isUnderWay(status.OperationHistory.Provision)
-	saved.State = step.State
+	t := transition{host: host, status: status, node: NodeOf(status), left: status.Provisioning.State, now: WholeSeconds(now)}
+	t.deployed = t.left == metal3.StateProvisioning && isUnderWay(status.OperationHistory.Provision)
+	status.Provisioning.State = step.State
+	t.leave(step.State, now)
+	if enter, has := onEnter[step.State]; has {
+		enter(t)
+	}
+	t.recordFailure(step)
+}
+
+// transition is the way of a host from one state to another.
+type transition struct {
+	host   *metal3.BareMetalHost
+	status *metal3.BareMetalHostStatus
+	node   *Node
+	left   metal3.ProvisioningState
+	// deployed tells whether a deployment of this server's has ended with it.
+	deployed bool
+	now      metav1.Time
+}
+
+// onEnter begins what belongs to the states that hosts enter.
+var onEnter = map[metal3.ProvisioningState]func(transition){
+	metal3.StateUnmanaged:             enterUnmanaged,
+	metal3.StateInspecting:            enterInspecting,
+	metal3.StatePreparing:             enterPreparing,
+	metal3.StateAvailable:             enterAvailable,
+	metal3.StateProvisioning:          enterProvisioning,
+	metal3.StateProvisioned:           enterProvisioned,
+	metal3.StateExternallyProvisioned: enterExternallyProvisioned,
+	metal3.StateDeprovisioning:        enterDeprovisioning,
+}
+
+// leave ends what belongs to the state that is left.
+func (t transition) leave(entered metal3.ProvisioningState, now time.Time) {
+	status := t.status
 	if status.Record.Deployment != nil {
 		status.Record.Deployment.Rebuild = nil // it has ended, or is given up
 	}
-	if step.State != metal3.StatePreparing {
-		settings.FailRequestedClean(status, "It has not begun, because the host has become "+string(step.State), WholeSeconds(now))
+	if entered != metal3.StatePreparing {
+		settings.FailRequestedClean(status, "It has not begun, because the host has become "+string(entered), t.now)
 	}
 	if status.OperationalStatus == metal3.OperationalStatusDelayed || status.OperationalStatus == metal3.OperationalStatusDiscovered {
 		status.OperationalStatus = metal3.OperationalStatusOK
 	}
-	if !isDeployedState(step.State) {
+	if !isDeployedState(entered) {
 		status.Record.Servicing = nil
 	}
 	switch {
-	case left == metal3.StateDeprovisioning && isDeployedState(step.State):
-		status.Record.Asked = nil                                   // it was refused, if there was a request
-		status.OperationHistory.Deprovision.End = WholeSeconds(now) // cancelled before Ironic had begun
-	case left != step.State:
-		endState(host, left, now)
+	case t.left == metal3.StateDeprovisioning && isDeployedState(entered):
+		status.Record.Asked = nil                       // it was refused, if there was a request
+		status.OperationHistory.Deprovision.End = t.now // cancelled before Ironic had begun
+	case t.left != entered:
+		endState(t.host, t.left, now)
 	}
+}
 
-	switch step.State {
-	case metal3.StateUnmanaged:
-		status.OperationalStatus = metal3.OperationalStatusDiscovered
+func enterUnmanaged(t transition) {
+	t.status.OperationalStatus = metal3.OperationalStatusDiscovered
+}
 
-	case metal3.StateInspecting:
-		status.OperationHistory.Inspect = metal3.OperationMetric{Start: WholeSeconds(now)}
-		if wantsInspection(host) {
-			delete(host.Annotations, metal3.InspectAnnotation)
-		}
-
-	case metal3.StatePreparing:
-		if left == metal3.StateInspecting {
-			RemoveRebootAnnotation(host)
-		}
-		setProfile(host)
-
-	case metal3.StateAvailable:
-		status.Record.Deployment = nil
-		if left == metal3.StateDeprovisioning {
-			status.Record.Takeover = nil // what was confirmed is over
-		}
-		saved.BootMode = host.Spec.BootMode
-		saved.RootDeviceHints = deploy.RootDeviceHints(host)
-		if left == metal3.StatePreparing {
-			settings.Arrived(status, settings.Machine{Host: host})
-		}
-		if left == metal3.StateProvisioning && status.ProvisioningFailCount == 0 {
-			saved.CustomDeploy = nil // cancelled before anything was deployed
-		}
-
-	case metal3.StateProvisioning:
-		status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}
-		status.LastAttemptedImage = imageOf(host)
-		saved.CustomDeploy = host.Spec.CustomDeploy.DeepCopy()
-		status.Record.Deployment = &metal3.Deployment{NodeUUID: saved.ID, InstanceUUID: newInstanceUUID(host, status.OperationHistory.Provision.Start)}
-
-	case metal3.StateProvisioned:
-		switch {
-		case left == metal3.StateDeprovisioning: // what runs on the machine has not changed
-		case isOurDeployment && status.LastAttemptedImage != nil:
-			saved.Image = *status.LastAttemptedImage
-			RemoveRebootAnnotation(host)
-		case left == metal3.StateExternallyProvisioned || isKnownDeployment(host, node):
-			takeDeployment(host, node)
-			saved.Image = *imageOf(host)
-			saved.CustomDeploy = host.Spec.CustomDeploy.DeepCopy()
-		default: // somebody has deployed it, and nobody has said what
-			takeDeployment(host, node)
-			saved.Image, saved.CustomDeploy = metal3.Image{}, nil
-		}
-		status.ProvisioningFailCount = 0
-
-	case metal3.StateExternallyProvisioned:
-		takeDeployment(host, node)
-		status.ProvisioningFailCount = 0
-
-	case metal3.StateDeprovisioning:
-		start := WholeSeconds(now)
-		if start.Before(host.DeletionTimestamp) { // set by another replica, whose clock is ahead
-			start = *host.DeletionTimestamp
-		}
-		status.OperationHistory.Deprovision = metal3.OperationMetric{Start: start}
-		if status.Record.Deployment != nil {
-			status.Record.Deployment.External = left == metal3.StateExternallyProvisioned
-		}
+func enterInspecting(t transition) {
+	t.status.OperationHistory.Inspect = metal3.OperationMetric{Start: t.now}
+	if wantsInspection(t.host) {
+		delete(t.host.Annotations, metal3.InspectAnnotation)
 	}
+}
 
-	if !host.DeletionTimestamp.IsZero() {
+func enterPreparing(t transition) {
+	if t.left == metal3.StateInspecting {
+		RemoveRebootAnnotation(t.host)
+	}
+	setProfile(t.host)
+}
+
+func enterAvailable(t transition) {
+	status, saved := t.status, &t.status.Provisioning
+	status.Record.Deployment = nil
+	if t.left == metal3.StateDeprovisioning {
+		status.Record.Takeover = nil // what was confirmed is over
+	}
+	saved.BootMode = t.host.Spec.BootMode
+	saved.RootDeviceHints = deploy.RootDeviceHints(t.host)
+	if t.left == metal3.StatePreparing {
+		settings.Arrived(status, settings.Machine{Host: t.host})
+	}
+	if t.left == metal3.StateProvisioning && status.ProvisioningFailCount == 0 {
+		saved.CustomDeploy = nil // cancelled before anything was deployed
+	}
+}
+
+func enterProvisioning(t transition) {
+	status, saved := t.status, &t.status.Provisioning
+	status.OperationHistory.Provision = metal3.OperationMetric{Start: t.now}
+	status.LastAttemptedImage = imageOf(t.host)
+	saved.CustomDeploy = t.host.Spec.CustomDeploy.DeepCopy()
+	status.Record.Deployment = &metal3.Deployment{NodeUUID: saved.ID, InstanceUUID: newInstanceUUID(t.host, t.now)}
+}
+
+func enterProvisioned(t transition) {
+	status, saved := t.status, &t.status.Provisioning
+	switch {
+	case t.left == metal3.StateDeprovisioning: // what runs on the machine has not changed
+	case t.deployed && status.LastAttemptedImage != nil:
+		saved.Image = *status.LastAttemptedImage
+		RemoveRebootAnnotation(t.host)
+	case t.left == metal3.StateExternallyProvisioned || isKnownDeployment(t.host, t.node):
+		takeDeployment(t.host, t.node)
+		saved.Image = *imageOf(t.host)
+		saved.CustomDeploy = t.host.Spec.CustomDeploy.DeepCopy()
+	default: // somebody has deployed it, and nobody has said what
+		takeDeployment(t.host, t.node)
+		saved.Image, saved.CustomDeploy = metal3.Image{}, nil
+	}
+	status.ProvisioningFailCount = 0
+}
+
+func enterExternallyProvisioned(t transition) {
+	takeDeployment(t.host, t.node)
+	t.status.ProvisioningFailCount = 0
+}
+
+func enterDeprovisioning(t transition) {
+	start := t.now
+	if start.Before(t.host.DeletionTimestamp) { // set by another replica, whose clock is ahead
+		start = *t.host.DeletionTimestamp
+	}
+	t.status.OperationHistory.Deprovision = metal3.OperationMetric{Start: start}
+	if t.status.Record.Deployment != nil {
+		t.status.Record.Deployment.External = t.left == metal3.StateExternallyProvisioned
+	}
+}
+
+// recordFailure records whether the state that is left has failed.
+func (t transition) recordFailure(step Step) {
+	status := t.status
+	if !t.host.DeletionTimestamp.IsZero() {
 		status.ProvisioningFailCount = 0 // there will not be another attempt
 	}
 	switch {
 	case step.Failed:
-		if node == nil || !ironic.SaysInterrupted(node.LastError) { // by the restart of a conductor, which is nobody's failure
+		if t.node == nil || !ironic.SaysInterrupted(t.node.LastError) { // by the restart of a conductor, which is nobody's failure
 			status.ProvisioningFailCount++
 		}
-		SetFailure(host, metal3.ProvisioningError, failedDeploymentMessage(status, node))
+		SetFailure(t.host, metal3.ProvisioningError, failedDeploymentMessage(status, t.node))
 	case status.ProvisioningFailCount > 0 && (step.State == metal3.StateDeprovisioning || step.State == metal3.StateAvailable):
 		// The reason of the last failure is shown until the next attempt begins.
 	default:
-		ClearFailure(host)
+		ClearFailure(t.host)
 		if step.State != metal3.StateProvisioning {
 			status.ErrorCount = 0
 		}
@@ -254,14 +298,37 @@ func ClearFailures(host *metal3.BareMetalHost, _ time.Time) {
 // MarkDetached records that the host is no longer in Ironic.
 func MarkDetached(host *metal3.BareMetalHost, _ time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusDetached
+	MarkNodeRemoved(host)
 	host.Status.Record.Error = nil
 	host.Status.Ironic = nil
 	ClearFailure(host)
 }
 
+// MarkNodeRemoved records that the server removes the host's node, so that a missing one is not taken for one that was lost.
+func MarkNodeRemoved(host *metal3.BareMetalHost) {
+	if with := host.Status.Record.RegisteredWith; with != nil {
+		with.NodeRemoved = true
+	}
+}
+
+// keepNode ends MarkNodeRemoved if the node is still there, and is not to be removed any more.
+func keepNode(host *metal3.BareMetalHost) {
+	if with := host.Status.Record.RegisteredWith; with != nil && host.Status.Ironic != nil {
+		with.NodeRemoved = false
+	}
+}
+
+// IsNodeExpected tells whether the host's Ironic is to have its node: it was registered there, and the server has not removed
+// the node since.
+func IsNodeExpected(host *metal3.BareMetalHost) bool {
+	with := host.Status.Record.RegisteredWith
+	return with != nil && !with.NodeRemoved
+}
+
 // MarkAttached records that the host is in Ironic, or is to be registered there again.
 func MarkAttached(host *metal3.BareMetalHost, _ time.Time) {
 	host.Status.OperationalStatus = metal3.OperationalStatusOK
+	keepNode(host)
 	if HasFailureOf(&host.Status, metal3.DetachError) {
 		ClearFailure(host)
 	}

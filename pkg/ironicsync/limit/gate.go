@@ -24,6 +24,9 @@ type Gate struct {
 	busy  func() map[string]int
 	clock clock.PassiveClock
 	pace  *rate.Limiter // nil: as fast as there is room
+	// greed bounds the share of a namespace: of more than one host in it, at most greed times as many may be running as
+	// there is room left for. Nil and 0 are no bound.
+	greed func() int
 
 	mu sync.Mutex
 	// grants are the hosts that may start and were not seen at work yet.
@@ -68,6 +71,13 @@ func NewPaced(limit, perSecond int, busy func() map[string]int) *Gate {
 	return g
 }
 
+// WithShares bounds the share of a namespace, and returns g: with greed 9 and a limit of 50, one namespace may have 45, and the
+// next one four. greed must not call the Gate. A Gate that is in use must not be changed.
+func (g *Gate) WithShares(greed func() int) *Gate {
+	g.greed = greed
+	return g
+}
+
 // TryStart tells whether the host may start now. If not, it waits for its turn,
 // which NextReady announces. Asking again changes nothing: a host that waits keeps its
 // place, and one that may start still may.
@@ -85,7 +95,7 @@ func (g *Gate) TryStart(namespace, name string) bool {
 		return true
 	}
 	g.enqueue(h)
-	if room < len(g.places) && !slices.Contains(g.turns(running, room), h) {
+	if (g.greed != nil || room < len(g.places)) && !slices.Contains(g.turns(running, room, room), h) {
 		return false
 	}
 	g.grant(h, true)
@@ -106,12 +116,25 @@ func (g *Gate) NextReady() (namespace, name string, ok bool) {
 		return "", "", false
 	}
 	running, room := g.load()
-	first := g.turns(running, min(room, 1))
+	first := g.turns(running, room, 1)
 	if len(first) == 0 {
 		return "", "", false
 	}
 	g.grant(first[0], false)
 	return first[0].namespace, first[0].name, true
+}
+
+// Keep has a host keep its place for longer that may start.
+func (g *Gate) Keep(namespace, name string) {
+	if g.limit <= 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := host{namespace, name}
+	g.dequeue(h)
+	delete(g.lost, h)
+	g.grants[h] = grant{since: g.clock.Now(), asked: true}
 }
 
 // Seen says that busy counts the host from now on.
@@ -201,24 +224,34 @@ func (g *Gate) load() (running map[string]int, room int) {
 	return running, room
 }
 
-// turns returns the first n of those that wait, in the order in which it is their
+// turns returns the first n of those that wait and that there is room for, in the order in which it is their
 // turn. It counts them in running.
-func (g *Gate) turns(running map[string]int, n int) (order []host) {
-	if n <= 0 {
+func (g *Gate) turns(running map[string]int, room, n int) (order []host) {
+	if room <= 0 {
 		return nil
+	}
+	greed := 0
+	if g.greed != nil {
+		greed = g.greed()
 	}
 	first := make(map[string]*list.Element, len(g.waiting)) // of those not in order yet, by namespace
 	for namespace, queue := range g.waiting {
 		first[namespace] = queue.Front()
 	}
-	for len(order) < n && len(first) > 0 {
+	for ; len(order) < n && room > 0; room-- {
 		var next arrival
 		for namespace, place := range first {
+			if n := running[namespace]; greed > 0 && n > 0 && n+1 > greed*(room-1) {
+				continue // it has its share
+			}
 			candidate := place.Value.(arrival)
 			fewer := running[namespace] - running[next.namespace]
 			if next.number == 0 || fewer < 0 || fewer == 0 && candidate.number < next.number {
 				next = candidate
 			}
+		}
+		if next.number == 0 {
+			break
 		}
 		order = append(order, next.host)
 		running[next.namespace]++

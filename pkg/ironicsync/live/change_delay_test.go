@@ -26,6 +26,22 @@ func changeDelays(t *testing.T) (count uint64, sum float64) {
 	return 0, 0
 }
 
+// waitingReads returns how many reads wait for an observation.
+func waitingReads(t *testing.T) float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "metal3_ironic_waiting_reads" {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no metal3_ironic_waiting_reads")
+	return 0
+}
+
 // TestChangeDelay: the delay of a change is measured whatever Ironic's clock says.
 func TestChangeDelay(t *testing.T) {
 	for name, clock := range map[string]time.Duration{"one clock": 0, "Ironic ahead": 10 * time.Minute, "Ironic behind": -10 * time.Minute} {

@@ -38,6 +38,15 @@ func isFromIronic(err error) bool {
 	return ironic.IsUnavailable(err) || errors.As(err, &answer)
 }
 
+// Silence tells why Ironic could not be asked, and when it was last observed (zero if this process never has). ok is false if the
+// cause is not Ironic's.
+func (e *StaleError) Silence() (reason string, observed time.Time, ok bool) {
+	if !isFromIronic(e.Cause) {
+		return "", time.Time{}, false
+	}
+	return ironic.ReasonOf(e.Cause), e.Observed, true
+}
+
 // Unwrap returns the cause.
 func (e *StaleError) Unwrap() error { return e.Cause }
 
@@ -63,6 +72,17 @@ func (e *PartialError) Error() string {
 
 // LiveForOthers tells that the status of the other hosts is live.
 func (e *PartialError) LiveForOthers() bool { return true }
+
+// ElsewhereError says that a host has its node in another Ironic than the one that was to be asked about it.
+type ElsewhereError struct {
+	Namespace, Name string
+	// Ironic is the name of the host's IronicInstance; empty for the Ironic of the server's flags.
+	Ironic string
+}
+
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("host %s/%s has its node in another Ironic by now: %s", e.Namespace, e.Name, ironic.DescribeInstance(e.Ironic))
+}
 
 // errorFor returns the error for the reader of one host after an observation of all hosts
 // has ended with err.

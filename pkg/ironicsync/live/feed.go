@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -39,20 +38,18 @@ func (r *Refresher) observeAll() error {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.patience())
 	defer cancel()
-	hosts, err := r.hosts.List(ctx, metav1.ListOptions{})
-	if err != nil {
+	if err := r.learnHosts(ctx); err != nil {
 		return err
 	}
-	err = r.readFeed(ctx, hosts.Items)
+	err := r.readFeed(ctx)
 	if errors.Is(err, errSweepNeeded) {
 		return r.sweep()
 	}
-	return r.observedAll(began, len(hosts.Items), err)
+	return r.observedAll(began, err)
 }
 
-// readFeed reads the feed and observes the hosts whose nodes have changed. The hosts must
-// have been read from etcd before the call.
-func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) error {
+// readFeed reads the feed and observes the hosts whose nodes have changed, and those that have changed themselves.
+func (r *Refresher) readFeed(ctx context.Context) error {
 	began := r.clock.Now()
 	read := r.index.BeginFeed(began)
 	changes, err := r.nodes.ChangedSince(ctx, read.Since, read.Expected)
@@ -66,19 +63,13 @@ func (r *Refresher) readFeed(ctx context.Context, hosts []metal3.BareMetalHost) 
 	}
 	var dues []dueHost
 	readsNeeded := 0
-	for i := range hosts {
-		host := &hosts[i]
-		if host.Status.Provisioning.ID == "" {
-			continue
-		}
+	for _, candidate := range r.index.DueInFeed(read) {
+		host := candidate.Host
 		node, generation := r.index.NodeOf(host)
-		if r.index.IsRecorded(host, generation) && (node == nil || !changesByItself(node)) {
-			continue
-		}
 		switch {
-		case node != nil && delivered[node.UUID]:
+		case node != nil && delivered[node.UUID] && candidate.KnownBefore:
 			dues = append(dues, dueHost{host: host, node: node, generation: generation, changed: changedAt(node, changes, answered)})
-		case node != nil && isAsRecorded(host, node, r.callbackTimeout, answered):
+		case node != nil && r.isAsRecorded(host, node, answered):
 			r.index.SetRecorded(host, generation)
 		case node != nil && r.index.IsPending(host, generation):
 			dues = append(dues, dueHost{host: host, node: node, earlier: true, generation: generation})
@@ -110,12 +101,14 @@ func (r *Refresher) sweep() error {
 	defer cancel()
 	began := r.clock.Now()
 	// The hosts are read before Ironic is asked, as in ObserveHost.
-	hosts, err := r.hosts.List(ctx, metav1.ListOptions{})
-	if err != nil {
+	if err := r.learnHosts(ctx); err != nil {
 		return err
 	}
-	if !anyInIronic(hosts.Items) {
-		return r.observedAll(began, len(hosts.Items), nil) // no host has a node, or is about to get one
+	if r.index.CountHosts() == 0 {
+		others, err := r.haveOthers(ctx)
+		if err != nil || !others {
+			return r.observedAll(began, err) // no host has a node, or is about to get one
+		}
 	}
 	sweep := r.index.BeginSweep(began)
 	nodes, err := r.readAllNodes(ctx, &sweep)
@@ -124,24 +117,18 @@ func (r *Refresher) sweep() error {
 	}
 	// A sweep that has been superseded by a later one records what that one has read, as far as nobody has yet: its
 	// readers are told that all of it is recorded.
-	missed, _ := r.index.ApplySweep(sweep, nodes, hosts.Items)
+	missed, _ := r.index.ApplySweep(sweep, nodes, r.clock.Now())
 	if missed > 0 {
-		feedMisses.Add(float64(missed))
+		feedMisses.WithLabelValues(r.ironic).Add(float64(missed))
 		klog.FromContext(ctx).Info("Changes were not in Ironic's feed of changes, as the clocks of its conductors differ; it is read further back from now on",
 			"nodes", missed, "overlap", r.index.Overlap().String())
 	}
 	var dues []dueHost
-	for i := range hosts.Items {
-		host := &hosts.Items[i]
-		if host.Status.Provisioning.ID == "" {
-			continue
-		}
-		node, generation := r.index.NodeOf(host)
-		if !r.index.IsRecorded(host, generation) || node != nil && changesByItself(node) {
-			dues = append(dues, dueHost{host: host, node: node, generation: generation})
-		}
+	for _, candidate := range r.index.DueInSweep(sweep) {
+		node, generation := r.index.NodeOf(candidate.Host)
+		dues = append(dues, dueHost{host: candidate.Host, node: node, generation: generation, readNode: !candidate.KnownBefore})
 	}
-	return r.observedAll(began, len(hosts.Items), r.observeMany(ctx, dues, began))
+	return r.observedAll(began, r.observeMany(ctx, dues, began))
 }
 
 // readAllNodes reads the nodes for a sweep, and the part of the feed that belongs to it.
@@ -178,15 +165,13 @@ func (r *Refresher) readAllNodes(ctx context.Context, sweep *index.Sweep) ([]iro
 // tells the latest updated_at and the time on Ironic's clock.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// observedAll notes the end of an observation of all hosts: when it began, and how many
-// hosts there are. An observation that failed as a whole is not noted. It returns err.
-func (r *Refresher) observedAll(began time.Time, hosts int, err error) error {
+// observedAll notes the end of an observation of all hosts: when it began. An observation that failed as a whole is not noted. It returns err.
+func (r *Refresher) observedAll(began time.Time, err error) error {
 	if partial := new(PartialError); err != nil && !errors.As(err, &partial) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known = hosts
 	if began.After(r.seenAll) {
 		r.seenAll = began
 		for key, seen := range r.seen {
@@ -200,24 +185,11 @@ func (r *Refresher) observedAll(began time.Time, hosts int, err error) error {
 
 // isAsRecorded tells whether an observation of the node would leave the host's status as it
 // is recorded.
-func isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, callbackTimeout time.Duration, now time.Time) bool {
-	if node.IsAnothers(host.Namespace, host.Name) || lifecycle.NeedsInventory(host, node) {
+func (r *Refresher) isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) bool {
+	seen := r.observationOf(host, node)
+	if seen.Node == nil || seen.NeedsInventory(host) {
 		return false
 	}
-	_, changed := lifecycle.Observe(host, lifecycle.Observation{Node: node, CallbackTimeout: callbackTimeout}, now)
+	_, changed := lifecycle.Observe(host, seen, now)
 	return !changed
-}
-
-// changesByItself tells whether the status of the node's host can change although the node
-// does not. Ironic does not time out the ramdisk of a node that it does not poll, so
-// lifecycle.Observe does (see lifecycle.Observation.CallbackTimeout).
-func changesByItself(node *ironic.Node) bool { return node.IsNotPolled() }
-
-func anyInIronic(hosts []metal3.BareMetalHost) bool {
-	for i := range hosts {
-		if hosts[i].Status.Provisioning.ID != "" || hosts[i].Spec.BMC.Address != "" {
-			return true
-		}
-	}
-	return false
 }

@@ -43,6 +43,9 @@ func (r *Refresher) observeAndGet(ctx context.Context, namespace, name string, c
 		if err != nil || host.Status.Provisioning.ID == "" {
 			return host, nil, err // the host has no node yet, so there is nothing to observe
 		}
+		if !r.has(host) {
+			return nil, nil, &ElsewhereError{Namespace: namespace, Name: name, Ironic: host.Status.Record.Ironic}
+		}
 		if read == nil {
 			read = r.readNode(ctx, host)
 		}
@@ -66,8 +69,18 @@ type nodeRead struct {
 	err  error
 }
 
+// has tells whether a host has its node in the Ironic that is observed. Another Ironic would say that there is no such
+// node, and the host would be taken for one that has lost its machine.
+func (r *Refresher) has(host *metal3.BareMetalHost) bool {
+	return host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == r.ironic
+}
+
 func (r *Refresher) readNode(ctx context.Context, host *metal3.BareMetalHost) *nodeRead {
+	began := r.clock.Now()
 	node, err := r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
+	if ironic.IsNotFound(err) {
+		r.index.Doubt(host.Status.Provisioning.ID, began)
+	}
 	return &nodeRead{node, err}
 }
 
@@ -75,7 +88,7 @@ func (r *Refresher) readNode(ctx context.Context, host *metal3.BareMetalHost) *n
 // That read of the node is returned only if the host in etcd is still the cached one, so that the
 // returned host was known before Ironic was asked. Otherwise the nodeRead is nil.
 func (r *Refresher) readHost(ctx context.Context, namespace, name string, cached *metal3.BareMetalHost) (host *metal3.BareMetalHost, read *nodeRead, err error) {
-	if cached == nil || cached.Status.Provisioning.ID == "" {
+	if cached == nil || !r.has(cached) {
 		host, err = r.hosts.Get(ctx, namespace, name)
 		return host, nil, err
 	}
@@ -104,16 +117,19 @@ func (r *Refresher) readHost(ctx context.Context, namespace, name string, cached
 // observe redacts passwords in it. With readInventory, the inventory of a finished inspection
 // is read if it has not been yet.
 func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, readInventory bool) (*metal3.BareMetalHost, lifecycle.Observation, error) {
-	seen := lifecycle.Observation{CallbackTimeout: r.callbackTimeout}
-	if node != nil && !node.IsAnothers(host.Namespace, host.Name) {
-		seen.Node = node
+	seen := r.observationOf(host, node)
+	if seen.IsConcealed(host) {
+		recorded, err := r.record(ctx, host, seen)
+		return recorded, seen, err
+	}
+	if seen.Node != nil {
 		if err := r.RedactPassword(ctx, host, node); err != nil {
 			withhold(host, node, err)
 		}
-		if readInventory && lifecycle.NeedsInventory(host, node) {
+		if readInventory && seen.NeedsInventory(host) {
 			// A slow or large inventory must not use up the time for the other hosts.
 			inventoryCtx, cancel := context.WithTimeout(ctx, inventoryTimeout)
-			seen.Inspected = r.readInventory(inventoryCtx, host, node)
+			seen.Inspected = r.readInventory(r.Guard(inventoryCtx, host), host, node)
 			cancel()
 		}
 	}
@@ -127,6 +143,16 @@ func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, nod
 		recorded, err = r.record(ctx, host, seen)
 	}
 	return recorded, seen, err
+}
+
+// observationOf returns what a node says of a host before anything else is read. A node that was made for another host
+// is none of this host's.
+func (r *Refresher) observationOf(host *metal3.BareMetalHost, node *ironic.Node) lifecycle.Observation {
+	seen := lifecycle.Observation{CallbackTimeout: r.callbackTimeout, Cluster: r.cluster()}
+	if node != nil && !node.IsAnothers(host.Namespace, host.Name) {
+		seen.Node = node
+	}
+	return seen
 }
 
 // setBackGrace is how long Ironic must say of a node that it is in an earlier state again, until that is believed: one member
@@ -180,7 +206,7 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 	mayReadInventory := func(d dueHost) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if d.node == nil || inventories >= inventoriesPerBulk || !lifecycle.NeedsInventory(d.host, d.node) {
+		if d.node == nil || inventories >= inventoriesPerBulk || !r.observationOf(d.host, d.node).NeedsInventory(d.host) {
 			return false
 		}
 		inventories++
@@ -195,8 +221,10 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 			mu.Lock()
 			defer mu.Unlock()
 			failed[types.NamespacedName{Namespace: d.host.Namespace, Name: d.host.Name}] = err
-		case node == nil && d.node == nil, node != nil && !isWithheld(node) && !lifecycle.NeedsInventory(recorded, node) && (!again || r.index.Has(node, d.generation)):
+		case node == nil && d.node == nil, node != nil && !isWithheld(node) && !r.observationOf(recorded, node).NeedsInventory(recorded) && (!again || r.index.Has(node, d.generation)):
 			r.index.SetRecorded(recorded, d.generation)
+		default:
+			r.index.KnowHosts(recorded) // the watch will tell of this version a moment later
 		}
 	})
 	if err := ctx.Err(); err != nil {
@@ -229,7 +257,7 @@ func (r *Refresher) observeDue(ctx context.Context, d dueHost, readInventory boo
 		r.keepRecent(recorded, seen.Node, began)
 	}
 	if err == nil && !d.changed.IsZero() && recorded.ResourceVersion != d.host.ResourceVersion {
-		changeDelay.Observe(r.clock.Since(d.changed).Seconds())
+		changeDelay.WithLabelValues(r.ironic).Observe(r.clock.Since(d.changed).Seconds())
 	}
 	if apierrors.IsConflict(err) {
 		return r.observeAfterConflict(ctx, d)

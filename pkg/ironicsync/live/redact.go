@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,28 +37,43 @@ func (r *Refresher) RedactPassword(ctx context.Context, host *metal3.BareMetalHo
 	}
 	// Redact the whole texts: where a text was shortened, a part of the password could remain.
 	node.LastError, node.MaintenanceReason = original.LastError, original.MaintenanceReason
-	node.RedactPassword(password)
+	node.RedactPassword(password, writtenIn(host)...)
 	return nil
 }
 
-// RedactTexts removes the password of the host's BMC from texts of Ironic's about the host, which
-// are not recorded anywhere, and cuts them to the length of a message. The error is that of reading
-// the Secret, after which the texts must not be shown to anybody.
-func (r *Refresher) RedactTexts(ctx context.Context, host *metal3.BareMetalHost, texts ...*string) error {
-	var passwords []string
-	if r.secrets != nil && slices.ContainsFunc(texts, func(text *string) bool { return *text != "" }) {
+// Guard returns a context for requests to Ironic about a host: what Ironic answers does not have the password of the host's
+// BMC in it, which is read only then. If it cannot be read, the words are withheld.
+func (r *Refresher) Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context {
+	return redact.With(ctx, func(ctx context.Context) (redact.Known, error) {
+		known := redact.Known{Written: writtenIn(host)}
+		if r.secrets == nil {
+			return known, nil
+		}
 		password, err := r.passwordOf(ctx, host)
-		if err != nil {
-			return err
-		}
 		if password != "" {
-			passwords = []string{password}
+			known.Secrets = []string{password}
+		}
+		return known, err
+	})
+}
+
+// writtenIn returns the texts of a host that users have written, and Ironic repeats in its messages.
+func writtenIn(host *metal3.BareMetalHost) []string {
+	var written []string
+	add := func(texts ...string) {
+		for _, text := range texts {
+			if strings.Contains(text, "://") { // otherwise it could be nothing but a guess
+				written = append(written, text)
+			}
 		}
 	}
-	for _, text := range texts {
-		*text = redact.Secrets(*text, passwords)
+	add(host.Spec.BMC.Address)
+	for _, image := range []*metal3.Image{host.Spec.Image, &host.Status.Provisioning.Image} {
+		if image != nil {
+			add(image.URL, image.Checksum)
+		}
 	}
-	return nil
+	return written
 }
 
 // passwordOf reads the password of the host's BMC; empty if there is no such Secret.
@@ -80,13 +94,20 @@ func (r *Refresher) passwordOf(ctx context.Context, host *metal3.BareMetalHost) 
 }
 
 // hasNewTexts tells whether the node has a text that is not recorded in the host's status.
+//
+// The reason of a maintenance that a user has requested does not count. It is not compared with the password: who may
+// request a maintenance and not read the Secret would otherwise learn from what is struck out whether a guess is right.
 func hasNewTexts(host *metal3.BareMetalHost, node *ironic.Node) bool {
 	recorded := host.Status.Ironic
 	if recorded == nil {
 		recorded = &metal3.IronicStatus{}
 	}
 	return node.LastError != "" && node.LastError != recorded.LastError ||
-		node.MaintenanceReason != "" && node.MaintenanceReason != recorded.MaintenanceReason
+		isReasonOfIronic(node) && node.MaintenanceReason != recorded.MaintenanceReason
+}
+
+func isReasonOfIronic(node *ironic.Node) bool {
+	return node.MaintenanceReason != "" && !ironic.IsRequestedMaintenance(node.MaintenanceReason)
 }
 
 // withheld begins the replacement of a text that may contain the password while the Secret
@@ -102,7 +123,7 @@ func withhold(host *metal3.BareMetalHost, node *ironic.Node, reason error) {
 	if node.LastError != recorded.LastError && node.LastError != "" {
 		node.LastError = withheld + reason.Error()
 	}
-	if node.MaintenanceReason != recorded.MaintenanceReason && node.MaintenanceReason != "" {
+	if isReasonOfIronic(node) && node.MaintenanceReason != recorded.MaintenanceReason {
 		node.MaintenanceReason = withheld + reason.Error()
 	}
 }

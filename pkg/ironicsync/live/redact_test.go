@@ -12,6 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clientgotesting "k8s.io/client-go/testing"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
@@ -78,5 +81,40 @@ func TestNoPasswordInWords(t *testing.T) {
 			refused = apierrors.NewNotFound(corev1.Resource("secrets"), "bmc")
 			step("nobody's password", "nobody's password", 1)
 		})
+	}
+}
+
+// TestNoOracle: what users have written themselves is not compared with the password. They would see in what is struck out
+// whether they have guessed it.
+func TestNoOracle(t *testing.T) {
+	const password = "tr0ub4dor&3"
+	client := fake.NewClientset(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "bmc"},
+		Data:       map[string][]byte{"username": []byte("root"), "password": []byte(password)},
+	})
+	refresher := live.NewRefresher(t.Context(), live.Deps{Secrets: client.CoreV1()})
+	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "worker-0"}}
+	host.Spec.BMC.CredentialsName = "bmc"
+	host.Spec.Image = &metal3.Image{URL: "http://images.example/" + password}
+	for _, guess := range []string{password, "tr0ub4dor&4"} {
+		node := &ironic.Node{Maintenance: true, MaintenanceReason: ironic.RequestedMaintenance("alice", guess)}
+		if err := refresher.RedactPassword(t.Context(), host, node); err != nil {
+			t.Fatal(err)
+		}
+		if want := ironic.RequestedMaintenance("alice", guess); node.MaintenanceReason != want {
+			t.Errorf("the reason is %q, want %q", node.MaintenanceReason, want)
+		}
+	}
+	if n := len(client.Actions()); n > 0 {
+		t.Errorf("Secrets were read %d times", n)
+	}
+	says := "HEAD of " + host.Spec.Image.URL + " failed; so did a login with " + password
+	want := "HEAD of " + host.Spec.Image.URL + " failed; so did a login with ******"
+	node := &ironic.Node{LastError: says}
+	if err := refresher.RedactPassword(t.Context(), host, node); err != nil || node.LastError != want {
+		t.Errorf("the last error is %q, want %q; %v", node.LastError, want, err)
+	}
+	if got := redact.Words(refresher.Guard(t.Context(), host), says); got != want {
+		t.Errorf("an answer is %q, want %q", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,10 +54,9 @@ type Nodes interface {
 const (
 	// maxSingles bounds the observations of single hosts that are under way at a time.
 	maxSingles = 4
-	// singleTimeout and sweepTimeout bound one observation. With thousands of nodes, a
+	// sweepTimeout bounds one observation of all hosts. With thousands of nodes, a
 	// sweep takes several requests, each of which is bounded by the client, too.
-	singleTimeout = 2 * time.Second
-	sweepTimeout  = 2 * time.Minute
+	sweepTimeout = 2 * time.Minute
 	// maxBulks bounds the observations of all hosts that are under way at a time. If one
 	// seems to hang, another one begins beside it. The earlier one is not cancelled, because
 	// then an observation that is merely slow would never be completed.
@@ -83,8 +83,10 @@ const (
 
 // Deps is what a Refresher works with.
 type Deps struct {
-	Hosts Hosts
-	Nodes Nodes
+	// Ironic is the name of the IronicInstance whose Ironic is observed; empty for that of the server's flags.
+	Ironic string
+	Hosts  Hosts
+	Nodes  Nodes
 	// Secrets is where RedactPassword reads passwords; nil if the server runs without a cluster.
 	Secrets corev1.SecretsGetter
 	Clock   clock.WithDelayedExecution
@@ -92,10 +94,15 @@ type Deps struct {
 	Wait time.Duration
 	// CallbackTimeout is that of each lifecycle.Observation.
 	CallbackTimeout time.Duration
+	// Changes tells of all hosts; nil if the Refresher is to list them before each observation.
+	Changes *HostChanges
+	// Cluster returns the UID of this cluster, by which nodes of other clusters are told from its own; empty while it is
+	// not known. Nil means that it never is.
+	Cluster func() string
 }
 
-// Refresher observes Ironic and records what has changed. It serves any number of concurrent
-// readers with few requests.
+// Refresher observes one Ironic and records what has changed of the hosts that have their nodes in it. It
+// serves any number of concurrent readers with few requests.
 //
 // A reader joins the next observation, never one that is already under way, so that what it
 // is shown was true in Ironic after its request arrived; see package flight. Readers of one host
@@ -103,42 +110,53 @@ type Deps struct {
 // changed (see feed.go). If so many readers of single hosts are waiting that reading all nodes is
 // cheaper, one sweep serves all of them.
 type Refresher struct {
+	ironic          string
 	hosts           Hosts
 	nodes           Nodes
 	secrets         corev1.SecretsGetter // may be nil
 	clock           clock.WithDelayedExecution
 	wait            time.Duration
 	callbackTimeout time.Duration
+	cluster         func() string
 
 	ctx     context.Context // ends with the server; observations outlive the reader that started them
 	flights *flight.Group[types.NamespacedName, *metal3.BareMetalHost]
 	sweeps  sync.WaitGroup // for which no reader waits, in the background
 
-	mu    sync.Mutex
-	known int // number of hosts at the last observation of all hosts
+	mu sync.Mutex
 	// seen tells when the latest observation of a single host began, if that is later than seenAll.
 	seen    map[types.NamespacedName]time.Time
 	seenAll time.Time // when the latest complete observation of all hosts began
 	// sweeping is set while a sweep for which no reader waits is under way in the background.
 	sweeping bool
 
+	changes *HostChanges // may be nil
+	// told is set when the index knows all hosts, and changes tells of all that becomes of them.
+	told   atomic.Bool
 	index  *index.Index       // what this replica knows about Ironic's nodes
 	recent recentObservations // the latest observations of hosts
 }
 
 // NewRefresher returns a Refresher whose observations are cancelled when ctx ends.
 func NewRefresher(ctx context.Context, deps Deps) *Refresher {
-	registerMetrics()
+	beginMetrics(deps.Ironic)
 	r := &Refresher{
-		hosts: deps.Hosts, nodes: deps.Nodes, secrets: deps.Secrets, clock: deps.Clock,
-		wait: deps.Wait, callbackTimeout: deps.CallbackTimeout, ctx: ctx,
-		seen:   map[types.NamespacedName]time.Time{},
-		index:  index.New(),
-		recent: recentObservations{byHost: map[types.UID]recentObservation{}},
+		ironic: deps.Ironic, hosts: deps.Hosts, nodes: deps.Nodes, secrets: deps.Secrets, clock: deps.Clock,
+		wait: deps.Wait, callbackTimeout: deps.CallbackTimeout, cluster: deps.Cluster, ctx: ctx,
+		seen:    map[types.NamespacedName]time.Time{},
+		changes: deps.Changes,
+		index:   index.New(),
+		recent:  recentObservations{byHost: map[types.UID]recentObservation{}},
+	}
+	if deps.Changes != nil {
+		deps.Changes.add(r)
+	}
+	if r.cluster == nil {
+		r.cluster = func() string { return "" }
 	}
 	r.flights = flight.NewGroup(ctx, flight.Config[types.NamespacedName, *metal3.BareMetalHost]{
 		Clock: deps.Clock, ObserveOne: r.observeOne, ObserveAll: r.observeForReaders, ErrorFor: errorFor, AllIsCheaper: r.bulkIsCheaper,
-		MaxOnes: maxSingles, MaxAlls: maxBulks, OneTimeout: min(singleTimeout, r.patience()), Patience: r.patience(), MinGatherTime: minGatherTime,
+		MaxOnes: maxSingles, MaxAlls: maxBulks, OneTimeout: r.patience(), Patience: r.patience(), MinGatherTime: minGatherTime,
 	})
 	return r
 }
@@ -169,11 +187,17 @@ func (r *Refresher) ReadHost(ctx context.Context, namespace, name string) (*meta
 }
 
 // RefreshAll does for all hosts what RefreshHost does for one. If only the status of some
-// hosts could not be refreshed, the error is a *PartialError.
-func (r *Refresher) RefreshAll(ctx context.Context) error {
+// hosts could not be refreshed, the error is a *PartialError. The hosts are those for which the
+// caller waits, read from etcd just before; they share memory with the watch cache. The Refresher
+// knows them already if they were written a while ago, but is told of changes a moment late.
+func (r *Refresher) RefreshAll(ctx context.Context, hosts ...*metal3.BareMetalHost) error {
+	r.index.KnowHosts(r.own(hosts)...)
 	_, err := r.await(ctx, r.flights.JoinAll(), types.NamespacedName{})
 	return err
 }
+
+// Touch begins an observation of all hosts, unless one is about to begin, and does not wait for it.
+func (r *Refresher) Touch() { r.flights.JoinAll() }
 
 // Poll does what RefreshAll does, but waits until the observation ends or ctx does. The error
 // is that of the observation itself, and not a *StaleError.
@@ -194,6 +218,9 @@ func (r *Refresher) Poll(ctx context.Context) error {
 func (r *Refresher) await(ctx context.Context, f *flight.Flight[*metal3.BareMetalHost], key types.NamespacedName) (*metal3.BareMetalHost, error) {
 	timer := r.clock.NewTimer(r.wait)
 	defer timer.Stop()
+	waiting := waitingReads.WithLabelValues(r.ironic)
+	waiting.Inc()
+	defer waiting.Dec()
 	var host *metal3.BareMetalHost
 	var err error
 	select {
@@ -219,9 +246,7 @@ func (r *Refresher) patience() time.Duration { return r.wait * 4 / 5 }
 // node, so a GET costs as much as thirty nodes of a list. The factor is sixty because when n
 // readers are waiting, about as many more are likely to arrive.
 func (r *Refresher) bulkIsCheaper(n int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return n > maxSingles+r.known/60
+	return n > maxSingles+r.index.CountHosts()/60
 }
 
 // observeOne observes a single host for its readers. The host is nil if it does not exist.
@@ -291,6 +316,18 @@ func (r *Refresher) lastSeen(key types.NamespacedName) time.Time {
 // ForgetNode tells the Refresher that a node was deleted from Ironic, which the feed of changes
 // does not show.
 func (r *Refresher) ForgetNode(id string) { r.index.ForgetNode(id) }
+
+// CountNodes returns how many nodes Ironic has, and the time as of which that was read; zero if it is not known.
+func (r *Refresher) CountNodes() (nodes int, asOf time.Time) { return r.index.CountNodes() }
+
+// HasNodeOf tells whether the node of a host was there when all nodes were last read. It may have been deleted since.
+func (r *Refresher) HasNodeOf(host *metal3.BareMetalHost) bool {
+	node, _ := r.index.NodeOf(host)
+	return node != nil && !node.IsAnothers(host.Namespace, host.Name)
+}
+
+// SomeNode tells whether something is so of any of the nodes, as they were last read.
+func (r *Refresher) SomeNode(is func(*ironic.Node) bool) bool { return r.index.Some(is) }
 
 // NodesWithBMC returns the nodes, as they were last read, whose BMC address matches the key, and the
 // time as of which these are all; see index.Index. While asOf is zero, that is not known.

@@ -63,6 +63,7 @@ func inBubble(t *testing.T, hosts int, test func(t *testing.T, b *bench)) {
 
 func registeredHost(i int) *metal3.BareMetalHost {
 	host := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: enginetest.HostName(i)}}
+	host.Spec.BMC.Address = "ipmi://" + enginetest.NodeBMC
 	host.Status.Provisioning.ID = enginetest.NodeID(i)
 	return host
 }
@@ -111,6 +112,9 @@ func TestReaderJoinsTheNextObservation(t *testing.T) {
 				case err := <-late:
 					t.Fatalf("a late reader was served by the observation under way: %v", err)
 				default:
+				}
+				if got := waitingReads(t); got != 4 {
+					t.Errorf("%v reads are said to wait, want 4", got)
 				}
 				close(held)
 				if err := <-first; err != nil {

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -22,6 +23,13 @@ import (
 // retryDelay is the time between a term that has ended and the next attempt to lead.
 const retryDelay = time.Second
 
+// yieldTime is how long a replica that has yielded leaves it to others to lead.
+const yieldTime = time.Minute
+
+// ErrYield, as the error of a Runnable, ends the term for the sake of a replica that is to lead instead. If none does, this
+// one leads again, and does not yield a second time: see Term.MayYield.
+var ErrYield = errors.New("another replica is to lead")
+
 // Setup adds to a term what runs in it. It starts nothing itself. It is called once for each term, because
 // informers and queues cannot be started again.
 type Setup func(ctx context.Context, term *Term) error
@@ -38,15 +46,24 @@ type Config struct {
 }
 
 // Manager runs the leader's work whenever this replica leads.
-type Manager struct{ config Config }
+type Manager struct {
+	config Config
+	// yielded is set when a term has ended with ErrYield. It is used by the goroutine of Run alone.
+	yielded bool
+}
 
 // New returns a Manager.
-func New(config Config) *Manager { return &Manager{config} }
+func New(config Config) *Manager { return &Manager{config: config} }
 
 // Run takes part in the election until ctx ends. By the time it returns, the work has stopped and the Lease
 // is released, so that another replica can take over at once.
 func (m *Manager) Run(ctx context.Context) {
-	lead := m.leadElected
+	lead := func(ctx context.Context) {
+		yields := !m.yielded
+		if m.leadElected(ctx); yields && m.yielded {
+			m.leaveToOthers(ctx)
+		}
+	}
 	if !m.config.Election.LeaderElect {
 		lead = func(ctx context.Context) { m.serve(ctx, &Term{guard: m.newRestoreGuard()}) }
 	}
@@ -98,7 +115,16 @@ func (m *Manager) leadElected(ctx context.Context) {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		defer context.AfterFunc(leading, stop)() // leading ends when the Lease could not be renewed
-		m.serve(ctx, &Term{lease: lease, guard: m.newRestoreGuard()})
+		m.serve(ctx, &Term{lease: lease, guard: m.newRestoreGuard(), mayYield: !m.yielded})
+	}
+}
+
+// leaveToOthers waits while another replica is to become the leader.
+func (m *Manager) leaveToOthers(ctx context.Context) {
+	klog.InfoS("This replica leaves it to others to lead for a while", "time", yieldTime)
+	select {
+	case <-m.config.Clock.After(yieldTime):
+	case <-ctx.Done():
 	}
 }
 
@@ -112,7 +138,10 @@ func (m *Manager) newRestoreGuard() *restoreGuard {
 
 // serve works until ctx ends or a part of the work fails, and returns when all of it has stopped.
 func (m *Manager) serve(ctx context.Context, term *Term) {
-	if err := term.work(ctx, m.config.Setup); err != nil {
+	switch err := term.work(ctx, m.config.Setup); {
+	case errors.Is(err, ErrYield):
+		m.yielded = true
+	case err != nil:
 		klog.ErrorS(err, "The leader's work ended with an error")
 	}
 }

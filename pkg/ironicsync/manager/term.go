@@ -15,6 +15,7 @@ type Term struct {
 	lease     *heldLease // nil without leader election
 	guard     *restoreGuard
 	runnables []Runnable
+	mayYield  bool
 }
 
 // Add adds what is to run in this term. It must be called by Setup.
@@ -27,6 +28,9 @@ func (t *Term) Leading() bool { return t.lease == nil || t.lease.isHeld() }
 // Restored returns why nothing may be done to machines; an empty string if something may. The reason is that
 // the server's etcd was restored from a backup, and that nobody has let the server go on since.
 func (t *Term) Restored() string { return t.guard.restored() }
+
+// MayYield tells whether a Runnable of this term may return ErrYield.
+func (t *Term) MayYield() bool { return t.mayYield }
 
 // MayAct tells whether machines may be touched at this moment: this replica leads, and nothing is Restored.
 func (t *Term) MayAct() bool { return t.Leading() && t.Restored() == "" }

@@ -19,29 +19,54 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 )
 
-func (c *Reconciler) work(ctx context.Context) bool {
+// startWorker starts a worker, which ends with the queue, or when it has let another one take its place.
+func (c *driver) startWorker(ctx context.Context) {
+	c.workers.Go(func() {
+		for c.work(ctx) {
+		}
+	})
+}
+
+// work advances one host. It returns false if the worker is to end.
+func (c *driver) work(ctx context.Context) (goOn bool) {
 	key, shutdown := c.queue.Get()
 	if shutdown {
 		return false
 	}
 	defer c.queue.Done(key)
+	defer c.forgetGone(key)
+	goOn = true
+	stepAside := func() {
+		if goOn {
+			goOn = false
+			c.startWorker(ctx)
+		}
+	}
 	log := klog.FromContext(ctx).WithValues("host", key)
-	stepCtx, cancel := context.WithTimeout(klog.NewContext(ctx, log), stepTimeout)
+	stepCtx, cancel := context.WithTimeout(ironic.WithTenant(klog.NewContext(ctx, log), key.Namespace), stepTimeout)
 	defer cancel()
+	c.settle(ctx, log, key, func() (time.Duration, error) { return c.advanceOrPanic(stepCtx, key, stepAside) })
+	return goOn && ctx.Err() == nil
+}
+
+// settle has a host advanced, and plans for when that is to be done again.
+func (c *driver) settle(ctx context.Context, log klog.Logger, key types.NamespacedName, advance func() (time.Duration, error)) {
 	began := c.clock.Now()
-	after, err := c.advanceOrPanic(stepCtx, key)
+	after, err := advance()
 	switch {
 	case ctx.Err() != nil:
-		return false
+		return
 	case err == nil:
 		c.queue.Forget(key)
 		c.queue.backoffOf(key, func(b *backoff) { b.failingSince = time.Time{} })
 	case apierrors.IsConflict(err):
 		c.queue.Add(key) // somebody wrote meanwhile: plan again
-		return true
+		return
 	case errors.Is(err, ironic.ErrLookedTooLongAgo), errors.Is(err, ironic.ErrNotLeading):
 		log.Info("The step is planned anew", "err", err)
 		after = jittered(time.Second)
+	case errors.Is(err, executor.ErrNotTaken):
+		after = jittered(notTakenPause) // the host says why
 	case ironic.IsLocked(err), errors.Is(err, executor.ErrDriveNotReady):
 		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
 		after = jittered(2 * time.Second)
@@ -49,24 +74,31 @@ func (c *Reconciler) work(ctx context.Context) bool {
 		log.Error(err, "Step failed, trying again")
 		c.queue.AddRateLimited(key)
 		c.reportPersistentFailure(klog.NewContext(ctx, log), key, began, err)
-		return true
+		return
 	}
 	if after > 0 {
 		c.queue.AddAfter(key, after)
 	}
-	return true
+}
+
+// forgetGone drops what is remembered of a host that is gone. The watcher does that, too, but what was remembered later, by the
+// work on the host or for it, would stay.
+func (c *driver) forgetGone(key types.NamespacedName) {
+	if c.index.Get(key) == nil {
+		c.watcher.forget(key)
+	}
 }
 
 // advanceOrPanic is advance, whose panic is an error of this host. If it ended the process, no replica could lead for longer
 // than it takes to come to the host, and all others would be left alone because of one.
-func (c *Reconciler) advanceOrPanic(ctx context.Context, key types.NamespacedName) (after time.Duration, err error) {
+func (c *driver) advanceOrPanic(ctx context.Context, key types.NamespacedName, stepAside func()) (after time.Duration, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = &stepError{err: fmt.Errorf("this is a bug of metal3-apiserver, please report it with its log: panic: %v", cause)}
 			klog.FromContext(ctx).Error(err, "Panic", "stack", string(debug.Stack()))
 		}
 	}()
-	return c.advance(ctx, key)
+	return c.advance(ctx, key, stepAside)
 }
 
 // observation is what was read of a host before a step is taken. A zero one is that of the informer, which
@@ -93,10 +125,17 @@ func (o observation) ironicNow() time.Time {
 // Each step is planned from what is recorded. What the informer has is recorded, too, and costs no request,
 // which is enough in a quiet cluster. Before a step that was planned from that is taken, the host and its node
 // are read, what Ironic reports is recorded, and the step is planned from that.
-func (c *Reconciler) advance(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+//
+// stepAside is called before a step that waits for what may never answer: another worker then takes the place of this one.
+func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAside func()) (time.Duration, error) {
 	host := c.index.Get(key)
 	if host == nil {
 		return 0, nil
+	}
+	if owner, problem := c.ironics.OwnerOf(host); owner != c.member.Name {
+		return 0, nil // another driver has it by now
+	} else if problem != "" && !isGoneFromIronic(host) {
+		return 0, c.reportNoIronic(ctx, host, problem)
 	}
 	if !c.settings.manages(host) {
 		return 0, c.reportNotManaged(ctx, host)
@@ -126,12 +165,16 @@ func (c *Reconciler) advance(ctx context.Context, key types.NamespacedName) (tim
 				return left, nil
 			}
 			if host, seen, err = c.observeBefore(ctx, host, step); err != nil {
+				if elsewhere := new(live.ElsewhereError); errors.As(err, &elsewhere) {
+					return 0, nil // another driver has it by now
+				}
 				return 0, live.IgnoreNotFound(err)
 			}
 			continue
 		}
 		switch {
 		case step.Do == lifecycle.Wait:
+			c.gates.mayWork(host, step)
 			err := c.undelay(ctx, host)
 			c.firmware.Refresh(ctx, host)
 			return step.After, err
@@ -139,8 +182,15 @@ func (c *Reconciler) advance(ctx context.Context, key types.NamespacedName) (tim
 			return situation.Hold, nil // whatever state the node is in
 		case step.Limited && !isExempt(host) && !c.gates.provisioning.TryStart(key.Namespace, key.Name):
 			return 0, c.delay(ctx, host)
+		case !c.gates.mayWork(host, step):
+			return 0, nil
+		case step.WaitsForImageServer() && !c.gates.enterDeployment(host):
+			if host.Status.ErrorCount > 0 {
+				return 0, nil // it shows the error meanwhile
+			}
+			return 0, c.delay(ctx, host)
 		}
-		next, err := c.take(ctx, host, seen, step)
+		next, err := c.take(ctx, host, seen, step, stepAside)
 		if err != nil {
 			return 0, live.IgnoreNotFound(err)
 		}
@@ -153,19 +203,23 @@ func (c *Reconciler) advance(ctx context.Context, key types.NamespacedName) (tim
 }
 
 // observeBefore reads the host and its node before a step. Steps that need no node do not wait for Ironic.
-func (c *Reconciler) observeBefore(ctx context.Context, host *metal3.BareMetalHost, step lifecycle.Step) (*metal3.BareMetalHost, observation, error) {
+func (c *driver) observeBefore(ctx context.Context, host *metal3.BareMetalHost, step lifecycle.Step) (*metal3.BareMetalHost, observation, error) {
 	if lifecycle.NeedsNoNode(step) {
 		host, err := c.hosts.Get(ctx, host.Namespace, host.Name)
 		return host, observation{hostRead: true}, err
 	}
 	seen := observation{at: c.wallClock()}
-	var err error
-	host, seen.node, err = c.refresher.FreshNode(ctx, host.Namespace, host.Name, step.Do != lifecycle.Wait)
-	return host, seen, err
+	fresh, node, err := c.refresher.FreshNode(ctx, host.Namespace, host.Name, step.Do != lifecycle.Wait)
+	seen.node = node
+	return fresh, seen, err
 }
 
-// take takes a step.
-func (c *Reconciler) take(ctx context.Context, host *metal3.BareMetalHost, seen observation, step lifecycle.Step) (executor.Outcome, error) {
+// take takes a step. It ends what gates.enterDeployment has begun.
+func (c *driver) take(ctx context.Context, host *metal3.BareMetalHost, seen observation, step lifecycle.Step, stepAside func()) (next executor.Outcome, err error) {
+	if step.WaitsForImageServer() {
+		defer func() { c.gates.leaveDeployment(host, err == nil && next.Accepted) }()
+		stepAside()
+	}
 	fence := c.fence(step, seen.at, host)
 	if err := fence.Check(); err != nil {
 		return executor.Outcome{}, err
@@ -173,8 +227,8 @@ func (c *Reconciler) take(ctx context.Context, host *metal3.BareMetalHost, seen 
 	klog.FromContext(ctx).V(1).Info("Next step", "do", step.Do, "target", step.Target, "power", step.Power, "state", step.State, "reason", step.Reason)
 	c.queue.backoffOf(keyOf(host), func(b *backoff) { b.begin(step) })
 	c.refresher.DiscardObservations(host.UID)
-	next, err := c.execute(ctx, fence, host, seen.node, step)
-	steps.WithLabelValues(string(step.Do), stepResult(err)).Inc()
+	next, err = c.execute(ctx, fence, host, seen.node, step)
+	steps.WithLabelValues(c.member.Name, string(step.Do), stepResult(err)).Inc()
 	if err != nil {
 		c.refresher.DiscardObservations(host.UID) // a poll may have seen the node before the request
 		return executor.Outcome{}, stepErrorOf(step, err)
@@ -189,7 +243,7 @@ const maxLookAge = 20 * time.Second
 
 // fence returns the fence for the requests of a step that was decided on for a host, when its node was
 // looked at.
-func (c *Reconciler) fence(step lifecycle.Step, looked time.Time, host *metal3.BareMetalHost) ironic.Fence {
+func (c *driver) fence(step lifecycle.Step, looked time.Time, host *metal3.BareMetalHost) ironic.Fence {
 	fence := ironic.Fence{Term: c.term, LookedAt: looked, ResourceVersion: host.ResourceVersion}
 	if step.Interrupts() {
 		fence.MaxAge = maxLookAge
@@ -199,25 +253,31 @@ func (c *Reconciler) fence(step lifecycle.Step, looked time.Time, host *metal3.B
 
 // wallClock is the time without Go's monotonic reading, which stands still while the
 // machine is suspended.
-func (c *Reconciler) wallClock() time.Time { return c.clock.Now().Round(0) }
+func (c *driver) wallClock() time.Time { return c.clock.Now().Round(0) }
 
 func jittered(d time.Duration) time.Duration {
 	return d/2 + time.Duration(rand.Int64N(int64(d)))
 }
 
 // execute takes a step, and notes for the host's back-off what became of it.
-func (c *Reconciler) execute(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (executor.Outcome, error) {
+func (c *driver) execute(ctx context.Context, fence ironic.Fence, host *metal3.BareMetalHost, node *ironic.Node, step lifecycle.Step) (executor.Outcome, error) {
 	key := keyOf(host)
-	inVain := c.queue.askedInVain(host)
+	inVain, powerAnswered := c.queue.askedInVain(host), c.queue.powerAnswered(host)
+	// What is recorded is soon about the request of this step, which may get no answer.
 	if lifecycle.MustAsk(step) {
-		// What is recorded is soon about the request of this step, which may get no answer.
 		c.queue.backoffOf(key, func(b *backoff) { b.notCarriedOut = nil })
 	}
-	outcome, err := c.executor.Execute(ctx, executor.Task{
-		Host: host, Node: node, Step: step, Fence: fence, Failures: c.queue.NumRequeues(key), AskedInVain: inVain,
+	if lifecycle.MustAskPower(step) {
+		c.queue.backoffOf(key, func(b *backoff) { b.powerAnswered = nil })
+	}
+	outcome, err := c.executor.Execute(c.refresher.Guard(ctx, host), executor.Task{
+		Host: host, Node: node, Step: step, Fence: fence, Failures: c.queue.NumRequeues(key), AskedInVain: inVain, PowerAnswered: powerAnswered,
 	})
 	if outcome.NotCarriedOut {
 		c.queue.backoffOf(key, func(b *backoff) { b.notCarriedOut = outcome.Host.Status.Record.Asked })
+	}
+	if outcome.PowerAnswered {
+		c.queue.backoffOf(key, func(b *backoff) { b.powerAnswered = outcome.Host.Status.Record.AskedPower })
 	}
 	if outcome.Refused {
 		c.queue.backoffOf(key, func(b *backoff) { b.refused(step) })
@@ -233,7 +293,7 @@ func (c *Reconciler) execute(ctx context.Context, fence ironic.Fence, host *meta
 }
 
 // delay records that the host waits for others to finish.
-func (c *Reconciler) delay(ctx context.Context, host *metal3.BareMetalHost) error {
+func (c *driver) delay(ctx context.Context, host *metal3.BareMetalHost) error {
 	if host.Status.OperationalStatus == metal3.OperationalStatusDelayed {
 		return nil
 	}
@@ -243,7 +303,7 @@ func (c *Reconciler) delay(ctx context.Context, host *metal3.BareMetalHost) erro
 
 // undelay records that the host does not wait for room any more: the step that needed it
 // is not wanted now.
-func (c *Reconciler) undelay(ctx context.Context, host *metal3.BareMetalHost) error {
+func (c *driver) undelay(ctx context.Context, host *metal3.BareMetalHost) error {
 	if host.Status.OperationalStatus != metal3.OperationalStatusDelayed {
 		return nil
 	}
@@ -253,10 +313,33 @@ func (c *Reconciler) undelay(ctx context.Context, host *metal3.BareMetalHost) er
 }
 
 // reportNotManaged records, once, that nothing is done for a host because of its namespace.
-func (c *Reconciler) reportNotManaged(ctx context.Context, host *metal3.BareMetalHost) error {
+func (c *driver) reportNotManaged(ctx context.Context, host *metal3.BareMetalHost) error {
 	if r := host.Status.Record.Registration; r != nil && r.Reason == metal3.NamespaceNotManagedReason {
 		return nil
 	}
 	return c.recorder.Report(ctx, host, metal3.NamespaceNotManagedReason,
 		"the hosts of this namespace are not managed, nor are they deregistered when they are deleted: the server's flag --namespaces has to name it")
+}
+
+// isGoneFromIronic tells whether a host can be let go without any Ironic, because none has ever had a node of it.
+func isGoneFromIronic(host *metal3.BareMetalHost) bool {
+	return !host.DeletionTimestamp.IsZero() && host.Status.Provisioning.ID == ""
+}
+
+// reportNoIronic records, once, why nothing is done for a host in any Ironic. If it has a node, that is a machine of which
+// nothing is known now.
+func (c *driver) reportNoIronic(ctx context.Context, host *metal3.BareMetalHost, problem string) error {
+	if host.Status.Provisioning.ID == "" {
+		if r := host.Status.Record.Registration; r != nil && r.Reason == metal3.NoIronicReason && r.Message == problem {
+			return nil
+		}
+		return c.recorder.Report(ctx, host, metal3.NoIronicReason, problem)
+	}
+	if lifecycle.IsDetached(host) || host.Status.Record.Silence != nil && host.Status.Record.Silence.Reason == problem {
+		return nil
+	}
+	_, err := c.recorder.Record(ctx, host, func(h *metal3.BareMetalHost) {
+		h.Status.Record.Silence = &metal3.Silence{Since: lifecycle.WholeSeconds(c.clock.Now()), Reason: problem}
+	})
+	return err
 }

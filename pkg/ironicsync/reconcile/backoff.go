@@ -72,6 +72,9 @@ type backoff struct {
 	// notCarriedOut is what status.record.asked was when Ironic refused the request, or it was not sent; nil if neither
 	// has happened.
 	notCarriedOut *metal3.AskedChange
+	// powerAnswered is what status.record.askedPower was when Ironic answered the request, or it was not sent; nil if neither
+	// has happened.
+	powerAnswered *metal3.AskedPower
 }
 
 // begin says that a step is taken. One that only leads out of a failed state of the node is no

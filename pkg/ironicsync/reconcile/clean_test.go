@@ -104,23 +104,27 @@ func TestRequestedCleanFails(t *testing.T) {
 
 // TestRequestedCleanRefused: what may not be fetched is not, and the host is available again later.
 func TestRequestedCleanRefused(t *testing.T) {
-	settings := fleetSettings()
-	settings.Images = destination.Policy{}
-	inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
-		w.secret("secret")
-		w.hosts.Add(enrolled(0))
-		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
-		if err := w.requestClean(metal3.CleanStep{Interface: "management", Step: "update_firmware", Args: &runtime.RawExtension{Raw: []byte(`{"firmware_images":[{"url":"http://169.254.169.254/x"}]}`)}}); err != nil {
-			t.Fatal(err)
-		}
-		w.after(20*time.Second, "refused", func() bool {
-			return strings.HasPrefix(w.host().Status.ErrorMessage, "arguments of the clean step management.update_firmware: the host 169.254.169.254 ")
+	for url, says := range map[string]string{
+		"http://169.254.169.254/x": "the host 169.254.169.254 ", "file:/etc/passwd": "it is not allowed: it must be a URL with one of the schemes",
+	} {
+		settings := fleetSettings()
+		settings.Images = destination.Policy{}
+		inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
+			w.secret("secret")
+			w.hosts.Add(enrolled(0))
+			w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+			if err := w.requestClean(metal3.CleanStep{Interface: "management", Step: "update_firmware", Args: &runtime.RawExtension{Raw: []byte(`{"firmware_images":[{"url":"` + url + `"}]}`)}}); err != nil {
+				t.Fatal(err)
+			}
+			w.after(20*time.Second, "refused", func() bool {
+				return strings.HasPrefix(w.host().Status.ErrorMessage, "arguments of the clean step management.update_firmware: "+says)
+			})
+			w.after(10*time.Minute, "available again", w.cleaned(metal3.PreparationFailed))
+			if w.cleans() != 0 {
+				t.Errorf("cleans: %v", w.ironic.cleans)
+			}
 		})
-		w.after(10*time.Minute, "available again", w.cleaned(metal3.PreparationFailed))
-		if w.cleans() != 0 {
-			t.Errorf("cleans: %v", w.ironic.cleans)
-		}
-	})
+	}
 }
 
 // TestRequestedCleanOutdated: what was asked for is not done to a machine that was used otherwise
@@ -171,7 +175,7 @@ func TestRequestedCleanKilledAnywhere(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.start(n)
-				w.after(limit, "cleaned", func() bool {
+				w.after(limit+askedLimit, "cleaned", func() bool {
 					if w.fuse.isBurnt() {
 						killed = true
 						w.stop()

@@ -160,7 +160,7 @@ func TestFirmwareUpdatesKilledAnywhere(t *testing.T) {
 				w.stop()
 				w.wantFirmware("bmc", "http://images/bmc", "bios", "http://images/bios")
 				w.start(n)
-				w.after(limit, "updated", func() bool {
+				w.after(limit+askedLimit, "updated", func() bool {
 					if w.fuse.isBurnt() {
 						killed = true
 						w.stop()

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
@@ -31,7 +32,9 @@ type world struct {
 	hosts  *enginetest.Hosts
 	ironic *fakeIronic
 	// sim is the Ironic of a world that newSimulatedWorld has made, and ironic is nil.
-	sim     *enginetest.Ironic
+	sim *enginetest.Ironic
+	// other is the Ironic of another room, if there is one.
+	other   *enginetest.Ironic
 	secrets *secretStore
 	// hardware are the HardwareData objects, events what was told.
 	hardware   *memoryHardware
@@ -46,10 +49,13 @@ type world struct {
 	superseded atomic.Bool
 	fuse       *fuse
 	stop       func() // ends the process and waits for its end
-	// images and hostImages can be set before the process begins. planHost is that of its controller.
+	// images and hostImages can be set before the process begins. planHost is that of its controller, and remembered
+	// returns the hosts of which it remembers a failure.
+	groups     *ironicapi.IronicConductorGroups
 	images     executor.DataImages
 	hostImages registrar.HostImages
 	planHost   func(namespace, name string)
+	remembered func() []string
 }
 
 // ironicClient is all of Ironic that a process uses.
@@ -115,19 +121,35 @@ func (w *world) start(killedAt int) {
 	} else {
 		client = mortalIronic{w.ironic, w.fuse}
 	}
-	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second})
+	w.run(ctx, cancel, mortalHosts{w.hosts, w.fuse}, client, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, ConductorGroups: w.groups})
 }
+
+// oneIronic is the only Ironic behind a server.
+type oneIronic struct{ member *reconcile.Member }
+
+func (oneIronic) HasSynced() bool { return true }
+
+func (i oneIronic) Members() (members []*reconcile.Member, changed <-chan struct{}) {
+	return []*reconcile.Member{i.member}, nil
+}
+
+func (oneIronic) OwnerOf(*metal3.BareMetalHost) (name, problem string) { return "", "" }
 
 // run begins a process between hosts and client, until w.stop is called or ctx ends.
 func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client ironicClient, settings reconcile.Settings) {
 	refresher := live.NewRefresher(ctx, live.Deps{Hosts: hosts, Nodes: client, Clock: clock.RealClock{}, Wait: enginetest.ReaderWait})
-	queue := reconcile.NewQueue(clock.RealClock{})
+	var ironics reconcile.Ironics = oneIronic{&reconcile.Member{Ironic: client, Refresher: refresher, Settings: settings}}
+	if w.other != nil {
+		ironics = w.twoRooms(ctx, hosts, &reconcile.Member{Ironic: client, Refresher: refresher, Settings: settings})
+	}
+	planner := reconcile.NewPlanner()
 	controller := reconcile.New(reconcile.Deps{
-		Queue: queue, Hold: reconcile.NewHold(), Clock: clock.RealClock{},
-		Hosts: hosts, Ironic: client, Refresher: refresher, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
+		Planner: planner, Hold: reconcile.NewHold(), Clock: clock.RealClock{},
+		Hosts: hosts, Ironics: ironics,
+		Versions: func(*metal3.BareMetalHost) (firmware.Versions, error) { return client, nil }, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
 		Hardware: w.hardware, Firmware: firmware.Deps{Settings: w.firmware.keeper, Components: w.components.keeper, Policies: w.policies}, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
 	}, settings)
-	w.planHost = queue.PlanHost
+	w.planHost, w.remembered = planner.PlanHost, planner.Remembered
 	ended := make(chan struct{})
 	w.ended = ended
 	go func() {

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,35 @@ func TestImageNotAllowed(t *testing.T) {
 				s.Image = &metal3.Image{URL: "http://192.0.2.1/a", Checksum: "http://192.0.2.1/sums"}
 			})
 			w.becomes(metal3.StateProvisioned)
+		})
+	}
+}
+
+// TestMovedImageNotAllowed: of a host that was moved here and says what it runs, Ironic is told no image
+// that is not allowed, although it would only adopt the machine: it looks whether images are there.
+func TestMovedImageNotAllowed(t *testing.T) {
+	settings := fleetSettings()
+	settings.Images = destination.Policy{}
+	for _, url := range []string{"http://169.254.169.254/latest/meta-data", "file:/etc/passwd"} {
+		inFleet(t, settings, unwrapped, func(t *testing.T, w *world) {
+			w.secret("secret")
+			host := enrolled(0)
+			host.Spec.Image = &metal3.Image{URL: url, Checksum: "d41d8cd98f00b204e9800998ecf8427e"}
+			status, err := json.Marshal(metal3.BareMetalHostStatus{
+				OperationalStatus: metal3.OperationalStatusOK,
+				Provisioning:      metal3.ProvisionStatus{State: metal3.StateProvisioned, Image: *host.Spec.Image},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			host.Annotations = map[string]string{metal3.StatusAnnotation: string(status)}
+			w.hosts.Add(host)
+			w.after(5*time.Minute, "the host says that its image is not allowed", func() bool {
+				return strings.HasPrefix(w.host().Status.ErrorMessage, "status.provisioning.image.url: ") && strings.Contains(w.host().Status.ErrorMessage, "allowed")
+			})
+			if registration := w.registration(); len(registration.InstanceInfo) != 0 || w.ironic.count("adopt") != 0 {
+				t.Errorf("Ironic was told %v, adoptions: %d", registration.InstanceInfo, w.ironic.count("adopt"))
+			}
 		})
 	}
 }

@@ -41,7 +41,7 @@ func stepErrorOf(step lifecycle.Step, err error) error {
 }
 
 // hasFailed tells whether the step is the one whose failure the host shows.
-func (c *Reconciler) hasFailed(key types.NamespacedName, step lifecycle.Step) (failed bool) {
+func (c *driver) hasFailed(key types.NamespacedName, step lifecycle.Step) (failed bool) {
 	c.queue.backoffOf(key, func(b *backoff) { failed = b.failed == identityOf(step) })
 	return failed
 }
@@ -50,7 +50,7 @@ func (c *Reconciler) hasFailed(key types.NamespacedName, step lifecycle.Step) (f
 // its error and in an event, if that has been so for a while. began is when the step
 // began that has failed now. The same words are not recorded twice, because each record
 // requeues the host at once.
-func (c *Reconciler) reportPersistentFailure(ctx context.Context, key types.NamespacedName, began time.Time, err error) {
+func (c *driver) reportPersistentFailure(ctx context.Context, key types.NamespacedName, began time.Time, err error) {
 	var failed *stepError
 	if !errors.As(err, &failed) {
 		return

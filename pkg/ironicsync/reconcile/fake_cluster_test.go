@@ -199,7 +199,7 @@ type memoryFirmware struct {
 // newMemoryFirmware returns a keeper that asks client for BIOS settings.
 func newMemoryFirmware(client firmware.BIOSIronic) *memoryFirmware {
 	settings, schemas := newMemoryObjects[*metal3.HostFirmwareSettings]("hostfirmwaresettings"), newMemoryObjects[*metal3.FirmwareSchema]("firmwareschemas")
-	return &memoryFirmware{firmware.NewSettingsKeeper(settings, schemas, client, clock.RealClock{}), settings, schemas}
+	return &memoryFirmware{firmware.NewSettingsKeeper(settings, schemas, func(*metal3.BareMetalHost) (firmware.BIOSIronic, error) { return client, nil }, clock.RealClock{}), settings, schemas}
 }
 
 // memoryComponents keeps the firmware components of hosts in memory.
@@ -211,14 +211,16 @@ type memoryComponents struct {
 // newMemoryComponents returns a keeper that asks client for firmware.
 func newMemoryComponents(client firmware.ComponentIronic) *memoryComponents {
 	components := newMemoryObjects[*metal3.HostFirmwareComponents]("hostfirmwarecomponents")
-	return &memoryComponents{firmware.NewComponentKeeper(components, client, clock.RealClock{}), components}
+	return &memoryComponents{firmware.NewComponentKeeper(components, func(*metal3.BareMetalHost) (firmware.ComponentIronic, error) { return client, nil }, clock.RealClock{}), components}
 }
 
 // memoryEvents keeps the reasons of events of hosts, and those of other objects with their messages.
 type memoryEvents struct {
 	mu      sync.Mutex
 	reasons []string
-	others  []string
+	// messages are those of the events of hosts.
+	messages []string
+	others   []string
 }
 
 func (m *memoryEvents) RecordObject(regarding *corev1.ObjectReference, event events.Event) {
@@ -230,5 +232,5 @@ func (m *memoryEvents) RecordObject(regarding *corev1.ObjectReference, event eve
 func (m *memoryEvents) Record(_ *metal3.BareMetalHost, event events.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reasons = append(m.reasons, event.Reason)
+	m.reasons, m.messages = append(m.reasons, event.Reason), append(m.messages, event.Message)
 }

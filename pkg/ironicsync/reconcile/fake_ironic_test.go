@@ -167,6 +167,10 @@ func (f *fakeIronic) ChangedSince(ctx context.Context, since time.Time, expected
 	return f.Nodes.ChangedSince(ctx, since, expected)
 }
 
+func (f *fakeIronic) ListDrivers(context.Context) ([]string, error) {
+	return []string{"ipmi", "redfish"}, nil
+}
+
 func (f *fakeIronic) Features(context.Context) (ironic.Features, error) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
@@ -203,9 +207,11 @@ func (f *fakeIronic) CreateNode(ctx context.Context, fence ironic.Fence, create 
 		}
 		now := time.Now()
 		f.ByID[create.UUID] = ironic.Node{UUID: create.UUID, Name: create.Name, Driver: create.Driver, ProvisionState: ironic.Enroll, UpdatedAt: &now}
+		info := map[string]any{}
+		maps.Copy(info, create.InstanceInfo)
 		f.registrations[create.UUID] = &ironic.Registration{
 			DriverInfo: create.DriverInfo, Extra: create.Extra, Properties: create.Properties, AutomatedClean: create.AutomatedClean,
-			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, RAIDInterface: create.RAIDInterface, NetworkData: create.NetworkData, InstanceInfo: map[string]any{}, InstanceUUID: create.InstanceUUID,
+			DisablePowerOff: create.DisablePowerOff, InspectInterface: create.InspectInterface, BootInterface: create.BootInterface, RAIDInterface: create.RAIDInterface, NetworkData: create.NetworkData, InstanceInfo: info, InstanceUUID: create.InstanceUUID,
 		}
 		f.edit(create.UUID, func(*ironic.Node) {})
 		node := f.ByID[create.UUID]

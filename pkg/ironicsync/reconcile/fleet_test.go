@@ -134,12 +134,15 @@ func (w *world) onRecord(look func(*metal3.BareMetalHost)) {
 	w.hosts.Recorded = func(_, host *metal3.BareMetalHost) { look(host) }
 }
 
-// edit changes a host as its user does.
+// edit changes a host as its user does, unless it is gone.
 func (w *world) edit(key types.NamespacedName, change func(*metal3.BareMetalHost)) {
 	w.t.Helper()
 	w.hosts.Mu.Lock()
 	defer w.hosts.Mu.Unlock()
 	host := w.hosts.Stored(key).DeepCopy()
+	if host == nil {
+		return
+	}
 	change(host)
 	host.Generation++
 	if _, err := w.hosts.Swap(host); err != nil {

@@ -19,6 +19,15 @@ const (
 	// worker of Ironic's busy until the BMC's time-out, a minute or more, and these are
 	// half of the workers that Ironic 21.4 has ([conductor]workers_pool_size, 100).
 	maxRetrying = 50
+	// greed leaves a tenth of what there is to others than the namespace that takes most: 45 of these 50 tries are for one
+	// namespace at most.
+	greed = 9
+	// minShared is the least provisioning limit of which a tenth is left to others.
+	minShared = 10
+	// maxWorking bounds the hosts for which a worker of Ironic's is busy, so that one tenant's BMCs that never answer leave
+	// workers to others: 54 are for one namespace at most, and virtual drives take 36 others. A namespace that has Ironic to
+	// itself has no bound.
+	maxWorking = 60
 	// retriesPerSecond bounds how fast such tries follow each other where they fail at
 	// once: a single process of Ironic verifies some 37 BMCs per second and does
 	// nothing else then.
@@ -27,34 +36,61 @@ const (
 
 // The groups of hosts that the gates count.
 const (
-	busyHosts   hostindex.Group = "busy"
-	workerHosts hostindex.Group = "worker"
+	busyHosts    hostindex.Group = "busy"
+	workerHosts  hostindex.Group = "worker"
+	lockedHosts  hostindex.Group = "locked"
+	managedHosts hostindex.Group = "managed"
+	// registeredHosts are those whose nodes are in the Ironic, or were lost by it.
+	registeredHosts hostindex.Group = "registered"
+	// movingHosts are those on whose nodes the Ironic is at work.
+	movingHosts hostindex.Group = "moving"
 )
 
 // newIndex returns an index of the hosts with the groups that the gates count.
 func newIndex(hosts hostindex.ListWatcher, settings Settings) *hostindex.Index {
 	return hostindex.New(hosts, map[hostindex.Group]func(*metal3.BareMetalHost) bool{
-		busyHosts:   func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isBusy(host) },
-		workerHosts: func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) },
+		busyHosts:    func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isBusy(host) },
+		workerHosts:  func(host *metal3.BareMetalHost) bool { return settings.manages(host) && hasWorker(host) },
+		lockedHosts:  func(host *metal3.BareMetalHost) bool { return settings.manages(host) && isLocked(host) },
+		managedHosts: settings.manages,
+		registeredHosts: func(host *metal3.BareMetalHost) bool {
+			return lifecycle.IsNodeExpected(host) && !lifecycle.IsDetached(host)
+		},
+		movingHosts: func(host *metal3.BareMetalHost) bool {
+			s := host.Status.Ironic
+			return s != nil && (ironic.ProvisionState(s.ProvisionState).IsInTransit() || s.TargetPowerState != "")
+		},
 	})
 }
 
-// gates bound how many hosts Ironic works on at a time, and requeue those that wait when there is room.
+// gates bound how many hosts an Ironic works on at a time, and requeue those that wait when there is room.
 type gates struct {
-	hosts *hostindex.Index
-	queue *Queue
-	clock clock.PassiveClock
+	ironic string
+	hosts  *hostindex.Index
+	queue  *Queue
+	clock  clock.PassiveClock
 	// provisioning bounds the hosts that the provisioning limit is about.
 	provisioning *limit.Gate
 	// retries bounds the tries of BMCs that were silent before; those that have waited
 	// longest begin first.
 	retries *limit.Gate
+	// working bounds the hosts that occupy workers of Ironic's.
+	working *limit.Gate
+	// deployments are the places of steps that wait for image servers. As many connections to Ironic are for them.
+	deployments *limit.Places
 }
 
-func newGates(hosts *hostindex.Index, queue *Queue, provisioningLimit int, clock clock.PassiveClock) *gates {
-	g := &gates{hosts: hosts, queue: queue, clock: clock}
+func newGates(ironicName string, hosts *hostindex.Index, queue *Queue, provisioningLimit int, clock clock.PassiveClock) *gates {
+	g := &gates{ironic: ironicName, hosts: hosts, queue: queue, clock: clock}
 	g.provisioning = limit.New(provisioningLimit, g.busy)
-	g.retries = limit.NewPaced(maxRetrying, retriesPerSecond, g.retrying)
+	if provisioningLimit >= minShared {
+		g.provisioning.WithShares(g.greed)
+	}
+	g.retries = limit.NewPaced(maxRetrying, retriesPerSecond, g.retrying).WithShares(g.greed)
+	g.working = limit.New(maxWorking, g.locked).WithShares(g.greed)
+	g.deployments = limit.NewPlaces(ironic.DeploymentConnections, 1, func(namespace, name string) {
+		queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
+	})
 	return g
 }
 
@@ -73,14 +109,46 @@ func (g *gates) mayTry(host *metal3.BareMetalHost, step lifecycle.Step, retryNow
 	return retryNow || !mayBeSilentBMC(&host.Status) || g.retries.TryStart(host.Namespace, host.Name)
 }
 
+// greed is the greed of a namespace if there are others with hosts.
+func (g *gates) greed() int {
+	if len(g.hosts.Namespaces(g.ironic, managedHosts)) > 1 {
+		return greed
+	}
+	return 0
+}
+
+// mayWork tells whether a step may be taken now, given how many of Ironic's workers are busy. If not, the host is requeued when
+// it may.
+func (g *gates) mayWork(host *metal3.BareMetalHost, step lifecycle.Step) bool {
+	switch {
+	case step.OccupiesWorker():
+		return isLocked(host) || g.greed() == 0 || g.working.TryStart(host.Namespace, host.Name)
+	case !isLocked(host):
+		g.leave(g.working, keyOf(host)) // it is done, or was not begun
+	}
+	return true
+}
+
+// locked counts the hosts on whose nodes Ironic works, by namespace.
+func (g *gates) locked() map[string]int {
+	counts := map[string]int{}
+	now := g.clock.Now()
+	for _, host := range g.hosts.InGroup(g.ironic, lockedHosts) {
+		if since := host.Status.LastUpdated; since == nil || now.Sub(since.Time) <= ironic.SilentBMCLimit {
+			counts[host.Namespace]++
+		}
+	}
+	return counts
+}
+
 // busy counts the hosts that the provisioning limit is about, by namespace.
-func (g *gates) busy() map[string]int { return g.hosts.Count(busyHosts) }
+func (g *gates) busy() map[string]int { return g.hosts.Count(g.ironic, busyHosts) }
 
 // retrying counts the hosts that maxRetrying is about, by namespace.
 func (g *gates) retrying() map[string]int {
 	counts := map[string]int{}
 	now := g.clock.Now()
-	for _, host := range g.hosts.InGroup(workerHosts) {
+	for _, host := range g.hosts.InGroup(g.ironic, workerHosts) {
 		if isRetrying(host, now) {
 			counts[host.Namespace]++
 		}
@@ -90,9 +158,13 @@ func (g *gates) retrying() map[string]int {
 
 // hostChanged requeues the hosts that there is room for after a change of a host.
 func (g *gates) hostChanged(before, host *metal3.BareMetalHost) {
+	if before.Status.Record.Ironic != g.ironic && host.Status.Record.Ironic != g.ironic {
+		return
+	}
 	now := g.clock.Now()
 	g.passed(g.provisioning, host, isBusy(before), isBusy(host))
 	g.passed(g.retries, host, isRetrying(before, now), isRetrying(host, now))
+	g.passed(g.working, host, isLocked(before), isLocked(host))
 }
 
 // passed tells a gate whether a host was and is among those that it counts.
@@ -106,10 +178,38 @@ func (g *gates) passed(gate *limit.Gate, host *metal3.BareMetalHost, wasCounted,
 	}
 }
 
+// enterDeployment tells whether a deployment may be requested now, which waits for the server of an image. If not, the host is
+// requeued when it may, and is to be delayed, so that it keeps no place from others until then: the server may never answer
+// those that are before it.
+func (g *gates) enterDeployment(host *metal3.BareMetalHost) bool {
+	if !g.deployments.TryEnter(host.Namespace, host.Name) {
+		g.leave(g.provisioning, keyOf(host))
+		return false
+	}
+	if isExempt(host) || isBusy(host) || g.provisioning.TryStart(host.Namespace, host.Name) {
+		return true
+	}
+	g.deployments.Leave(host.Namespace)
+	return false
+}
+
+// leaveDeployment ends what enterDeployment has begun. A host whose deployment Ironic has accepted keeps its place until it is
+// seen at work.
+func (g *gates) leaveDeployment(host *metal3.BareMetalHost, accepted bool) {
+	g.deployments.Leave(host.Namespace)
+	if accepted && !isExempt(host) && !isBusy(host) {
+		g.provisioning.Keep(host.Namespace, host.Name)
+	} else {
+		g.leave(g.provisioning, keyOf(host))
+	}
+}
+
 // hostGone frees the places of a host that is gone.
-func (g *gates) hostGone(host *metal3.BareMetalHost) {
-	g.leave(g.provisioning, keyOf(host))
-	g.leave(g.retries, keyOf(host))
+func (g *gates) hostGone(host types.NamespacedName) {
+	g.leave(g.provisioning, host)
+	g.leave(g.retries, host)
+	g.leave(g.working, host)
+	g.deployments.Forget(host.Namespace, host.Name)
 }
 
 // leave frees the place of a host that does not want to start any more.
@@ -122,6 +222,8 @@ func (g *gates) leave(gate *limit.Gate, key types.NamespacedName) {
 func (g *gates) wakeAll() {
 	g.wake(g.provisioning)
 	g.wake(g.retries)
+	g.wake(g.working)
+	g.deployments.Wake()
 }
 
 func (g *gates) wake(gate *limit.Gate) {
@@ -135,8 +237,8 @@ func (g *gates) wake(gate *limit.Gate) {
 }
 
 // isBusy tells whether Ironic is at work on the host in a way that the
-// provisioning limit is about. Between its cleaning and its deployment a host keeps
-// its place: another one that took it would be at work beside it.
+// provisioning limit is about. Between its cleaning and its deployment a host keeps its
+// place, unless it is delayed: another one that took it would be at work beside it.
 func isBusy(host *metal3.BareMetalHost) bool {
 	if host == nil || host.Status.Ironic == nil {
 		return false
@@ -169,6 +271,11 @@ func hasWorker(host *metal3.BareMetalHost) bool {
 		return false
 	}
 	return host.Status.ErrorCount > 0 || host.Status.Ironic.ProvisionState == string(ironic.Verifying)
+}
+
+// isLocked tells whether Ironic works on the host's node.
+func isLocked(host *metal3.BareMetalHost) bool {
+	return host != nil && host.Status.Ironic != nil && host.Status.Ironic.Reservation != ""
 }
 
 // isExempt tells whether the provisioning limit is not about the host.

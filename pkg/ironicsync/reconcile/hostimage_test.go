@@ -69,7 +69,7 @@ func TestImageOfHost(t *testing.T) {
 		})
 		images.become(w, built("file:///etc/shadow"))
 		w.after(5*time.Second, "the URL is refused", func() bool {
-			return strings.Contains(w.host().Status.ErrorMessage, "status.imageUrl: it is not an http or https URL")
+			return strings.Contains(w.host().Status.ErrorMessage, "status.imageUrl: must be a URL with one of the schemes http, https")
 		})
 		images.become(w, built("http://builder.example/1"))
 		w.becomes(metal3.StateAvailable)

@@ -17,6 +17,10 @@ import (
 // lateBy is how long the requests of these tests wait somewhere: longer than the server waits for an answer.
 const lateBy = 2 * time.Minute
 
+// askedLimit is for how long a request counts that may have been sent before a process was killed: docs/life.md, "Requests without
+// an answer".
+const askedLimit = 4 * time.Minute
+
 // inLateWorld runs a test with one host. The host shows "provisioned", without an error, only while its node is active.
 func inLateWorld(t *testing.T, image bool, test func(t *testing.T, w *world, key types.NamespacedName)) {
 	inSimulatedFleet(t, fleetSettings(), ironicsim.Options{}, func(t *testing.T, w *world) {
@@ -46,14 +50,14 @@ func (w *world) is(key types.NamespacedName, state metal3.ProvisioningState) fun
 	}
 }
 
-// firstIsLate makes the next request for a transition late, waits until it is sent, and lets others pass.
-func (w *world) firstIsLate(target ironic.ProvisionTarget, ask func()) {
+// firstIsLate makes the next request of a name late, waits until it is sent, and lets others pass.
+func (w *world) firstIsLate(call string, ask func()) {
 	w.t.Helper()
-	before := w.sim.Count(string(target))
-	w.sim.SetLate(string(target), lateBy)
+	before := w.sim.Count(call)
+	w.sim.SetLate(call, lateBy)
 	ask()
-	w.after(2*time.Minute, "asked for "+string(target), func() bool { return w.sim.Count(string(target)) > before })
-	w.sim.SetLate(string(target), 0)
+	w.after(2*time.Minute, "asked for "+call, func() bool { return w.sim.Count(call) > before })
+	w.sim.SetLate(call, 0)
 }
 
 // imageWrites is how often the image was written to the host's disk, and whether it was the last thing that was done to it.
@@ -80,7 +84,7 @@ func TestLateUndeployment(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
 		t.Run(name, func(t *testing.T) {
 			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
-				w.firstIsLate(ironic.TargetDeleted, func() { w.edit(key, noImage) })
+				w.firstIsLate(string(ironic.TargetDeleted), func() { w.edit(key, noImage) })
 				meanwhile(w)
 				w.edit(key, setImage)
 				time.Sleep(10 * time.Second)
@@ -124,7 +128,7 @@ func TestLateAndRefused(t *testing.T) {
 				w.after(2*time.Minute, "asked", func() bool { return w.sim.Count("deleted") >= n })
 			}
 			if lateFirst {
-				w.firstIsLate(ironic.TargetDeleted, func() { w.edit(key, noImage) })
+				w.firstIsLate(string(ironic.TargetDeleted), func() { w.edit(key, noImage) })
 				refuse(w)
 				sent(2)
 			} else {
@@ -153,7 +157,7 @@ func TestLateDeployment(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){"same leader": func(*world) {}, "new leader": (*world).another} {
 		t.Run(name, func(t *testing.T) {
 			inLateWorld(t, false, func(t *testing.T, w *world, key types.NamespacedName) {
-				w.firstIsLate(ironic.TargetActive, func() { w.edit(key, setImage) })
+				w.firstIsLate(string(ironic.TargetActive), func() { w.edit(key, setImage) })
 				w.edit(key, noImage)
 				meanwhile(w)
 				w.after(time.Minute, "available again", w.is(key, metal3.StateAvailable))
@@ -176,7 +180,7 @@ func TestLateRebuild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
 				node := w.sim.Node(w.hostOf(key).Status.Provisioning.ID)
-				w.firstIsLate(ironic.TargetRebuild, func() {
+				w.firstIsLate(string(ironic.TargetRebuild), func() {
 					w.edit(key, func(h *metal3.BareMetalHost) {
 						if err := lifecycle.RequestRebuild(h, node, time.Now()); err != nil {
 							t.Error(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 const (
@@ -53,9 +55,25 @@ func (s *LeaderStatus) Check(*http.Request) error {
 	if c == nil {
 		return nil
 	}
-	if since := c.clock.Since(*s.since.Load()); since > maxStartTime && !c.poller.progress.hasBegun() {
+	drivers := c.running()
+	drives := slices.ContainsFunc(drivers, func(d *driver) bool { return d.poller.progress.hasBegun() })
+	if since := c.clock.Since(*s.since.Load()); since > maxStartTime && !drives {
 		return fmt.Errorf("this replica has been the leader for %s, and drives nothing", since.Round(time.Second))
 	}
+	for _, d := range drivers {
+		err := d.checkProgress()
+		if err != nil && d.member.Name != "" {
+			err = fmt.Errorf("%s: %w", ironic.DescribeInstance(d.member.Name), err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkProgress returns an error if the poll or the queue of a driver no longer moves.
+func (c *driver) checkProgress() error {
 	if polling := c.poller.progress.since(c.clock.Now()); polling > maxPollTime {
 		return fmt.Errorf("the poll of Ironic has not moved for %s", polling.Round(time.Second))
 	}
@@ -101,8 +119,8 @@ func (h *heartbeat) since(now time.Time) time.Duration {
 
 var (
 	hostsDesc = metrics.NewDesc("metal3_hosts",
-		"Hosts by provisioning state and operational status. Only on the leader.",
-		[]string{"state", "operational_status"}, nil, metrics.ALPHA, "")
+		"Hosts by IronicInstance, provisioning state and operational status. Only on the leader.",
+		[]string{"ironic", "state", "operational_status"}, nil, metrics.ALPHA, "")
 	hostsInErrorDesc = metrics.NewDesc("metal3_hosts_in_error",
 		"Hosts with an error, by its type. Only on the leader.",
 		[]string{"error_type"}, nil, metrics.ALPHA, "")
@@ -110,14 +128,14 @@ var (
 		"How long the host has been in the provisioning state that has been there longest. Only on the leader.",
 		[]string{"state"}, nil, metrics.ALPHA, "")
 	slotsDesc = metrics.NewDesc("metal3_provisioning_slots",
-		"How many hosts may be inspected, provisioned and deprovisioned at a time (--provisioning-limit); 0 is no limit. Only on the leader.",
-		nil, nil, metrics.ALPHA, "")
+		"How many hosts may be inspected, provisioned and deprovisioned at a time (--provisioning-limit), by Ironic; 0 is no limit. Only on the leader.",
+		[]string{"ironic"}, nil, metrics.ALPHA, "")
 	slotsInUseDesc = metrics.NewDesc("metal3_provisioning_slots_in_use",
-		"Hosts that are being inspected, provisioned or deprovisioned and count towards the limit. Only on the leader.",
-		nil, nil, metrics.ALPHA, "")
+		"Hosts that are being inspected, provisioned or deprovisioned and count towards the limit, by Ironic. Only on the leader.",
+		[]string{"ironic"}, nil, metrics.ALPHA, "")
 	oldestQueuedDesc = metrics.NewDesc("metal3_host_queue_oldest_seconds",
-		"For how long the first host in the work queue has been waiting. Only on the leader.",
-		nil, nil, metrics.ALPHA, "")
+		"For how long the first host in the work queue has been waiting, by Ironic. Only on the leader.",
+		[]string{"ironic"}, nil, metrics.ALPHA, "")
 )
 
 // DescribeWithStability describes the metrics about all hosts.
@@ -137,9 +155,14 @@ func (s *LeaderStatus) CollectWithStability(ch chan<- metrics.Metric) {
 	gauge := func(desc *metrics.Desc, value float64, labels ...string) {
 		ch <- metrics.NewLazyConstMetric(desc, metrics.GaugeValue, value, labels...)
 	}
-	f := countHosts(c.index.All(), c.clock.Now())
+	drivers := c.running()
+	ironics := make([]string, len(drivers))
+	for i, d := range drivers {
+		ironics[i] = d.member.Name
+	}
+	f := countHosts(c.index.All(), ironics, c.clock.Now())
 	for key, n := range f.hosts {
-		gauge(hostsDesc, float64(n), key.state, key.operationalStatus)
+		gauge(hostsDesc, float64(n), key.ironic, key.state, key.operationalStatus)
 	}
 	for errorType, n := range f.inError {
 		gauge(hostsInErrorDesc, float64(n), errorType)
@@ -147,16 +170,18 @@ func (s *LeaderStatus) CollectWithStability(ch chan<- metrics.Metric) {
 	for state, longest := range f.longest {
 		gauge(longestInStateDesc, longest, state)
 	}
-	inUse := 0
-	for _, n := range c.gates.busy() {
-		inUse += n
+	for _, d := range drivers {
+		inUse := 0
+		for _, n := range d.gates.busy() {
+			inUse += n
+		}
+		gauge(slotsDesc, float64(d.settings.ProvisioningLimit), d.member.Name)
+		gauge(slotsInUseDesc, float64(inUse), d.member.Name)
+		gauge(oldestQueuedDesc, d.queue.waiting.oldest().Seconds(), d.member.Name)
 	}
-	gauge(slotsDesc, float64(c.settings.ProvisioningLimit))
-	gauge(slotsInUseDesc, float64(inUse))
-	gauge(oldestQueuedDesc, c.queue.waiting.oldest().Seconds())
 }
 
-// fleet is what the metrics say about all hosts. The states that are usual and all types of errors
+// fleet is what the metrics say about all hosts. The states that are usual, in each Ironic, and all types of errors
 // are always there, so that alerts need not tell 0 from absent.
 type fleet struct {
 	hosts   map[fleetKey]int
@@ -164,12 +189,15 @@ type fleet struct {
 	longest map[string]float64
 }
 
-type fleetKey struct{ state, operationalStatus string }
+type fleetKey struct{ ironic, state, operationalStatus string }
 
-func countHosts(hosts []*metal3.BareMetalHost, now time.Time) fleet {
+// countHosts counts hosts, of which each may have its node in an Ironic that is none of the given ones.
+func countHosts(hosts []*metal3.BareMetalHost, ironics []string, now time.Time) fleet {
 	f := fleet{hosts: map[fleetKey]int{}, inError: map[string]int{}, longest: map[string]float64{}}
-	for _, state := range provisioningStates {
-		f.hosts[fleetKey{string(state), string(metal3.OperationalStatusOK)}] = 0
+	for _, ironic := range ironics {
+		for _, state := range provisioningStates {
+			f.hosts[fleetKey{ironic, string(state), string(metal3.OperationalStatusOK)}] = 0
+		}
 	}
 	for _, errorType := range errorTypes {
 		f.inError[string(errorType)] = 0
@@ -177,7 +205,7 @@ func countHosts(hosts []*metal3.BareMetalHost, now time.Time) fleet {
 	for _, host := range hosts {
 		status := &host.Status
 		state := stateLabel(status.Provisioning.State)
-		f.hosts[fleetKey{state, labelValue(status.OperationalStatus, operationalStatuses)}]++
+		f.hosts[fleetKey{status.Record.Ironic, state, labelValue(status.OperationalStatus, operationalStatuses)}]++
 		f.longest[state] = max(f.longest[state], seconds(now.Sub(enteredState(host))))
 		if status.ErrorType != "" {
 			f.inError[labelValue(status.ErrorType, errorTypes)]++

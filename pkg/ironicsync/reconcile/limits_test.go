@@ -36,7 +36,7 @@ func TestCountsForGates(t *testing.T) {
 		index := newIndex(hosts, Settings{})
 		queue := NewQueue(clock.RealClock{})
 		defer queue.ShutDown()
-		gates := newGates(index, queue, 2, clock.RealClock{})
+		gates := newGates("", index, queue, 2, clock.RealClock{})
 		host := func(namespace, name string, state ironic.ProvisionState, reservation string, since time.Duration) *metal3.BareMetalHost {
 			h := newHost()
 			h.Namespace, h.Name = namespace, name

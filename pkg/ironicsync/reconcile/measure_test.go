@@ -81,17 +81,21 @@ func TestCountHosts(t *testing.T) {
 	hosts := []*metal3.BareMetalHost{
 		newHost(createdBefore(60), came(metal3.StateAvailable, 30)),
 		newHost(createdBefore(60), came(metal3.StateAvailable, 10)),
+		newHost(createdBefore(60), came(metal3.StateAvailable, 10), func(h *metal3.BareMetalHost) { h.Status.Record.Ironic = "room-b" }),
 		newHost(createdBefore(60), came(metal3.StateAvailable, 10), withError(metal3.PowerManagementError, "no", 1)),
 		newHost(createdBefore(60), inState(""), func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = "" }),
 		newHost(createdBefore(60), inState("asleep"), withError("insomnia", "no", 1), func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = "tired" }),
 	}
-	got := countHosts(hosts, now.Truncate(time.Second)) // conditions have whole seconds
+	got := countHosts(hosts, []string{"", "room-c"}, now.Truncate(time.Second)) // conditions have whole seconds
+	if n, is := got.hosts[fleetKey{"room-c", "available", "OK"}]; !is || n != 0 {
+		t.Error("an Ironic without hosts has no 0")
+	}
 	for key, n := range got.hosts {
 		if n == 0 {
 			delete(got.hosts, key)
 		}
 	}
-	if diff := cmp.Diff(map[fleetKey]int{{"available", "OK"}: 2, {"available", "error"}: 1, {"none", "none"}: 1, {"other", "other"}: 1}, got.hosts); diff != "" {
+	if diff := cmp.Diff(map[fleetKey]int{{"", "available", "OK"}: 2, {"room-b", "available", "OK"}: 1, {"", "available", "error"}: 1, {"", "none", "none"}: 1, {"", "other", "other"}: 1}, got.hosts); diff != "" {
 		t.Errorf("hosts (-want +got):\n%s", diff)
 	}
 	if got.inError["power management error"] != 1 || got.inError["other"] != 1 || got.inError["registration error"] != 0 {
@@ -172,7 +176,7 @@ func BenchmarkCountHosts(b *testing.B) {
 				hosts = append(hosts, newHost(createdBefore(60), came(metal3.StateAvailable, 30)))
 			}
 			for b.Loop() {
-				countHosts(hosts, now)
+				countHosts(hosts, []string{""}, now)
 			}
 		})
 	}

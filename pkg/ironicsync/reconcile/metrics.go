@@ -27,9 +27,9 @@ var (
 		Namespace:      "metal3",
 		Subsystem:      "host",
 		Name:           "steps_total",
-		Help:           "Steps taken for hosts by the leader, by what was done and the result: done, failed, or postponed because the host was written or the node was locked meanwhile.",
+		Help:           "Steps taken for hosts by the leader, by IronicInstance, what was done and the result: done, failed, or postponed because the host was written or the node was locked meanwhile.",
 		StabilityLevel: metrics.ALPHA,
-	}, []string{"action", "result"})
+	}, []string{"ironic", "action", "result"})
 
 	hostErrors = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace:      "metal3",
@@ -128,11 +128,18 @@ var registerMetrics = sync.OnceFunc(func() {
 	}
 })
 
-// countSteps begins to count the steps of the given actions.
-func countSteps(actions []lifecycle.Action) {
+// countSteps begins to count the steps of the given actions in an Ironic.
+func countSteps(ironic string, actions []lifecycle.Action) {
 	for _, action := range actions {
 		for _, result := range []string{stepDone, stepPostponed, stepFailed} {
-			steps.WithLabelValues(string(action), result)
+			steps.WithLabelValues(ironic, string(action), result)
 		}
+	}
+}
+
+// forgetSteps removes what countSteps has begun. A driver that follows in the same Ironic begins again, as after a restart.
+func forgetSteps(ironic string) {
+	if steps.IsCreated() {
+		steps.DeletePartialMatch(map[string]string{"ironic": ironic})
 	}
 }

@@ -27,7 +27,8 @@ const (
 // poller makes changes in Ironic visible to watchers with nobody reading: it is a
 // reader of all hosts itself, and shares its observations with all others.
 type poller struct {
-	nodes interface {
+	ironic string
+	nodes  interface {
 		Poll(ctx context.Context) error
 	}
 	hosts    statusWriter
@@ -90,10 +91,8 @@ func (p *poller) expectChange() {
 
 // pause is how long to wait for the next poll, after one that took so long.
 func (p *poller) pause(took time.Duration) time.Duration {
-	for _, host := range p.index.All() {
-		if s := host.Status.Ironic; s != nil && (ironic.ProvisionState(s.ProvisionState).IsInTransit() || s.TargetPowerState != "") {
-			return p.pauseAtWork(took)
-		}
+	if len(p.index.Namespaces(p.ironic, movingHosts)) > 0 {
+		return p.pauseAtWork(took)
 	}
 	return p.interval
 }

@@ -152,7 +152,7 @@ func TestPreparationKilledAnywhere(t *testing.T) {
 				w.stop()
 				w.hosts.Edit(t, enginetest.HostName(0), mirrored)
 				w.start(n)
-				w.after(limit, "made", func() bool {
+				w.after(limit+askedLimit, "made", func() bool {
 					if w.fuse.isBurnt() {
 						killed = true
 						w.stop()

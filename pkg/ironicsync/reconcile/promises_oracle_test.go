@@ -36,6 +36,8 @@ type oracle struct {
 	sent map[types.NamespacedName]map[string]time.Time
 	// rebuilds is which hosts a user wants rebuilt, and has not got yet.
 	rebuilds map[types.NamespacedName]bool
+	// erasures is how often users have asked for the disks of a host to be erased.
+	erasures map[types.NamespacedName]int
 
 	// state is what was recorded last.
 	state metal3.ProvisioningState
@@ -53,7 +55,7 @@ type version struct {
 func newOracle(w *world) *oracle {
 	return &oracle{
 		w: w, asked: map[types.NamespacedName][]version{}, operators: map[types.NamespacedName]bool{}, meddled: map[types.NamespacedName]bool{}, confirmed: map[types.NamespacedName]bool{}, wipedAt: map[types.NamespacedName]time.Time{},
-		sent: map[types.NamespacedName]map[string]time.Time{}, rebuilds: map[types.NamespacedName]bool{},
+		sent: map[types.NamespacedName]map[string]time.Time{}, rebuilds: map[types.NamespacedName]bool{}, erasures: map[types.NamespacedName]int{},
 	}
 }
 
@@ -187,7 +189,9 @@ func (o *oracle) judge(id, target string) {
 			o.blame("%s: it is inspected, while its node is %s", key.Name, state)
 		}
 	case "clean":
-		o.blame("%s: it is cleaned by steps, and nobody has asked for any", key.Name)
+		if o.erasures[key] == 0 {
+			o.blame("%s: it is cleaned by steps, and nobody has asked for any", key.Name)
+		}
 	case "deleted":
 		interrupts = true
 		failed := state == "deploy failed" || state == "error"
@@ -307,6 +311,17 @@ func (o *oracle) settled(key types.NamespacedName) {
 	host := o.w.hostOf(key)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if host != nil {
+		erased := 0
+		for _, write := range o.w.sim.Sim.DiskWrites(host.Status.Provisioning.ID) {
+			if write.Step == "deploy."+eraseStep {
+				erased++
+			}
+		}
+		if erased > o.erasures[key] {
+			o.blame("%s: its disks were erased %d times, and users have asked for that %d times", key.Name, erased, o.erasures[key])
+		}
+	}
 	if at, wiped := o.wipedAt[key]; wiped && host != nil && showsAllWell(host) && time.Since(at) > 30*time.Second && !o.operators[key] {
 		if image := o.imageOn(host.Status.Provisioning.ID); image == "" {
 			o.blame("%s: shown as provisioned %s after an operator has undeployed it", key.Name, time.Since(at))

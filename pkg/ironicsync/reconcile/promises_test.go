@@ -49,6 +49,7 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 		p.user(key, func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled })
 	},
 	"rebuild":  (*play).rebuild,
+	"erase":    (*play).erase,
 	"takeover": (*play).takeOver,
 
 	"operator undeploys": (*play).undeployByHand,
@@ -59,8 +60,13 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"late undeployments": func(p *play, _ types.NamespacedName) { p.late(ironic.TargetDeleted) },
 	"late deployments":   func(p *play, _ types.NamespacedName) { p.late(ironic.TargetActive) },
 	"late rebuilds":      func(p *play, _ types.NamespacedName) { p.late(ironic.TargetRebuild) },
-	"killed":             func(p *play, _ types.NamespacedName) { p.restart() },
-	"Ironic away":        (*play).outage,
+	"late cleans":        func(p *play, _ types.NamespacedName) { p.late(ironic.TargetClean) },
+	"late power-offs": func(p *play, _ types.NamespacedName) {
+		p.late(ironic.ProvisionTarget(ironic.TargetPowerOff))
+		p.late(ironic.ProvisionTarget(ironic.TargetSoftPowerOff))
+	},
+	"killed":      func(p *play, _ types.NamespacedName) { p.restart() },
+	"Ironic away": (*play).outage,
 }
 
 // play is a script as it is played.
@@ -318,6 +324,24 @@ func (p *play) loseNode(key types.NamespacedName) {
 	defer p.oracle.mu.Unlock()
 	delete(p.oracle.operators, key) // nothing knows of it any more
 	delete(p.oracle.wipedAt, key)
+}
+
+// eraseStep is one that no automated cleaning carries out.
+const eraseStep = "erase_devices"
+
+// erase has a user ask for a clean step that erases the disks.
+func (p *play) erase(key types.NamespacedName) {
+	node := p.node(key)
+	if node == nil {
+		return
+	}
+	p.user(key, func(h *metal3.BareMetalHost) {
+		if lifecycle.RequestClean(h, node, []metal3.CleanStep{{Interface: "deploy", Step: eraseStep}}, time.Now()) == nil {
+			p.oracle.mu.Lock()
+			defer p.oracle.mu.Unlock()
+			p.oracle.erasures[key]++
+		}
+	})
 }
 
 // late has requests for a transition carried out two minutes late, or at once again.

@@ -12,7 +12,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// Queue has the hosts for which the next step is to be planned, and knows for how long to leave alone
+// Queue has the hosts of an Ironic for which the next step is to be planned, and knows for how long to leave alone
 // what has failed.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -44,9 +44,8 @@ func keyOf(host *metal3.BareMetalHost) types.NamespacedName {
 	return types.NamespacedName{Namespace: host.Namespace, Name: host.Name}
 }
 
-// PlanHost plans the next step for a host at once, without waiting for the back-off of a failure.
-func (q *Queue) PlanHost(namespace, name string) {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
+// planNow plans the next step for a host at once, without waiting for the back-off of a failure.
+func (q *Queue) planNow(key types.NamespacedName) {
 	q.backoffOf(key, (*backoff).end)
 	q.Add(key)
 }
@@ -70,6 +69,15 @@ func (q *Queue) askedInVain(host *metal3.BareMetalHost) (inVain bool) {
 		q.backoffOf(keyOf(host), func(b *backoff) { inVain = equality.Semantic.DeepEqual(asked, b.notCarriedOut) })
 	}
 	return inVain
+}
+
+// powerAnswered tells whether the power-off or reboot that is recorded of a host was accepted, refused or never sent.
+func (q *Queue) powerAnswered(host *metal3.BareMetalHost) (answered bool) {
+	asked := host.Status.Record.AskedPower
+	if asked != nil {
+		q.backoffOf(keyOf(host), func(b *backoff) { answered = equality.Semantic.DeepEqual(asked, b.powerAnswered) })
+	}
+	return answered
 }
 
 // forgetBackoff forgets the failure of a host that is gone.

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
@@ -36,6 +35,9 @@ const (
 	// stepPause is when the next step is planned if the last one recorded nothing
 	// new, and so caused no event.
 	stepPause = time.Second
+	// notTakenPause is when, at the latest, another Ironic is asked again whether it can take a host that is to be
+	// moved to it.
+	notTakenPause = 20 * time.Second
 	// maxSteps bounds the steps taken for a host in a row; no sequence has as many.
 	maxSteps = 10
 )
@@ -43,6 +45,7 @@ const (
 // Ironic is all of Ironic that hosts are driven with, reads of nodes apart.
 type Ironic interface {
 	registrar.Ironic
+	registrar.Destination
 	executor.Ironic
 }
 
@@ -50,6 +53,9 @@ type Ironic interface {
 type Refresher interface {
 	registrar.Nodes
 	executor.Observer
+	allNodes
+	// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
+	Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context
 	// DiscardObservations invalidates the observations of a host that have begun before now.
 	DiscardObservations(host types.UID)
 }
@@ -63,15 +69,16 @@ type EventSink interface {
 
 // Deps are what a Reconciler works with.
 type Deps struct {
-	Hosts     live.Hosts
-	Ironic    Ironic
-	Refresher Refresher
-	Secrets   *secrets.Secrets
-	Hardware  executor.HardwareStore
-	Firmware  firmware.Deps
-	Events    EventSink
-	// Queue has the hosts that are to be worked on; see NewQueue.
-	Queue *Queue
+	Hosts    live.Hosts
+	Ironics  Ironics
+	Secrets  *secrets.Secrets
+	Hardware executor.HardwareStore
+	Firmware firmware.Deps
+	// Versions tells what the Ironic of a host can do.
+	Versions func(host *metal3.BareMetalHost) (firmware.Versions, error)
+	Events   EventSink
+	// Planner has hosts planned again on behalf of others.
+	Planner *Planner
 	// Hold can keep all machines from being touched.
 	Hold *Hold
 	// Leading tells whether no other replica can lead at this moment. Nil means that there
@@ -84,61 +91,33 @@ type Deps struct {
 	Clock      clock.WithTicker
 }
 
-// Reconciler makes Ironic follow the specs of hosts. Run it on one replica at a time; a
+// Reconciler makes Ironics follow the specs of hosts. Run it on one replica at a time; a
 // second one would do no harm, but all work twice.
+//
+// What all Ironics share is here; a driver has what is done with one of them.
 type Reconciler struct {
-	hosts     live.Hosts
-	refresher Refresher
-	secrets   *secrets.Secrets
-	index     *hostindex.Index
-	queue     *Queue
-	hold      *Hold
-	term      ironic.Term
-	settings  Settings
-	clock     clock.WithTicker
-
+	deps     Deps
+	settings Settings
+	clock    clock.WithTicker
+	index    *hostindex.Index
 	firmware *firmware.Watch
-	inputs   *inputs
 	recorder *recorder.Recorder
-	executor *executor.Executor
-	gates    *gates
-	watcher  *watcher
-	poller   *poller
+
+	mu sync.Mutex
+	// drivers are those that run, by the names of their Ironics.
+	drivers map[string]*driver
 }
 
 // New returns a Reconciler.
 func New(deps Deps, settings Settings) *Reconciler {
-	index := newIndex(deps.Hosts, settings)
-	queue := deps.Queue
-	claims := registrar.NewClaims(index, deps.Refresher)
-	statuses := recorder.New(deps.Hosts, deps.Clock)
-	requeue := func(key types.NamespacedName) { queue.Add(key) }
-	settingsWatch := firmware.NewWatch(deps.Firmware, deps.Ironic, deps.Events, requeue)
-	registrations := registrar.New(registrar.Deps{
-		Hosts: deps.Hosts, Ironic: deps.Ironic, Secrets: deps.Secrets, Recorder: statuses, Claims: claims, HostImages: deps.HostImages, Clock: deps.Clock,
-	}, settings.registrar())
-	c := &Reconciler{
-		hosts: deps.Hosts, refresher: deps.Refresher, secrets: deps.Secrets, index: index, queue: queue, hold: deps.Hold, term: ironic.TermOf(deps.Leading), settings: settings, clock: deps.Clock,
-		firmware: settingsWatch,
-		recorder: statuses,
-		executor: executor.New(executor.Deps{
-			Ironic: deps.Ironic, Hosts: deps.Hosts, Observer: deps.Refresher, Recorder: statuses, Registrar: registrations, Claims: claims, Secrets: deps.Secrets,
-			Hardware: deps.Hardware, DataImages: deps.DataImages, Policy: settingsWatch.PolicyFor, Images: settings.Images, Ramdisk: settings.Ramdisk, Clock: deps.Clock,
-		}),
-		gates: newGates(index, queue, settings.ProvisioningLimit, deps.Clock),
-	}
-	c.inputs = &inputs{
-		secrets: deps.Secrets, hardware: deps.Hardware, firmware: settingsWatch, images: registrations, claims: claims,
-		queue: queue, hold: deps.Hold, settings: settings, settingsDigest: registrar.Digest(settings.Ramdisk), clock: deps.Clock,
-	}
-	c.watcher = &watcher{queue, index, claims, c.gates, deps.Events, deps.Clock}
-	c.poller = &poller{
-		nodes: deps.Refresher, hosts: deps.Hosts, index: index, gates: c.gates, queue: queue, watcher: c.watcher,
-		interval: settings.PollInterval, clock: deps.Clock, stepped: make(chan struct{}, 1),
-	}
 	registerMetrics()
-	countSteps(c.executor.Actions())
-	return c
+	return &Reconciler{
+		deps: deps, settings: settings, clock: deps.Clock,
+		index:    newIndex(deps.Hosts, settings),
+		firmware: firmware.NewWatch(deps.Firmware, deps.Versions, deps.Events, deps.Planner.add),
+		recorder: recorder.New(deps.Hosts, deps.Clock),
+		drivers:  map[string]*driver{},
+	}
 }
 
 // OnHostChange calls changed with the versions of a host before and after each change; the first is nil
@@ -156,43 +135,34 @@ const syncTimeout = time.Minute
 func (c *Reconciler) waitForSync(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	if cache.WaitForCacheSync(waiting.Done(), c.index.HasSynced, c.firmware.HasSynced) && c.secrets.WaitForSync(waiting) || ctx.Err() != nil {
+	if cache.WaitForCacheSync(waiting.Done(), c.index.HasSynced, c.firmware.HasSynced, c.deps.Ironics.HasSynced) && c.deps.Secrets.WaitForSync(waiting) || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("the hosts, their settings and the Secrets could not all be listed within %s (the log has the reasons)", syncTimeout)
+	return fmt.Errorf("the hosts, their settings, the Secrets and the IronicInstances could not all be listed within %s (the log has the reasons)", syncTimeout)
 }
 
 // Run works until ctx ends, and returns when everything it started has ended. An error means that it has not begun.
 func (c *Reconciler) Run(ctx context.Context) error {
 	log := klog.FromContext(ctx).WithName("ironicsync")
 	ctx = klog.NewContext(ctx, log)
-	defer c.queue.ShutDown()
-	if _, err := c.index.OnChange(c.watcher.hostChanged); err != nil {
+	if _, err := c.index.OnChange(c.hostChanged); err != nil {
 		return err
 	}
-	if err := c.secrets.Notify(c.watcher.secretChanged); err != nil {
+	if err := c.deps.Secrets.Notify(c.secretChanged); err != nil {
 		return err
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, run := range []func(context.Context){c.index.Run, c.secrets.Run, c.firmware.Run} {
+	for _, run := range []func(context.Context){c.index.Run, c.deps.Secrets.Run, c.firmware.Run} {
 		running.Go(func() { run(ctx) })
 	}
 	if err := c.waitForSync(ctx); err != nil {
 		return err
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.index.All()))
-	running.Go(func() { c.poller.run(ctx) })
-	running.Go(func() { c.hold.onChange(ctx, c.watcher.requeueAll) })
-	for range max(c.settings.Workers, 1) {
-		running.Go(func() {
-			for c.work(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	c.queue.ShutDown() // wakes the workers up
+	running.Go(func() { c.deps.Hold.onChange(ctx, c.requeueAll) })
+	c.runDrivers(ctx)
 	return nil
 }

@@ -277,7 +277,7 @@ func TestServicingKilledAnywhere(t *testing.T) {
 						metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.RebootAnnotation, `{"mode":"hard"}`)
 					})
 					w.start(n)
-					w.after(limit, "made", func() bool {
+					w.after(limit+askedLimit, "made", func() bool {
 						if w.fuse.isBurnt() {
 							killed = true
 							w.stop()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
@@ -17,6 +18,9 @@ type Settings struct {
 	// BMCs and Images are the addresses of BMCs, and of images and their checksums, to which users may
 	// have Ironic connect. They are checked when a host is registered, and when it is provisioned.
 	BMCs, Images destination.Policy
+	// Events are the addresses to which users may have BMCs send events. They are checked when a BMC is
+	// about to be told them.
+	Events destination.Policy
 	// Ramdisk is how hosts boot the ramdisk.
 	Ramdisk deploy.Ramdisk
 	// BuildImages is set if each host boots a ramdisk image of its own, which is the one in Ramdisk unless
@@ -41,6 +45,8 @@ type Settings struct {
 	CallbackTimeout time.Duration
 	// Workers is how many hosts are worked on at a time.
 	Workers int
+	// ConductorGroups says to which conductor group of Ironic the node of a host belongs; nil leaves them alone.
+	ConductorGroups *ironicapi.IronicConductorGroups
 	// PollInterval is how often changes are looked for in Ironic.
 	PollInterval time.Duration
 }
@@ -52,5 +58,5 @@ func (s Settings) manages(host *metal3.BareMetalHost) bool {
 
 // registrar returns the settings that nodes are registered with.
 func (s Settings) registrar() registrar.Settings {
-	return registrar.Settings{BMCs: s.BMCs, Images: s.Images, Ramdisk: s.Ramdisk, BuildImages: s.BuildImages, Cluster: s.Cluster}
+	return registrar.Settings{BMCs: s.BMCs, Images: s.Images, Ramdisk: s.Ramdisk, BuildImages: s.BuildImages, Cluster: s.Cluster, ConductorGroups: s.ConductorGroups}
 }

@@ -23,8 +23,9 @@ type inputs struct {
 	claims   *registrar.Claims
 	queue    *Queue
 	hold     *Hold
+	strange  *strangeness
 	settings Settings
-	// settingsDigest tells the settings apart that nodes are registered with.
+	// settingsDigest tells the settings apart that nodes are registered with; see registrar.DigestFor.
 	settingsDigest string
 	clock          clock.PassiveClock
 }
@@ -59,7 +60,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		NetworkVersion:              c.secrets.NetworkVersion(host),
 		Image:                       c.images.ImageOf(host),
 		HasHardwareData:             hasHardware,
-		SettingsDigest:              c.settingsDigest,
+		SettingsDigest:              registrar.DigestFor(c.settingsDigest, c.settings.ConductorGroups.GroupOf(host.Labels)),
 		MaxRetries:                  c.settings.MaxProvisioningRetries,
 		ProvisioningNetworkDisabled: c.settings.ProvisioningNetworkDisabled,
 		Cluster:                     c.settings.Cluster,
@@ -68,9 +69,13 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		SameBMC:                     c.claims.DescribeBMCConflict(host),
 		SameMachine:                 c.claims.DescribeSameMachine(host),
 		AskedInVain:                 c.queue.askedInVain(host),
+		PowerAnswered:               c.queue.powerAnswered(host),
 	}
-	if node != nil {
+	switch {
+	case node != nil:
 		s.NodesWithSameBMC, s.NodesAsOf = c.claims.HasOtherNodeWithBMC(host, node)
+	case !lifecycle.IsDetached(host):
+		s.AnotherIronic, s.NodeMayExist = c.strange.of(host)
 	}
 	versions := c.secrets.Versions(host)
 	if settings.BIOSGeneration > 0 {
@@ -85,9 +90,16 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 	return s, retryNow
 }
 
-// hasHardwareData tells whether there is a HardwareData for a host without hardware.
+// hasHardwareData tells whether there is a HardwareData that a host without hardware can take it from: one that is new, or that
+// has run something since before it was moved here. Cluster API Provider Metal3 leaves the hardware out of the status that such
+// a host brings along, and an Ironic that has never inspected the machine does not know it either.
 func (c *inputs) hasHardwareData(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
-	if host.Status.HardwareDetails != nil || host.Status.Provisioning.State != metal3.StateRegistering {
+	if host.Status.HardwareDetails != nil {
+		return false, nil
+	}
+	switch host.Status.Provisioning.State {
+	case metal3.StateRegistering, metal3.StateProvisioned, metal3.StateExternallyProvisioned:
+	default:
 		return false, nil
 	}
 	data, err := c.hardware.Get(ctx, host.Namespace, host.Name)

@@ -35,7 +35,7 @@ func (p *poller) reportUnreachable(ctx context.Context, cause error) (complete b
 	var silent []*metal3.BareMetalHost
 	for i := range list.Items {
 		host := &list.Items[i]
-		if host.Status.Provisioning.ID != "" && !lifecycle.IsDetached(host) && // else nothing of it is live
+		if host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == p.ironic && !lifecycle.IsDetached(host) && // else nothing of it is live
 			host.Status.Record.Silence == nil {
 			silent = append(silent, host)
 		}

@@ -1,7 +1,7 @@
 package reconcile
 
 import (
-	"k8s.io/utils/clock"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
@@ -10,61 +10,80 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
 )
 
-// watcher requeues hosts when something changes on which their next step depends, and tells of changes
-// in events and metrics.
+// hostChanged tells of a change in events and metrics, and has the drivers plan the hosts whose next step depends on it.
+func (c *Reconciler) hostChanged(before, host *metal3.BareMetalHost) {
+	if before != nil && host != nil {
+		for _, event := range events.Changes(before, host) {
+			c.deps.Events.Record(host, event)
+			if event.Failure {
+				hostErrors.WithLabelValues(event.Reason).Inc()
+			}
+		}
+		measure(before, host, c.clock.Now())
+	}
+	for _, d := range c.running() {
+		d.watcher.hostChanged(before, host)
+	}
+}
+
+// secretChanged requeues the hosts that name a Secret.
+func (c *Reconciler) secretChanged(namespace, name string) {
+	hosts := c.index.WithSecret(namespace, name)
+	for _, d := range c.running() {
+		d.watcher.requeue(hosts)
+	}
+}
+
+// requeueAll requeues every host.
+func (c *Reconciler) requeueAll() {
+	for _, d := range c.running() {
+		d.watcher.requeueAll()
+	}
+}
+
+// watcher requeues the hosts of a driver when something changes on which their next step depends.
 type watcher struct {
+	isMine func(*metal3.BareMetalHost) bool
 	queue  *Queue
 	hosts  *hostindex.Index
 	claims *registrar.Claims
 	gates  *gates
-	events EventSink
-	clock  clock.PassiveClock
 }
 
 // hostChanged requeues a host that has changed, and those that wait for it.
 func (w *watcher) hostChanged(before, host *metal3.BareMetalHost) {
 	switch {
 	case host == nil:
-		w.requeueSharing(before)
-		w.gates.hostGone(before)
-		w.queue.forgetBackoff(keyOf(before))
+		w.requeue(w.claims.SharingBMC(before))
+		w.forget(keyOf(before))
+		return
 	case before == nil:
-		w.queue.Add(keyOf(host))
-	default:
-		for _, event := range events.Changes(before, host) {
-			w.events.Record(host, event)
-			if event.Failure {
-				hostErrors.WithLabelValues(event.Reason).Inc()
-			}
-		}
-		measure(before, host, w.clock.Now())
-		if !lifecycle.OnlyAsked(before, host) { // by the step that is being taken, which says when to plan again
-			w.queue.Add(keyOf(host))
-		}
-		if before.Spec.BMC.Address != host.Spec.BMC.Address {
-			w.requeueSharing(before)
-		}
+	case lifecycle.OnlyAsked(before, host): // by the step that is being taken, which says when to plan again
+		w.gates.hostChanged(before, host)
+		return
+	case before.Spec.BMC.Address != host.Spec.BMC.Address:
+		w.requeue(w.claims.SharingBMC(before))
+	}
+	w.requeue([]*metal3.BareMetalHost{host})
+	if before != nil {
 		w.gates.hostChanged(before, host)
 	}
 }
 
-// requeueSharing requeues the hosts that wait for the host's BMC.
-func (w *watcher) requeueSharing(host *metal3.BareMetalHost) {
-	for _, other := range w.claims.SharingBMC(host) {
-		w.queue.Add(keyOf(other))
-	}
+// forget drops what is remembered of a host that is gone.
+func (w *watcher) forget(key types.NamespacedName) {
+	w.gates.hostGone(key)
+	w.queue.forgetBackoff(key)
 }
 
-// secretChanged requeues the hosts that name a Secret.
-func (w *watcher) secretChanged(namespace, name string) {
-	for _, host := range w.hosts.WithSecret(namespace, name) {
-		w.queue.Add(keyOf(host))
-	}
-}
+// requeueAll requeues every host of the driver.
+func (w *watcher) requeueAll() { w.requeue(w.hosts.All()) }
 
-// requeueAll requeues every host.
-func (w *watcher) requeueAll() {
-	for _, host := range w.hosts.All() {
-		w.queue.Add(keyOf(host))
+// requeue requeues those of the hosts that are the driver's.
+func (w *watcher) requeue(hosts []*metal3.BareMetalHost) {
+	for _, host := range hosts {
+		if w.isMine(host) {
+			w.queue.Add(keyOf(host))
+		}
 	}
 }

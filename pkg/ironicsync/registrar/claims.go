@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -29,10 +30,15 @@ type Nodes interface {
 type Claims struct {
 	hosts *hostindex.Index
 	nodes Nodes
+	// elsewhere returns the nodes of all other Ironics whose BMC may be the one with the key, as they were last observed.
+	elsewhere func(key bmc.Key) []ironic.Node
 }
 
-// NewClaims returns Claims of the given hosts on the given nodes.
-func NewClaims(hosts *hostindex.Index, nodes Nodes) *Claims { return &Claims{hosts, nodes} }
+// NewClaims returns Claims of the given hosts on the nodes of an Ironic. elsewhere returns the nodes of all other Ironics whose
+// BMC may be the one with the key, as they were last observed: an Ironic that is away holds up no host of another.
+func NewClaims(hosts *hostindex.Index, nodes Nodes, elsewhere func(key bmc.Key) []ironic.Node) *Claims {
+	return &Claims{hosts, nodes, elsewhere}
+}
 
 // without returns the hosts without host.
 func without(host *metal3.BareMetalHost, hosts []*metal3.BareMetalHost) []*metal3.BareMetalHost {
@@ -49,39 +55,18 @@ func without(host *metal3.BareMetalHost, hosts []*metal3.BareMetalHost) []*metal
 // marked with its UID, or its status has the node, which this host has neither by name nor
 // by mark. The marks of hosts that are gone do not count.
 func (c *Claims) IsNodeOfAnother(host *metal3.BareMetalHost, node *lifecycle.Node) bool {
-	mark := node.MarkedHost
-	switch {
-	case ironic.IsNameOfAnother(node.Name, host.Namespace, host.Name):
+	if ironic.IsNameOfAnother(node.Name, host.Namespace, host.Name) {
 		return true
-	case mark == string(host.UID):
-		return false
-	case mark != "" && len(without(host, c.hosts.WithUID(mark))) > 0:
-		return true
-	case node.Name == lifecycle.NodeName(host):
-		return false
 	}
-	for _, other := range without(host, c.hosts.WithNode(node.UUID)) {
-		if host.Status.Provisioning.ID != node.UUID || isOlder(other, host) {
-			return true
-		}
-	}
-	return false
+	others := without(host, append(c.hosts.WithUID(node.MarkedHost), c.hosts.WithNode(node.UUID)...))
+	return slices.ContainsFunc(others, func(other *metal3.BareMetalHost) bool { return lifecycle.HasNodeOf(other, host, node) })
 }
 
 // canAdopt tells whether a node that was not created for the host may become its node: no host has it,
-// and Ironic knows no other BMC for it. (Who knows a MAC address of a machine does not get its node.)
+// and Ironic talks to the host's BMC for it. (Who knows a MAC address of a machine does not get its node, and that Ironic
+// does not say which BMC a node has is no proof that it is this one.)
 func (c *Claims) canAdopt(host *metal3.BareMetalHost, node *ironic.Node) bool {
-	known := lifecycle.KeyOfNode(node)
-	return !c.IsNodeOfAnother(host, lifecycle.RecordOf(node)) && (known.IsZero() || known.Matches(lifecycle.BMCKey(host)))
-}
-
-// isOlder tells which of two hosts has the better claim to something that both want: the one that was
-// created first.
-func isOlder(a, b *metal3.BareMetalHost) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.UID < b.UID
+	return !c.IsNodeOfAnother(host, lifecycle.RecordOf(node)) && lifecycle.KeyOfNode(node).Matches(lifecycle.BMCKey(host))
 }
 
 // DescribeBMCConflict says which other host, or which node in Ironic that is no host's, has the BMC of
@@ -118,7 +103,18 @@ func (c *Claims) DescribeBMCConflict(host *metal3.BareMetalHost) string {
 		}
 		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
 	}
+	if c.isKnownElsewhere(key) {
+		return fmt.Sprintf("A node in another Ironic of this server has the BMC %s%s", key, advice)
+	}
 	return ""
+}
+
+// isKnownElsewhere tells whether another Ironic has verified the BMC for a node of its own. Two Ironics that manage one
+// machine would switch it, and write to its disks, under each other.
+func (c *Claims) isKnownElsewhere(key bmc.Key) bool {
+	return slices.ContainsFunc(c.elsewhere(key), func(node ironic.Node) bool {
+		return node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
+	})
 }
 
 // DescribeSameMachine says which other host is of the same machine by another BMC address, for the user of host, who may not
@@ -148,7 +144,7 @@ func wasInspected(host *metal3.BareMetalHost) bool {
 	return host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil && !host.InspectionDisabled()
 }
 
-// HasOtherNodeWithBMC tells whether Ironic has verified the BMC of the host's node for another
+// HasOtherNodeWithBMC tells whether Ironic, or another one, has verified the BMC of the host's node for another
 // node, too: an operator has created it, or has changed its address to that of the BMC. All nodes were
 // known at asOf; while it is zero, they are not.
 func (c *Claims) HasOtherNodeWithBMC(host *metal3.BareMetalHost, node *lifecycle.Node) (has bool, asOf time.Time) {
@@ -161,7 +157,7 @@ func (c *Claims) HasOtherNodeWithBMC(host *metal3.BareMetalHost, node *lifecycle
 			return true, asOf
 		}
 	}
-	return false, asOf
+	return c.isKnownElsewhere(node.BMC), asOf
 }
 
 // HasBMCToItself tells whether no other host or node has the BMC of host, as Ironic says now:
@@ -190,7 +186,7 @@ func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
 	if has != otherHas {
 		return has
 	}
-	return isOlder(host, other)
+	return lifecycle.IsOlder(host, other)
 }
 
 // isRegistered tells whether Ironic has verified the credentials of the BMC in the host's
@@ -200,11 +196,11 @@ func isRegistered(host *metal3.BareMetalHost) bool {
 	if with == nil || with.BMC != "" && with.BMC != lifecycle.BMCKey(host).String() {
 		return false
 	}
-	if lifecycle.IsDetached(host) {
+	node := lifecycle.NodeOf(&host.Status)
+	if lifecycle.IsDetached(host) || node == nil && lifecycle.UsesMachine(host) { // it has lost its node, or is on its way to another Ironic
 		return host.Status.GoodCredentials.Reference != nil
 	}
-	node := lifecycle.NodeOf(&host.Status)
-	return node != nil && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
+	return node != nil && node.Unproven == "" && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
 }
 
 // SharingBMC returns the other hosts whose BMC may be that of host.

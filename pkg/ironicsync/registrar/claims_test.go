@@ -13,6 +13,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostindex"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
@@ -32,7 +33,7 @@ func claimsOf(t *testing.T, all ...*metal3.BareMetalHost) *Claims {
 	if !cache.WaitForCacheSync(t.Context().Done(), index.HasSynced) {
 		t.Fatal("the index has not synced")
 	}
-	return NewClaims(index, live.NewRefresher(t.Context(), live.Deps{}))
+	return NewClaims(index, live.NewRefresher(t.Context(), live.Deps{}), func(bmc.Key) []ironic.Node { return nil })
 }
 
 // TestWhoHasTheBMC: of two hosts with one BMC, the one that is registered with it has it,
@@ -64,6 +65,10 @@ func TestWhoHasTheBMC(t *testing.T) {
 		h.Status.Ironic, h.Status.OperationalStatus = nil, metal3.OperationalStatusDetached
 		h.Status.GoodCredentials.Reference = &corev1.SecretReference{Name: "bmc"}
 	}
+	onItsWay := func(h *metal3.BareMetalHost) { // to another Ironic
+		detached(h)
+		h.Status.OperationalStatus, h.Status.Provisioning.State = metal3.OperationalStatusOK, metal3.StateProvisioned
+	}
 	claimed := func(h *metal3.BareMetalHost) { // by the annotation with a status
 		h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateProvisioned, ID: "x"}
 	}
@@ -80,6 +85,7 @@ func TestWhoHasTheBMC(t *testing.T) {
 		"the older one claims to be":           {a: host("ns", "a", 0, claimed), b: host("other", "b", 1, registered), aIsRefused: true},
 		"the older one claims to be, both new": {a: host("ns", "a", 0, claimed), b: host("other", "b", 1)},
 		"the older one is detached":            {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},
+		"the younger one is on its way":        {a: host("ns", "a", 0), b: host("ns", "b", 1, onItsWay), aIsRefused: true},
 		"both are registered":                  {a: host("ns", "a", 0, registered), b: host("other", "b", 1, registered), bIsRefused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +187,7 @@ func TestWhoseNode(t *testing.T) {
 		anothers, canAdopt bool
 	}{
 		"a new one":                          {node: ironic.Node{UUID: "x", Address: own}, canAdopt: true},
-		"one without an address":             {node: ironic.Node{UUID: "x"}, canAdopt: true},
+		"one without an address":             {node: ironic.Node{UUID: "x"}},
 		"another BMC":                        {node: ironic.Node{UUID: "x", Address: ironic.Address{IPMIAddress: "192.0.2.9"}}},
 		"this host's name and another BMC":   {node: ironic.Node{UUID: "x", Name: "host-0", Address: ironic.Address{IPMIAddress: "192.0.2.9"}}},
 		"the full name of another host":      {node: ironic.Node{UUID: "x", Name: "rack~other", Address: own}, anothers: true},

@@ -26,7 +26,7 @@ func (r *Registrar) CreateNode(ctx context.Context, fence ironic.Fence, host *me
 	if reg.wanted.keepsImage {
 		reg.wanted.image = "" // a new node has none
 	}
-	node, err := r.Ironic.CreateNode(ctx, fence, r.nodeToCreate(reg))
+	node, err := r.Ironic.CreateNode(ctx, fence, r.nodeToCreate(ctx, reg))
 	if ironic.IsDuplicate(err) {
 		return r.foundDuplicate(ctx, host)
 	} else if err != nil {
@@ -50,7 +50,7 @@ func (r *Registrar) CreateNode(ctx context.Context, fence ironic.Fence, host *me
 }
 
 // nodeToCreate is the host's node as Ironic is to create it.
-func (r *Registrar) nodeToCreate(reg registration) ironic.NodeCreate {
+func (r *Registrar) nodeToCreate(ctx context.Context, reg registration) ironic.NodeCreate {
 	host, wanted := reg.host, reg.wanted
 	access := wanted.access
 	create := ironic.NodeCreate{
@@ -71,15 +71,19 @@ func (r *Registrar) nodeToCreate(reg registration) ironic.NodeCreate {
 		Extra:               r.marksOf(host),
 		AutomatedClean:      &wanted.automatedClean,
 		NetworkData:         wanted.networkData,
+		ConductorGroup:      wanted.conductorGroup,
 	}
 	if host.Spec.DisablePowerOff {
 		create.DisablePowerOff = wanted.disablePowerOff
 	}
-	if deployed := deploy.AsDeployed(host); deployed != nil {
-		// It is to be adopted, which goes by what was deployed.
+	if deployed := deploy.AsDeployed(host); deployed != nil && r.settings.Images.CheckImage(ctx, deployed.Spec.Image) == nil {
+		// It is to be adopted, which goes by what was deployed. What is not allowed, the adoption reports.
 		if info, err := deploy.InstanceInfo(deployed, ""); err == nil {
 			create.InstanceUUID, create.InstanceInfo = lifecycle.InstanceUUID(host), info
 		}
+	}
+	if d := host.Status.Record.Deployment; d != nil && lifecycle.RunsSomething(host) {
+		create.InstanceUUID = d.InstanceUUID // also of what somebody else has deployed
 	}
 	if host.Spec.Architecture != "" {
 		create.Properties["cpu_arch"] = host.Spec.Architecture

@@ -19,3 +19,12 @@ func Digest(ramdisk deploy.Ramdisk) string {
 	_, _ = digest.Write(encoded)
 	return fmt.Sprintf("%08x", digest.Sum32())
 }
+
+// DigestFor returns the digest of the settings for a host with a conductor group: only the hosts whose group changes are registered again,
+// and nothing changes for those without one.
+func DigestFor(digest, group string) string {
+	if group == "" {
+		return digest
+	}
+	return digest + "/" + group
+}

@@ -31,7 +31,7 @@ func (r *Registrar) FindNode(ctx context.Context, host *metal3.BareMetalHost) (*
 		id = uuid.NewString()
 	}
 	return r.Recorder.Record(ctx, host, func(h *metal3.BareMetalHost) {
-		h.Status.Provisioning.ID = id
+		h.Status.Provisioning.ID, h.Status.Record.Ironic = id, r.Name
 		h.Status.OperationHistory.Register = metal3.OperationMetric{Start: lifecycle.WholeSeconds(r.Clock.Now())}
 	})
 }

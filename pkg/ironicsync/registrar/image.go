@@ -3,10 +3,10 @@ package registrar
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/weburl"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
@@ -61,10 +61,7 @@ func (r *requirements) checkHostImage(ctx context.Context, host *metal3.BareMeta
 		if field.url == "" || field.url == own.ISOURL || field.url == own.RamdiskURL || field.url == own.KernelURL {
 			continue
 		}
-		parsed, err := url.Parse(field.url)
-		if err == nil && parsed.Scheme != "http" && parsed.Scheme != "https" {
-			err = fmt.Errorf("it is not an http or https URL")
-		}
+		_, err := weburl.Parse(field.url, weburl.Web)
 		if err == nil {
 			err = r.settings.Images.CheckURL(ctx, field.url)
 		}

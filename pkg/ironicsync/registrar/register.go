@@ -49,7 +49,7 @@ func (r *Registrar) verify(ctx context.Context, reg registration, node *ironic.N
 		}
 	}
 	return true, r.recordRegistered(ctx, reg, metal3.RegisteredWith{
-		SettingsDigest:     r.digest,
+		SettingsDigest:     DigestFor(r.digest, reg.wanted.conductorGroup),
 		NetworkDataVersion: reg.wanted.networkVersion,
 		Image:              reg.wanted.image,
 		DueWhenIdle:        !lifecycle.IsIdle(node.ProvisionState),
@@ -69,7 +69,7 @@ func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.N
 	}
 	isOurs := isMadeFor(reg.host, current)
 	if access := reg.wanted.access; isOurs && node.ProvisionState == ironic.Enroll && (node.Driver != access.Driver || current.BootInterface != access.BootInterface) {
-		return true, r.deleteToRecreate(ctx, reg.fence, node, "another driver or boot interface is wanted")
+		return true, r.deleteToRecreate(ctx, reg, node, "another driver or boot interface is wanted")
 	}
 	patches := r.registrationPatches(reg, node, current)
 	if len(patches) == 0 {
@@ -88,7 +88,7 @@ func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.N
 	isUnused := node.ProvisionState == ironic.Enroll ||
 		node.ProvisionState == ironic.Manageable && status.Provisioning.State == metal3.StateRegistering && status.Record.RegisteredWith == nil
 	if isOurs && isUnused {
-		return true, r.deleteToRecreate(ctx, reg.fence, node, "Ironic has made it its own parent")
+		return true, r.deleteToRecreate(ctx, reg, node, "Ironic has made it its own parent")
 	}
 	log.Info("Ironic has made the node its own parent and no longer synchronises its power", "node", node.UUID)
 	return false, nil
@@ -114,10 +114,16 @@ func (r *Registrar) registrationPatches(reg registration, node *ironic.Node, cur
 	return patches
 }
 
-// deleteToRecreate deletes a node of which nothing is lost.
-func (r *Registrar) deleteToRecreate(ctx context.Context, fence ironic.Fence, node *ironic.Node, reason string) error {
+// deleteToRecreate deletes a node of which nothing is lost. It is recorded before, so that the node is not taken for one that Ironic has
+// lost.
+func (r *Registrar) deleteToRecreate(ctx context.Context, reg registration, node *ironic.Node, reason string) error {
+	if lifecycle.IsNodeExpected(reg.host) {
+		if _, err := r.Recorder.RecordWhileTrue(ctx, reg.host, recorder.HasSpecOf(reg.host), lifecycle.MarkNodeRemoved); err != nil {
+			return err
+		}
+	}
 	klog.FromContext(ctx).Info("The node is deleted, to be created again", "node", node.UUID, "reason", reason)
-	if err := r.Ironic.DeleteNode(ctx, fence, node.UUID); !ironic.IsNotFound(err) {
+	if err := r.Ironic.DeleteNode(ctx, reg.fence, node.UUID); !ironic.IsNotFound(err) {
 		return err
 	}
 	return nil

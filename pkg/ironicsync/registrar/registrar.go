@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	api "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
@@ -50,6 +51,8 @@ type Settings struct {
 	BuildImages bool
 	// Cluster is the UID of this cluster, which nodes are marked with; empty if it is not known.
 	Cluster string
+	// ConductorGroups says to which conductor group the node of a host belongs; nil leaves them alone.
+	ConductorGroups *api.IronicConductorGroups
 }
 
 // isNetworkInImages tells whether the images of hosts are built with their network data, so that Ironic
@@ -58,6 +61,8 @@ func (s Settings) isNetworkInImages() bool { return s.BuildImages && !s.Ramdisk.
 
 // Deps are what a Registrar works with.
 type Deps struct {
+	// Name is that of the IronicInstance; empty for the Ironic of the server's flags.
+	Name     string
 	Hosts    recorder.Hosts
 	Ironic   Ironic
 	Secrets  Secrets
@@ -73,7 +78,7 @@ type Registrar struct {
 	Deps
 	settings     Settings
 	requirements requirements
-	// digest tells the settings apart that nodes are registered with.
+	// digest tells the settings apart that nodes are registered with; see DigestFor.
 	digest string
 }
 

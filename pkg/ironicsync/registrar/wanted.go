@@ -32,7 +32,8 @@ type wantedNode struct {
 	keepsImage       bool
 	inspectInterface string // empty where ironic-inspector inspects
 	automatedClean   bool
-	disablePowerOff  *bool // nil where Ironic knows no such thing, and nobody wants it
+	disablePowerOff  *bool  // nil where Ironic knows no such thing, and nobody wants it
+	conductorGroup   string // empty leaves it as it is
 	networkData      map[string]any
 	// networkVersion is the resourceVersion of the Secret that networkData is from.
 	networkVersion string
@@ -53,6 +54,7 @@ func (r *requirements) wantedOf(ctx context.Context, host *metal3.BareMetalHost,
 	wanted := &wantedNode{
 		access:         access,
 		automatedClean: host.Spec.AutomatedCleaningMode != metal3.CleaningModeDisabled,
+		conductorGroup: r.settings.ConductorGroups.GroupOf(host.Labels),
 	}
 	if err := r.chooseRamdisk(ctx, host, access, wanted); err != nil {
 		return nil, err
@@ -119,7 +121,15 @@ func (w *wantedNode) patches(host *metal3.BareMetalHost, node *ironic.Node, curr
 	if w.disablePowerOff != nil && (current.DisablePowerOff == nil && *w.disablePowerOff || current.DisablePowerOff != nil && *current.DisablePowerOff != *w.disablePowerOff) {
 		set("/disable_power_off", *w.disablePowerOff)
 	}
-	if node.Driver != w.access.Driver || !lifecycle.IsIdle(node.ProvisionState) {
+	if !lifecycle.IsIdle(node.ProvisionState) {
+		return patches
+	}
+	// Ironic would permit it in other states, too. Then another conductor takes the node over, and prepares again what a
+	// deployed machine boots.
+	if w.conductorGroup != "" && !strings.EqualFold(current.ConductorGroup, w.conductorGroup) {
+		set("/conductor_group", w.conductorGroup)
+	}
+	if node.Driver != w.access.Driver {
 		return patches
 	}
 	if w.inspectInterface != "" && current.InspectInterface != w.inspectInterface {

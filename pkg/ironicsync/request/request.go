@@ -1,6 +1,5 @@
-// Package request records what users ask for through the actions takeover, clean and rebuild.
-// These actions send nothing to Ironic: they change the status of the host, which the caller writes
-// to etcd, and the leader acts on what is recorded.
+// Package request records what users ask for through the actions takeover, clean, rebuild and transfer, and with hard
+// power-offs. It changes the status of the host, which the caller writes to etcd, and the leader acts on what is recorded.
 package request
 
 import (
@@ -34,3 +33,22 @@ func (r Recorder) RequestClean(host *metal3.BareMetalHost, node *ironic.Node, st
 func (r Recorder) RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node) error {
 	return lifecycle.RequestRebuild(host, node, r.clock.Now())
 }
+
+// RequestTransfer records that the host is to be moved to another Ironic. The error says why that is not
+// possible.
+func (r Recorder) RequestTransfer(host *metal3.BareMetalHost, node *ironic.Node, to string) error {
+	return lifecycle.RequestTransfer(host, node, to, r.clock.Now())
+}
+
+// CallOffTransfer records that the host stays in its Ironic. It returns whether the host was to be moved.
+func (r Recorder) CallOffTransfer(host *metal3.BareMetalHost) bool {
+	return lifecycle.CallOffTransfer(host, r.clock.Now())
+}
+
+// CutPower records that the power of the node is to be cut.
+func (r Recorder) CutPower(host *metal3.BareMetalHost, node *ironic.Node) {
+	lifecycle.CutPower(host, node, r.clock.Now())
+}
+
+// ForgetPowerCut records that the power of the host is not to be cut.
+func (Recorder) ForgetPowerCut(host *metal3.BareMetalHost) { lifecycle.ForgetPowerCut(host) }

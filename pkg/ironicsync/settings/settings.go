@@ -227,7 +227,7 @@ func Observe(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, no
 		end(metal3.PreparationSucceeded)
 		Succeeded(status, p, node)
 	default:
-		// Somebody has had Ironic do something else, and nobody has seen how the clean ended.
+		// Somebody asked Ironic for something else, and nobody has seen how the clean ended.
 		end(metal3.PreparationFailed)
 	}
 }

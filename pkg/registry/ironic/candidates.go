@@ -1,13 +1,11 @@
-// Package ironic serves what Ironic has beside the hosts: read-only, and read from Ironic at each
-// request. Nothing of it is stored.
 package ironic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
 	api "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -24,26 +23,15 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// Nodes lists what Ironic has.
-type Nodes interface {
-	// ListNodes returns all nodes.
-	ListNodes(ctx context.Context) ([]ironic.Node, error)
-	// ListPorts returns the ports that match.
-	ListPorts(ctx context.Context, filter ironic.PortFilter) ([]ironic.Port, error)
-}
-
 // Hosts lists the recorded hosts of all namespaces.
 type Hosts interface {
 	List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error)
 }
 
-// readTimeout is how long Ironic may take to list its nodes and ports.
-const readTimeout = 15 * time.Second
-
 // candidates is the storage of the nodes that no host has.
 type candidates struct {
-	nodes Nodes
-	hosts Hosts
+	ironics func() []NamedNodes
+	hosts   Hosts
 }
 
 var (
@@ -53,23 +41,21 @@ var (
 	_ rest.SingularNameProvider = &candidates{}
 )
 
-// Storage returns the storage of each resource of v1alpha1.
-func Storage(nodes Nodes, hosts Hosts) map[string]rest.Storage {
-	return map[string]rest.Storage{"candidates": &candidates{nodes, hosts}}
-}
-
 func (*candidates) New() runtime.Object     { return &api.Candidate{} }
 func (*candidates) NewList() runtime.Object { return &api.CandidateList{} }
 func (*candidates) Destroy()                {}
 func (*candidates) NamespaceScoped() bool   { return false }
 func (*candidates) GetSingularName() string { return "candidate" }
 
-// List returns the candidates, sorted by name. There are no pages: Ironic is asked for all of its
-// nodes in any case.
+// List returns the candidates of all Ironics, sorted by name. An Ironic that cannot be asked is a warning, as long as there is
+// another one. There are no pages: Ironic is asked for all of its nodes in any case.
 func (c *candidates) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	all, err := c.read(ctx)
+	all, away, err := c.read(ctx)
 	if err != nil {
 		return nil, err
+	}
+	for _, a := range away {
+		warning.AddWarning(ctx, "", fmt.Sprintf("candidates are missing: %v", a))
 	}
 	byLabels, byFields := labels.Everything(), fields.Everything()
 	if options != nil && options.LabelSelector != nil {
@@ -87,9 +73,10 @@ func (c *candidates) List(ctx context.Context, options *metainternalversion.List
 	return list, nil
 }
 
-// Get returns a candidate. A node that a host has is not found.
+// Get returns a candidate. A node that a host has is not found. If several Ironics have a node with the UUID, it is the one
+// that comes first in a list. As long as an Ironic cannot be asked, it is not known whether it has the node.
 func (c *candidates) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	all, err := c.read(ctx)
+	all, away, err := c.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,56 +85,76 @@ func (c *candidates) Get(ctx context.Context, name string, _ *metav1.GetOptions)
 			return &all[i], nil
 		}
 	}
+	if len(away) > 0 {
+		return nil, unavailable(away)
+	}
 	return nil, apierrors.NewNotFound(api.Resource("candidates"), name)
 }
 
-// read asks Ironic. The hosts are read after the nodes, so that a node that a new host has just
-// made is not taken for one without a host.
-func (c *candidates) read(ctx context.Context) ([]api.Candidate, error) {
-	asked, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	nodes, err := c.nodes.ListNodes(asked)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	ports, err := c.nodes.ListPorts(asked, ironic.PortFilter{})
-	if err != nil {
-		return nil, unavailable(err)
+// read asks all Ironics, and returns the candidates together with why some of the Ironics could not be asked. If that is so
+// for all of them, it is an error. The hosts are read after the nodes, so that a node that a new host has just made is not
+// taken for one without a host.
+func (c *candidates) read(ctx context.Context) ([]api.Candidate, []awayError, error) {
+	answers, away := askAll(ctx, c.ironics())
+	if len(away) > 0 && len(answers) == 0 {
+		return nil, nil, unavailable(away)
 	}
 	hosts, err := c.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return candidatesOf(nodes, ports, hosts.Items), nil
+	owned := ownedBy(hosts.Items)
+	var all []api.Candidate
+	for _, a := range answers {
+		all = append(all, candidatesOf(a, owned)...)
+	}
+	slices.SortFunc(all, func(a, b api.Candidate) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Status.Ironic, b.Status.Ironic))
+	})
+	return all, away, nil
 }
 
-func unavailable(err error) error {
-	return apierrors.NewServiceUnavailable(fmt.Sprintf("Ironic cannot be asked: %s", ironic.ReasonOf(err)))
+// node identifies a node: a UUID is unique in its Ironic only.
+type node struct{ ironic, uuid string }
+
+// owned are the nodes that hosts have.
+type owned struct {
+	nodes map[node]bool
+	names map[string]bool // of nodes
 }
 
-// candidatesOf returns the nodes that no host has, sorted by UUID. A host has the node that is
-// recorded in its status, and the node with its name.
-func candidatesOf(nodes []ironic.Node, ports []ironic.Port, hosts []metal3.BareMetalHost) []api.Candidate {
-	owned := map[string]bool{}
+// ownedBy returns the nodes of the hosts. A host has the node that is recorded in its status, in the Ironic that is recorded
+// with it: another Ironic may have the same UUID for another machine, after its database was restored from a backup of the
+// first. It also has each node with its name, in whichever Ironic. Outside of its own, such a node was left there when the
+// host was registered elsewhere, and no other host could adopt it, because only a host of that name can.
+func ownedBy(hosts []metal3.BareMetalHost) owned {
+	o := owned{map[node]bool{}, map[string]bool{}}
 	for i := range hosts {
 		host := &hosts[i]
-		owned[host.Status.Provisioning.ID] = true
-		owned[ironic.NodeName(host.Namespace, host.Name)] = true
+		in := host.Status.Record.Ironic
+		o.nodes[node{in, host.Status.Provisioning.ID}] = true
 		if host.Status.Ironic != nil {
-			owned[host.Status.Ironic.NodeUUID] = true
+			o.nodes[node{in, host.Status.Ironic.NodeUUID}] = true
 		}
+		o.names[ironic.NodeName(host.Namespace, host.Name)] = true
 	}
+	return o
+}
+
+// candidatesOf returns the nodes of an Ironic that no host has.
+func candidatesOf(a answer, owned owned) []api.Candidate {
 	macs := map[string][]string{}
-	for _, port := range ports {
+	for _, port := range a.ports {
 		macs[port.NodeUUID] = append(macs[port.NodeUUID], port.Address)
 	}
 	var all []api.Candidate
-	for _, node := range nodes {
-		if node.UUID != "" && !owned[node.UUID] && (node.Name == "" || !owned[node.Name]) {
-			all = append(all, candidateOf(node, macs[node.UUID]))
+	for _, n := range a.nodes {
+		if n.UUID != "" && !owned.nodes[node{a.name, n.UUID}] && !owned.names[n.Name] {
+			candidate := candidateOf(n, macs[n.UUID])
+			candidate.Status.Ironic = a.name
+			all = append(all, candidate)
 		}
 	}
-	slices.SortFunc(all, func(a, b api.Candidate) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
@@ -182,6 +189,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "BMC", Type: "string", Description: "Address of the BMC."},
 	{Name: "Driver", Type: "string", Priority: 1, Description: "Ironic's driver."},
 	{Name: "MAC", Type: "string", Priority: 1, Description: "MAC addresses of the node's ports."},
+	{Name: "Ironic", Type: "string", Priority: 1, Description: "Name of the IronicInstance in whose Ironic the node is. Empty for the Ironic of the server's flags."},
 	{Name: "Marked Host", Type: "string", Priority: 1, Description: "UID of the host that the node is marked with."},
 	{Name: "Marked Cluster", Type: "string", Priority: 1, Description: "UID of the cluster that the node is marked with."},
 }
@@ -194,6 +202,6 @@ func (*candidates) ConvertToTable(_ context.Context, object, options runtime.Obj
 			return nil, fmt.Errorf("not a Candidate: %T", object)
 		}
 		s := c.Status
-		return []any{c.Name, s.NodeName, s.ProvisionState, s.PowerState, s.BMCAddress, s.Driver, strings.Join(s.MACAddresses, ","), s.MarkedHost, s.MarkedCluster}, nil
+		return []any{c.Name, s.NodeName, s.ProvisionState, s.PowerState, s.BMCAddress, s.Driver, strings.Join(s.MACAddresses, ","), s.Ironic, s.MarkedHost, s.MarkedCluster}, nil
 	})
 }

@@ -3,6 +3,9 @@ package ironic
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +13,7 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apiserver/pkg/warning"
 
 	api "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -33,8 +37,13 @@ func (f fakeHosts) List(context.Context, metav1.ListOptions) (*metal3.BareMetalH
 	return &metal3.BareMetalHostList{Items: f}, nil
 }
 
+// storage is that of candidates of the Ironic of the server's flags.
 func storage(nodes *fakeIronic, hosts ...metal3.BareMetalHost) *candidates {
-	return Storage(nodes, fakeHosts(hosts))["candidates"].(*candidates)
+	return storageOf([]NamedNodes{{Nodes: nodes}}, hosts...)
+}
+
+func storageOf(ironics []NamedNodes, hosts ...metal3.BareMetalHost) *candidates {
+	return &candidates{func() []NamedNodes { return ironics }, fakeHosts(hosts)}
 }
 
 func TestNodesThatHostsHaveAreNoCandidates(t *testing.T) {
@@ -110,5 +119,92 @@ func TestIronicAway(t *testing.T) {
 	}
 	if _, err := c.Get(t.Context(), "a", nil); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("get: %v", err)
+	}
+}
+
+// warnings are those that a client gets.
+type warnings []string
+
+func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
+
+// namesIn lists candidates as IRONIC/UUID.
+func namesIn(t *testing.T, c *candidates) (names, warned []string) {
+	t.Helper()
+	var w warnings
+	list, err := c.List(warning.WithWarningRecorder(t.Context(), &w), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, candidate := range list.(*api.CandidateList).Items {
+		names = append(names, candidate.Status.Ironic+"/"+candidate.Name)
+	}
+	return names, w
+}
+
+func TestCandidatesOfSeveralIronics(t *testing.T) {
+	host := metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "h-0"}}
+	host.Status.Provisioning.ID, host.Status.Record.Ironic = "same", "room-b"
+	c := storageOf([]NamedNodes{
+		{Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "same"}, {UUID: "b"}, {UUID: "named", Name: "metal3~h-0"}}}},
+		{Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "same", Name: "metal3~h-0"}, {UUID: "a"}, {UUID: "b"}}}, Name: "room-b"},
+	}, host)
+	names, warned := namesIn(t, c)
+	if diff := cmp.Diff([]string{"room-b/a", "/b", "room-b/b", "/same"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if len(warned) > 0 {
+		t.Errorf("warned of %q", warned)
+	}
+	got, err := c.Get(t.Context(), "a", nil)
+	if err != nil || got.(*api.Candidate).Status.Ironic != "room-b" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	table, err := c.ConvertToTable(t.Context(), got, nil)
+	if err != nil || !slices.Contains(table.Rows[0].Cells, any("room-b")) {
+		t.Errorf("the table is %+v, %v", table, err)
+	}
+}
+
+func TestOneOfSeveralIronicsAway(t *testing.T) {
+	away := &fakeIronic{err: &ironic.UnavailableError{Op: "list nodes of http://192.0.2.1:6385", Reason: "connection refused"}}
+	c := storageOf([]NamedNodes{{Nodes: away, Name: "room-b"}, {Nodes: &fakeIronic{nodes: []ironic.Node{{UUID: "a"}}}, Name: "room-c"}})
+	names, warned := namesIn(t, c)
+	if diff := cmp.Diff([]string{"room-c/a"}, names); diff != "" {
+		t.Error(diff)
+	}
+	want := []string{`candidates are missing: the Ironic of IronicInstance "room-b" cannot be asked: connection refused`}
+	if diff := cmp.Diff(want, warned); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := c.Get(t.Context(), "a", nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Get(t.Context(), "b", nil); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "room-b") {
+		t.Errorf("of a node that the Ironic that is away may have: %v", err)
+	}
+	c = storageOf([]NamedNodes{{Nodes: away}, {Nodes: away, Name: "room-b"}})
+	if _, err := c.List(t.Context(), nil); !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "room-b") {
+		t.Errorf("none answers: %v", err)
+	}
+}
+
+// waiting is an Ironic that answers when all of several Ironics have been asked.
+type waiting struct {
+	fakeIronic
+	others *sync.WaitGroup
+}
+
+func (w *waiting) ListNodes(ctx context.Context) ([]ironic.Node, error) {
+	w.others.Done()
+	w.others.Wait()
+	return w.fakeIronic.ListNodes(ctx)
+}
+
+func TestIronicsAreAskedAtTheSameTime(t *testing.T) {
+	var all sync.WaitGroup
+	all.Add(2)
+	c := storageOf([]NamedNodes{{Nodes: &waiting{others: &all}}, {Nodes: &waiting{others: &all}, Name: "room-b"}})
+	if _, err := c.List(t.Context(), nil); err != nil {
+		t.Error(err)
 	}
 }

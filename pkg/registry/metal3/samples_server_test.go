@@ -25,6 +25,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 )
@@ -55,7 +56,7 @@ func newServer(t *testing.T) *server {
 	}
 	internal := schema.GroupVersion{Group: metal3.GroupName, Version: runtime.APIVersionInternal}
 	s := &server{
-		storage: stores.Storage(scheme, noIronic{}, noRequests{}, nil, nil, nil, nil, nil),
+		storage: stores.Storage(scheme, noIronic{}, noRequests{}, nil, nil, nil, nil, nil, validation.CleanSteps{}),
 		stores:  map[string]*genericregistry.Store{"baremetalhosts": stores.Hosts},
 		strict:  codecs.DecoderToVersion(info.StrictSerializer, internal),
 		lenient: codecs.DecoderToVersion(info.Serializer, internal),
@@ -96,7 +97,7 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 type noIronic struct{}
 
 func (noIronic) RefreshHost(context.Context, string, string) error       { return nil }
-func (noIronic) RefreshAll(context.Context) error                        { return nil }
+func (noIronic) RefreshAll(context.Context, string) error                { return nil }
 func (noIronic) RefreshSettings(context.Context, string, string) error   { return nil }
 func (noIronic) RefreshAllSettings(context.Context, string) error        { return nil }
 func (noIronic) RefreshComponents(context.Context, string, string) error { return nil }
@@ -104,10 +105,22 @@ func (noIronic) RefreshAllComponents(context.Context, string) error      { retur
 func (noIronic) ReadHost(context.Context, string, string) (*metal3.BareMetalHost, error) {
 	return nil, nil
 }
-func (noIronic) Preview(context.Context, runtime.Object) (string, error)              { return "", nil }
-func (noIronic) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
+func (noIronic) Preview(context.Context, runtime.Object) (string, error)            { return "", nil }
+func (noIronic) Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx }
 func (noIronic) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
+}
+
+func (noIronic) WhyUnproven(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+	return "", nil
+}
+
+func (noIronic) WhyNotTaken(context.Context, string, *metal3.BareMetalHost) (string, error) {
+	return "", nil
+}
+
+func (noIronic) WhyUnconfirmable(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+	return "", nil
 }
 
 // noRequests records no request.
@@ -115,6 +128,12 @@ type noRequests struct{}
 
 func (noRequests) TakeOver(*metal3.BareMetalHost, *ironic.Node) error       { return nil }
 func (noRequests) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error { return nil }
+func (noRequests) CutPower(*metal3.BareMetalHost, *ironic.Node)             {}
+func (noRequests) CallOffTransfer(*metal3.BareMetalHost) bool               { return false }
+func (noRequests) RequestTransfer(*metal3.BareMetalHost, *ironic.Node, string) error {
+	return nil
+}
+func (noRequests) ForgetPowerCut(*metal3.BareMetalHost) {}
 func (noRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
 	return nil
 }

@@ -12,6 +12,7 @@ package dataimage
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -20,19 +21,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/keymutex"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/limit"
 )
 
 // Ironic has the requests to Ironic.
 type Ironic interface {
 	Features(ctx context.Context) (ironic.Features, error)
-	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
+	kinds.NodeGetter
 	GetVirtualMedia(ctx context.Context, uuid string) ([]ironic.VirtualMedia, error)
 	AttachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid, imageURL string) error
 	DetachVirtualMedia(ctx context.Context, fence ironic.Fence, uuid string) error
@@ -42,9 +43,13 @@ type Ironic interface {
 type Deps struct {
 	Images kinds.Store[*metal3.DataImage]
 	Hosts  kinds.Getter[*metal3.BareMetalHost]
-	Ironic Ironic
+	// Ironic returns the Ironic that has the node of a host.
+	Ironic func(host *metal3.BareMetalHost) (Ironic, error)
 	Events kinds.Events
 	Clock  clock.PassiveClock
+	Prove  kinds.Prove
+	// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
+	Guard func(ctx context.Context, host *metal3.BareMetalHost) context.Context
 	// Fence has the term of leadership in which the controller runs.
 	Fence ironic.Fence
 	// CheckURL returns why Ironic may not fetch the image, or nil.
@@ -61,28 +66,52 @@ type Controller struct {
 	Deps
 	*kinds.Controller[*metal3.DataImage]
 
-	// drives serialises the work on the virtual drives of a host.
-	drives keymutex.KeyMutex
-	mu     sync.Mutex
-	// attempts are the images, by UID, for which Ironic was asked to change the drive and whose outcome
+	// changes are the places of drives that are being changed, each of which occupies a worker of Ironic's until the BMC and
+	// the server of the image have answered.
+	changes *limit.IronicPlaces
+
+	mu sync.Mutex
+	// changing are the hosts whose drives have one of these places, and the name of the Ironic whose place it is.
+	changing map[types.NamespacedName]string
+	// attempts are the images, by name, for which Ironic was asked to change the drive and whose outcome
 	// was not read yet. After a restart, the request is simply repeated.
-	attempts map[types.UID]bool
+	attempts map[types.NamespacedName]attempt
 	// asked are the hosts that wait for their drive before they are switched on, and verdicts the outcomes.
 	asked    map[types.NamespacedName]bool
 	verdicts map[types.NamespacedName]verdict
 }
 
+// attempt is that Ironic was asked to change the drive for an image.
+type attempt struct {
+	image types.UID
+	at    time.Time
+}
+
+const (
+	// maxChanges bounds the drives that an Ironic is changing: less than half of the workers that it has by default
+	// ([conductor]workers_pool_size, 100), without which it refuses all other work.
+	maxChanges = 40
+	// changesGreed leaves some of them to other namespaces: one has 36 at most.
+	changesGreed = 9
+)
+
 // New returns a Controller.
 func New(deps Deps) *Controller {
 	c := &Controller{
-		Deps: deps, drives: keymutex.NewHashed(0), attempts: map[types.UID]bool{},
+		Deps: deps, attempts: map[types.NamespacedName]attempt{}, changing: map[types.NamespacedName]string{},
 		asked: map[types.NamespacedName]bool{}, verdicts: map[types.NamespacedName]verdict{},
 	}
 	c.Controller = kinds.New(kinds.Config[*metal3.DataImage]{
 		Name: "dataimages", Objects: deps.Images, Example: &metal3.DataImage{}, Namespaces: deps.Namespaces,
-		Changed: c.imageChanged, Reconcile: c.reconcile,
+		Changed: c.imageChanged, IronicOf: c.ironicOf, Places: ironic.DriveConnections, Reconcile: c.reconcile,
 	})
+	c.changes = limit.NewIronicPlaces(maxChanges, changesGreed, c.Enqueue)
 	return c
+}
+
+// ironicOf returns the name of the Ironic that is asked for an image.
+func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) (string, error) {
+	return kinds.IronicOf(ctx, c.Hosts, key)
 }
 
 // imageChanged requeues the host of an image at once if the image has failed before and its spec has
@@ -97,8 +126,13 @@ func (c *Controller) imageChanged(before, image *metal3.DataImage) {
 	}
 }
 
-// driveRetry is when a drive is looked at again that Ironic was asked to change.
-const driveRetry = time.Second
+const (
+	// A drive that Ironic was asked to change is looked at again after driveRetry, and later when the change takes longer.
+	driveRetry    = time.Second
+	maxDriveRetry = 15 * time.Second
+	// turnRetry is when a drive is looked at again that waits for its turn, if it is not requeued before.
+	turnRetry = time.Minute
+)
 
 // HostChanged requeues the DataImage of a host. old or host is nil if the host was created or deleted.
 func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
@@ -125,6 +159,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	image, err := c.Images.Get(ctx, key.Namespace, key.Name)
 	if apierrors.IsNotFound(err) {
 		c.forget(key)
+		c.forgetAttempt(key)
+		c.leaveChange(key)
+		c.changes.Forget(key.Namespace, key.Name)
 	}
 	if err != nil {
 		return 0, kinds.IgnoreNotFound(err)
@@ -139,8 +176,8 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	case metal3.IsPaused(host):
 		return 0, nil
 	}
-	if unfinished, err := c.prepare(ctx, host); unfinished || err != nil {
-		return driveRetry, err
+	if after, err := c.prepare(ctx, host); after > 0 || err != nil {
+		return after, err
 	}
 	if image, err = c.Images.Get(ctx, key.Namespace, key.Name); err != nil {
 		return 0, kinds.IgnoreNotFound(err) // prepare may have written it
@@ -177,8 +214,12 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	if image.Status.AttachedImage.URL == "" || lifecycle.IsDetached(host) || !lifecycle.HasOwnNode(host) {
 		return 0, c.release(ctx, image)
 	}
-	node, err := c.Ironic.GetNode(ctx, host.Status.Provisioning.ID)
-	if ironic.IsNotFound(err) {
+	client, err := c.Ironic(host)
+	if err != nil {
+		return 0, err
+	}
+	node, err := kinds.ProvenNode(ctx, client, c.Prove, host)
+	if unproven := new(kinds.UnprovenError); ironic.IsNotFound(err) || errors.As(err, &unproven) {
 		return 0, c.release(ctx, image)
 	}
 	if err != nil {
@@ -187,14 +228,14 @@ func (c *Controller) delete(ctx context.Context, image *metal3.DataImage, host *
 	if node.PowerState != ironic.PowerOff || node.TargetPowerState != "" || node.ProvisionState.IsInTransit() {
 		return 0, nil // the host is reconciled when it is off, or when it is switched on the next time
 	}
-	outcome, err := c.change(ctx, host, node)
+	outcome, err := c.change(ctx, client, host, node)
 	switch {
 	case err != nil:
 		return 0, err
 	case outcome.problem != "":
 		return retryAfter(image.Status.Error.Count), nil
 	case !outcome.done:
-		return driveRetry, nil
+		return outcome.after, nil
 	}
 	c.Enqueue(image.Namespace, image.Name) // with the status that was recorded
 	return 0, nil
@@ -208,7 +249,15 @@ func retryAfter(failures int) time.Duration {
 // release removes the finalizer.
 func (c *Controller) release(ctx context.Context, image *metal3.DataImage) error {
 	c.attempted(image, false)
+	c.leaveChange(kinds.KeyOf(image))
 	return kinds.RemoveFinalizer(ctx, c.Images, image, metal3.DataImageFinalizer)
+}
+
+// forgetAttempt drops what is remembered of an image that is gone.
+func (c *Controller) forgetAttempt(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.attempts, key)
 }
 
 // forget drops what is remembered of the drive of a host that waits for it. The host asks again.

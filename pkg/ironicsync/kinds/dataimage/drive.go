@@ -9,9 +9,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 )
 
@@ -24,6 +26,8 @@ type outcome struct {
 	done bool
 	// problem is why the drive could not be changed. It will be tried again.
 	problem string
+	// after is when to look at the drive again that is neither done nor a problem.
+	after time.Duration
 }
 
 // BeforePowerOn returns true if the virtual drive of a host that is off is in line with the host's
@@ -31,8 +35,8 @@ type outcome struct {
 // drive, and must be called again a moment later, or, if problem is not empty, after a back-off; the problem is
 // recorded in the DataImage, too.
 //
-// It does not wait for the BMC: the workers of this package do, of which hosts whose BMCs do not answer
-// may use up all, but not those of the caller.
+// It does not wait for the BMC: the reconciliation of the DataImage does, whose places hosts with BMCs that do not answer
+// may use up, but not the workers of the caller.
 func (c *Controller) BeforePowerOn(ctx context.Context, host *metal3.BareMetalHost) (ready bool, problem string, err error) {
 	image, err := c.Images.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
@@ -70,36 +74,47 @@ type verdict struct {
 // than the back-off of a host whose drive could not be changed.
 const verdictLife = 15 * time.Second
 
-// prepare brings the drive of a host in line with its DataImage if BeforePowerOn has asked for that. It
-// returns true if it has not come to an end yet.
-func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost) (unfinished bool, err error) {
+// prepare brings the drive of a host in line with its DataImage if BeforePowerOn has asked for that. If it has not come to an
+// end yet, it returns after what time to go on.
+func (c *Controller) prepare(ctx context.Context, host *metal3.BareMetalHost) (after time.Duration, err error) {
 	key := kinds.KeyOf(host)
 	c.mu.Lock()
 	asked := c.asked[key]
 	c.mu.Unlock()
 	if !asked {
-		return false, nil
+		return 0, nil
 	}
-	node, err := c.Ironic.GetNode(ctx, host.Status.Provisioning.ID)
-	result := outcome{}
-	switch {
-	case err != nil:
-	case node.PowerState == "":
-		// Ironic learns the power state of some nodes only from a power action (Node.IsNotPolled). The
-		// machine may be on, so its drive is not touched.
-		result.done = true
-	case node.PowerState == ironic.PowerOff && node.TargetPowerState == "":
-		result, err = c.change(ctx, host, node)
-		if err == nil && !result.done && result.problem == "" {
-			return true, nil
-		}
+	result, err := c.prepareNow(ctx, host)
+	if err == nil && !result.done && result.after > 0 {
+		return result.after, nil
 	}
 	c.mu.Lock()
 	delete(c.asked, key)
 	c.verdicts[key] = verdict{result, err, c.Clock.Now()}
 	c.mu.Unlock()
+	c.leaveChange(key)
 	c.PlanHost(key.Namespace, key.Name)
-	return false, err
+	return 0, err
+}
+
+// prepareNow takes one step towards what the DataImage of a host that waits for its drive asks for.
+func (c *Controller) prepareNow(ctx context.Context, host *metal3.BareMetalHost) (outcome, error) {
+	client, err := c.Ironic(host)
+	if err != nil {
+		return outcome{}, err
+	}
+	node, err := kinds.ProvenNode(ctx, client, c.Prove, host)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case node.PowerState == "":
+		// Ironic learns the power state of some nodes only from a power action (Node.IsNotPolled). The
+		// machine may be on, so its drive is not touched.
+		return outcome{done: true}, nil
+	case node.PowerState == ironic.PowerOff && node.TargetPowerState == "":
+		return c.change(ctx, client, host, node)
+	}
+	return outcome{}, nil // it is on, or is being switched
 }
 
 // isUntouched tells whether nothing of the image was ever in the drive, nor is to be.
@@ -107,11 +122,9 @@ func isUntouched(image *metal3.DataImage) bool {
 	return wantedURL(image) == "" && image.Status.AttachedImage.URL == ""
 }
 
-// change takes one step towards what the DataImage of a host asks for. The host must be off.
-func (c *Controller) change(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (outcome, error) {
-	key := host.Namespace + "/" + host.Name
-	c.drives.LockKey(key)
-	defer func() { _ = c.drives.UnlockKey(key) }()
+// change takes one step towards what the DataImage of a host asks for. The host must be off. The queue lets nobody else work on
+// the same host meanwhile.
+func (c *Controller) change(ctx context.Context, client Ironic, host *metal3.BareMetalHost, node *ironic.Node) (outcome, error) {
 	image, err := c.Images.Get(ctx, host.Namespace, host.Name)
 	if apierrors.IsNotFound(err) {
 		return outcome{done: true}, nil
@@ -120,6 +133,9 @@ func (c *Controller) change(ctx context.Context, host *metal3.BareMetalHost, nod
 		return outcome{}, err
 	}
 	wanted := wantedURL(image)
+	ctx = redact.With(c.Guard(ctx, host), func(context.Context) (redact.Known, error) {
+		return redact.Known{Written: []string{image.Spec.URL, image.Status.AttachedImage.URL}}, nil
+	})
 	switch {
 	case isUntouched(image):
 		return outcome{done: true}, nil
@@ -127,25 +143,33 @@ func (c *Controller) change(ctx context.Context, host *metal3.BareMetalHost, nod
 		// Ironic has the live ISO in a drive, and can only eject all of them.
 		return outcome{done: true}, c.reportWithoutDrive(ctx, image, "the host boots from a live ISO, which is in its virtual drive: a DataImage cannot be attached besides")
 	case node.Reservation != "":
-		return outcome{}, nil // probably with what was asked for before
+		return outcome{after: c.pause(image)}, nil // probably with what was asked for before
 	}
-	features, err := c.Ironic.Features(ctx)
+	features, err := client.Features(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
 	if !features.VirtualMedia {
 		return outcome{done: true}, c.reportWithoutDrive(ctx, image, tooOld)
 	}
+	if !c.enterChange(host) {
+		return outcome{after: turnRetry}, nil
+	}
+	defer func() {
+		if !c.isAttempted(image) {
+			c.leaveChange(kinds.KeyOf(host))
+		}
+	}()
 	limited, cancel := context.WithTimeout(ctx, driveTimeout)
 	defer cancel()
-	drives, err := c.Ironic.GetVirtualMedia(limited, node.UUID)
+	drives, err := client.GetVirtualMedia(limited, node.UUID)
 	switch {
 	case ironic.IsWithoutVirtualMedia(err):
 		return outcome{done: true}, c.reportWithoutDrive(ctx, image, fmt.Sprintf("driver %s of the host's node has no virtual media: %s", node.Driver, ironic.MessageOf(err)))
 	case err != nil:
 		return c.failed(ctx, image, image.Status.AttachedImage.URL, "the virtual drives cannot be read", err)
 	}
-	return c.step(ctx, image, wanted, node, drives)
+	return c.step(ctx, client, image, wanted, node, drives)
 }
 
 // tooOld is the error of DataImages with a release of Ironic that cannot tell what is attached.
@@ -155,7 +179,7 @@ const tooOld = "this Ironic is too old for DataImages: they need its " + ironic.
 //
 // What Ironic serves from a drive has a URL of Ironic's own, so whether it is the wanted image follows
 // from the status, which is written before Ironic is asked.
-func (c *Controller) step(ctx context.Context, image *metal3.DataImage, wanted string, node *ironic.Node, drives []ironic.VirtualMedia) (outcome, error) {
+func (c *Controller) step(ctx context.Context, client Ironic, image *metal3.DataImage, wanted string, node *ironic.Node, drives []ironic.VirtualMedia) (outcome, error) {
 	recorded := image.Status.AttachedImage.URL
 	inserted := slices.ContainsFunc(drives, func(d ironic.VirtualMedia) bool { return d.IsOptical() && d.Inserted })
 	attempted := c.attempted(image, false)
@@ -166,11 +190,11 @@ func (c *Controller) step(ctx context.Context, image *metal3.DataImage, wanted s
 		if attempted {
 			return c.notDone(ctx, image, recorded, "the image in the virtual drive could not be ejected", node)
 		}
-		if err := c.Ironic.DetachVirtualMedia(ctx, c.Fence.At(image.ResourceVersion), node.UUID); err != nil {
+		if err := client.DetachVirtualMedia(ctx, c.Fence.At(image.ResourceVersion), node.UUID); err != nil {
 			return c.failed(ctx, image, recorded, "the image in the virtual drive cannot be ejected", err)
 		}
 		c.attempted(image, true)
-		return outcome{}, nil
+		return outcome{after: driveRetry}, nil
 	case attempted && recorded == wanted:
 		return c.notDone(ctx, image, "", fmt.Sprintf("image %s could not be attached", wanted), node)
 	}
@@ -181,16 +205,16 @@ func (c *Controller) step(ctx context.Context, image *metal3.DataImage, wanted s
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := c.Ironic.AttachVirtualMedia(ctx, c.Fence.At(image.ResourceVersion), node.UUID, wanted); err != nil {
+	if err := client.AttachVirtualMedia(ctx, c.Fence.At(image.ResourceVersion), node.UUID, wanted); err != nil {
 		return c.failed(ctx, image, "", fmt.Sprintf("image %s cannot be attached", wanted), err)
 	}
 	c.attempted(image, true)
-	return outcome{}, nil
+	return outcome{after: driveRetry}, nil
 }
 
 // notDone reports that Ironic has not done what it was asked for. Why is in the node's last_error.
 func (c *Controller) notDone(ctx context.Context, image *metal3.DataImage, attached, what string, node *ironic.Node) (outcome, error) {
-	why := node.LastError
+	why := redact.Words(ctx, node.LastError)
 	if why == "" {
 		why = "Ironic reports no error, but the BMC does not say that it has been done"
 	}
@@ -200,7 +224,7 @@ func (c *Controller) notDone(ctx context.Context, image *metal3.DataImage, attac
 // failed reports a request that has failed because of this host, and passes on all other errors.
 func (c *Controller) failed(ctx context.Context, image *metal3.DataImage, attached, what string, err error) (outcome, error) {
 	if ironic.IsLocked(err) {
-		return outcome{}, nil
+		return outcome{after: driveRetry}, nil
 	}
 	if !isAboutHost(err) {
 		return outcome{}, err
@@ -220,8 +244,7 @@ func isAboutHost(err error) bool {
 		}
 		return false
 	}
-	var unavailable *ironic.UnavailableError
-	return errors.As(err, &unavailable) && unavailable.Class == "timeout"
+	return ironic.IsTimeout(err)
 }
 
 // wantedURL is the image that should be in the drive; empty if none should be.
@@ -242,11 +265,65 @@ func isLiveISO(host *metal3.BareMetalHost) bool {
 func (c *Controller) attempted(image *metal3.DataImage, now bool) (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before = c.attempts[image.UID]
-	if now {
-		c.attempts[image.UID] = true
+	_, before = c.attemptFor(image)
+	if key := kinds.KeyOf(image); now {
+		c.attempts[key] = attempt{image.UID, c.Clock.Now()}
 	} else {
-		delete(c.attempts, image.UID)
+		delete(c.attempts, key)
 	}
 	return before
+}
+
+// attemptFor returns when Ironic was asked to change the drive for the image, if its outcome was not read yet. c.mu must be held.
+func (c *Controller) attemptFor(image *metal3.DataImage) (at time.Time, found bool) {
+	last, found := c.attempts[kinds.KeyOf(image)]
+	return last.at, found && last.image == image.UID
+}
+
+// isAttempted tells whether Ironic was asked to change the drive, and the outcome was not read yet.
+func (c *Controller) isAttempted(image *metal3.DataImage) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, attempted := c.attemptFor(image)
+	return attempted
+}
+
+// pause is for how long not to look at a drive on whose node Ironic works: for longer the longer that takes.
+func (c *Controller) pause(image *metal3.DataImage) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since, attempted := c.attemptFor(image)
+	if !attempted {
+		return driveRetry
+	}
+	return min(max(c.Clock.Since(since)/4, driveRetry), maxDriveRetry)
+}
+
+// enterChange tells whether the drive of a host may be changed now. If not, its image is requeued when it may.
+func (c *Controller) enterChange(host *metal3.BareMetalHost) bool {
+	key, asked := kinds.KeyOf(host), host.Status.Record.Ironic
+	c.mu.Lock()
+	_, has := c.changing[key]
+	c.mu.Unlock()
+	if has {
+		return true
+	}
+	if !c.changes.TryEnter(asked, key.Namespace, key.Name) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changing[key] = asked
+	return true
+}
+
+// leaveChange gives back the place of a host's drive, if it has one.
+func (c *Controller) leaveChange(host types.NamespacedName) {
+	c.mu.Lock()
+	asked, has := c.changing[host]
+	delete(c.changing, host)
+	c.mu.Unlock()
+	if has {
+		c.changes.Leave(asked, host.Namespace)
+	}
 }

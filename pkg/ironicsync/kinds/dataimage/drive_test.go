@@ -2,6 +2,7 @@ package dataimage
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -150,6 +152,7 @@ func TestDeletion(t *testing.T) {
 		"the host has no node":        {func(w *world) { w.host.Status.Provisioning.ID = "" }, false},
 		"a node of another cluster":   {func(w *world) { hold(w.host) }, false},
 		"a restored status":           {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, false},
+		"a node that is not proven":   {func(w *world) { w.unproven = "somebody else's" }, false},
 		"the node is gone":            {func(w *world) { w.node = nil }, false},
 		"the host is off":             {func(*world) {}, false},
 		"an old Ironic":               {func(w *world) { w.tooOld = true }, false},
@@ -171,7 +174,7 @@ func TestDeletion(t *testing.T) {
 			if stays := w.image != nil; stays != test.stays {
 				t.Errorf("the DataImage is still there: %t, want %t", stays, test.stays)
 			}
-			if w.host != nil && !lifecycle.HasOwnNode(w.host) && len(w.requests) != 0 {
+			if w.host != nil && (!lifecycle.HasOwnNode(w.host) || w.unproven != "") && len(w.requests) != 0 {
 				t.Errorf("a node that is not the host's own was asked: %v", w.requests)
 			}
 		})
@@ -205,5 +208,113 @@ func TestOwner(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{metal3.DataImageFinalizer}, w.image.Finalizers); diff != "" || w.images.Writes != 1 {
 		t.Errorf("finalizers after %d writes (-want +got):\n%s", w.images.Writes, diff)
+	}
+}
+
+// The drive of a node that has become somebody else's since it was observed is not touched, and the host is not switched on.
+func TestUnprovenNode(t *testing.T) {
+	w := newWorld(t)
+	w.unproven = "somebody else's"
+	c := w.controller()
+	for range 5 {
+		ready, _, err := c.BeforePowerOn(t.Context(), w.host)
+		if ready {
+			t.Fatal("the host is to be switched on")
+		}
+		if err != nil {
+			if !strings.Contains(err.Error(), w.unproven) {
+				t.Error(err)
+			}
+			break
+		}
+		_, _ = c.reconcile(t.Context(), kinds.KeyOf(w.image)) // its error is that of BeforePowerOn, too
+	}
+	if len(w.requests) > 0 {
+		t.Errorf("Ironic was asked: %v", w.requests)
+	}
+}
+
+// What Ironic says later about a drive does not have the password of the BMC in it. What the user wrote is shown.
+func TestNoPasswordInErrors(t *testing.T) {
+	w := newWorld(t)
+	w.image.Spec.URL = "http://images.example/" + password
+	w.attachError = "cannot attach " + w.image.Spec.URL + ": login of root with " + password + " failed"
+	_, problem := w.powerOn(w.controller())
+	want := "cannot attach " + w.image.Spec.URL + ": login of root with ****** failed"
+	if !strings.Contains(problem, want) || !strings.Contains(w.image.Status.Error.Message, want) {
+		t.Errorf("%q, and in the status %q", problem, w.image.Status.Error.Message)
+	}
+}
+
+// Nothing is remembered of a DataImage that somebody has made go in the middle of an attempt.
+func TestNothingIsRememberedOfImagesThatAreGone(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	for range 100 {
+		if ready, problem, err := c.BeforePowerOn(t.Context(), w.host); ready || problem != "" || err != nil {
+			t.Fatalf("%t, %q, %v", ready, problem, err)
+		}
+		w.reconcile(c)
+		if len(c.attempts) > 0 {
+			break
+		}
+	}
+	if len(c.attempts) == 0 {
+		t.Fatal("there was no attempt: the test is broken")
+	}
+	w.image = nil
+	w.reconcile(c)
+	if len(c.attempts)+len(c.asked)+len(c.verdicts) > 0 {
+		t.Errorf("remembered: %v, %v, %v", c.attempts, c.asked, c.verdicts)
+	}
+}
+
+// A drive that Ironic is changing keeps its place until the outcome is read; a namespace has a part of them, and who waits does not
+// ask the BMC.
+func TestChangesAreShared(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	others := 0
+	for i := range maxChanges {
+		if c.changes.TryEnter("", "metal3", fmt.Sprint(i)) {
+			others++
+		}
+	}
+	if want := maxChanges * changesGreed / (changesGreed + 1); others != want {
+		t.Errorf("%d drives of one namespace are changed at a time, want %d", others, want)
+	}
+	another := w.host.DeepCopy()
+	another.Namespace = "other"
+	if !c.enterChange(another) {
+		t.Error("another namespace has no place")
+	}
+	elsewhere := w.host.DeepCopy()
+	elsewhere.Name, elsewhere.Status.Record.Ironic = "worker-1", "room-b"
+	if !c.enterChange(elsewhere) {
+		t.Error("a host of another Ironic has no place")
+	}
+	if ready, problem, err := c.BeforePowerOn(t.Context(), w.host); ready || problem != "" || err != nil {
+		t.Errorf("%t, %q, %v", ready, problem, err)
+	}
+	w.reconcile(c)
+	if len(w.requests) > 0 {
+		t.Errorf("without a place, Ironic is asked: %q", w.requests)
+	}
+	for range others / 2 {
+		c.changes.Leave("", "metal3")
+	}
+	w.reconcile(c)
+	w.node.Reservation = "conductor-0"
+	w.reconcile(c)
+	if _, has := c.changing[kinds.KeyOf(w.host)]; !has {
+		t.Error("the place was given back though Ironic is still at it")
+	}
+	w.node.Reservation = ""
+	if ready, problem := w.powerOn(c); !ready {
+		t.Error(problem)
+	}
+	c.leaveChange(kinds.KeyOf(elsewhere))
+	if len(c.changing) != 1 {
+		t.Errorf("the place was not given back: %v", c.changing)
 	}
 }

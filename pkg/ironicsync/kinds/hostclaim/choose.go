@@ -9,18 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
+	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
-const (
-	// failureDomainLabel is the label with the failure domain of a host, as Cluster API names it.
-	failureDomainLabel = "infrastructure.cluster.x-k8s.io/failure-domain"
-	// unhealthyAnnotation marks hosts that the remediation of Cluster API Provider Metal3 has given up.
-	unhealthyAnnotation = "capi.metal3.io/unhealthy"
-)
+// unhealthyAnnotation marks hosts that the remediation of Cluster API Provider Metal3 has given up.
+const unhealthyAnnotation = "capi.metal3.io/unhealthy"
 
 // policy is a HostDeployPolicy in the form in which it is applied.
 type policy struct {
@@ -118,7 +115,7 @@ func choose(r *claimRequest, policies policies, free, all hosts) (chosen *metal3
 		for _, host := range free[namespace] {
 			switch {
 			case !suits(host):
-			case domain == "" || host.Labels[failureDomainLabel] == domain:
+			case domain == "" || host.Labels[ironicapi.FailureDomainLabel] == domain:
 				return host, ""
 			case chosen == nil:
 				chosen = host

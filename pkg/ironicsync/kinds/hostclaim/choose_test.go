@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/selection"
 
+	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
@@ -95,7 +96,7 @@ func TestChoose(t *testing.T) {
 		}
 		return p
 	}
-	in := func(domain string) map[string]string { return map[string]string{failureDomainLabel: domain} }
+	in := func(domain string) map[string]string { return map[string]string{ironicapi.FailureDomainLabel: domain} }
 	match := func(operator selection.Operator, values ...string) metal3.HostSelector {
 		return metal3.HostSelector{MatchExpressions: []metal3.HostSelectorRequirement{{Key: "size", Operator: operator, Values: values}}}
 	}

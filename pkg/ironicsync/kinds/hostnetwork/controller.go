@@ -19,7 +19,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -43,6 +42,7 @@ type Hosts interface {
 
 // Ironic has the requests to Ironic.
 type Ironic interface {
+	kinds.NodeGetter
 	GetRegistration(ctx context.Context, uuid string) (*ironic.Registration, error)
 	ListSwitchPorts(ctx context.Context, nodeUUID string) ([]ironic.SwitchPort, error)
 	UpdatePort(ctx context.Context, fence ironic.Fence, uuid string, patches []ironic.Patch) error
@@ -52,8 +52,12 @@ type Ironic interface {
 type Deps struct {
 	Attachments Attachments
 	Hosts       Hosts
-	Ironic      Ironic
-	Clock       clock.PassiveClock
+	// Ironic returns the Ironic that has the node of a host.
+	Ironic func(host *metal3.BareMetalHost) (Ironic, error)
+	Clock  clock.PassiveClock
+	Prove  kinds.Prove
+	// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
+	Guard func(ctx context.Context, host *metal3.BareMetalHost) context.Context
 	// Fence has the term of leadership in which the controller runs.
 	Fence ironic.Fence
 	// Namespaces are those whose hosts are managed; none means all.
@@ -68,8 +72,9 @@ type Controller struct {
 	*kinds.Controller[*metal3.HostNetworkAttachment]
 
 	mu sync.Mutex
-	// waiting has the hosts that refer to an attachment that does not exist, by the attachment.
-	waiting map[types.NamespacedName]sets.Set[types.NamespacedName]
+	// waiting has, by host, the attachment that it refers to and that does not exist. A host is removed when it is reconciled,
+	// which is at the latest after missingRetry.
+	waiting map[types.NamespacedName]types.NamespacedName
 }
 
 // missingRetry is when an attachment is looked for again that does not exist, should its creation be
@@ -78,31 +83,45 @@ const missingRetry = 30 * time.Second
 
 // New returns a Controller.
 func New(deps Deps) *Controller {
-	c := &Controller{Deps: deps, waiting: map[types.NamespacedName]sets.Set[types.NamespacedName]{}}
+	c := &Controller{Deps: deps, waiting: map[types.NamespacedName]types.NamespacedName{}}
 	c.Controller = kinds.New(kinds.Config[*metal3.HostNetworkAttachment]{
 		Name: "hostnetworkattachments", Objects: deps.Attachments, Example: &metal3.HostNetworkAttachment{}, Namespaces: deps.Namespaces,
-		KeysOf: c.takeWaiting, Reconcile: c.reconcile,
+		KeysOf: c.takeWaiting, IronicOf: c.ironicOf, Reconcile: c.reconcile,
 	})
 	return c
+}
+
+// ironicOf returns the name of the Ironic that is asked for a host.
+func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) (string, error) {
+	return kinds.IronicOf(ctx, c.Hosts, key)
 }
 
 // wait records that a host waits for an attachment to be created.
 func (c *Controller) wait(host, attachment types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting[attachment] == nil {
-		c.waiting[attachment] = sets.New[types.NamespacedName]()
-	}
-	c.waiting[attachment].Insert(host)
+	c.waiting[host] = attachment
 }
 
 // takeWaiting returns the hosts that wait for an attachment. They wait no longer.
-func (c *Controller) takeWaiting(attachment *metal3.HostNetworkAttachment) []types.NamespacedName {
+func (c *Controller) takeWaiting(attachment *metal3.HostNetworkAttachment) (hosts []types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := kinds.KeyOf(attachment)
-	defer delete(c.waiting, key)
-	return c.waiting[key].UnsortedList()
+	maps.DeleteFunc(c.waiting, func(host, missing types.NamespacedName) bool {
+		if missing == key {
+			hosts = append(hosts, host)
+		}
+		return missing == key
+	})
+	return hosts
+}
+
+// stopWaiting records that a host waits for no attachment.
+func (c *Controller) stopWaiting(host types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, host)
 }
 
 // HostChanged requeues a host if its interfaces may have to be configured again. old or host is nil if the
@@ -119,6 +138,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 }
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	c.stopWaiting(key)
 	host, err := c.Hosts.Get(ctx, key.Namespace, key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -129,11 +149,14 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 		len(host.Spec.NetworkInterfaces) == 0 && host.Status.Record.Network == nil:
 		return 0, nil // it is reconciled when that changes
 	}
-	err = c.apply(ctx, host)
+	err = c.apply(c.Guard(ctx, host), host)
 	verdict := metal3.NetworkVerdict{Reason: metal3.AllInterfacesValidReason}
 	var answer *ironic.APIError
 	unusable := new(problem)
+	unproven := new(kinds.UnprovenError)
 	switch {
+	case errors.As(err, &unproven):
+		return 0, nil // the host is held, and is reconciled when that ends
 	case errors.As(err, &unusable):
 		verdict = metal3.NetworkVerdict{Reason: unusable.reason, Message: unusable.message}
 	case errors.As(err, &answer) && !ironic.IsLocked(err) && !ironic.IsUnavailable(err) && !ironic.IsNotFound(err):
@@ -156,7 +179,14 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 // apply writes to Ironic what differs of the host's ports. The error is a *problem if that is not possible.
 func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) error {
 	uuid := host.Status.Provisioning.ID
-	registration, err := c.Ironic.GetRegistration(ctx, uuid)
+	client, err := c.Ironic(host)
+	if err != nil {
+		return err
+	}
+	if _, err := kinds.ProvenNode(ctx, client, c.Prove, host); err != nil {
+		return err
+	}
+	registration, err := client.GetRegistration(ctx, uuid)
 	if err != nil {
 		return err
 	}
@@ -183,14 +213,14 @@ func (c *Controller) apply(ctx context.Context, host *metal3.BareMetalHost) erro
 		}
 		wanted[mac] = port{switchport: switchportOf(&attachment.Spec), link: linkOf(host, &nic, mac)}
 	}
-	ports, err := c.Ironic.ListSwitchPorts(ctx, uuid)
+	ports, err := client.ListSwitchPorts(ctx, uuid)
 	if err != nil {
 		return err
 	}
 	for _, present := range ports {
 		mac := strings.ToLower(present.Address)
 		if patches := patchesOf(&present, wanted[mac]); len(patches) > 0 {
-			if err := c.Ironic.UpdatePort(ctx, c.Fence.At(host.ResourceVersion), present.UUID, patches); err != nil {
+			if err := client.UpdatePort(ctx, c.Fence.At(host.ResourceVersion), present.UUID, patches); err != nil {
 				return err
 			}
 		}

@@ -30,12 +30,15 @@ type world struct {
 	port        ironic.SwitchPort
 	refusal     error
 	updates     int
+	unproven    string // why the node is not the host's
+	// ironics are those that there are, by name. The world is that of the server's flags.
+	ironics map[string]Ironic
 }
 
 const mac = "52:54:00:aa:00:01"
 
 func newWorld() *world {
-	return &world{
+	w := &world{
 		network: ironic.NetworkInterfaceNetworking,
 		port:    ironic.SwitchPort{UUID: "port", Address: mac, Extra: map[string]any{"note": "kept"}},
 		host: &metal3.BareMetalHost{
@@ -56,6 +59,8 @@ func newWorld() *world {
 			"shared/access": {Spec: metal3.HostNetworkAttachmentSpec{Mode: metal3.SwitchPortAccess, NativeVLAN: 7}},
 		},
 	}
+	w.ironics = map[string]Ironic{"": w}
+	return w
 }
 
 func (w *world) List(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -71,6 +76,22 @@ func (w *world) Get(_ context.Context, namespace, name string) (*metal3.HostNetw
 		return found, nil
 	}
 	return nil, apierrors.NewNotFound(metal3.Resource("hostnetworkattachments"), name)
+}
+
+// ironicOf returns the Ironic of a host.
+func (w *world) ironicOf(host *metal3.BareMetalHost) (Ironic, error) {
+	if client, known := w.ironics[host.Status.Record.Ironic]; known {
+		return client, nil
+	}
+	return nil, &ironic.UnavailableError{Op: "find the Ironic", Reason: "IronicInstance " + host.Status.Record.Ironic + " does not exist"}
+}
+
+func (w *world) prove(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+	return w.unproven, nil
+}
+
+func (*world) GetNode(context.Context, string) (*ironic.Node, error) {
+	return &ironic.Node{UUID: "node"}, nil
 }
 
 func (w *world) GetRegistration(context.Context, string) (*ironic.Registration, error) {
@@ -111,7 +132,8 @@ func (w *world) reconcile(t *testing.T) (time.Duration, error) {
 var hostKey = types.NamespacedName{Namespace: "metal3", Name: "worker-0"}
 
 func (w *world) controller() *Controller {
-	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w, Fence: ironic.NoFence, Clock: clock.RealClock{}})
+	return New(Deps{Attachments: w, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w.ironicOf, Prove: w.prove, Fence: ironic.NoFence, Clock: clock.RealClock{},
+		Guard: func(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx }})
 }
 
 // The hosts that wait for an attachment are reconciled when it is created, and no others.
@@ -219,6 +241,11 @@ func TestProblems(t *testing.T) {
 
 // TestLeftAlone: nothing is told to Ironic of hosts that have no node of their own, or are not worked on.
 func TestLeftAlone(t *testing.T) {
+	unproven := newWorld()
+	unproven.unproven = "somebody else's"
+	if _, err := unproven.reconcile(t); err != nil || unproven.updates != 0 {
+		t.Errorf("a node that is not proven: %d updates of ports, error %v", unproven.updates, err)
+	}
 	for name, change := range map[string]func(*metal3.BareMetalHost){
 		"not registered":         func(h *metal3.BareMetalHost) { h.Status.Provisioning.ID = "" },
 		"with a restored status": func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil },
@@ -240,4 +267,18 @@ func TestLeftAlone(t *testing.T) {
 // verdictOn returns the condition that shows what was recorded of the interfaces of a host.
 func verdictOn(host *metal3.BareMetalHost) *metav1.Condition {
 	return meta.FindStatusCondition(host.Status.Conditions, metal3.NetworkInterfacesValidCondition)
+}
+
+// A host that is gone waits for no attachment.
+func TestHostsThatAreGoneDoNotWait(t *testing.T) {
+	w := newWorld()
+	w.attachments = nil
+	c := w.controller()
+	if _, err := c.reconcile(t.Context(), hostKey); err != nil || len(c.waiting) != 1 {
+		t.Fatalf("%v, waiting: %v", err, c.waiting)
+	}
+	w.host = nil
+	if _, err := c.reconcile(t.Context(), hostKey); err != nil || len(c.waiting) != 0 {
+		t.Errorf("%v, waiting: %v", err, c.waiting)
+	}
 }

@@ -29,6 +29,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
@@ -36,6 +37,7 @@ import (
 
 // Ironic has the requests to Ironic.
 type Ironic interface {
+	kinds.NodeGetter
 	CreateSubscription(ctx context.Context, fence ironic.Fence, uuid string, subscription ironic.Subscription) (id string, err error)
 	DeleteSubscription(ctx context.Context, fence ironic.Fence, uuid, id string) error
 	ListSubscriptions(ctx context.Context, uuid string) (ids []string, err error)
@@ -45,11 +47,17 @@ type Ironic interface {
 type Deps struct {
 	Subscriptions kinds.Store[*metal3.BMCEventSubscription]
 	Hosts         kinds.Getter[*metal3.BareMetalHost]
-	Ironic        Ironic
-	Events        kinds.Events
-	Clock         clock.PassiveClock
+	// Ironic returns the Ironic that has the node of a host.
+	Ironic func(host *metal3.BareMetalHost) (Ironic, error)
+	Events kinds.Events
+	Clock  clock.PassiveClock
+	Prove  kinds.Prove
+	// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
+	Guard func(ctx context.Context, host *metal3.BareMetalHost) context.Context
 	// Fence has the term of leadership in which the controller runs.
 	Fence ironic.Fence
+	// CheckURL returns why a BMC may not send events to a URL, or nil.
+	CheckURL func(ctx context.Context, url string) error
 	// Secret returns the contents of a Secret, or a NotFound error.
 	Secret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
 	// Namespaces are those whose hosts are managed; none means all.
@@ -62,9 +70,17 @@ type Controller struct {
 	*kinds.Controller[*metal3.BMCEventSubscription]
 
 	mu sync.Mutex
-	// due has, by the UIDs of subscriptions that exist, when the BMC is to be asked whether it still has
-	// them. Zero is when something happens to the host.
-	due map[types.UID]time.Time
+	// due has, by the names of subscriptions that exist, when the BMC is to be asked whether it still has
+	// them.
+	due map[types.NamespacedName]look
+	// bmcs has the BMCs that have not answered. There may be many subscriptions of one.
+	bmcs *kinds.Breaker
+}
+
+// look is when a BMC is to be asked for a subscription; zero is when something happens to the host.
+type look struct {
+	subscription types.UID
+	at           time.Time
 }
 
 // The indexes of the informer: subscriptions by their host and by their Secret, as NAMESPACE/NAME.
@@ -75,7 +91,7 @@ const (
 
 // New returns a Controller.
 func New(deps Deps) *Controller {
-	c := &Controller{Deps: deps, due: map[types.UID]time.Time{}}
+	c := &Controller{Deps: deps, due: map[types.NamespacedName]look{}, bmcs: kinds.NewBreaker(deps.Clock)}
 	c.Controller = kinds.New(kinds.Config[*metal3.BMCEventSubscription]{
 		Name: "bmceventsubscriptions", Objects: deps.Subscriptions, Example: &metal3.BMCEventSubscription{}, Namespaces: deps.Namespaces,
 		Indexers: cache.Indexers{
@@ -91,9 +107,18 @@ func New(deps Deps) *Controller {
 				return []string{s.Namespace + "/" + s.Spec.HTTPHeadersRef.Name}, nil
 			},
 		},
-		Reconcile: c.reconcile,
+		IronicOf: c.ironicOf, Places: ironic.SubscriptionConnections, Reconcile: c.reconcile,
 	})
 	return c
+}
+
+// ironicOf returns the name of the Ironic that is asked for a subscription.
+func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) (string, error) {
+	subscription, exists := c.Cached(key)
+	if !exists {
+		return "", nil
+	}
+	return kinds.IronicOf(ctx, c.Hosts, types.NamespacedName{Namespace: key.Namespace, Name: subscription.Spec.HostName})
 }
 
 const (
@@ -101,12 +126,18 @@ const (
 	// has started: a BMC may have lost them while nobody led. It is long because each costs a request to
 	// a BMC.
 	firstLook = time.Hour
+	// destinationRetry is when a destination that is not allowed is looked at again: its name may have other
+	// addresses by then.
+	destinationRetry = 10 * time.Minute
 	// bmcTimeout bounds a request that Ironic answers when it has asked the BMC.
 	bmcTimeout = 45 * time.Second
 )
 
 func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	subscription, err := c.Subscriptions.Get(ctx, key.Namespace, key.Name)
+	if apierrors.IsNotFound(err) {
+		c.forget(key)
+	}
 	if err != nil {
 		return 0, kinds.IgnoreNotFound(err)
 	}
@@ -116,6 +147,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	}
 	if err != nil {
 		host = nil
+	}
+	if host != nil {
+		ctx = redact.With(c.Guard(ctx, host), c.known(subscription))
 	}
 	ctx, cancel := context.WithTimeout(ctx, bmcTimeout)
 	defer cancel()
@@ -146,6 +180,9 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 		}
 		c.event(subscription, corev1.EventTypeWarning, "SubscriptionLost", "The BMC has lost subscription "+id+", which is created again")
 	}
+	if err := c.CheckURL(ctx, subscription.Spec.Destination); err != nil {
+		return destinationRetry, c.report(ctx, subscription, "spec.destination: "+err.Error())
+	}
 	headers, err := c.headers(ctx, subscription)
 	if apierrors.IsNotFound(err) {
 		// When the Secret is created, the subscription is reconciled again.
@@ -154,8 +191,12 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 	if err != nil {
 		return 0, fmt.Errorf("reading the Secret with the HTTP headers: %w", err)
 	}
-	id, err := c.Ironic.CreateSubscription(ctx, c.Fence.At(host.ResourceVersion), host.Status.Provisioning.ID, ironic.Subscription{
-		Destination: subscription.Spec.Destination, Context: subscription.Spec.Context, Headers: headers,
+	id, node := "", host.Status.Provisioning.ID
+	err = c.ask(ctx, host, func(client Ironic) (err error) {
+		id, err = client.CreateSubscription(ctx, c.Fence.At(host.ResourceVersion), node, ironic.Subscription{
+			Destination: subscription.Spec.Destination, Context: subscription.Spec.Context, Headers: headers,
+		})
+		return err
 	})
 	if err != nil {
 		return 0, c.failed(ctx, subscription, "failed to create a subscription", err)
@@ -170,7 +211,7 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 		c.abandon(ctx, host, id)
 		return 0, kinds.IgnoreNotFound(err)
 	}
-	c.setDue(subscription.UID, time.Time{})
+	c.setDue(subscription, time.Time{})
 	c.event(subscription, corev1.EventTypeNormal, "Subscribed", "The BMC sends its events to "+subscription.Spec.Destination+", subscription "+id)
 	return 0, nil
 }
@@ -178,53 +219,75 @@ func (c *Controller) subscribe(ctx context.Context, subscription *metal3.BMCEven
 // verify tells whether the BMC still has a subscription. It asks the BMC only when that is due, and
 // otherwise returns when it is.
 func (c *Controller) verify(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost, id string) (after time.Duration, found bool, err error) {
-	if after, isDue := c.isDue(subscription.UID, c.Clock.Now()); !isDue {
+	if after, isDue := c.isDue(subscription, c.Clock.Now()); !isDue {
 		return after, true, c.report(ctx, subscription, "")
 	}
-	ids, err := c.Ironic.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+	ids, err := c.list(ctx, host)
 	if err != nil {
 		return 0, false, c.failed(ctx, subscription, "failed to look for the subscription", err)
 	}
-	c.setDue(subscription.UID, time.Time{})
+	c.setDue(subscription, time.Time{})
 	if slices.Contains(ids, id) {
 		return 0, true, c.report(ctx, subscription, "")
 	}
 	return 0, false, nil
 }
 
+func (c *Controller) list(ctx context.Context, host *metal3.BareMetalHost) (ids []string, err error) {
+	err = c.ask(ctx, host, func(client Ironic) error {
+		ids, err = client.ListSubscriptions(ctx, host.Status.Provisioning.ID)
+		return err
+	})
+	return ids, err
+}
+
+// ask makes a request that waits for the BMC of a host. The error is a *kinds.UnprovenError if it may be the BMC of somebody else.
+func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, request func(client Ironic) error) error {
+	client, err := c.Ironic(host)
+	if err != nil {
+		return err
+	}
+	if _, err := kinds.ProvenNode(ctx, client, c.Prove, host); err != nil {
+		return err
+	}
+	return c.bmcs.Ask(host.Status.Provisioning.ID, func() error { return request(client) })
+}
+
 // isDue tells whether the BMC is to be asked for a subscription now. If not, left is after what time it
 // is to be asked; 0 is when something happens to the host.
-func (c *Controller) isDue(uid types.UID, now time.Time) (left time.Duration, isDue bool) {
+func (c *Controller) isDue(subscription *metal3.BMCEventSubscription, now time.Time) (left time.Duration, isDue bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	due, known := c.due[uid]
-	if !known {
-		due = now.Add(rand.N(firstLook))
-		c.due[uid] = due
+	key := kinds.KeyOf(subscription)
+	due, known := c.due[key]
+	if !known || due.subscription != subscription.UID {
+		due = look{subscription.UID, now.Add(rand.N(firstLook))}
+		c.due[key] = due
 	}
-	if due.IsZero() {
+	if due.at.IsZero() {
 		return 0, false
 	}
-	left = due.Sub(now)
+	left = due.at.Sub(now)
 	return left, left <= 0
 }
 
 // delete deletes the subscription from the BMC, and lets the object go. It does not wait for a host or
-// a node that is gone, and asks nothing of a node that may be somebody else's.
+// a node that is gone, or may be somebody else's.
 func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSubscription, host *metal3.BareMetalHost) error {
 	if !controllerutil.ContainsFinalizer(subscription, metal3.BMCEventSubscriptionFinalizer) {
 		return nil // somebody else's finalizer keeps it
 	}
 	id := subscription.Status.SubscriptionID
 	if id != "" && host != nil && lifecycle.HasOwnNode(host) && !lifecycle.IsDetached(host) {
-		if err := c.unsubscribe(ctx, host, id); err != nil {
+		err := c.unsubscribe(ctx, host, id)
+		if unproven := new(kinds.UnprovenError); err != nil && !errors.As(err, &unproven) {
 			return c.failed(ctx, subscription, "failed to delete a subscription", err)
 		}
 	}
 	if err := kinds.RemoveFinalizer(ctx, c.Subscriptions, subscription, metal3.BMCEventSubscriptionFinalizer); err != nil {
 		return err
 	}
-	c.forget(subscription.UID)
+	c.forget(kinds.KeyOf(subscription))
 	return nil
 }
 
@@ -232,12 +295,14 @@ func (c *Controller) delete(ctx context.Context, subscription *metal3.BMCEventSu
 // gone, is deleted already.
 func (c *Controller) unsubscribe(ctx context.Context, host *metal3.BareMetalHost, id string) error {
 	node := host.Status.Provisioning.ID
-	err := c.Ironic.DeleteSubscription(ctx, c.Fence.At(host.ResourceVersion), node, id)
+	err := c.ask(ctx, host, func(client Ironic) error {
+		return client.DeleteSubscription(ctx, c.Fence.At(host.ResourceVersion), node, id)
+	})
 	if err == nil || !ironic.IsNotFound(err) {
 		return err
 	}
 	// Ironic answers 404 for each error of the BMC, also if it does not answer.
-	ids, listErr := c.Ironic.ListSubscriptions(ctx, node)
+	ids, listErr := c.list(ctx, host)
 	if ironic.IsNotFound(listErr) || listErr == nil && !slices.Contains(ids, id) {
 		return nil
 	}
@@ -249,6 +314,18 @@ func (c *Controller) abandon(ctx context.Context, host *metal3.BareMetalHost, id
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bmcTimeout)
 	defer cancel()
 	_ = c.unsubscribe(ctx, host, id) // what is left behind is one subscription too many
+}
+
+// known returns what Ironic may repeat of a subscription: the values of its headers, and what its user wrote.
+func (c *Controller) known(subscription *metal3.BMCEventSubscription) redact.Source {
+	return func(ctx context.Context) (redact.Known, error) {
+		known := redact.Known{Written: []string{subscription.Spec.Destination}}
+		headers, err := c.headers(ctx, subscription)
+		for _, header := range headers {
+			known.Secrets = slices.AppendSeq(known.Secrets, maps.Values(header))
+		}
+		return known, kinds.IgnoreNotFound(err)
+	}
 }
 
 // headers returns the HTTP headers for the events, one in each map, in the order of their names.
@@ -301,14 +378,14 @@ func (c *Controller) event(subscription *metal3.BMCEventSubscription, eventType,
 }
 
 // setDue sets when the BMC is to be asked whether it still has a subscription.
-func (c *Controller) setDue(uid types.UID, due time.Time) {
+func (c *Controller) setDue(subscription *metal3.BMCEventSubscription, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.due[uid] = due
+	c.due[kinds.KeyOf(subscription)] = look{subscription.UID, at}
 }
 
-func (c *Controller) forget(uid types.UID) {
+func (c *Controller) forget(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.due, uid)
+	delete(c.due, key)
 }

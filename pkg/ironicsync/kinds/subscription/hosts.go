@@ -17,9 +17,12 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 	if host == nil {
 		host = old
 	}
+	if returned {
+		c.bmcs.Reset(host.Status.Provisioning.ID)
+	}
 	for _, subscription := range c.ByIndex(byHost, host.Namespace+"/"+host.Name) {
 		if returned {
-			c.setDue(subscription.UID, c.Clock.Now())
+			c.setDue(subscription, c.Clock.Now())
 		}
 		c.Enqueue(subscription.Namespace, subscription.Name)
 	}

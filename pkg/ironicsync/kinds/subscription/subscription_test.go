@@ -19,6 +19,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 )
 
@@ -28,12 +29,17 @@ type world struct {
 	host         *metal3.BareMetalHost
 	secret       map[string][]byte
 	bmc          map[string]ironic.Subscription
-	bmcError     error // of each request
+	bmcError     error  // of each request
+	quotes       string // what Ironic says when a subscription is created
 	deleteError  error
+	notAllowed   error  // the destination
+	unproven     string // why the node is not the host's
 	requests     []string
 	events       enginetest.Events
 	store        *enginetest.Slot[*metal3.BMCEventSubscription]
 	made         int
+	// ironics are those that there are, by name. The world is that of the server's flags.
+	ironics map[string]Ironic
 }
 
 var key = types.NamespacedName{Namespace: "metal3", Name: "alerts"}
@@ -58,13 +64,38 @@ func newWorld() *world {
 		secret: map[string][]byte{"X-Rack": []byte("7"), "Authorization": []byte("Bearer token")},
 		bmc:    map[string]ironic.Subscription{},
 	}
+	w.ironics = map[string]Ironic{"": w}
 	w.store = &enginetest.Slot[*metal3.BMCEventSubscription]{Resource: "bmceventsubscriptions", Object: &w.subscription}
 	return w
 }
 
+// ironicOf returns the Ironic of a host.
+func (w *world) ironicOf(host *metal3.BareMetalHost) (Ironic, error) {
+	if client, known := w.ironics[host.Status.Record.Ironic]; known {
+		return client, nil
+	}
+	return nil, &ironic.UnavailableError{Op: "find the Ironic", Reason: "IronicInstance " + host.Status.Record.Ironic + " does not exist"}
+}
+
+func (w *world) prove(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+	return w.unproven, nil
+}
+
+func (*world) GetNode(context.Context, string) (*ironic.Node, error) {
+	return &ironic.Node{UUID: "node"}, nil
+}
+
+// guard makes password that of the host's BMC.
+func (*world) guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context {
+	return redact.With(ctx, func(context.Context) (redact.Known, error) { return redact.Known{Secrets: []string{password}}, nil })
+}
+
+const password = "tr0ub4dor&3"
+
 func (w *world) controller() *Controller {
 	return New(Deps{
-		Subscriptions: w.store, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w, Fence: ironic.NoFence, Events: &w.events, Clock: clock.RealClock{},
+		Subscriptions: w.store, Hosts: &enginetest.Slot[*metal3.BareMetalHost]{Resource: "baremetalhosts", Object: &w.host}, Ironic: w.ironicOf, Prove: w.prove, Guard: w.guard, Fence: ironic.NoFence, Events: &w.events, Clock: clock.RealClock{},
+		CheckURL: func(context.Context, string) error { return w.notAllowed },
 		Secret: func(context.Context, string, string) (map[string][]byte, error) {
 			if w.secret == nil {
 				return nil, apierrors.NewNotFound(corev1.Resource("secrets"), "headers")
@@ -84,11 +115,14 @@ func (w *world) reconcile(t *testing.T, c *Controller) error {
 	return err
 }
 
-func (w *world) CreateSubscription(_ context.Context, fence ironic.Fence, _ string, s ironic.Subscription) (string, error) {
+func (w *world) CreateSubscription(ctx context.Context, fence ironic.Fence, _ string, s ironic.Subscription) (string, error) {
 	if err := fence.Check(); err != nil { // as the client does
 		return "", err
 	}
 	w.requests = append(w.requests, "create")
+	if w.quotes != "" {
+		return "", ironic.NewAPIErrorIn(ctx, "create", 400, []byte(`{"error_message":"{\"faultstring\":\"`+w.quotes+`\"}"}`), nil)
+	}
 	if w.bmcError != nil {
 		return "", w.bmcError
 	}
@@ -195,6 +229,7 @@ func TestDelete(t *testing.T) {
 		"the host is detached":        {func(w *world) { w.host.Status.OperationalStatus = metal3.OperationalStatusDetached }, nil, false},
 		"a node of another cluster":   {func(w *world) { hold(w.host) }, nil, false},
 		"a restored status":           {func(w *world) { w.host.Status.Record.RegisteredWith = nil }, nil, false},
+		"a node that is not proven":   {func(w *world) { w.unproven = "somebody else's" }, nil, false},
 		"the BMC has lost it":         {func(w *world) { w.bmc, w.deleteError = nil, ironicSays(404, "no such subscription") }, []string{"delete 1", "list"}, false},
 		"the node is gone":            {func(w *world) { w.bmcError = ironicSays(404, "Node could not be found") }, []string{"delete 1", "list"}, false},
 		"the BMC does not answer":     {func(w *world) { w.bmcError = ironicSays(500, "no route") }, []string{"delete 1"}, true},
@@ -249,7 +284,7 @@ func TestWhenTheBMCIsAsked(t *testing.T) {
 			t.Error("the return of the BMC is not seen")
 		}
 		w.bmc = map[string]ironic.Subscription{} // the BMC was reset
-		c.setDue(w.subscription.UID, time.Now())
+		c.setDue(w.subscription, time.Now())
 		if err := w.reconcile(t, c); err != nil {
 			t.Fatal(err)
 		}
@@ -267,4 +302,73 @@ func TestWhenTheBMCIsAsked(t *testing.T) {
 
 func hold(host *metal3.BareMetalHost) {
 	host.Status.Record.Hold = &metal3.Hold{Reason: metal3.NodeOfAnotherClusterReason, Message: "not yours"}
+}
+
+// Neither the password of the BMC nor the value of a header is in an error, also if there is no Secret with headers. What
+// the user wrote is shown.
+func TestNoSecretInErrors(t *testing.T) {
+	w := newWorld()
+	w.quotes = "at " + w.subscription.Spec.Destination + " with Bearer token: root:" + password
+	if err := w.reconcile(t, w.controller()); err == nil || strings.Contains(err.Error(), password) {
+		t.Errorf("the error is %v", err)
+	}
+	if got, want := w.subscription.Status.Error, "at https://events.example/ with ******: root:******"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.subscription.Spec.HTTPHeadersRef = nil
+	_ = w.reconcile(t, w.controller())
+	if got := w.subscription.Status.Error; !strings.HasSuffix(got, "root:******") {
+		t.Errorf("without headers: %q", got)
+	}
+}
+
+// Nothing is remembered of a subscription that is gone, whoever has removed its finalizer. One of the same name is another one.
+func TestNothingIsRememberedOfSubscriptionsThatAreGone(t *testing.T) {
+	w := newWorld()
+	c := w.controller()
+	if err := w.reconcile(t, c); err != nil || len(c.due) != 1 {
+		t.Fatalf("%v, remembered: %v", err, c.due)
+	}
+	next := w.subscription.DeepCopy()
+	next.UID = "another"
+	if after, _ := c.isDue(next, time.Now()); after == 0 {
+		t.Error("another subscription of the same name is taken for the one that was made just now")
+	}
+	w.subscription = nil
+	if err := w.reconcile(t, c); err != nil || len(c.due) != 0 {
+		t.Errorf("%v, remembered: %v", err, c.due)
+	}
+}
+
+// The BMC of a node that has become somebody else's since it was observed is not asked.
+func TestUnprovenNode(t *testing.T) {
+	w := newWorld()
+	w.unproven = "the node is somebody else's"
+	if err := w.reconcile(t, w.controller()); err == nil || !strings.HasSuffix(w.subscription.Status.Error, w.unproven) {
+		t.Errorf("the error is %v, %q", err, w.subscription.Status.Error)
+	}
+	if len(w.requests) > 0 {
+		t.Errorf("Ironic was asked: %v", w.requests)
+	}
+}
+
+// TestDestinationNotAllowed: the BMC is not told of a destination that is not allowed, and it is looked at
+// again, because its name may have other addresses then.
+func TestDestinationNotAllowed(t *testing.T) {
+	w := newWorld()
+	w.notAllowed = errors.New("the host a is not allowed")
+	c := w.controller()
+	if err := w.reconcile(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := c.reconcile(t.Context(), key); after != destinationRetry || err != nil {
+		t.Errorf("it is looked at again after %s, error %v", after, err)
+	}
+	if got := w.subscription.Status.Error; got != "spec.destination: the host a is not allowed" || len(w.requests) != 0 {
+		t.Errorf("the error is %q, the requests are %v", got, w.requests)
+	}
+	w.notAllowed = nil
+	if err := w.reconcile(t, c); err != nil || w.subscription.Status.Error != "" || len(w.bmc) != 1 {
+		t.Errorf("the error is %v, %q, and the BMC has %v", err, w.subscription.Status.Error, w.bmc)
+	}
 }

@@ -39,7 +39,7 @@
 //
 //	sweep := x.BeginSweep(now)                            before the hosts and the nodes are read
 //	nodes := all nodes of Ironic
-//	x.ApplySweep(sweep, nodes, hosts)
+//	x.ApplySweep(sweep, nodes, now)
 //
 // Before the first one (Sweep.First), the caller reads the newest updated_at, so that the feed goes on
 // from before the sweep. After the others, it reads the feed once more before ApplySweep: what the sweep
@@ -55,6 +55,8 @@
 // The feed is trusted (IsFeedTrusted) for thirty seconds after the beginning of the last sweep that has
 // ended, and for two minutes while another is under way. IsSweepDue says a little earlier that the next
 // should begin. So a deletion past this server is noticed within thirty seconds, and so is a late change.
+// If a sweep takes longer than two and a half seconds, the next is due after ten times as long, up to five
+// minutes, so that sweeps take a tenth of Ironic's time at most; and the feed is trusted for as much longer.
 //
 // # Which hosts show their node
 //
@@ -64,6 +66,21 @@
 // notes that the node was read after this version of the host, and not yet recorded: it may be recorded
 // without being read again (IsPending). In any other case, the node has to be read after the host, so
 // that an older observation never replaces a newer one.
+//
+// # Which hosts have to be looked at
+//
+// The Index knows the hosts that have their nodes in the Ironic, and which of them may not show what their node says, so that
+// the work of a read is proportional to what has changed and not to the number of hosts. It is told of hosts in three ways, and
+// the later version of a host counts:
+//
+//   - ReplaceHosts: a list of all hosts;
+//   - HostChanged: the events of a watch, in their order, from such a list on. They come a moment after the change;
+//   - KnowHosts: hosts that were read, for example for a reader who must not be shown less than they say.
+//
+// A host that is read and not known may have been deleted meanwhile. It is ignored if events of later versions have come.
+//
+// DueInFeed and DueInSweep return the hosts to be looked at. A version of a host that became known after the read of the nodes began
+// is marked: another replica may have recorded a later observation in it.
 //
 // # How old the knowledge is
 //

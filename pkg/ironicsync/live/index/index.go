@@ -15,14 +15,19 @@ import (
 
 const (
 	// sweepInterval is the age of the last sweep at which the next one begins in the
-	// background.
+	// background, unless sweeps of this Ironic take so long that it has to be older.
 	sweepInterval = 25 * time.Second
-	// maxSweepAge is the age of the last sweep at which the feed no longer suffices, and a
-	// read of all hosts waits for a sweep. A deleted node is noticed within this time.
-	maxSweepAge = 30 * time.Second
-	// maxSweepAgeWhileSweeping replaces maxSweepAge while a sweep is under way in the
-	// background: a sweep of a slow Ironic can take long.
-	maxSweepAgeWhileSweeping = 2 * time.Minute
+	// sweepShare is how many times as long as it took a sweep is old when the next one begins, so
+	// that sweeps take a tenth of Ironic's time at most.
+	sweepShare = 10
+	// maxSweepInterval limits that: a deleted node must not go unnoticed for longer.
+	maxSweepInterval = 5 * time.Minute
+	// sweepGrace is how long after the interval the feed suffices while no sweep has begun. After that, a
+	// read of all hosts waits for one. A deleted node is noticed within this time and the interval.
+	sweepGrace = 5 * time.Second
+	// sweepingGrace replaces sweepGrace while a sweep is under way in the background: a sweep of a
+	// slow Ironic can take long.
+	sweepingGrace = 95 * time.Second
 	// minOverlap is the initial overlap. Two of its three seconds are needed because
 	// updated_at on MySQL, and the Date header that tells the time on Ironic's clock, count
 	// whole seconds. The rest allows for conductors whose clocks differ.
@@ -38,6 +43,16 @@ type Index struct {
 	nodes map[string]*seenNode // by UUID
 	// byBMC holds the UUIDs of the nodes by the host and port of their BMC.
 	byBMC map[string]map[string]bool
+	// unpolled holds the UUIDs of the nodes of which changesByItself is true.
+	unpolled map[string]bool
+	// hosts are those that have their nodes in the Ironic, as far as the Index was told, and byNode their UIDs by the UUIDs of
+	// their nodes.
+	hosts  map[types.UID]*knownHost
+	byNode map[string]map[types.UID]bool
+	// due holds the hosts that may not show what their node says, so that what has not changed need not be looked at.
+	due map[types.UID]bool
+	// eventsUntil is the resourceVersion up to which the Index was told of all that became of hosts.
+	eventsUntil uint64
 	// recorded holds the hosts, by UID, whose recorded status is what their node says.
 	recorded map[types.UID]hostVersion
 	// pending holds the hosts, by UID, whose node was read but not yet recorded in their
@@ -61,11 +76,18 @@ type Index struct {
 	sweeps     uint64    // number of sweeps that have begun
 	sweepEnded uint64    // number of the latest sweep that has ended
 	swept      time.Time // when that sweep began; zero if there was none
+	sweepTook  time.Duration
+	// doubted is when a node was found missing, by our clock, that the last sweep had found; the feed does not show what else is.
+	doubted time.Time
 	// completeFrom is the number of the first sweep that finds all changes that were cut off the
 	// feed so far.
 	completeFrom uint64
 	// asOf is the time, by our clock, at which all nodes were known; zero if they never were.
 	asOf time.Time
+
+	// forgotten holds the nodes, by UUID, that this process has deleted since the last sweep. Reads that had begun by then
+	// may still show them.
+	forgotten map[string]readsBegun
 
 	// inventoryMissing tells since when the inventories of finished inspections have been
 	// missing, by the UUID of the node.
@@ -86,6 +108,9 @@ type seenNode struct {
 	// sweeps is the number of sweeps that had begun when the feed last contained the node.
 	sweeps uint64
 }
+
+// readsBegun is how many reads of the feed, and how many sweeps, had begun at some time.
+type readsBegun struct{ feeds, sweeps uint64 }
 
 // hostVersion is a version of a host, together with the generation of its node's entry in
 // Index.nodes that belongs to it.
@@ -112,7 +137,8 @@ func noticedFor(all map[string]noticed, uuid string, about, now time.Time) time.
 func New() *Index {
 	return &Index{
 		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{},
-		recorded: map[types.UID]hostVersion{}, pending: map[types.UID]hostVersion{},
+		unpolled: map[string]bool{}, hosts: map[types.UID]*knownHost{}, byNode: map[string]map[types.UID]bool{}, due: map[types.UID]bool{},
+		recorded: map[types.UID]hostVersion{}, pending: map[types.UID]hostVersion{}, forgotten: map[string]readsBegun{},
 		inventoryMissing: map[string]noticed{}, setBack: map[string]noticed{}, overlap: minOverlap, completeFrom: 1,
 	}
 }
@@ -122,15 +148,23 @@ func New() *Index {
 func (x *Index) IsFeedTrusted(now time.Time, sweeping bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	age := now.Sub(x.swept)
-	return !x.swept.IsZero() && x.isComplete() && (age < maxSweepAge || sweeping && age < maxSweepAgeWhileSweeping)
+	grace := sweepGrace
+	if sweeping {
+		grace = sweepingGrace
+	}
+	return !x.swept.IsZero() && !x.doubted.After(x.swept) && x.isComplete() && now.Sub(x.swept) < x.sweepEvery()+grace
 }
 
 // IsSweepDue tells whether the next sweep should begin in the background.
 func (x *Index) IsSweepDue(now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return now.Sub(x.swept) >= sweepInterval
+	return now.Sub(x.swept) >= x.sweepEvery()
+}
+
+// sweepEvery is the age of the last sweep at which the next one is due. x.mu is held.
+func (x *Index) sweepEvery() time.Duration {
+	return min(max(sweepInterval, sweepShare*x.sweepTook), maxSweepInterval)
 }
 
 // Overlap returns how far before the newest known change the feed is read again.
@@ -171,6 +205,10 @@ func (x *Index) ApplyChanges(read FeedRead, changes *ironic.Changes, now time.Ti
 	newest := changes.Newest
 	for i := range changes.Nodes {
 		node := &changes.Nodes[i]
+		if began, forgotten := x.forgotten[node.UUID]; forgotten && read.number <= began.feeds {
+			continue // it was deleted since
+		}
+		delete(x.forgotten, node.UUID) // it exists again
 		delivered[node.UUID] = true
 		seen := x.nodes[node.UUID]
 		if seen != nil && seen.feed > read.number {
@@ -215,6 +253,12 @@ func (x *Index) set(node *ironic.Node) {
 	if seen.generation == 0 || !seen.node.SameContent(node) {
 		x.generation++
 		seen.generation = x.generation
+		x.nodeChanged(node.UUID)
+	}
+	if changesByItself(node) {
+		x.unpolled[node.UUID] = true
+	} else {
+		delete(x.unpolled, node.UUID)
 	}
 	if seen.node.Address != node.Address {
 		x.indexBMC(&seen.node, false)
@@ -245,14 +289,46 @@ func (x *Index) indexBMC(node *ironic.Node, add bool) {
 // no read of the feed that was applied since it began was truncated. x.mu is held.
 func (x *Index) isComplete() bool { return x.sweepEnded >= x.completeFrom }
 
-// ForgetNode removes a node that was deleted from Ironic, which the feed does not show.
+// ForgetNode removes a node that was deleted from Ironic, which the feed does not show. Reads that have begun already do not bring
+// it back.
 func (x *Index) ForgetNode(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.forgotten[id] = readsBegun{x.feeds, x.sweeps}
 	if seen := x.nodes[id]; seen != nil {
-		x.indexBMC(&seen.node, false)
-		delete(x.nodes, id)
+		x.remove(seen)
 	}
+}
+
+// remove removes a node. x.mu is held.
+func (x *Index) remove(seen *seenNode) {
+	id := seen.node.UUID
+	x.indexBMC(&seen.node, false)
+	delete(x.nodes, id)
+	delete(x.unpolled, id)
+	x.nodeChanged(id)
+}
+
+// Doubt tells the Index that Ironic did not have a node at a time, so that feeds do not suffice until the next sweep if the
+// Index has it.
+func (x *Index) Doubt(id string, at time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.nodes[id] != nil {
+		x.doubted = latest(x.doubted, at)
+	}
+}
+
+// Some tells whether something is so of any of the nodes.
+func (x *Index) Some(is func(*ironic.Node) bool) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, seen := range x.nodes {
+		if is(&seen.node) {
+			return true
+		}
+	}
+	return false
 }
 
 // NodesWithBMC returns the nodes whose BMC address matches the key, and the age of that knowledge:
@@ -285,6 +361,13 @@ type Sweep struct {
 	began  time.Time // by our clock
 }
 
+// CountNodes returns how many nodes there are, and the time as of which these are all; see NodesWithBMC.
+func (x *Index) CountNodes() (nodes int, asOf time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.nodes), x.asOf
+}
+
 // BeginSweep begins a sweep, before the hosts are read from etcd and the nodes from Ironic.
 func (x *Index) BeginSweep(now time.Time) Sweep {
 	x.mu.Lock()
@@ -298,16 +381,19 @@ func (x *Index) BeginSweep(now time.Time) Sweep {
 // the number of changes that the feed should have shown and did not; if there are any, the
 // overlap is doubled. A sweep is superseded, and not applied, if another one that began
 // later has ended.
-func (x *Index) ApplySweep(sweep Sweep, nodes []ironic.Node, hosts []metal3.BareMetalHost) (missed int, superseded bool) {
+func (x *Index) ApplySweep(sweep Sweep, nodes []ironic.Node, now time.Time) (missed int, superseded bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.sweepEnded > sweep.number {
 		return 0, true
 	}
-	x.sweepEnded, x.swept = sweep.number, sweep.began
+	x.sweepEnded, x.swept, x.sweepTook = sweep.number, sweep.began, now.Sub(sweep.began)
 	listed := make(map[string]bool, len(nodes))
 	for i := range nodes {
 		node := &nodes[i]
+		if began, forgotten := x.forgotten[node.UUID]; forgotten && sweep.number <= began.sweeps {
+			continue // it was deleted since
+		}
 		listed[node.UUID] = true
 		seen := x.nodes[node.UUID]
 		if seen != nil && seen.sweeps >= sweep.number {
@@ -318,25 +404,18 @@ func (x *Index) ApplySweep(sweep Sweep, nodes []ironic.Node, hosts []metal3.Bare
 		}
 		x.set(node)
 	}
-	maps.DeleteFunc(x.nodes, func(id string, seen *seenNode) bool {
-		gone := !listed[id] && seen.sweeps < sweep.number
-		if gone {
-			x.indexBMC(&seen.node, false)
+	for id, seen := range x.nodes {
+		if !listed[id] && seen.sweeps < sweep.number {
+			x.remove(seen)
 		}
-		return gone
-	})
+	}
+	maps.DeleteFunc(x.forgotten, func(_ string, began readsBegun) bool { return began.sweeps < sweep.number })
 	for _, all := range []map[string]noticed{x.inventoryMissing, x.setBack} {
 		maps.DeleteFunc(all, func(id string, _ noticed) bool { return x.nodes[id] == nil })
 	}
 	if missed > 0 {
 		x.overlap = min(2*x.overlap, maxOverlap)
 	}
-	known := make(map[types.UID]bool, len(hosts))
-	for i := range hosts {
-		known[hosts[i].UID] = true
-	}
-	maps.DeleteFunc(x.recorded, func(uid types.UID, _ hostVersion) bool { return !known[uid] })
-	maps.DeleteFunc(x.pending, func(uid types.UID, _ hostVersion) bool { return !known[uid] })
 	x.asOf = latest(x.asOf, sweep.began)
 	return missed, false
 }
@@ -374,6 +453,10 @@ func (x *Index) IsRecorded(host *metal3.BareMetalHost, generation uint64) bool {
 func (x *Index) SetRecorded(host *metal3.BareMetalHost, generation uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.know(host, false)
+	if x.hosts[host.UID] == nil {
+		return // it was deleted
+	}
 	x.recorded[host.UID] = hostVersion{host.ResourceVersion, generation}
 	delete(x.pending, host.UID)
 }
@@ -384,7 +467,10 @@ func (x *Index) SetRecorded(host *metal3.BareMetalHost, generation uint64) {
 func (x *Index) SetPending(host *metal3.BareMetalHost, generation uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.pending[host.UID] = hostVersion{host.ResourceVersion, generation}
+	x.know(host, false)
+	if x.hosts[host.UID] != nil { // it was not deleted
+		x.pending[host.UID] = hostVersion{host.ResourceVersion, generation}
+	}
 }
 
 // IsPending tells whether SetPending has noted this version of the host with this generation.

@@ -79,7 +79,7 @@ func feed(x *index.Index, now float64, nodes ...ironic.Node) {
 
 // sweep applies a sweep that takes no time.
 func sweep(x *index.Index, now float64, nodes ...ironic.Node) (missed int) {
-	missed, _ = x.ApplySweep(x.BeginSweep(at(now)), nodes, nil)
+	missed, _ = x.ApplySweep(x.BeginSweep(at(now)), nodes, at(now))
 	return missed
 }
 
@@ -124,7 +124,7 @@ func TestLateChange(t *testing.T) {
 	}
 	s := x.BeginSweep(at(20))
 	feed(x, 20, node("a", 19, "in the feed"))
-	if missed, _ := x.ApplySweep(s, []ironic.Node{node("a", 19, "in the feed"), node("b", 0, "first")}, nil); missed != 0 {
+	if missed, _ := x.ApplySweep(s, []ironic.Node{node("a", 19, "in the feed"), node("b", 0, "first")}, at(0)); missed != 0 {
 		t.Errorf("%d changes are counted that the feed has shown", missed)
 	}
 	for round, want := range []time.Duration{6, 12, 24, 48, 60, 60} {
@@ -135,7 +135,7 @@ func TestLateChange(t *testing.T) {
 	}
 	s = x.BeginSweep(at(100))
 	s.Unchecked = true
-	if missed, _ := x.ApplySweep(s, []ironic.Node{node("a", 99, "new"), node("b", 99, "new")}, nil); missed != 0 {
+	if missed, _ := x.ApplySweep(s, []ironic.Node{node("a", 99, "new"), node("b", 99, "new")}, at(0)); missed != 0 {
 		t.Errorf("%d changes are counted although the feed was not read", missed)
 	}
 }
@@ -155,21 +155,21 @@ func TestNewerContentsStay(t *testing.T) {
 		"a sweep ends after the feed": func(x *index.Index) {
 			s := x.BeginSweep(at(1))
 			feed(x, 2, node("a", 2, "newer"))
-			x.ApplySweep(s, []ironic.Node{node("a", 1, "older")}, nil)
+			x.ApplySweep(s, []ironic.Node{node("a", 1, "older")}, at(0))
 		},
 		"an earlier sweep ends later": func(x *index.Index) {
 			earlier, later := x.BeginSweep(at(1)), x.BeginSweep(at(2))
-			if _, superseded := x.ApplySweep(later, []ironic.Node{node("a", 2, "newer")}, nil); superseded {
+			if _, superseded := x.ApplySweep(later, []ironic.Node{node("a", 2, "newer")}, at(0)); superseded {
 				t.Error("the later sweep was not applied")
 			}
-			if _, superseded := x.ApplySweep(earlier, []ironic.Node{node("a", 1, "older")}, nil); !superseded {
+			if _, superseded := x.ApplySweep(earlier, []ironic.Node{node("a", 1, "older")}, at(0)); !superseded {
 				t.Error("the earlier sweep was applied")
 			}
 		},
 		"a sweep has seen the node before it was created": func(x *index.Index) {
 			s := x.BeginSweep(at(1))
 			feed(x, 2, node("a", 2, "newer"))
-			x.ApplySweep(s, nil, nil)
+			x.ApplySweep(s, nil, at(0))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,6 +193,28 @@ func TestDeletedNode(t *testing.T) {
 	sweep(x, 10, withBMC(node("c", 0, "there"), "10.0.0.1"))
 	if got := idsWithBMC(x, "10.0.0.1"); says(x, "b") != "none" || !slices.Equal(got, []string{"c"}) {
 		t.Errorf("after a sweep, node b says %q, and those with the BMC are %v", says(x, "b"), got)
+	}
+}
+
+// TestDeletedNodeStaysAway: what was read before this process has deleted a node does not bring it back. What was read after that
+// does: it was created again.
+func TestDeletedNodeStaysAway(t *testing.T) {
+	x := swept(withBMC(node("a", 0, "there"), "10.0.0.1"))
+	earlierFeed, earlierSweep := x.BeginFeed(at(1)), x.BeginSweep(at(1))
+	x.ForgetNode("a")
+	x.ApplyChanges(earlierFeed, changes(1, withBMC(node("a", 1, "leaving"), "10.0.0.1")), at(2))
+	x.ApplySweep(earlierSweep, []ironic.Node{withBMC(node("a", 1, "leaving"), "10.0.0.1")}, at(0))
+	if got := idsWithBMC(x, "10.0.0.1"); says(x, "a") != "none" || got != nil {
+		t.Errorf("after earlier reads, the node says %q, and those with the BMC are %v", says(x, "a"), got)
+	}
+	feed(x, 3, withBMC(node("a", 3, "again"), "10.0.0.1"))
+	if got := idsWithBMC(x, "10.0.0.1"); says(x, "a") != "again" || !slices.Equal(got, []string{"a"}) {
+		t.Errorf("after a later read of the feed, the node says %q, and those with the BMC are %v", says(x, "a"), got)
+	}
+	x.ForgetNode("a")
+	sweep(x, 4, withBMC(node("a", 3, "again"), "10.0.0.1"))
+	if says(x, "a") != "again" {
+		t.Errorf("after a later sweep, the node says %q", says(x, "a"))
 	}
 }
 
@@ -235,7 +257,7 @@ func TestAge(t *testing.T) {
 	}
 	feed(x, 1.5, node("a", 1, "changed"))
 	expect("while the first sweep is under way", time.Time{}, false)
-	x.ApplySweep(first, nil, nil)
+	x.ApplySweep(first, nil, at(0))
 	expect("after the first sweep", at(1), true)
 	earlier := x.BeginFeed(at(1.8))
 	feed(x, 2)
@@ -252,9 +274,9 @@ func TestAge(t *testing.T) {
 		t.Error("the second sweep is taken for the first")
 	}
 	x.ApplyChanges(x.BeginFeed(at(4.2)), truncated(changes(4.2, node("a", 4.2, "changed"))), at(4.3))
-	x.ApplySweep(s, nil, nil)
+	x.ApplySweep(s, nil, at(0))
 	expect("after a sweep, and a truncated read since it began", at(4), false)
-	x.ApplySweep(x.BeginSweep(at(4.5)), nil, nil)
+	x.ApplySweep(x.BeginSweep(at(4.5)), nil, at(0))
 	expect("after a sweep that began later", at(4.5), true)
 	feed(x, 4.8)
 	expect("after a read that leads on from it", at(4.8), true)
@@ -286,6 +308,33 @@ func TestTrust(t *testing.T) {
 	}
 }
 
+// TestTrustInSlowIronic: the longer a sweep takes, the more rarely there is one, and the longer the feed suffices.
+func TestTrustInSlowIronic(t *testing.T) {
+	for name, test := range map[string]struct {
+		took                float64
+		due, trusted, until float64
+	}{
+		"a thousand nodes":   {took: 0.2, due: 25, trusted: 30, until: 120},
+		"ten thousand nodes": {took: 2, due: 25, trusted: 30, until: 120},
+		"slow":               {took: 6, due: 60, trusted: 65, until: 155},
+		"hardly answers":     {took: 100, due: 300, trusted: 305, until: 395},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := index.New()
+			x.ApplySweep(x.BeginSweep(at(0)), nil, at(test.took))
+			if x.IsSweepDue(at(test.due-.1)) || !x.IsSweepDue(at(test.due)) {
+				t.Errorf("the next sweep is not due after %v s", test.due)
+			}
+			if !x.IsFeedTrusted(at(test.trusted-.1), false) || x.IsFeedTrusted(at(test.trusted), false) {
+				t.Errorf("the feed is not trusted for %v s", test.trusted)
+			}
+			if !x.IsFeedTrusted(at(test.until-.1), true) || x.IsFeedTrusted(at(test.until), true) {
+				t.Errorf("the feed is not trusted for %v s while a sweep is under way", test.until)
+			}
+		})
+	}
+}
+
 // TestRecorded: a version of a host shows its node until either of them changes. A lock only moves updated_at.
 func TestRecorded(t *testing.T) {
 	x := swept(node("a", 0, "first"))
@@ -310,7 +359,7 @@ func TestRecorded(t *testing.T) {
 	if _, changed := x.NodeOf(host); changed == generation || x.IsRecorded(host, changed) {
 		t.Error("the host is taken for one that shows a change which was not recorded")
 	}
-	sweep(x, 10, node("a", 2, "second")) // of which no host is left
+	x.HostChanged(hostOf("a", "3"), true)
 	if x.IsRecorded(host, generation) {
 		t.Error("a host that was deleted is remembered")
 	}

@@ -88,11 +88,12 @@ type action[R request] interface {
 	// checkNode returns an error if the state of the node does not permit the action.
 	checkNode(host *metal3.BareMetalHost, node *ironic.Node, request R) error
 	// write makes the changes of the host that the action needs, on behalf of the user, and
-	// returns the changed host. With dryRun, it only checks whether they are permitted.
-	write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R, dryRun bool) (written *metal3.BareMetalHost, err error)
-	// act requests the action from Ironic, and returns without waiting for hardware. It is not
+	// returns the changed host. With dryRun, it only checks whether they are permitted. asked is the
+	// Ironic that has the node.
+	write(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, request R, dryRun bool) (written *metal3.BareMetalHost, err error)
+	// act requests the action from the same Ironic, and returns without waiting for hardware. It is not
 	// called for a dry run. host is the host before write, and written is the result of write.
-	act(ctx context.Context, host, written *metal3.BareMetalHost, node *ironic.Node, request R) error
+	act(ctx context.Context, asked Ironic, host, written *metal3.BareMetalHost, node *ironic.Node, request R) error
 	// describe sets the status of the request according to the node.
 	describe(request R, host *metal3.BareMetalHost, node *ironic.Node)
 }
@@ -104,7 +105,7 @@ type plainAction[R request] struct{}
 
 func (plainAction[R]) checkHost(host *metal3.BareMetalHost, _ R) error { return checkNotDeleting(host) }
 
-func (plainAction[R]) write(_ context.Context, host *metal3.BareMetalHost, _ *ironic.Node, _ R, _ bool) (*metal3.BareMetalHost, error) {
+func (plainAction[R]) write(_ context.Context, _ Ironic, host *metal3.BareMetalHost, _ *ironic.Node, _ R, _ bool) (*metal3.BareMetalHost, error) {
 	return host, nil
 }
 
@@ -121,6 +122,7 @@ type subresource[R request] struct {
 
 // withTimeout returns the context for serving a request.
 func (s *subresource[R]) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx = ironic.WithTenant(ctx, genericapirequest.NamespaceValue(ctx))
 	if s.bmcs != nil {
 		return context.WithTimeout(ctx, bmcTimeout)
 	}
@@ -135,6 +137,7 @@ func (s *subresource[R]) get(ctx context.Context, name string, read reader[R]) (
 	if err != nil {
 		return nil, err
 	}
+	ctx = s.Passwords.Guard(ctx, host)
 	if s.bmcs != nil {
 		if err := checkMachineIsOwn(host); err != nil {
 			return nil, err
@@ -145,18 +148,18 @@ func (s *subresource[R]) get(ctx context.Context, name string, read reader[R]) (
 		}
 		defer leave()
 	}
-	node, err := s.nodeOf(ctx, host)
+	asked, node, err := s.nodeOf(ctx, host)
 	if err != nil {
 		return nil, err
 	}
 	request := s.newRequest()
 	request.SetName(name)
 	request.SetNamespace(host.Namespace)
-	return request, read(ctx, host, node, request)
+	return request, read(ctx, asked, host, node, request)
 }
 
-// reader sets the status of a request according to what Ironic says now.
-type reader[R request] func(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R) error
+// reader sets the status of a request according to what the Ironic that has the node says now.
+type reader[R request] func(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, request R) error
 
 // reportREST serves a subresource with GET alone.
 type reportREST[R request] struct {
@@ -191,6 +194,7 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 	if err != nil {
 		return nil, err
 	}
+	ctx = r.Passwords.Guard(ctx, host)
 	if err := checkMachineIsOwn(host); err != nil {
 		return nil, err
 	}
@@ -204,7 +208,7 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 		}
 		defer leave()
 	}
-	node, err := r.nodeOf(ctx, host)
+	asked, node, err := r.nodeOf(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -212,19 +216,19 @@ func (r *actionREST[R]) Create(ctx context.Context, name string, obj runtime.Obj
 		return nil, err
 	}
 	dryRun := dryrun.IsDryRun(options.DryRun)
-	written, err := r.action.write(ctx, host, node, request, dryRun)
+	written, err := r.action.write(ctx, asked, host, node, request, dryRun)
 	if err != nil {
 		return nil, err
 	}
 	if !dryRun {
-		if err := r.action.act(ctx, host, written, node, request); err != nil {
+		if err := r.action.act(ctx, asked, host, written, node, request); err != nil {
 			return nil, err
 		}
 		r.tell(ctx, host, r.kind, request)
 		// Record what the action has changed, and return it to the caller. Errors are ignored,
 		// because Ironic has accepted the action already.
 		_ = r.Refresher.RefreshHost(ctx, host.Namespace, name)
-		if after, err := r.nodeOf(ctx, host); err == nil {
+		if _, after, err := r.nodeOf(ctx, host); err == nil {
 			node = after
 		}
 	}
@@ -257,7 +261,7 @@ func (r *readableActionREST[R]) Get(ctx context.Context, name string, _ *metav1.
 
 // describing returns the reader of an action that describes the node itself.
 func describing[R request](a action[R]) reader[R] {
-	return func(_ context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R) error {
+	return func(_ context.Context, _ Ironic, host *metal3.BareMetalHost, node *ironic.Node, request R) error {
 		a.describe(request, host, node)
 		return nil
 	}

@@ -21,8 +21,9 @@ import (
 
 // oneHost is an etcd with one host, which may hang, and an Ironic with its node.
 type oneHost struct {
-	host *metal3.BareMetalHost
-	node *ironic.Node
+	baremetalhost.Ironic // what the tests do not ask
+	host                 *metal3.BareMetalHost
+	node                 *ironic.Node
 	// reads and writes are how many requests etcd answers before it hangs; -1 is all.
 	reads, writes int
 	// deleted is set when, instead, the host is gone by then.
@@ -64,6 +65,26 @@ func (o *oneHost) Change(ctx context.Context, _, _ string, _ bool, change func(*
 	return host.DeepCopy(), nil
 }
 
+func (o *oneHost) Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
+	if err := o.etcd(ctx, &o.writes); err != nil {
+		return nil, err
+	}
+	o.host = host.DeepCopy()
+	return host, nil
+}
+
+func (*oneHost) CutPower(host *metal3.BareMetalHost, node *ironic.Node) {
+	host.Status.Record.PowerCut = &metal3.PowerCut{NodeUUID: node.UUID}
+}
+
+func (*oneHost) ForgetPowerCut(host *metal3.BareMetalHost) { host.Status.Record.PowerCut = nil }
+
+func (o *oneHost) cuts() baremetalhost.PowerCuts {
+	return baremetalhost.PowerCuts{Hosts: o, Cutter: o, Recorder: o}
+}
+
+func (o *oneHost) ironic(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return o, nil }
+
 func (o *oneHost) GetNode(context.Context, string) (*ironic.Node, error) { return o.node, nil }
 
 func (o *oneHost) SwitchPower(_ context.Context, fence ironic.Fence, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
@@ -80,13 +101,21 @@ func (o *oneHost) SetProvisionState(_ context.Context, fence ironic.Fence, _ str
 	return o.answer
 }
 
+func (*oneHost) WhyUnproven(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+	return "", nil
+}
+
+func (*oneHost) WhyUnconfirmable(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
+	return "", nil
+}
+
 func (*oneHost) RefreshHost(context.Context, string, string) error { return nil }
 
 func (*oneHost) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return nil
 }
 
-func (*oneHost) RedactTexts(context.Context, *metal3.BareMetalHost, ...*string) error { return nil }
+func (*oneHost) Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx }
 
 // TestActionsWithHungEtcd: an action ends though etcd hangs, at whatever point, and
 // tells what is known then.
@@ -110,12 +139,13 @@ func TestActionsWithHungEtcd(t *testing.T) {
 		{name: "no host, inspect", request: inspect, deleted: true, code: 404, says: []string{"not found"}},
 		{name: "power, nothing read", request: off, code: 503, says: []string{"cannot be read from etcd", "nothing was done"}, retry: true},
 		{name: "inspect, nothing read", request: inspect, code: 503, says: []string{"cannot be read from etcd", "nothing was done"}, retry: true},
-		{name: "power, not written", request: off, reads: -1, code: 504, says: []string{"etcd did not confirm the change"}},
+		{name: "power, not written", request: off, reads: -1, writes: 1, code: 504, says: []string{"etcd did not confirm the change"}},
 		{name: "inspect, not written", request: inspect, reads: -1, code: 504, says: []string{"etcd did not confirm the change"}},
-		{name: "power, not put back", request: off, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "spec.online could not be set back to true"}},
+		{name: "power, a hard one not recorded", request: off, reads: -1, writes: 0, code: 504, says: []string{"etcd did not confirm the change"}},
+		{name: "power, not put back", request: off, reads: -1, writes: 2, answer: refused, code: 500, says: []string{"the machine is sealed", "spec.online could not be set back to true"}},
 		{name: "inspect, not put back", request: inspect, reads: -1, writes: 1, answer: refused, code: 500, says: []string{"the machine is sealed", "inspect.metal3.io could not be removed"}},
 		{name: "inspect, deleted meanwhile", request: inspect, deleted: true, reads: 1, writes: 1, code: 404, says: []string{"not found"}},
-		{name: "power, deleted before it is put back", request: off, deleted: true, reads: 1, writes: 1, answer: refused, code: 409, says: []string{"the machine is sealed"}},
+		{name: "power, deleted before it is put back", request: off, deleted: true, reads: 2, writes: 2, answer: refused, code: 409, says: []string{"the machine is sealed"}},
 		{name: "power, an error of no known kind", request: off, reads: -1, writes: -1, answer: errors.New("odd"), code: 503, says: []string{"odd", "spec.online is false now"}, retry: true},
 		{name: "inspect, never manageable", request: inspect, reads: -1, writes: -1, code: 504, says: []string{"no answer in time", "begins if it has not yet"}},
 	}
@@ -127,13 +157,13 @@ func TestActionsWithHungEtcd(t *testing.T) {
 					node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Available, PowerState: ironic.PowerOn},
 					reads: test.reads, writes: test.writes, deleted: test.deleted, answer: test.answer,
 				}
-				sources := baremetalhost.Sources{Hosts: o, Nodes: o, Refresher: o, Passwords: o}
+				sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Refresher: o, Passwords: o}
 				var action rest.Storage
 				switch request := test.request(); request.(type) {
 				case *metal3.HostPower:
-					action = baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o, noDataImages{}, noPolicies{})
+					action = baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
 				default:
-					action = baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: o, Own: o}, o)
+					action = baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: o, Own: o})
 				}
 				ctx, cancel := context.WithTimeout(genericapirequest.WithNamespace(t.Context(), namespace), 30*time.Second)
 				defer cancel()

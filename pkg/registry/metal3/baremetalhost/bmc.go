@@ -1,7 +1,6 @@
 package baremetalhost
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,7 +49,7 @@ func (q *BMCQueue) enter(host *metal3.BareMetalHost) (leave func(), err error) {
 // bmcError returns the API error for a request in which Ironic was to ask the BMC. unknown is what
 // to do if it is not known whether a change was made; it is empty for a request that changes
 // nothing.
-func (s *Sources) bmcError(ctx context.Context, host *metal3.BareMetalHost, err error, unknown string) error {
+func (s *Sources) bmcError(host *metal3.BareMetalHost, err error, unknown string) error {
 	var answer *ironic.APIError
 	switch {
 	case err == nil:
@@ -60,9 +59,7 @@ func (s *Sources) bmcError(ctx context.Context, host *metal3.BareMetalHost, err 
 	case ironic.IsTooOld(err):
 		return conflict(host, errors.New("this Ironic does not know the request: its release is too old"))
 	case errors.As(err, &answer):
-		redacted := *answer
-		s.redact(ctx, host, &redacted.Message)
-		return bmcAnswerError(host, err, &redacted, unknown)
+		return bmcAnswerError(host, err, answer, unknown)
 	}
 	if unknown == "" {
 		return gatewayTimeout(host.Name, fmt.Sprintf("Ironic did not answer: %s; its BMC may not answer", ironic.ReasonOf(err)))
@@ -70,23 +67,23 @@ func (s *Sources) bmcError(ctx context.Context, host *metal3.BareMetalHost, err 
 	return outcomeUnknown(host, err, unknown)
 }
 
-// bmcAnswerError returns the API error for an answer of Ironic's, whose text is that of redacted.
-func bmcAnswerError(host *metal3.BareMetalHost, err error, redacted *ironic.APIError, unknown string) error {
+// bmcAnswerError returns the API error for an answer of Ironic's, which is in err.
+func bmcAnswerError(host *metal3.BareMetalHost, err error, answer *ironic.APIError, unknown string) error {
 	switch {
 	case ironic.IsUnsupported(err):
-		return unprocessable(host, redacted.Message)
-	case redacted.Status == http.StatusServiceUnavailable:
+		return unprocessable(host, answer.Message)
+	case answer.Status == http.StatusServiceUnavailable:
 		return nothingDone(host, err)
 	case ironic.IsInternal(err):
 		// This is how Ironic passes on what the BMC says. There is no Retry-After: clients would
 		// repeat the request by themselves.
-		message := fmt.Sprintf("the BMC has refused it, or does not answer: %s", redacted.Message)
+		message := fmt.Sprintf("the BMC has refused it, or does not answer: %s", answer.Message)
 		if unknown != "" {
 			message += "; " + unknown
 		}
 		return unavailable(host.Name, message)
 	}
-	return refusalOf(host, redacted)
+	return refusalOf(host, answer)
 }
 
 // unavailable returns a 503 without Retry-After.
@@ -101,16 +98,4 @@ func unprocessable(host *metal3.BareMetalHost, message string) error {
 		Message: fmt.Sprintf("baremetalhost %q: %s", host.Name, message),
 		Details: &metav1.StatusDetails{Group: metal3.GroupName, Kind: "baremetalhosts", Name: host.Name},
 	}}
-}
-
-// redact removes the password of the host's BMC from Ironic's texts. They are withheld if it cannot
-// be read.
-func (s *Sources) redact(ctx context.Context, host *metal3.BareMetalHost, texts ...*string) {
-	if err := s.Passwords.RedactTexts(ctx, host, texts...); err != nil {
-		for _, text := range texts {
-			if *text != "" {
-				*text = "withheld: " + err.Error()
-			}
-		}
-	}
 }

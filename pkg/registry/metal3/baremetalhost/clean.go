@@ -1,6 +1,8 @@
 package baremetalhost
 
 import (
+	"context"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -15,17 +17,19 @@ type Cleaner interface {
 }
 
 // NewCleanREST returns the storage of baremetalhosts/clean: POST has the leader have Ironic carry out
-// clean steps, once, on the machine of an available host.
-func NewCleanREST(sources Sources, cleaner Cleaner, recorder HostRecorder) rest.Storage {
+// clean steps, any of those that are allowed, once, on the machine of an available host.
+func NewCleanREST(sources Sources, cleaner Cleaner, recorder HostRecorder, allowed validation.CleanSteps) rest.Storage {
 	return &recordingREST[*metal3.HostClean]{
 		requestKind: requestKind[*metal3.HostClean]{
 			kind:        "HostClean",
 			newRequest:  func() *metal3.HostClean { return &metal3.HostClean{} },
 			resetStatus: func(r *metal3.HostClean) { r.Status = metal3.HostCleanStatus{} },
-			validate:    validation.ValidateHostClean,
+			validate: func(r *metal3.HostClean) field.ErrorList {
+				return validation.ValidateHostClean(r, allowed)
+			},
 		},
 		Sources: sources, recorder: recorder,
-		change: func(host *metal3.BareMetalHost, node *ironic.Node, clean *metal3.HostClean) error {
+		change: func(_ context.Context, host *metal3.BareMetalHost, node *ironic.Node, clean *metal3.HostClean) error {
 			if err := checkNotDeleting(host); err != nil {
 				return err
 			}

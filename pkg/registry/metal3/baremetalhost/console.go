@@ -2,30 +2,28 @@ package baremetalhost
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
 )
 
 // ConsoleOpener opens the serial console of a node.
 type ConsoleOpener interface {
-	Open(ctx context.Context, node string, options console.Options) (*console.Connection, error)
+	Enter(options console.Options) (*console.Place, error)
+	Open(ctx context.Context, node console.Node, place *console.Place) (*console.Connection, error)
 }
 
 // consoleREST serves baremetalhosts/console: a WebSocket in the protocol of pods/attach.
@@ -57,23 +55,6 @@ func (*consoleREST) NewConnectOptions() (runtime.Object, bool, string) {
 	return &metal3.HostConsoleOptions{}, false, ""
 }
 
-// The channels of the WebSocket, as for pods/attach.
-const (
-	stdinChannel = iota
-	stdoutChannel
-	_ // stderr
-	errorChannel
-	_ // the size of the terminal, which a serial line does not have
-)
-
-// consoleProtocols are the protocols of pods/attach, in their binary form.
-func consoleProtocols() map[string]wsstream.ChannelProtocolConfig {
-	protocol := wsstream.ChannelProtocolConfig{Binary: true, Channels: []wsstream.ChannelType{
-		wsstream.ReadChannel, wsstream.WriteChannel, wsstream.IgnoreChannel, wsstream.WriteChannel, wsstream.IgnoreChannel,
-	}}
-	return map[string]wsstream.ChannelProtocolConfig{"v5.channel.k8s.io": protocol, "v4.channel.k8s.io": protocol, "channel.k8s.io": protocol}
-}
-
 // Connect returns the handler of the WebSocket. It opens the console before the upgrade, so that a
 // client gets a Status if it cannot be opened.
 func (r *consoleREST) Connect(ctx context.Context, name string, obj runtime.Object, responder rest.Responder) (http.Handler, error) {
@@ -85,17 +66,27 @@ func (r *consoleREST) Connect(ctx context.Context, name string, obj runtime.Obje
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !wsstream.IsWebSocketRequest(req) {
-			responder.Error(apierrors.NewBadRequest("a console is a WebSocket: connect with GET and the headers of an upgrade, as kubectl bmh console does"))
+		if err := checkIsConsoleProtocol(req); err != nil {
+			responder.Error(apierrors.NewBadRequest(err.Error()))
 			return
 		}
-		connection, err := r.open(ctx, name, options)
+		place, err := r.enter(ctx, name, options)
+		if err != nil {
+			responder.Error(err)
+			return
+		}
+		defer place.Leave()
+		connection, err := r.open(ctx, name, place)
 		if err != nil {
 			responder.Error(err)
 			return
 		}
 		defer connection.Close()
-		relay(w, req, connection)
+		socket, err := upgrade(w, req, responder)
+		if err != nil {
+			return // the responder has said why
+		}
+		relay(ctx, socket, connection)
 	}), nil
 }
 
@@ -124,26 +115,41 @@ func (r *consoleREST) checkMayCreate(ctx context.Context, name string) error {
 		fmt.Errorf("a console needs the verb create on baremetalhosts/console, too: %s", reason))
 }
 
+// consoleLimitRetry is when it is worth asking again for a place. Consoles last for minutes.
+const consoleLimitRetry = 30 * time.Second
+
+// enter takes a place for a connection to the console of a host.
+func (r *consoleREST) enter(ctx context.Context, name string, options *metal3.HostConsoleOptions) (*console.Place, error) {
+	userName := "somebody"
+	if user, ok := genericapirequest.UserFrom(ctx); ok {
+		userName = user.GetName()
+	}
+	place, err := r.consoles.Enter(console.Options{
+		User: userName, Namespace: genericapirequest.NamespaceValue(ctx), Name: name, Force: options.Force, Share: options.Share,
+	})
+	if err != nil {
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("baremetalhost %q: %v", name, err), int(consoleLimitRetry.Seconds()))
+	}
+	return place, nil
+}
+
 // open opens the console of a host.
-func (r *consoleREST) open(ctx context.Context, name string, options *metal3.HostConsoleOptions) (*console.Connection, error) {
+func (r *consoleREST) open(ctx context.Context, name string, place *console.Place) (*console.Connection, error) {
 	host, err := r.recordedHost(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	ctx = r.Passwords.Guard(ctx, host)
 	if err := checkMachineIsOwn(host); err != nil {
 		return nil, err
 	}
 	nodeCtx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	node, err := r.nodeOf(nodeCtx, host)
+	_, node, err := r.nodeOf(nodeCtx, host)
 	if err != nil {
 		return nil, err
 	}
-	userName := "somebody"
-	if user, ok := genericapirequest.UserFrom(ctx); ok {
-		userName = user.GetName()
-	}
-	connection, err := r.consoles.Open(ctx, node.UUID, console.Options{User: userName, Force: options.Force, Share: options.Share})
+	connection, err := r.consoles.Open(ironic.WithTenant(ctx, host.Namespace), console.Node{Ironic: host.Status.Record.Ironic, UUID: node.UUID}, place)
 	var inUse *console.InUseError
 	var unsupported *console.UnsupportedError
 	var broken *console.BrokenError
@@ -159,57 +165,4 @@ func (r *consoleREST) open(ctx context.Context, name string, options *metal3.Hos
 		return nil, refused
 	}
 	return nil, outcomeUnknown(host, err, "connect again")
-}
-
-// sendTimeout bounds how long a client may take to receive a piece of output.
-const sendTimeout = 20 * time.Second
-
-// relay upgrades the request to a WebSocket, and passes on what is typed and shown until one side
-// ends.
-func relay(w http.ResponseWriter, req *http.Request, connection *console.Connection) {
-	socket := wsstream.NewConn(consoleProtocols())
-	_, channels, err := socket.Open(w, req)
-	if err != nil {
-		klog.FromContext(req.Context()).V(2).Info("A console was not upgraded to a WebSocket", "err", err)
-		return
-	}
-	defer socket.Close()
-	typing := make(chan struct{})
-	defer func() { <-typing }()
-	defer channels[stdinChannel].Close()
-	go func() {
-		defer close(typing)
-		_, _ = io.Copy(connection, channels[stdinChannel]) // an error shows as the end of the connection
-		connection.Close()
-	}()
-	show := func(output []byte) error {
-		socket.SetWriteDeadline(sendTimeout)
-		_, err := channels[stdoutChannel].Write(output)
-		return err
-	}
-	for {
-		select {
-		case output := <-connection.Output():
-			if show(output) != nil {
-				return // the client is gone
-			}
-		case <-connection.Ended():
-			for len(connection.Output()) > 0 { // what came before the end; nothing is added after it
-				if show(<-connection.Output()) != nil {
-					return
-				}
-			}
-			socket.SetWriteDeadline(sendTimeout)
-			_ = json.NewEncoder(channels[errorChannel]).Encode(endOf(connection.Err()))
-			return
-		}
-	}
-}
-
-// endOf returns the Status with which a console ends.
-func endOf(reason error) *metav1.Status {
-	if reason == nil {
-		return &metav1.Status{Status: metav1.StatusSuccess}
-	}
-	return &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnknown, Message: reason.Error()}
 }

@@ -35,18 +35,35 @@ func (c upgradingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, i
 		if err := UpgradeRecord(host, data); err != nil {
 			return nil, nil, err
 		}
+		if err := keepLaterRecord(host, data); err != nil {
+			return nil, nil, err
+		}
 	}
 	return obj, kind, err
 }
 
-// UpgradeRecord sets the record of a host, whose JSON is data, unless it has one of the present epoch. The
-// record remains one of epoch 0 until an observation of the host is written.
+// UpgradeRecord sets the record of a host, whose JSON is data, unless it has one already. The record remains one of
+// epoch 0 until an observation of the host is written.
 func UpgradeRecord(host *metal3.BareMetalHost, data []byte) error {
-	if host.Status.Record.Epoch != 0 {
+	switch host.Status.Record.Epoch {
+	case 0:
+	case 2:
+		// Epoch 3 stores the hardware details in another way, and has further fields, which say nothing while they are absent.
+		// If the first observation raised the epoch, an upgrade would write all hosts at once.
+		host.Status.Record.Epoch = 3
+		return nil
+	default:
 		return nil
 	}
 	var former struct {
-		Status metal3.HostRecord `json:"status"` // its fields had the same names in the status
+		Status struct { // the status has other fields with the names of those of the record
+			RegisteredWith *metal3.RegisteredWith `json:"registeredWith"`
+			Deployment     *metal3.Deployment     `json:"deployment"`
+			Takeover       *metal3.Takeover       `json:"takeover"`
+			Preparation    *metal3.Preparation    `json:"preparation"`
+			RequestedClean *metal3.RequestedClean `json:"requestedClean"`
+			Servicing      *metal3.Servicing      `json:"servicing"`
+		} `json:"status"`
 	}
 	if err := json.Unmarshal(data, &former); err != nil {
 		return err

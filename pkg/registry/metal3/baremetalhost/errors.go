@@ -80,7 +80,7 @@ func refusalOf(host *metal3.BareMetalHost, err error) error {
 	case ironic.IsLocked(err):
 		return tooMany(fmt.Sprintf("baremetalhost %q: %v; try again when that is done", host.Name, err))
 	case ironic.IsNotFound(err):
-		return conflict(host, fmt.Errorf("Ironic has no node %s any more; wait until it is registered again", host.Status.Provisioning.ID))
+		return conflict(host, fmt.Errorf("%s has no node %s any more; wait until it is registered again", ironicName(host), host.Status.Provisioning.ID))
 	case ironic.IsUnavailable(err): // Ironic refuses the server's credentials, or a proxy answers instead of Ironic
 		return nothingDone(host, err)
 	}
@@ -90,7 +90,7 @@ func refusalOf(host *metal3.BareMetalHost, err error) error {
 // nothingDone returns the 503 for an action that has not changed anything because Ironic cannot
 // be asked.
 func nothingDone(host *metal3.BareMetalHost, err error) error {
-	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic cannot be asked: %s; nothing was done, try again", ironic.ReasonOf(err)))
+	return serviceUnavailable(host.Name, fmt.Sprintf("%s cannot be asked: %s; nothing was done, try again", ironicName(host), ironic.ReasonOf(err)))
 }
 
 // serviceUnavailable returns a 503 with Retry-After, after which clients repeat the request by

@@ -42,6 +42,11 @@ func eachCache(t *testing.T, test func(t *testing.T, store *genericregistry.Stor
 	}
 }
 
+// plainCodec decodes hosts without upgrading their records.
+func plainCodec() runtime.Codec {
+	return serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion)
+}
+
 func newStore(t *testing.T, config storagebackend.Config, cached bool) *genericregistry.Store {
 	t.Helper()
 	decorator := generic.UndecoratedStorage
@@ -50,7 +55,9 @@ func newStore(t *testing.T, config storagebackend.Config, cached bool) *genericr
 		config.Prefix += "/cached"
 	}
 	config.EventsHistoryWindow = storagebackend.DefaultEventsHistoryWindow
-	config.Codec = serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion)
+	if config.Codec == nil {
+		config.Codec = plainCodec()
+	}
 	store, err := baremetalhost.NewStore(scheme, generic.RESTOptions{
 		StorageConfig:           config.ForResource(metal3.Resource("baremetalhosts")),
 		Decorator:               decorator,
@@ -224,7 +231,7 @@ func (s *scripted) RedactPassword(context.Context, *metal3.BareMetalHost, *ironi
 	return nil
 }
 
-func (s *scripted) RefreshAll(ctx context.Context) error {
+func (s *scripted) RefreshAll(ctx context.Context, _ string) error {
 	all, err := s.hosts.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err

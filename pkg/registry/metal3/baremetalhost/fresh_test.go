@@ -302,7 +302,7 @@ func (failing) RefreshHost(context.Context, string, string) error {
 func (failing) ReadHost(context.Context, string, string) (*metal3.BareMetalHost, error) {
 	return nil, errors.New("no answer from Ironic")
 }
-func (failing) RefreshAll(context.Context) error { return errors.New("no answer from Ironic") }
+func (failing) RefreshAll(context.Context, string) error { return errors.New("no answer from Ironic") }
 func (failing) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.Node) error {
 	return errors.New("no answer from kube-apiserver")
 }

@@ -40,13 +40,12 @@ func checkIdle(host *metal3.BareMetalHost, node *ironic.Node) error {
 type bootDevice struct {
 	plainAction[*metal3.HostBootDevice]
 	sources Sources
-	manager HardwareManager
 }
 
 // NewBootDeviceREST returns the storage of baremetalhosts/bootdevice: POST sets what the host boots
 // from, and GET tells it.
-func NewBootDeviceREST(sources Sources, queue *BMCQueue, manager HardwareManager) rest.Storage {
-	b := &bootDevice{sources: sources, manager: manager}
+func NewBootDeviceREST(sources Sources, queue *BMCQueue) rest.Storage {
+	b := &bootDevice{sources: sources}
 	kind := requestKind[*metal3.HostBootDevice]{
 		kind:        "HostBootDevice",
 		newRequest:  func() *metal3.HostBootDevice { return &metal3.HostBootDevice{} },
@@ -56,14 +55,14 @@ func NewBootDeviceREST(sources Sources, queue *BMCQueue, manager HardwareManager
 	return newReadableActionREST(kind, sources, queue, b, b.read)
 }
 
-func (b *bootDevice) read(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostBootDevice) error {
-	supported, err := b.manager.GetSupportedBootDevices(ctx, node.UUID)
+func (b *bootDevice) read(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostBootDevice) error {
+	supported, err := asked.GetSupportedBootDevices(ctx, node.UUID)
 	if err != nil {
-		return b.sources.bmcError(ctx, host, err, "")
+		return b.sources.bmcError(host, err, "")
 	}
-	device, err := b.manager.GetBootDevice(ctx, node.UUID)
+	device, err := asked.GetBootDevice(ctx, node.UUID)
 	if err != nil {
-		return b.sources.bmcError(ctx, host, err, "")
+		return b.sources.bmcError(host, err, "")
 	}
 	request.Status = metal3.HostBootDeviceStatus{Device: device.Device, Persistent: device.Persistent, Supported: supported}
 	return nil
@@ -74,10 +73,10 @@ func (*bootDevice) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *m
 }
 
 // write changes nothing in the host. It checks the device, for a dry run, too.
-func (b *bootDevice) write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostBootDevice, _ bool) (*metal3.BareMetalHost, error) {
-	supported, err := b.manager.GetSupportedBootDevices(ctx, node.UUID)
+func (b *bootDevice) write(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostBootDevice, _ bool) (*metal3.BareMetalHost, error) {
+	supported, err := asked.GetSupportedBootDevices(ctx, node.UUID)
 	if err != nil {
-		return nil, b.sources.bmcError(ctx, host, err, "")
+		return nil, b.sources.bmcError(host, err, "")
 	}
 	for _, device := range supported {
 		if device == request.Spec.Device {
@@ -89,26 +88,25 @@ func (b *bootDevice) write(ctx context.Context, host *metal3.BareMetalHost, node
 		field.NotSupported(field.NewPath("spec", "device"), request.Spec.Device, supported)})
 }
 
-func (b *bootDevice) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostBootDevice) error {
-	err := b.manager.SetBootDevice(ctx, ironic.NoFence, node.UUID, request.Spec.Device, request.Spec.Persistent)
-	return b.sources.bmcError(ctx, host, err, "whether the boot device is set is not known, look before you go on (GET of its subresource bootdevice)")
+func (b *bootDevice) act(ctx context.Context, asked Ironic, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostBootDevice) error {
+	err := asked.SetBootDevice(ctx, ironic.NoFence, node.UUID, request.Spec.Device, request.Spec.Persistent)
+	return b.sources.bmcError(host, err, "whether the boot device is set is not known, look before you go on (GET of its subresource bootdevice)")
 }
 
 // nmi is the action of baremetalhosts/nmi.
 type nmi struct {
 	plainAction[*metal3.HostNMI]
 	sources Sources
-	manager HardwareManager
 }
 
 // NewNMIREST returns the storage of baremetalhosts/nmi: POST interrupts the processor.
-func NewNMIREST(sources Sources, queue *BMCQueue, manager HardwareManager) rest.Storage {
+func NewNMIREST(sources Sources, queue *BMCQueue) rest.Storage {
 	kind := requestKind[*metal3.HostNMI]{
 		kind:        "HostNMI",
 		newRequest:  func() *metal3.HostNMI { return &metal3.HostNMI{} },
 		resetStatus: func(r *metal3.HostNMI) { r.Status = metal3.HostNMIStatus{} },
 	}
-	action := newActionREST(kind, sources, queue, &nmi{sources: sources, manager: manager})
+	action := newActionREST(kind, sources, queue, &nmi{sources: sources})
 	return &action
 }
 
@@ -122,8 +120,8 @@ func (*nmi) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.H
 	return nil
 }
 
-func (n *nmi) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostNMI) error {
+func (n *nmi) act(ctx context.Context, asked Ironic, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostNMI) error {
 	request.Status.Message = "the BMC has been asked for a non-maskable interrupt"
-	return n.sources.bmcError(ctx, host, n.manager.InjectNMI(ctx, ironic.NoFence, node.UUID),
+	return n.sources.bmcError(host, asked.InjectNMI(ctx, ironic.NoFence, node.UUID),
 		"whether the interrupt was sent is not known, look at the machine before you try again")
 }

@@ -56,6 +56,15 @@ func (h *Hosts) Cached(ctx context.Context, namespace, name string) *metal3.Bare
 	return host
 }
 
+// ListIn returns the recorded hosts of a namespace. They share memory with the watch cache, as those of List.
+func (h *Hosts) ListIn(ctx context.Context, namespace string) (*metal3.BareMetalHostList, error) {
+	obj, err := listLatest(inNamespace(ctx, namespace), h.store, nil)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*metal3.BareMetalHostList), nil
+}
+
 // List returns the recorded hosts of all namespaces. They share memory with the watch cache: make
 // a deep copy of a host before changing it.
 func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error) {
@@ -104,7 +113,7 @@ func (h *Hosts) Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3
 	err = h.store.Storage.GuaranteedUpdate(ctx, key, recorded, false, preconditions,
 		func(runtime.Object, storage.ResponseMeta) (runtime.Object, *uint64, error) {
 			// The preconditions are met, so the stored version is the one that host is based on.
-			return host.DeepCopy(), nil, nil
+			return copyToStore(host), nil, nil
 		}, false, nil)
 	switch {
 	case storage.IsNotFound(err):
@@ -115,6 +124,16 @@ func (h *Hosts) Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3
 		return nil, fmt.Errorf("recording BareMetalHost %s/%s: %w", host.Namespace, host.Name, err)
 	}
 	return recorded, nil
+}
+
+// copyToStore returns a copy of a host, with the same hardware details: these are never changed in place, and so are
+// known to have been stored before.
+func copyToStore(host *metal3.BareMetalHost) *metal3.BareMetalHost {
+	shallow := *host
+	shallow.Status.HardwareDetails = nil
+	copied := shallow.DeepCopy()
+	copied.Status.HardwareDetails = host.Status.HardwareDetails
+	return copied
 }
 
 // Update writes spec and metadata as a client's PUT does. Removing the last finalizer of a host

@@ -26,13 +26,12 @@ type IndicatorManager interface {
 type indicator struct {
 	plainAction[*metal3.HostIndicator]
 	sources Sources
-	manager IndicatorManager
 }
 
 // NewIndicatorREST returns the storage of baremetalhosts/indicator: POST switches a light, and GET
 // lists the lights and their states.
-func NewIndicatorREST(sources Sources, queue *BMCQueue, manager IndicatorManager) rest.Storage {
-	i := &indicator{sources: sources, manager: manager}
+func NewIndicatorREST(sources Sources, queue *BMCQueue) rest.Storage {
+	i := &indicator{sources: sources}
 	kind := requestKind[*metal3.HostIndicator]{
 		kind:        "HostIndicator",
 		newRequest:  func() *metal3.HostIndicator { return &metal3.HostIndicator{} },
@@ -44,16 +43,16 @@ func NewIndicatorREST(sources Sources, queue *BMCQueue, manager IndicatorManager
 
 // read asks for the state of each light in turn, which locks the node each time. A light of which
 // the state cannot be read does not hide the others.
-func (i *indicator) read(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostIndicator) error {
-	lights, err := i.list(ctx, host, node)
+func (i *indicator) read(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostIndicator) error {
+	lights, err := i.list(ctx, asked, host, node)
 	if err != nil {
 		return err
 	}
 	for _, light := range lights {
 		shown := shownIndicator(light)
-		state, err := i.manager.GetIndicator(ctx, node.UUID, light.ID)
+		state, err := asked.GetIndicator(ctx, node.UUID, light.ID)
 		if err != nil {
-			shown.Error = i.sources.bmcError(ctx, host, err, "").Error()
+			shown.Error = i.sources.bmcError(host, err, "").Error()
 		}
 		shown.State = metal3.IndicatorState(state)
 		request.Status.Indicators = append(request.Status.Indicators, shown)
@@ -61,12 +60,12 @@ func (i *indicator) read(ctx context.Context, host *metal3.BareMetalHost, node *
 	return nil
 }
 
-func (i *indicator) list(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) ([]ironic.Indicator, error) {
-	lights, err := i.manager.ListIndicators(ctx, node.UUID)
+func (i *indicator) list(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node) ([]ironic.Indicator, error) {
+	lights, err := asked.ListIndicators(ctx, node.UUID)
 	if ironic.IsIndicatorNameless(err) {
 		return nil, conflict(host, errors.New("Ironic cannot list the lights, because the BMC gives a part of the machine that has one no UUID"))
 	}
-	return lights, i.sources.bmcError(ctx, host, err, "")
+	return lights, i.sources.bmcError(host, err, "")
 }
 
 func shownIndicator(light ironic.Indicator) metal3.Indicator {
@@ -88,8 +87,8 @@ func (*indicator) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *me
 }
 
 // write changes nothing in the host. It finds the light and checks the state, for a dry run, too.
-func (i *indicator) write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostIndicator, _ bool) (*metal3.BareMetalHost, error) {
-	lights, err := i.list(ctx, host, node)
+func (i *indicator) write(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostIndicator, _ bool) (*metal3.BareMetalHost, error) {
+	lights, err := i.list(ctx, asked, host, node)
 	if err != nil {
 		return nil, err
 	}
@@ -103,10 +102,10 @@ func (i *indicator) write(ctx context.Context, host *metal3.BareMetalHost, node 
 	return host, nil
 }
 
-func (i *indicator) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostIndicator) error {
+func (i *indicator) act(ctx context.Context, asked Ironic, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostIndicator) error {
 	light := request.Status.Indicators[0] // as write has found it
-	err := i.manager.SetIndicator(ctx, ironic.NoFence, node.UUID, light.Name+"@"+light.Component, string(request.Spec.State))
-	return i.sources.bmcError(ctx, host, err, "whether the light was switched is not known, look before you try again (GET of its subresource indicator)")
+	err := asked.SetIndicator(ctx, ironic.NoFence, node.UUID, light.Name+"@"+light.Component, string(request.Spec.State))
+	return i.sources.bmcError(host, err, "whether the light was switched is not known, look before you try again (GET of its subresource indicator)")
 }
 
 // defaultComponents are those whose lights people look for, in the order of preference.

@@ -23,14 +23,13 @@ type ProvisionStateSetter interface {
 // inspection is the action of baremetalhosts/inspect.
 type inspection struct {
 	Sources
-	hosts  HostChangers
-	states ProvisionStateSetter
+	hosts HostChangers
 }
 
 // NewInspectREST returns the storage of baremetalhosts/inspect: POST begins an inspection, and GET
 // returns the state of the one that is under way, or of the last one.
-func NewInspectREST(sources Sources, hosts HostChangers, states ProvisionStateSetter) rest.Storage {
-	i := &inspection{sources, hosts, states}
+func NewInspectREST(sources Sources, hosts HostChangers) rest.Storage {
+	i := &inspection{sources, hosts}
 	kind := requestKind[*metal3.HostInspection]{
 		kind:        "HostInspection",
 		newRequest:  func() *metal3.HostInspection { return &metal3.HostInspection{} },
@@ -54,7 +53,7 @@ const (
 
 // write sets the annotation that requests an inspection, if the node is available. The annotation
 // remains until the inspection has begun, so that the controller begins it if this process dies.
-func (i *inspection) write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection, dryRun bool) (*metal3.BareMetalHost, error) {
+func (i *inspection) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection, dryRun bool) (*metal3.BareMetalHost, error) {
 	if node.ProvisionState != ironic.Available {
 		return host, nil
 	}
@@ -64,11 +63,11 @@ func (i *inspection) write(ctx context.Context, host *metal3.BareMetalHost, node
 }
 
 // act begins the inspection. Ironic inspects only manageable nodes.
-func (i *inspection) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
+func (i *inspection) act(ctx context.Context, asked Ironic, host, _ *metal3.BareMetalHost, node *ironic.Node, _ *metal3.HostInspection) error {
 	if node.ProvisionState == ironic.Available {
-		return i.inspectAvailable(ctx, host, node)
+		return i.inspectAvailable(ctx, asked, host, node)
 	}
-	err := i.states.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
+	err := asked.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
 	if err == nil {
 		return nil
 	}
@@ -80,27 +79,29 @@ func (i *inspection) act(ctx context.Context, host, _ *metal3.BareMetalHost, nod
 
 // inspectAvailable makes an available node manageable first, which touches no hardware
 // and takes milliseconds.
-func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
-	switch taken, err := i.awaitController(ctx, host, node); {
+func (i *inspection) inspectAvailable(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node) error {
+	switch taken, err := i.awaitController(ctx, asked, host, node); {
 	case apierrors.IsNotFound(err):
 		return err
+	case apierrors.IsConflict(err):
+		return i.withdraw(ctx, host, err)
 	case err != nil:
 		return gatewayTimeout(host.Name, fmt.Sprintf("it cannot be read from etcd: %v; %s", err, inspectionPending))
 	case taken:
 		return nil
 	}
-	if err := i.states.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
+	if err := asked.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetManage, ironic.ProvisionOptions{}); err != nil {
 		return i.failedToBegin(ctx, host, err)
 	}
-	switch err := i.awaitManageable(ctx, node.UUID); {
+	switch err := awaitManageable(ctx, asked, node.UUID); {
 	case ironic.IsNotFound(err):
 		return i.failedToBegin(ctx, host, err)
 	case err != nil:
 		return outcomeUnknown(host, err, inspectionPending)
 	}
-	err := i.states.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
+	err := asked.SetProvisionState(ctx, ironic.NoFence, node.UUID, ironic.TargetInspect, ironic.ProvisionOptions{})
 	if ironic.IsConflict(err) {
-		now, getErr := i.Nodes.GetNode(ctx, node.UUID)
+		now, getErr := asked.GetNode(ctx, node.UUID)
 		switch {
 		case getErr != nil:
 			return outcomeUnknown(host, getErr, inspectionPending)
@@ -111,8 +112,6 @@ func (i *inspection) inspectAvailable(ctx context.Context, host *metal3.BareMeta
 	if err != nil {
 		return i.failedToBegin(ctx, host, err)
 	}
-	ctx, cancel := undoContext(ctx)
-	defer cancel()
 	if err := i.removeAnnotation(ctx, host); err != nil && !apierrors.IsNotFound(err) {
 		return apierrors.NewInternalError(fmt.Errorf("baremetalhost %q: the inspection has begun, but the annotation %s could not be removed and may cause another one: %w", host.Name, metal3.InspectAnnotation, err))
 	}
@@ -126,9 +125,12 @@ const controllerGrace = time.Second
 // the annotation. If the action and the controller both began it, Ironic could inspect the node
 // twice, because it queues requests for a locked node. If no controller is running, or it must
 // not touch the host, the result is false, and the action begins the inspection.
-func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (taken bool, err error) {
+func (i *inspection) awaitController(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node) (taken bool, err error) {
 	err = wait.PollUntilContextTimeout(ctx, 25*time.Millisecond, controllerGrace, true, func(ctx context.Context) (bool, error) {
 		recorded, err := i.Hosts.Get(ctx, host.Namespace, host.Name)
+		if err == nil {
+			err = checkSame(host, recorded)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -137,7 +139,7 @@ func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetal
 		if !taken {
 			return false, nil
 		}
-		now, err := i.Nodes.GetNode(ctx, node.UUID)
+		now, err := asked.GetNode(ctx, node.UUID)
 		if err != nil {
 			return true, nil // the controller has begun it; the node is only read to wait for its new state
 		}
@@ -150,17 +152,20 @@ func (i *inspection) awaitController(ctx context.Context, host *metal3.BareMetal
 }
 
 // failedToBegin returns the error for an inspection that could not begin because of err. If Ironic
-// has refused it, the annotation is removed, unless it was set before the action.
+// has refused it, the request is withdrawn.
 func (i *inspection) failedToBegin(ctx context.Context, host *metal3.BareMetalHost, err error) error {
 	refused := refusalOf(host, err)
 	if refused == nil {
 		return outcomeUnknown(host, err, inspectionPending)
 	}
+	return i.withdraw(ctx, host, refused)
+}
+
+// withdraw returns refused, and removes the annotation unless it was set before the action.
+func (i *inspection) withdraw(ctx context.Context, host *metal3.BareMetalHost, refused error) error {
 	if _, asked := host.Annotations[metal3.InspectAnnotation]; asked {
 		return refused
 	}
-	ctx, cancel := undoContext(ctx)
-	defer cancel()
 	if err := i.removeAnnotation(ctx, host); err != nil && !apierrors.IsNotFound(err) {
 		return apierrors.NewInternalError(fmt.Errorf("%w; and the annotation %s could not be removed: %w", refused, metal3.InspectAnnotation, err))
 	}
@@ -168,13 +173,12 @@ func (i *inspection) failedToBegin(ctx context.Context, host *metal3.BareMetalHo
 }
 
 func (i *inspection) removeAnnotation(ctx context.Context, host *metal3.BareMetalHost) error {
-	_, err := changeHost(ctx, i.hosts.Own, host, false, func(h *metal3.BareMetalHost) { delete(h.Annotations, metal3.InspectAnnotation) })
-	return err
+	return undoChange(ctx, i.hosts.Own, host, func(h *metal3.BareMetalHost) { delete(h.Annotations, metal3.InspectAnnotation) })
 }
 
-func (i *inspection) awaitManageable(ctx context.Context, uuid string) error {
+func awaitManageable(ctx context.Context, asked Ironic, uuid string) error {
 	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, actionTimeout/2, true, func(ctx context.Context) (bool, error) {
-		node, err := i.Nodes.GetNode(ctx, uuid)
+		node, err := asked.GetNode(ctx, uuid)
 		if err != nil {
 			return false, err
 		}

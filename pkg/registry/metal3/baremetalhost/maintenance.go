@@ -22,13 +22,12 @@ type MaintenanceSwitcher interface {
 // maintenance is the action of baremetalhosts/maintenance.
 type maintenance struct {
 	plainAction[*metal3.HostMaintenance]
-	switcher MaintenanceSwitcher
 }
 
 // NewMaintenanceREST returns the storage of baremetalhosts/maintenance: POST switches maintenance
 // on or off, and GET tells whether it is on.
-func NewMaintenanceREST(sources Sources, switcher MaintenanceSwitcher) rest.Storage {
-	m := &maintenance{switcher: switcher}
+func NewMaintenanceREST(sources Sources) rest.Storage {
+	m := &maintenance{}
 	kind := requestKind[*metal3.HostMaintenance]{
 		kind:        "HostMaintenance",
 		newRequest:  func() *metal3.HostMaintenance { return &metal3.HostMaintenance{} },
@@ -47,8 +46,8 @@ func (*maintenance) checkNode(host *metal3.BareMetalHost, node *ironic.Node, _ *
 
 // act asks Ironic, which has done it when it answers. To repeat it does no harm, so the error of an
 // unknown outcome has a Retry-After.
-func (m *maintenance) act(ctx context.Context, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostMaintenance) error {
-	err := m.change(ctx, node, request)
+func (*maintenance) act(ctx context.Context, asked Ironic, host, _ *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostMaintenance) error {
+	err := changeMaintenance(ctx, asked, node, request)
 	if refused := refusalOf(host, err); refused != nil {
 		return refused
 	}
@@ -58,19 +57,19 @@ func (m *maintenance) act(ctx context.Context, host, _ *metal3.BareMetalHost, no
 	return nil
 }
 
-func (m *maintenance) change(ctx context.Context, node *ironic.Node, request *metal3.HostMaintenance) error {
+func changeMaintenance(ctx context.Context, switcher MaintenanceSwitcher, node *ironic.Node, request *metal3.HostMaintenance) error {
 	if request.Spec.Action == metal3.MaintenanceActionOff {
 		request.Status.Message = "the node is out of maintenance"
 		if !node.Maintenance {
 			request.Status.Message = "the node was not in maintenance"
 		}
-		return m.switcher.ClearMaintenance(ctx, ironic.NoFence, node.UUID)
+		return switcher.ClearMaintenance(ctx, ironic.NoFence, node.UUID)
 	}
 	request.Status.Message = "the node is in maintenance until that is switched off"
 	if node.Fault != "" {
 		// Ironic itself would end this maintenance, together with the reason, when the fault is
 		// over. It keeps a fault until the maintenance is cleared.
-		if err := m.switcher.ClearMaintenance(ctx, ironic.NoFence, node.UUID); err != nil {
+		if err := switcher.ClearMaintenance(ctx, ironic.NoFence, node.UUID); err != nil {
 			return err
 		}
 	}
@@ -78,7 +77,7 @@ func (m *maintenance) change(ctx context.Context, node *ironic.Node, request *me
 	if info, ok := genericapirequest.UserFrom(ctx); ok {
 		user = info.GetName()
 	}
-	return m.switcher.SetMaintenance(ctx, ironic.NoFence, node.UUID, ironic.RequestedMaintenance(user, request.Spec.Reason))
+	return switcher.SetMaintenance(ctx, ironic.NoFence, node.UUID, ironic.RequestedMaintenance(user, request.Spec.Reason))
 }
 
 func (*maintenance) describe(request *metal3.HostMaintenance, _ *metal3.BareMetalHost, node *ironic.Node) {

@@ -13,6 +13,10 @@ type liveForOthers struct{ error }
 
 func (liveForOthers) LiveForOthers() bool { return true }
 
+type liveForNone struct{ error }
+
+func (liveForNone) LiveForOthers() bool { return false }
+
 func TestCountRead(t *testing.T) {
 	registerMetrics()
 	gone, cancel := context.WithCancel(t.Context())
@@ -26,6 +30,8 @@ func TestCountRead(t *testing.T) {
 		"Ironic is away":       {t.Context(), errors.New("no answer"), readStale},
 		"one host cannot":      {t.Context(), liveForOthers{errors.New("one host")}, readPartial},
 		"the same, wrapped":    {t.Context(), fmt.Errorf("list: %w", liveForOthers{errors.New("one host")}), readPartial},
+		"one of two Ironics":   {t.Context(), liveForOthers{errors.New("no answer")}, readPartial},
+		"all Ironics":          {t.Context(), liveForNone{errors.New("no answer")}, readStale},
 		"the client went away": {gone, gone.Err(), ""},
 	} {
 		before := countedReads(t)

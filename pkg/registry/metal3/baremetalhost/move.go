@@ -20,9 +20,12 @@ type NodeReleaser interface {
 	UpdateNode(ctx context.Context, fence ironic.Fence, idOrName string, patches []ironic.Patch) (*ironic.Node, error)
 }
 
-// Delete deletes a host. The node of one that clusterctl has moved to another cluster loses its marks first: if that
-// cluster uses the same Ironic, its server would otherwise take the node for that of a host in this cluster, and hold its
-// own. The copy there has everything else: the name, which is also that of the node, and the annotation with the status.
+// The node of a host that clusterctl has moved to another cluster loses its marks with the request that removes the host
+// here: if that cluster uses the same Ironic, its server would otherwise take the node for that of a host in this cluster,
+// and hold its own. The copy there has everything else: the name, which is also that of the node, and the annotation with
+// the status. clusterctl deletes a host that has finalizers and removes them then, so that an update is the last request.
+
+// Delete deletes a host. If nothing keeps one that was moved, its node is released first.
 func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	obj, err := r.Store.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
@@ -44,6 +47,25 @@ func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.Va
 	return r.Store.Delete(ctx, name, deleteValidation, options)
 }
 
+// Update updates a host. If that removes the last finalizer of one that was moved and is being deleted, its node is
+// released first.
+func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	// The store validates what it is about to write, after it has compared resourceVersions.
+	validateAndRelease := func(ctx context.Context, obj, old runtime.Object) error {
+		if updateValidation != nil {
+			if err := updateValidation(ctx, obj, old); err != nil {
+				return err
+			}
+		}
+		host := obj.(*metal3.BareMetalHost)
+		if host.DeletionTimestamp == nil || !metal3.IsDeletedForMove(host) || len(host.Finalizers) > 0 || dryrun.IsDryRun(options.DryRun) {
+			return nil
+		}
+		return r.release(ctx, host)
+	}
+	return r.Store.Update(ctx, name, objInfo, createValidation, validateAndRelease, forceAllowCreate, options)
+}
+
 // release removes the marks of the host from its node.
 func (r *REST) release(ctx context.Context, host *metal3.BareMetalHost) error {
 	if host.Status.Provisioning.ID == "" {
@@ -51,7 +73,11 @@ func (r *REST) release(ctx context.Context, host *metal3.BareMetalHost) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
-	node, err := r.nodes.GetNode(ctx, host.Status.Provisioning.ID)
+	asked, err := r.ironicOf(host)
+	if err != nil {
+		return releaseFailed(host, err)
+	}
+	node, err := asked.GetNode(ctx, host.Status.Provisioning.ID)
 	if ironic.IsNotFound(err) {
 		return nil
 	}
@@ -65,7 +91,7 @@ func (r *REST) release(ctx context.Context, host *metal3.BareMetalHost) error {
 	if node.Marks.Cluster != "" {
 		patches = append(patches, ironic.Patch{Op: ironic.PatchRemove, Path: "/extra/" + ironic.ClusterMark})
 	}
-	if _, err := r.nodes.UpdateNode(ctx, ironic.NoFence, node.UUID, patches); err != nil {
+	if _, err := asked.UpdateNode(ctx, ironic.NoFence, node.UUID, patches); err != nil {
 		return releaseFailed(host, err)
 	}
 	klog.FromContext(ctx).Info("The host has moved to another cluster, so its node does not bear its marks any more", "host", klog.KObj(host), "node", node.UUID)
@@ -78,6 +104,6 @@ func releaseFailed(host *metal3.BareMetalHost, err error) error {
 		return tooMany(fmt.Sprintf("baremetalhost %q: %v; try again when that is done", host.Name, err))
 	}
 	return serviceUnavailable(host.Name, fmt.Sprintf(
-		"the node of a host that moves to another cluster has to be released in Ironic first: %s; try again. To delete the host without that, remove the annotation %s; in a cluster with the same Ironic, its node then has to be taken over",
-		ironic.ReasonOf(err), metal3.DeleteForMoveAnnotation))
+		"the node of a host that moves to another cluster has to be released in %s first: %s; try again. To delete the host without that, remove the annotation %s; in a cluster with the same Ironic, its node then has to be taken over",
+		ironicName(host), ironic.ReasonOf(err), metal3.DeleteForMoveAnnotation))
 }

@@ -20,6 +20,8 @@ import (
 
 // oneNode is an Ironic with one node, or none, that keeps the paths of patches.
 type oneNode struct {
+	baremetalhost.Ironic // what is not asked here
+
 	node    *ironic.Node
 	read    error
 	write   error
@@ -84,7 +86,7 @@ func TestDeletedForMove(t *testing.T) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				asked, id := test.ironic, strings.ReplaceAll(name, " ", "-")
-				hosts := baremetalhost.NewREST(store, newScripted(store), &asked)
+				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil })
 				host := create(t, store, newHost(id, test.host))
 				if !test.noNode {
 					record(t, store, id, func(s *metal3.BareMetalHostStatus) { s.Provisioning.ID = "node" })
@@ -100,6 +102,75 @@ func TestDeletedForMove(t *testing.T) {
 					}
 				}
 				_, _, err := hosts.Delete(inNamespace(t), id, validate, &test.options)
+				if test.code == nil && err != nil || test.code != nil && !test.code(err) {
+					t.Errorf("error %v", err)
+				}
+				if !slices.Equal(asked.removed, test.released) {
+					t.Errorf("Ironic was asked to %q, want %q", asked.removed, test.released)
+				}
+				_, err = store.Get(inNamespace(t), id, &metav1.GetOptions{})
+				if is := err == nil; is != test.stays {
+					t.Errorf("the host is there: %t (%v)", is, err)
+				}
+			})
+		}
+	})
+}
+
+// TestFinalizersRemovedForMove: clusterctl removes the finalizers after it has deleted the host. Its node is given up with the
+// last of them.
+func TestFinalizersRemovedForMove(t *testing.T) {
+	released := []string{"remove /extra/metal3_apiserver_host", "remove /extra/metal3_apiserver_cluster"}
+	away := errors.New("no route to host")
+	tests := map[string]struct {
+		notForMove bool
+		left       []string // finalizers
+		notDeleted bool
+		read       error // of the node
+		options    metav1.UpdateOptions
+		forbidden  bool
+		released   []string
+		stays      bool
+		code       func(error) bool // nil for no error
+	}{
+		"moved":         {released: released},
+		"only deleted":  {notForMove: true},
+		"another holds": {left: []string{"example.com/another"}, stays: true},
+		"not deleted":   {notDeleted: true, stays: true},
+		"dry run":       {options: metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}, stays: true},
+		"forbidden":     {forbidden: true, stays: true, code: apierrors.IsForbidden},
+		"no answer":     {read: away, stays: true, code: apierrors.IsServiceUnavailable},
+	}
+	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
+		for name, test := range tests {
+			t.Run(name, func(t *testing.T) {
+				asked, id := oneNode{read: test.read}, "finalizers-"+strings.ReplaceAll(name, " ", "-")
+				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil })
+				created := create(t, store, newHost(id, func(h *metal3.BareMetalHost) {
+					h.Finalizers = []string{metal3.BareMetalHostFinalizer, "example.com/another"}
+					if !test.notForMove {
+						h.Annotations = map[string]string{metal3.DeleteForMoveAnnotation: ""}
+					}
+				}))
+				record(t, store, id, func(s *metal3.BareMetalHostStatus) { s.Provisioning.ID = "node" })
+				asked.node = &ironic.Node{UUID: "node", Marks: ironic.Marks{Host: ironic.Text(created.UID), Cluster: "cluster"}}
+				if !test.notDeleted {
+					if _, _, err := hosts.Delete(inNamespace(t), id, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if len(asked.removed) != 0 {
+					t.Errorf("the node was given up before the finalizers were removed: %q", asked.removed)
+				}
+				host := get(t, store, id)
+				host.Finalizers = test.left
+				validate := rest.ValidateAllObjectUpdateFunc
+				if test.forbidden {
+					validate = func(context.Context, runtime.Object, runtime.Object) error {
+						return apierrors.NewForbidden(metal3.Resource("baremetalhosts"), id, errors.New("a policy"))
+					}
+				}
+				_, _, err := hosts.Update(inNamespace(t), id, rest.DefaultUpdatedObjectInfo(host), rest.ValidateAllObjectFunc, validate, false, &test.options)
 				if test.code == nil && err != nil || test.code != nil && !test.code(err) {
 					t.Errorf("error %v", err)
 				}

@@ -31,16 +31,15 @@ type DataImageGetter interface {
 // power is the action of baremetalhosts/power.
 type power struct {
 	hosts    HostChangers
-	nodes    NodeGetter
-	switcher PowerSwitcher
 	images   DataImageGetter
 	policies UpdatePolicyGetter
+	cuts     PowerCuts
 }
 
 // NewPowerREST returns the storage of baremetalhosts/power: POST switches the power, and GET
 // returns the power state.
-func NewPowerREST(sources Sources, hosts HostChangers, switcher PowerSwitcher, images DataImageGetter, policies UpdatePolicyGetter) rest.Storage {
-	p := &power{hosts, sources.Nodes, switcher, images, policies}
+func NewPowerREST(sources Sources, hosts HostChangers, images DataImageGetter, policies UpdatePolicyGetter, cuts PowerCuts) rest.Storage {
+	p := &power{hosts, images, policies, cuts}
 	kind := requestKind[*metal3.HostPower]{
 		kind:        "HostPower",
 		newRequest:  func() *metal3.HostPower { return &metal3.HostPower{} },
@@ -86,19 +85,29 @@ func (*power) checkNode(host *metal3.BareMetalHost, node *ironic.Node, request *
 
 // write sets spec.online before Ironic is asked. So even if the server dies in between, the
 // controller does not undo the action.
-func (p *power) write(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
+func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
 	if request.Spec.Action == metal3.PowerActionReboot {
 		return p.requestReboot(ctx, host, node, request, dryRun)
+	}
+	cut := powerTarget(request.Spec) == ironic.TargetPowerOff && node.PowerState != ironic.PowerOff && !dryRun
+	if cut {
+		if err := p.cuts.record(ctx, host, node); err != nil {
+			return nil, err
+		}
 	}
 	online := request.Spec.Action != metal3.PowerActionOff
 	if host.Spec.Online == online {
 		return host, nil
 	}
-	return changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) { h.Spec.Online = online })
+	written, err := changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) { h.Spec.Online = online })
+	if err != nil && cut {
+		p.cuts.forget(ctx, host)
+	}
+	return written, err
 }
 
 // act asks Ironic to switch the power, unless it is doing so already.
-func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
+func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
 	if isUnderWay(request.Spec.Action, node) {
 		reportUnderWay(request)
 		return nil
@@ -112,7 +121,7 @@ func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, no
 		return err
 	}
 	target := powerTarget(request.Spec)
-	used, softRefusal, err := p.switcher.SwitchPower(ctx, ironic.NoFence, node.UUID, target)
+	used, softRefusal, err := asked.SwitchPower(ctx, ironic.NoFence, node.UUID, target)
 	refused := refusalOf(host, err)
 	switch {
 	case err == nil:
@@ -122,8 +131,11 @@ func (p *power) act(ctx context.Context, host, written *metal3.BareMetalHost, no
 		}
 		return nil
 	case ironic.IsLocked(err):
-		return p.lockedMeanwhile(ctx, host, node, request, err)
+		return p.lockedMeanwhile(ctx, asked, host, node, request, err)
 	case refused != nil:
+		if target == ironic.TargetPowerOff {
+			p.cuts.forget(ctx, host)
+		}
 		return p.restoreOnline(ctx, host, written, refused)
 	case request.Spec.Action == metal3.PowerActionReboot:
 		return outcomeUnknown(host, err, "whether the host is being rebooted is not known, look before you try again (GET of its subresource power)")
@@ -166,9 +178,7 @@ func (p *power) restoreOnline(ctx context.Context, host, written *metal3.BareMet
 	if written == host {
 		return refused
 	}
-	ctx, cancel := undoContext(ctx)
-	defer cancel()
-	_, err := changeHost(ctx, p.hosts.Own, host, false, func(h *metal3.BareMetalHost) {
+	err := undoChange(ctx, p.hosts.Own, host, func(h *metal3.BareMetalHost) {
 		if h.Generation == written.Generation {
 			h.Spec.Online = host.Spec.Online
 		}

@@ -22,7 +22,12 @@ func (everyDataImage) Get(context.Context, string, string) (*metal3.DataImage, e
 }
 
 // neverSwitched fails the test if Ironic is asked for power.
-type neverSwitched struct{ t *testing.T }
+type neverSwitched struct {
+	*oneHost
+	t *testing.T
+}
+
+func (n neverSwitched) ironic(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return n, nil }
 
 func (n neverSwitched) SwitchPower(context.Context, ironic.Fence, string, ironic.PowerTarget) (ironic.PowerTarget, string, error) {
 	n.t.Error("Ironic was asked for power, which is left to the controller")
@@ -39,8 +44,8 @@ func TestPowerOnWithDataImage(t *testing.T) {
 		node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: ironic.PowerOff},
 		reads: -1, writes: -1,
 	}
-	sources := baremetalhost.Sources{Hosts: o, Nodes: o, Refresher: o, Passwords: o}
-	action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, neverSwitched{t}, everyDataImage{}, noPolicies{})
+	sources := baremetalhost.Sources{Hosts: o, Ironic: neverSwitched{o, t}.ironic, Prover: o, Refresher: o, Passwords: o}
+	action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, everyDataImage{}, noPolicies{}, o.cuts())
 	request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOn}}
 	answer, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {

@@ -43,12 +43,12 @@ func isUnderWay(action metal3.PowerAction, node *ironic.Node) bool {
 // written, the leader switches the host as well. Even if somebody else holds the lock, the leader
 // may be about to do so. Therefore on and off do not restore spec.online when the node is locked:
 // the leader would then undo what it has just begun.
-func (p *power) lockedMeanwhile(ctx context.Context, host *metal3.BareMetalHost, before *ironic.Node, request *metal3.HostPower, refusal error) error {
+func (*power) lockedMeanwhile(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, before *ironic.Node, request *metal3.HostPower, refusal error) error {
 	action := request.Spec.Action
 	if action == metal3.PowerActionReboot {
 		return refusalOf(host, refusal)
 	}
-	now, err := p.nodes.GetNode(ctx, before.UUID)
+	now, err := asked.GetNode(ctx, before.UUID)
 	switch {
 	case err != nil:
 		// Only the refusal is known, and is returned below.

@@ -1,6 +1,7 @@
 package baremetalhost
 
 import (
+	"context"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -23,7 +24,7 @@ func NewRebuildREST(sources Sources, rebuilder Rebuilder, recorder HostRecorder)
 			resetStatus: func(r *metal3.HostRebuild) { r.Status = metal3.HostRebuildStatus{} },
 		},
 		Sources: sources, recorder: recorder,
-		change: func(host *metal3.BareMetalHost, node *ironic.Node, rebuild *metal3.HostRebuild) error {
+		change: func(_ context.Context, host *metal3.BareMetalHost, node *ironic.Node, rebuild *metal3.HostRebuild) error {
 			if err := checkNotDeleting(host); err != nil {
 				return err
 			}

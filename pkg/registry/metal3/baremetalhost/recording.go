@@ -25,9 +25,14 @@ type recordingREST[R request] struct {
 	requestKind[R]
 	Sources
 	recorder HostRecorder
+	// takesOver is set if the request is what proves that the node is the host's.
+	takesOver bool
+	// needsNoNode, if it is set, tells whether the request of a host is recorded whatever its node is like. The node
+	// is nil then.
+	needsNoNode func(host *metal3.BareMetalHost, request R) bool
 	// change changes the status of the host according to the node and the request, and sets the
 	// status of the request. The error is that of the API.
-	change func(host *metal3.BareMetalHost, node *ironic.Node, request R) error
+	change func(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request R) error
 }
 
 // Create records the request, or only checks it for a dry run.
@@ -52,12 +57,15 @@ func (r *recordingREST[R]) record(ctx context.Context, name string, request R, d
 		if err != nil {
 			return err
 		}
-		node, err := r.nodeOf(ctx, host)
+		if err := checkRecordable(host); err != nil {
+			return err
+		}
+		node, err := r.nodeFor(ctx, host, request)
 		if err != nil {
 			return err
 		}
 		changed := host.DeepCopy()
-		if err := r.change(changed, node, request); err != nil {
+		if err := r.change(ctx, changed, node, request); err != nil {
 			return err
 		}
 		if dryRun {
@@ -71,4 +79,16 @@ func (r *recordingREST[R]) record(ctx context.Context, name string, request R, d
 			return writeError(name, err)
 		}
 	}
+}
+
+// nodeFor reads the node that a request is about.
+func (r *recordingREST[R]) nodeFor(ctx context.Context, host *metal3.BareMetalHost, request R) (node *ironic.Node, err error) {
+	switch {
+	case r.needsNoNode != nil && r.needsNoNode(host, request):
+	case r.takesOver:
+		_, node, err = r.nodeToTakeOver(ctx, host)
+	default:
+		_, node, err = r.nodeOf(ctx, host)
+	}
+	return node, err
 }

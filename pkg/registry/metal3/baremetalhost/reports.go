@@ -12,6 +12,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/redact"
 )
 
 // NodeReporter has Ironic report on nodes.
@@ -23,18 +24,13 @@ type NodeReporter interface {
 }
 
 // NewValidateREST returns the storage of baremetalhosts/validate.
-func NewValidateREST(sources Sources, queue *BMCQueue, reporter NodeReporter) rest.Storage {
+func NewValidateREST(sources Sources, queue *BMCQueue) rest.Storage {
 	kind := requestKind[*metal3.HostValidation]{kind: "HostValidation", newRequest: func() *metal3.HostValidation { return &metal3.HostValidation{} }}
-	read := func(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, report *metal3.HostValidation) error {
-		verdicts, err := reporter.Verdicts(ctx, node.UUID)
+	read := func(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, report *metal3.HostValidation) error {
+		verdicts, err := asked.Verdicts(ctx, node.UUID)
 		if err != nil {
-			return sources.bmcError(ctx, host, err, "")
+			return sources.bmcError(host, err, "")
 		}
-		var reasons []*string
-		for i := range verdicts {
-			reasons = append(reasons, &verdicts[i].Reason)
-		}
-		sources.redact(ctx, host, reasons...)
 		for _, v := range verdicts {
 			report.Status.Interfaces = append(report.Status.Interfaces, metal3.InterfaceValidation{Name: v.Interface, Result: resultOf(v), Reason: v.Reason})
 		}
@@ -56,13 +52,12 @@ func resultOf(v ironic.InterfaceVerdict) metal3.InterfaceResult {
 // historyREST serves baremetalhosts/history, in pages.
 type historyREST struct {
 	subresource[*metal3.HostHistory]
-	reporter NodeReporter
 }
 
 // NewHistoryREST returns the storage of baremetalhosts/history.
-func NewHistoryREST(sources Sources, reporter NodeReporter) rest.Storage {
+func NewHistoryREST(sources Sources) rest.Storage {
 	kind := requestKind[*metal3.HostHistory]{kind: "HostHistory", newRequest: func() *metal3.HostHistory { return &metal3.HostHistory{} }}
-	return &historyREST{subresource[*metal3.HostHistory]{kind, sources, nil}, reporter}
+	return &historyREST{subresource[*metal3.HostHistory]{kind, sources, nil}}
 }
 
 var _ rest.GetterWithOptions = &historyREST{}
@@ -84,10 +79,10 @@ func (r *historyREST) Get(ctx context.Context, name string, obj runtime.Object) 
 	if options.Limit < 0 {
 		return nil, apierrors.NewBadRequest("limit must not be negative")
 	}
-	return r.get(ctx, name, func(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, report *metal3.HostHistory) error {
-		events, err := r.reporter.History(ctx, node.UUID)
+	return r.get(ctx, name, func(ctx context.Context, asked Ironic, host *metal3.BareMetalHost, node *ironic.Node, report *metal3.HostHistory) error {
+		events, err := asked.History(ctx, node.UUID)
 		if err != nil {
-			return r.bmcError(ctx, host, err, "")
+			return r.bmcError(host, err, "")
 		}
 		slices.Reverse(events)
 		page, next, err := historyPage(events, options)
@@ -98,7 +93,7 @@ func (r *historyREST) Get(ctx context.Context, name string, obj runtime.Object) 
 		for i := range page {
 			texts = append(texts, &page[i].Event)
 		}
-		r.redact(ctx, host, texts...)
+		redact.Texts(ctx, texts)
 		for _, e := range page {
 			report.Status.Events = append(report.Status.Events, metal3.HistoryEvent{
 				ID: e.UUID, Time: metav1.NewTime(e.CreatedAt), Severity: e.Severity, Type: e.EventType, Message: e.Event, Conductor: e.Conductor,

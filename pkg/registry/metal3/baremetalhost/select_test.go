@@ -24,6 +24,7 @@ var selectable = map[string]string{
 	"status.provisioning.state": "status.provisioning.state=externally provisioned",
 	"status.operationalStatus":  "status.operationalStatus=OK",
 	"status.poweredOn":          "status.poweredOn=true",
+	"status.ironic.instance":    "status.ironic.instance=room-b",
 	"spec.online":               "spec.online=true",
 	"spec.bmc.address":          "spec.bmc.address=redfish://192.168.111.2/redfish/v1/Systems/1",
 	"spec.consumerRef.name":     "spec.consumerRef.name=master-0",
@@ -42,6 +43,7 @@ func TestFieldSelectors(t *testing.T) {
 			s.Provisioning.State = metal3.StateExternallyProvisioned
 			s.OperationalStatus = metal3.OperationalStatusOK
 			s.PoweredOn = true
+			s.Ironic = &metal3.IronicStatus{Instance: "room-b"}
 		})
 		create(t, store, newHost("worker-1"))
 		for _, label := range metal3.BareMetalHostFieldLabels {
@@ -63,12 +65,14 @@ func TestFieldSelectors(t *testing.T) {
 				}
 			})
 		}
-		t.Run("neither", func(t *testing.T) {
-			options := &metainternalversion.ListOptions{FieldSelector: fields.ParseSelectorOrDie("spec.consumerRef.name=")}
-			if diff := cmp.Diff([]string{"worker-1"}, names(list(t, hosts, options))); diff != "" {
-				t.Errorf("hosts without consumer:\n%s", diff)
-			}
-		})
+		for what, selector := range map[string]string{"without consumer": "spec.consumerRef.name=", "in no IronicInstance": "status.ironic.instance="} {
+			t.Run(what, func(t *testing.T) {
+				options := &metainternalversion.ListOptions{FieldSelector: fields.ParseSelectorOrDie(selector)}
+				if diff := cmp.Diff([]string{"worker-1"}, names(list(t, hosts, options))); diff != "" {
+					t.Errorf("hosts %s:\n%s", what, diff)
+				}
+			})
+		}
 	})
 }
 

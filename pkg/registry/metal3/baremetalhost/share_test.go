@@ -43,10 +43,10 @@ func newSharingCodec(t *testing.T) apiruntime.Codec {
 	t.Helper()
 	scheme := apiruntime.NewScheme()
 	install.Install(scheme)
-	return ShareMemory(serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion))
+	return Compact(serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion))
 }
 
-func decodeHost(t *testing.T, codec apiruntime.Codec, data []byte) *metal3.BareMetalHost {
+func decodeHost(t testing.TB, codec apiruntime.Codec, data []byte) *metal3.BareMetalHost {
 	t.Helper()
 	host := &metal3.BareMetalHost{}
 	if _, _, err := codec.Decode(data, nil, host); err != nil {
@@ -111,7 +111,7 @@ func TestHardwareIsForgotten(t *testing.T) {
 		host := &metal3.BareMetalHost{}
 		host.UID = types.UID(fmt.Sprint(i))
 		host.Status.HardwareDetails = &metal3.HardwareDetails{CPU: metal3.CPU{Flags: []string{fmt.Sprint(i)}}}
-		table.share(host)
+		table.unpack(host)
 	}
 	if n := table.flags.Len(); n > maxFlagLists {
 		t.Errorf("%d lists of processor features are kept", n)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -43,6 +44,15 @@ type NodeGetter interface {
 	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
 }
 
+// NodeProver tells whether a node that Ironic has just returned is the host's. The status of a host, which says which node
+// it has, is no proof of that. What it says is for the user of the host, and reveals nothing of a node of others.
+type NodeProver interface {
+	// WhyUnproven says why nothing may be shown of the node, or done with it; empty if it is the host's.
+	WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error)
+	// WhyUnconfirmable says why not even a person can confirm that the node is the host's; empty if one can.
+	WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error)
+}
+
 // EventRecorder has events written about hosts. It never blocks.
 type EventRecorder interface {
 	// Requested tells that a user has requested something of a host.
@@ -52,7 +62,8 @@ type EventRecorder interface {
 // Sources is where actions read hosts and their nodes from.
 type Sources struct {
 	Hosts     HostGetter
-	Nodes     NodeGetter
+	Ironic    IronicOf
+	Prover    NodeProver
 	Refresher HostRefresher
 	Passwords PasswordRedacter
 	// Events can be nil.
@@ -85,42 +96,76 @@ func (s *Sources) recordedHost(ctx context.Context, name string) (*metal3.BareMe
 	return host, readError(name, err)
 }
 
-// nodeOf reads the host's node from Ironic, and redacts passwords in its texts.
-func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (*ironic.Node, error) {
+// nodeOf reads the host's node from the Ironic that has it, which it returns, too, and redacts passwords in the node's texts.
+// It refuses a node of which it is not proven that it is the host's, whether the host is paused or not: everything that is
+// done with a node, or told of it, begins here.
+func (s *Sources) nodeOf(ctx context.Context, host *metal3.BareMetalHost) (Ironic, *ironic.Node, error) {
+	return s.nodeUnless(ctx, host, s.Prover.WhyUnproven)
+}
+
+// nodeToTakeOver is nodeOf for a person who is about to confirm that the node is the host's.
+func (s *Sources) nodeToTakeOver(ctx context.Context, host *metal3.BareMetalHost) (Ironic, *ironic.Node, error) {
+	return s.nodeUnless(ctx, host, s.Prover.WhyUnconfirmable)
+}
+
+func (s *Sources) nodeUnless(ctx context.Context, host *metal3.BareMetalHost, why func(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error)) (Ironic, *ironic.Node, error) {
 	if host.Status.Provisioning.ID == "" {
-		return nil, conflict(host, fmt.Errorf("it is not registered in Ironic yet (provisioning state %q)%s", host.Status.Provisioning.State, errorSuffix(host)))
+		return nil, nil, conflict(host, fmt.Errorf("it is not registered in Ironic yet (provisioning state %q)%s", host.Status.Provisioning.State, errorSuffix(host)))
 	}
-	node, err := s.Nodes.GetNode(ctx, host.Status.Provisioning.ID)
+	asked, err := s.Ironic(host)
+	if err != nil {
+		return nil, nil, nothingDone(host, err)
+	}
+	node, err := asked.GetNode(ctx, host.Status.Provisioning.ID)
 	if ironic.IsNotFound(err) {
-		return nil, conflict(host, fmt.Errorf("Ironic has no node %s; wait until it is registered%s", host.Status.Provisioning.ID, errorSuffix(host)))
+		return nil, nil, conflict(host, fmt.Errorf("%s has no node %s; wait until it is registered%s", ironicName(host), host.Status.Provisioning.ID, errorSuffix(host)))
 	}
 	if err != nil {
 		if refused := refusalOf(host, err); refused != nil {
-			return nil, refused
+			return nil, nil, refused
 		}
-		return nil, nothingDone(host, err)
+		return nil, nil, nothingDone(host, err)
 	}
-	if node.IsAnothers(host.Namespace, host.Name) {
-		return nil, conflict(host, fmt.Errorf("node %s in Ironic is that of another host; wait until this one is registered%s", node.UUID, errorSuffix(host)))
+	refusal, err := why(ctx, host, node)
+	switch {
+	case err != nil:
+		return nil, nil, readError(host.Name, err)
+	case refusal != "":
+		return nil, nil, conflict(host, errors.New(refusal))
 	}
 	if err := s.Passwords.RedactPassword(ctx, host, node); err != nil {
 		// The texts must not be shown, but the action is possible all the same.
 		node.LastError, node.MaintenanceReason = "withheld: "+err.Error(), ""
 	}
-	return node, nil
+	return asked, node, nil
 }
 
 // changeHost changes the latest version of host, and returns what was written. It returns a
-// Conflict if host was deleted and another host has the same name now.
+// Conflict if that is another host, or has its node in another Ironic now.
 func changeHost(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, dryRun bool, change func(*metal3.BareMetalHost)) (*metal3.BareMetalHost, error) {
 	written, err := hosts.Change(ctx, host.Namespace, host.Name, dryRun, func(newest *metal3.BareMetalHost) error {
-		if newest.UID != host.UID {
-			return conflict(host, errors.New("it was deleted meanwhile, and another host has its name"))
+		if err := checkSame(host, newest); err != nil {
+			return err
 		}
 		change(newest)
 		return nil
 	})
 	return written, writeError(host.Name, err)
+}
+
+// undoChange undoes a change of host in its latest version, whichever Ironic has its node now. The error is a NotFound if host
+// was deleted, also if another host has the same name now.
+func undoChange(ctx context.Context, hosts HostChanger, host *metal3.BareMetalHost, undo func(*metal3.BareMetalHost)) error {
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	_, err := hosts.Change(ctx, host.Namespace, host.Name, false, func(newest *metal3.BareMetalHost) error {
+		if newest.UID != host.UID {
+			return apierrors.NewNotFound(metal3.Resource("baremetalhosts"), host.Name)
+		}
+		undo(newest)
+		return nil
+	})
+	return writeError(host.Name, err)
 }
 
 // undoTimeout bounds the attempt to undo a change of a host.

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/cacher"
 	storeerr "k8s.io/apiserver/pkg/storage/errors"
-	"k8s.io/apiserver/pkg/warning"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -41,8 +40,8 @@ type Refresher interface {
 	// is nil, as it always is after an error, the caller has to read it. The caller may change
 	// the host.
 	ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
-	// RefreshAll does for all hosts what RefreshHost does for one.
-	RefreshAll(ctx context.Context) error
+	// RefreshAll does for all hosts of a namespace what RefreshHost does for one. Empty is all namespaces.
+	RefreshAll(ctx context.Context, namespace string) error
 }
 
 // PasswordRedacter removes passwords from Ironic's texts.
@@ -50,8 +49,8 @@ type PasswordRedacter interface {
 	// RedactPassword removes the password of the host's BMC from the texts of its node. After
 	// an error, these texts must not be shown to anybody.
 	RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error
-	// RedactTexts does the same with other texts of Ironic's about the host.
-	RedactTexts(ctx context.Context, host *metal3.BareMetalHost, texts ...*string) error
+	// Guard returns a context for requests to Ironic about the host, whose errors have no password in them.
+	Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context
 }
 
 // NewStore returns a store of the hosts as they are recorded in etcd, without a refresh from
@@ -77,14 +76,14 @@ func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, name
 // REST serves baremetalhosts.
 type REST struct {
 	*genericregistry.Store
-	live  Refresher
-	nodes NodeReleaser
+	live     Refresher
+	ironicOf IronicOf
 }
 
 // NewREST returns the storage of baremetalhosts. The store is one from NewStore.
-func NewREST(store *genericregistry.Store, live Refresher, nodes NodeReleaser) *REST {
+func NewREST(store *genericregistry.Store, live Refresher, ironicOf IronicOf) *REST {
 	registerMetrics()
-	return &REST{Store: store, live: live, nodes: nodes}
+	return &REST{Store: store, live: live, ironicOf: ironicOf}
 }
 
 var (
@@ -97,15 +96,20 @@ var (
 func (*REST) ShortNames() []string { return []string{"bmh", "bmhost"} }
 
 // Get refreshes and returns a host. The answer is the host as the refresh has recorded it, or as
-// it is in etcd after that, even if the client would accept an older resourceVersion.
+// it is in etcd after that, even if the client would accept an older resourceVersion. If its Ironic cannot be asked, a
+// condition says so; see showSilence.
 func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	host, err := r.live.ReadHost(ctx, genericapirequest.NamespaceValue(ctx), name)
-	warn(ctx, err)
+	kind.Warn(ctx, err)
 	countRead(ctx, "get", err)
 	if host != nil {
 		return host, nil
 	}
-	return r.Store.Get(ctx, name, &metav1.GetOptions{})
+	obj, getErr := r.Store.Get(ctx, name, &metav1.GetOptions{})
+	if getErr != nil {
+		return nil, getErr
+	}
+	return showSilence(obj.(*metal3.BareMetalHost), err), nil
 }
 
 // List refreshes and returns hosts. A list at a certain earlier resourceVersion is served as
@@ -163,16 +167,10 @@ func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOpt
 	if single {
 		err = r.live.RefreshHost(ctx, genericapirequest.NamespaceValue(ctx), name)
 	} else {
-		err = r.live.RefreshAll(ctx)
+		err = r.live.RefreshAll(ctx, genericapirequest.NamespaceValue(ctx))
 	}
-	warn(ctx, err)
+	kind.Warn(ctx, err)
 	return err
-}
-
-func warn(ctx context.Context, err error) {
-	if err != nil {
-		warning.AddWarning(ctx, "", err.Error())
-	}
 }
 
 // onlyName returns the name of the host if the field selector restricts a request to a single one,

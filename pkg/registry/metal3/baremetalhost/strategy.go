@@ -37,7 +37,7 @@ func newStrategy(typer runtime.ObjectTyper) strategy {
 func (strategy) NamespaceScoped() bool { return true }
 
 func (strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return kind.ResetFields("status")
+	return kind.ResetFields(metal3.SchemeGroupVersion, "status")
 }
 
 func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
@@ -56,6 +56,9 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 		// Recorded here, because spec.online may be changed back before the leader has seen it.
 		host.Status.Record.Deployment = host.Status.Record.Deployment.DeepCopy()
 		host.Status.Record.Deployment.KeepPower = false
+	}
+	if host.Spec.Online && !oldHost.Spec.Online {
+		host.Status.Record.PowerCut = nil // the next time that it is to be off, it may be asked to shut down
 	}
 }
 
@@ -91,16 +94,43 @@ func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 type statusStrategy struct{ strategy }
 
 func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return kind.ResetFields("spec", "metadata")
+	return kind.ResetFields(metal3.SchemeGroupVersion, "spec", "metadata")
 }
 
-func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	host, oldHost := obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)
 	status, managed := host.Status, host.ManagedFields
 	oldHost.DeepCopyInto(host)
 	host.Status, host.ManagedFields = status, managed
-	// The record permits destructive steps, which the permission to write a status must not include.
-	oldHost.Status.Record.DeepCopyInto(&host.Status.Record)
+	if len(s.ValidateUpdate(ctx, host, oldHost)) == 0 { // otherwise it is refused
+		keepWhatDecides(&host.Status, oldHost.Status.DeepCopy())
+	}
+}
+
+// keepWhatDecides takes over from the stored status all by which the server decides what is done to a machine: what it is
+// said to run, which node it has, what was asked of Ironic, or which disk is the root device. The permission to write a
+// status must not include any of that: a lie would have a machine undeployed and its disks erased, or would have another
+// controller believe that it is off. What is left can be written, because nothing is concluded from it, as the tests
+// show, except that lower counts of errors have the server try again, and higher ones have it wait longer, or give up.
+// A host that has no node or no hardware yet can be given either: a node must then be proven to be the host's.
+func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
+	if stored.Provisioning.ID == "" {
+		stored.Provisioning.ID = status.Provisioning.ID
+	}
+	if stored.HardwareDetails == nil {
+		stored.HardwareDetails = status.HardwareDetails
+	}
+	written := *status
+	*status = *stored
+	status.Conditions = written.Conditions
+	if stored.OperationalStatus != metal3.OperationalStatusDetached && written.OperationalStatus != metal3.OperationalStatusDetached {
+		status.OperationalStatus = written.OperationalStatus
+	}
+	status.ErrorType, status.ErrorMessage = written.ErrorType, written.ErrorMessage
+	status.ErrorCount, status.ProvisioningFailCount = written.ErrorCount, written.ProvisioningFailCount
+	if written.LastUpdated != nil { // without it, a status in an annotation would be restored once more
+		status.LastUpdated = written.LastUpdated
+	}
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
@@ -118,6 +148,7 @@ func attributes(obj runtime.Object) (labels.Set, fields.Set, error) {
 	set["status.provisioning.state"] = string(host.Status.Provisioning.State)
 	set["status.operationalStatus"] = string(host.Status.OperationalStatus)
 	set["status.poweredOn"] = strconv.FormatBool(host.Status.PoweredOn)
+	set["status.ironic.instance"] = ironicInstance(host.Status.Ironic)
 	set["spec.online"] = strconv.FormatBool(host.Spec.Online)
 	set["spec.bmc.address"] = host.Spec.BMC.Address
 	set["spec.consumerRef.name"] = ""

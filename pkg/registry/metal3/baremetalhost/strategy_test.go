@@ -118,6 +118,7 @@ func TestOnlineCountsOnceChanged(t *testing.T) {
 		host := create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online = false }))
 		host = record(t, store, host.Name, func(s *metal3.BareMetalHostStatus) {
 			s.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i", KeepPower: true}
+			s.Record.PowerCut = &metal3.PowerCut{NodeUUID: "u"}
 		})
 		change := func(change func(*metal3.BareMetalHost)) {
 			t.Helper()
@@ -132,10 +133,16 @@ func TestOnlineCountsOnceChanged(t *testing.T) {
 		if !host.Status.Record.Deployment.KeepPower {
 			t.Error("a change of something else counts")
 		}
+		if host.Status.Record.PowerCut == nil {
+			t.Error("the power is not to be cut any more, after a change of something else")
+		}
 		change(func(h *metal3.BareMetalHost) { h.Spec.Online = true })
 		change(func(h *metal3.BareMetalHost) { h.Spec.Online = false })
 		if diff := cmp.Diff(&metal3.Deployment{NodeUUID: "u", InstanceUUID: "i"}, host.Status.Record.Deployment); diff != "" {
 			t.Errorf("after online was true and false again (-want +got):\n%s", diff)
+		}
+		if host.Status.Record.PowerCut != nil {
+			t.Error("the power is to be cut once more, after online was true and false again")
 		}
 	})
 }

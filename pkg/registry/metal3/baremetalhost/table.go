@@ -31,6 +31,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "Progress", Type: "string", Priority: 1, Description: "What Ironic is doing, the number of the step and how many there are, and the step."},
 	{Name: "Node UUID", Type: "string", Priority: 1, Description: "UUID of the node in Ironic."},
 	{Name: "Boot MAC", Type: "string", Priority: 1, Description: "MAC address that the host boots from."},
+	{Name: "Ironic", Type: "string", Priority: 1, Description: "IronicInstance whose Ironic has the node. Empty if that is the Ironic of the server's flags."},
 }
 
 // tableConvertor converts hosts to the tables that kubectl prints.
@@ -66,6 +67,7 @@ func cells(host *metal3.BareMetalHost) []any {
 		progress(host.Status.Ironic),
 		host.Status.Provisioning.ID,
 		host.Spec.BootMACAddress,
+		ironicInstance(host.Status.Ironic),
 	}
 }
 
@@ -76,6 +78,13 @@ func age(created metav1.Time) string {
 		return ""
 	}
 	return duration.HumanDuration(time.Since(created.Time))
+}
+
+func ironicInstance(s *metal3.IronicStatus) string {
+	if s == nil {
+		return ""
+	}
+	return s.Instance
 }
 
 func ironicState(s *metal3.IronicStatus) string {

@@ -20,7 +20,7 @@ import (
 // Scripts take the columns apart by position.
 var (
 	defaultColumns = []string{"Name", "Status", "Provisioning Status", "Consumer", "BMC", "Hardware Profile", "Online", "Error", "Age"}
-	wideColumns    = []string{"Powered On", "Ironic State", "Progress", "Node UUID", "Boot MAC"}
+	wideColumns    = []string{"Powered On", "Ironic State", "Progress", "Node UUID", "Boot MAC", "Ironic"}
 )
 
 // printed is a host with something in each column.
@@ -39,7 +39,7 @@ func printed() *metal3.BareMetalHost {
 		PoweredOn:         true,
 		Provisioning:      metal3.ProvisionStatus{State: metal3.StateExternallyProvisioned, ID: "a4a53134-1690-45c6-93ee-b96c31dbfc54"},
 		Ironic: &metal3.IronicStatus{ProvisionState: "clean wait", TargetProvisionState: "manageable",
-			Operation: "clean", Step: "deploy.erase_devices", StepIndex: 2, StepCount: 3},
+			Operation: "clean", Step: "deploy.erase_devices", StepIndex: 2, StepCount: 3, Instance: "room-b"},
 	}
 	return host
 }
@@ -47,7 +47,7 @@ func printed() *metal3.BareMetalHost {
 var printedCells = []any{
 	"openshift-master-0", "error", "externally provisioned", "ostest-master-0", "ipmi://192.168.111.1:6230", "unknown", "true",
 	"Failed to get power state for node a4a53134-1690-45c6-93ee-b96c31dbfc54. Error: IPMI call failed: power status.", "5d",
-	"true", "clean wait -> manageable", "clean 2/3 erase_devices", "a4a53134-1690-45c6-93ee-b96c31dbfc54", "00:ab:4f:d8:9e:fa",
+	"true", "clean wait -> manageable", "clean 2/3 erase_devices", "a4a53134-1690-45c6-93ee-b96c31dbfc54", "00:ab:4f:d8:9e:fa", "room-b",
 }
 
 func TestTable(t *testing.T) {
@@ -84,7 +84,7 @@ func testColumns(t *testing.T, store rest.TableConvertor) {
 }
 
 func testRows(t *testing.T, store rest.TableConvertor) {
-	unseen := []any{"worker-0", "", "", "", "ipmi://192.168.111.1:6233", "", "false", "", "", "false", "", "", "", ""}
+	unseen := []any{"worker-0", "", "", "", "ipmi://192.168.111.1:6233", "", "false", "", "", "false", "", "", "", "", ""}
 	remaining := int64(7)
 	tests := []struct {
 		name    string
@@ -98,7 +98,7 @@ func testRows(t *testing.T, store rest.TableConvertor) {
 		{name: "of a watch, after the first event", object: newHost("worker-0"), options: &metav1.TableOptions{NoHeaders: true}, rows: [][]any{unseen}},
 		{name: "a bookmark", object: &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "42"}}, headers: true,
 			meta: metav1.ListMeta{ResourceVersion: "42"},
-			rows: [][]any{{"", "", "", "", "", "", "false", "", "", "false", "", "", "", ""}}},
+			rows: [][]any{{"", "", "", "", "", "", "false", "", "", "false", "", "", "", "", ""}}},
 		{name: "a page of a list", headers: true,
 			object: &metal3.BareMetalHostList{
 				ListMeta: metav1.ListMeta{ResourceVersion: "43", Continue: "more", RemainingItemCount: &remaining},

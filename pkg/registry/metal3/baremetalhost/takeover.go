@@ -1,6 +1,7 @@
 package baremetalhost
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -30,8 +31,8 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) re
 				return field.ErrorList{field.Required(field.NewPath("spec", "nodeUUID"), "the UUID of the node, as status.provisioning.ID of the host has it")}
 			},
 		},
-		Sources: sources, recorder: recorder,
-		change: func(host *metal3.BareMetalHost, node *ironic.Node, takeover *metal3.HostTakeover) error {
+		Sources: sources, recorder: recorder, takesOver: true,
+		change: func(_ context.Context, host *metal3.BareMetalHost, node *ironic.Node, takeover *metal3.HostTakeover) error {
 			if takeover.Spec.NodeUUID != node.UUID {
 				return conflict(host, fmt.Errorf("its node is %s, and spec.nodeUUID is %s: look at the machine once more", node.UUID, takeover.Spec.NodeUUID))
 			}

@@ -97,7 +97,7 @@ func (r *REST) addPreviewWarning(ctx context.Context, obj runtime.Object) {
 // Get refreshes and returns an object, as it is in etcd then, even if the client would accept an
 // older resourceVersion.
 func (r *REST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	warn(ctx, r.refreshOne(ctx, genericapirequest.NamespaceValue(ctx), name))
+	kind.Warn(ctx, r.refreshOne(ctx, genericapirequest.NamespaceValue(ctx), name))
 	return r.REST.Get(ctx, name, &metav1.GetOptions{})
 }
 
@@ -125,15 +125,9 @@ func (r *REST) refresh(ctx context.Context, options *metainternalversion.ListOpt
 	namespace := genericapirequest.NamespaceValue(ctx)
 	if options != nil && options.FieldSelector != nil && namespace != "" {
 		if name, only := options.FieldSelector.RequiresExactMatch("metadata.name"); only {
-			warn(ctx, r.refreshOne(ctx, namespace, name))
+			kind.Warn(ctx, r.refreshOne(ctx, namespace, name))
 			return
 		}
 	}
-	warn(ctx, r.refreshAll(ctx, namespace))
-}
-
-func warn(ctx context.Context, err error) {
-	if err != nil {
-		warning.AddWarning(ctx, "", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
+	kind.Warn(ctx, r.refreshAll(ctx, namespace))
 }

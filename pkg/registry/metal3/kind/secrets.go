@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,12 +13,12 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
-
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// SecretReference is a Secret that an object refers to. It is in the namespace of the object.
+// SecretReference is a Secret that an object refers to.
 type SecretReference struct {
+	// Namespace is the namespace of the Secret. The default is that of the object.
+	Namespace string
 	// Name is the name of the Secret.
 	Name string
 	// Path is the field that has the name.
@@ -79,18 +80,19 @@ func (r *REST) checkSecrets(ctx context.Context, obj runtime.Object) error {
 		return apierrors.NewInternalError(fmt.Errorf("the request has no user"))
 	}
 	for _, secret := range r.kind.Secrets(obj) {
+		namespace := cmp.Or(secret.Namespace, m.GetNamespace())
 		decision, _, err := r.authorizer.Authorize(ctx, authorizer.AttributesRecord{
-			User: user, Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: m.GetNamespace(), Name: secret.Name, ResourceRequest: true,
+			User: user, Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: namespace, Name: secret.Name, ResourceRequest: true,
 		})
 		if decision == authorizer.DecisionAllow {
 			continue
 		}
-		reason := fmt.Sprintf("its contents are sent to where this object says, so only users who may get Secret %q in namespace %q can refer to it", secret.Name, m.GetNamespace())
+		reason := fmt.Sprintf("its contents are sent to where this object says, so only users who may get Secret %q in namespace %q can refer to it", secret.Name, namespace)
 		if err != nil {
 			reason += fmt.Sprintf("; whether you may could not be determined: %v", err)
 		}
 		problem := field.Forbidden(secret.Path, reason)
-		refusal := apierrors.NewForbidden(metal3.Resource(r.kind.Resource), m.GetName(), problem)
+		refusal := apierrors.NewForbidden(r.DefaultQualifiedResource, m.GetName(), problem)
 		refusal.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseType(problem.Type), Field: problem.Field, Message: problem.ErrorBody()}}
 		return refusal
 	}

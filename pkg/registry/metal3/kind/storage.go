@@ -13,8 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // REST serves the resource of a kind.
@@ -41,8 +39,8 @@ func NewREST(k Kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGette
 	store := &genericregistry.Store{
 		NewFunc:                   k.New,
 		NewListFunc:               k.NewList,
-		DefaultQualifiedResource:  metal3.Resource(k.Resource),
-		SingularQualifiedResource: metal3.Resource(k.Singular),
+		DefaultQualifiedResource:  k.qualified(k.Resource),
+		SingularQualifiedResource: k.qualified(k.Singular),
 		CreateStrategy:            s,
 		UpdateStrategy:            s,
 		DeleteStrategy:            s,

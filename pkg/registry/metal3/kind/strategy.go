@@ -8,11 +8,10 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
-
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // strategy determines how objects that clients write are changed and validated before they
@@ -29,7 +28,7 @@ func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if !s.kind.HasStatus {
 		return nil
 	}
-	return ResetFields("status")
+	return ResetFields(s.kind.groupVersion(), "status")
 }
 
 func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
@@ -66,10 +65,17 @@ func (s strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) fie
 	return FirstErrors(append(all, s.kind.Validate(obj, old)...))
 }
 
-func (strategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
-func (strategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
+func (s strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+	if s.kind.Warnings == nil {
+		return nil
+	}
+	return s.kind.Warnings(obj)
 }
+
+func (s strategy) WarningsOnUpdate(ctx context.Context, obj, _ runtime.Object) []string {
+	return s.WarningsOnCreate(ctx, obj)
+}
+
 func (strategy) Canonicalize(runtime.Object) {}
 
 // A PUT cannot create an object, and cannot overwrite one without a resourceVersion. CRDs do
@@ -81,8 +87,8 @@ func (strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 // request.
 type statusStrategy struct{ strategy }
 
-func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return ResetFields("spec", "metadata")
+func (s statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return ResetFields(s.kind.groupVersion(), "spec", "metadata")
 }
 
 func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
@@ -114,12 +120,12 @@ func equalContents(a, b runtime.Object) bool {
 	return true
 }
 
-// ResetFields returns top-level fields, by their names, in the form in which a strategy names
+// ResetFields returns top-level fields of a version, by their names, in the form in which a strategy names
 // the fields that a write does not own.
-func ResetFields(names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
+func ResetFields(version schema.GroupVersion, names ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
 	for _, name := range names {
 		set.Insert(fieldpath.MakePathOrDie(name))
 	}
-	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(metal3.SchemeGroupVersion.String()): set}
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(version.String()): set}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
@@ -49,9 +51,39 @@ func Table(obj, options runtime.Object, columns []metav1.TableColumnDefinition, 
 	}
 	var err error
 	table.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, _, _ string) ([]any, error) {
-		return cells(obj)
+		row, err := cells(obj)
+		for i, cell := range row {
+			if text, ok := cell.(string); ok && !isPlain(text) {
+				row[i] = printable(text)
+			}
+		}
+		return row, err
 	})
 	return table, err
+}
+
+// isPlain tells whether a text has nothing but printable ASCII and line breaks, as nearly all cells have.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c > '~' || c < ' ' && c != '\n' {
+			return false
+		}
+	}
+	return true
+}
+
+// printable leaves out what controls a terminal or turns the direction of text: kubectl escapes only some
+// of it. It cuts a cell at a line break itself.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\u2028' || r == '\u2029': // line breaks that kubectl does not take for such
+			return ' '
+		case r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)):
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // tableConvertor prints objects for kubectl: the name, followed by the columns of the kind.

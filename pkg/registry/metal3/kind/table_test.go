@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/hostile"
 )
 
 func TestTable(t *testing.T) {
@@ -78,5 +80,22 @@ func TestTable(t *testing.T) {
 				t.Errorf("rows (- want, + got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTableOfHostileHost: what a BMC says does not control the terminal in which kubectl prints it.
+func TestTableOfHostileHost(t *testing.T) {
+	host := newHost("a", func(h *metal3.BareMetalHost) { h.Status.ErrorMessage = hostile.Text })
+	printer, err := newTableConvertor([]Column{{Name: "Error", Type: "string", JSONPath: ".status.errorMessage"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := printer.ConvertToTable(t.Context(), host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(table.Rows[0].Cells[1].(string), "\n") // as kubectl does
+	if found := hostile.In(text); found != "" || !strings.Contains(text, "<script>") {
+		t.Errorf("%s: %q", found, text)
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
-
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // Users returns descriptions, for people, of everything that uses an object.
@@ -88,7 +86,7 @@ func (r *REST) refuseDeletionWhileUsed(validate rest.ValidateObjectFunc) rest.Va
 		if err != nil || used == "" {
 			return err
 		}
-		return apierrors.NewForbidden(metal3.Resource(r.kind.Resource), m.GetName(), fmt.Errorf("it cannot be deleted while it is used by %s", used))
+		return apierrors.NewForbidden(r.DefaultQualifiedResource, m.GetName(), fmt.Errorf("it cannot be deleted while it is used by %s", used))
 	}
 }
 

@@ -33,8 +33,8 @@ const (
 	// abandonedInterval is how often consoles are looked for that nobody uses but that may still
 	// be enabled, because the server that had enabled them was killed.
 	abandonedInterval = 20 * time.Second
-	// maxSessions bounds the consoles that are open at a time in this process.
-	maxSessions = 100
+	// connectTimeout bounds how long Ironic's conductor may take to accept a connection to a console.
+	connectTimeout = 10 * time.Second
 	// tooSoon is how long a console has to last. One that ends before without a byte has not
 	// reached the machine.
 	tooSoon = 5 * time.Second
@@ -47,13 +47,21 @@ type Ironic interface {
 	SetConsole(ctx context.Context, fence ironic.Fence, uuid string, enabled bool) error
 }
 
+// Node is a node in one of the Ironics. Its UUID alone does not tell which: two Ironics whose databases come from the same
+// backup have nodes with the same UUIDs.
+type Node struct {
+	// Ironic is the name of the IronicInstance that has the node; empty for the Ironic of the server's flags.
+	Ironic string
+	UUID   string
+}
+
 // Claims are the consoles that replicas of the server use.
 type Claims interface {
 	// Claim claims the console of a node. If another one has it, the error is an *InUseError,
 	// unless force is set, which ends the claim of the other one.
-	Claim(ctx context.Context, node, user string, force bool) (Claim, error)
+	Claim(ctx context.Context, node Node, user string, force bool) (Claim, error)
 	// Abandoned returns the nodes of which a claim has ended without being released.
-	Abandoned(ctx context.Context) ([]string, error)
+	Abandoned(ctx context.Context) ([]Node, error)
 }
 
 // Claim is the right to use the console of a node.
@@ -87,19 +95,20 @@ func (e *BrokenError) Error() string { return e.Reason }
 
 // Consoles are the consoles that are open in this process.
 type Consoles struct {
-	ironic Ironic
-	claims Claims
-	ctx    context.Context // ends with the server
+	ironicOf func(node Node) (Ironic, error)
+	claims   Claims
+	ctx      context.Context // ends with the server
 
+	places  *places
 	running sync.WaitGroup
 	mu      sync.Mutex
 	closed  bool
-	open    map[string]*session // by node; nil while one is being opened
+	open    map[Node]*session // nil while one is being opened
 }
 
-// New returns Consoles, which end when ctx does.
-func New(ctx context.Context, ironic Ironic, claims Claims) *Consoles {
-	return &Consoles{ironic: ironic, claims: claims, ctx: ctx, open: map[string]*session{}}
+// New returns Consoles, which end when ctx does. ironicOf returns the Ironic that has a node, or an error if it is not known.
+func New(ctx context.Context, ironicOf func(node Node) (Ironic, error), claims Claims) *Consoles {
+	return &Consoles{ironicOf: ironicOf, claims: claims, ctx: ctx, places: newPlaces(), open: map[Node]*session{}}
 }
 
 // Run disables consoles that were abandoned, until ctx ends. Then it waits until all consoles of
@@ -116,32 +125,45 @@ func (c *Consoles) Run(ctx context.Context) {
 type Options struct {
 	// User is the name of the user, which others are told who want the same console.
 	User string
+	// Namespace and Name are those of the host.
+	Namespace, Name string
 	// Force ends the session of whoever uses the console.
 	Force bool
 	// Share joins those who share the console, or lets others join.
 	Share bool
 }
 
-// Open returns a connection to the console of a node. The caller must close it. An error is an
-// *InUseError, an *UnsupportedError, a *BrokenError, or one of Ironic.
-func (c *Consoles) Open(ctx context.Context, node string, options Options) (*Connection, error) {
+func (o Options) host() string { return o.Namespace + "/" + o.Name }
+
+// Open returns a connection to the console of a node. The caller must close it, and then leave the place,
+// which a session that is opened also holds until the console is disabled. An error is an *InUseError, an
+// *UnsupportedError, a *BrokenError, or one of Ironic.
+func (c *Consoles) Open(ctx context.Context, node Node, place *Place) (*Connection, error) {
+	options := place.options
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	joined, err := c.joinOrReserve(ctx, node, options)
 	if joined != nil || err != nil {
 		return joined, err
 	}
+	place.hold()
 	claim, conn, err := c.start(ctx, node, options)
 	if err != nil {
-		go func() { // the user need not wait for it
+		end := func() {
 			defer c.running.Done()
-			if claim != nil {
-				c.release(node, claim)
-			}
+			defer place.Leave()
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			delete(c.open, node)
-		}()
+		}
+		if claim == nil {
+			end() // before whoever comes next is told that it is just being opened
+		} else {
+			go func() { // the user need not wait for it
+				c.release(node, claim)
+				end()
+			}()
+		}
 		return nil, err
 	}
 	s := newSession(node, options, claim, conn)
@@ -151,6 +173,7 @@ func (c *Consoles) Open(ctx context.Context, node string, options Options) (*Con
 	c.open[node] = s
 	go func() {
 		defer c.running.Done()
+		defer place.Leave()
 		s.run(c.ctx)
 		c.close(s)
 		c.mu.Lock()
@@ -163,7 +186,7 @@ func (c *Consoles) Open(ctx context.Context, node string, options Options) (*Con
 
 // joinOrReserve joins a session of this process if that is permitted. Otherwise, it returns nil, and
 // makes sure that nobody else in this process opens the console meanwhile.
-func (c *Consoles) joinOrReserve(ctx context.Context, node string, options Options) (*Connection, error) {
+func (c *Consoles) joinOrReserve(ctx context.Context, node Node, options Options) (*Connection, error) {
 	for {
 		c.mu.Lock()
 		s, isOpen := c.open[node]
@@ -171,9 +194,6 @@ func (c *Consoles) joinOrReserve(ctx context.Context, node string, options Optio
 		case c.closed:
 			c.mu.Unlock()
 			return nil, &BrokenError{"the server is being stopped; try again"}
-		case !isOpen && len(c.open) >= maxSessions:
-			c.mu.Unlock()
-			return nil, &BrokenError{fmt.Sprintf("%d consoles are open, which is the limit of one server", maxSessions)}
 		case !isOpen:
 			c.open[node] = nil
 			c.running.Add(1)
@@ -203,8 +223,12 @@ func (c *Consoles) joinOrReserve(ctx context.Context, node string, options Optio
 
 // start claims the console, enables it and connects to it. A claim that is returned with an error
 // has to be released.
-func (c *Consoles) start(ctx context.Context, node string, options Options) (Claim, net.Conn, error) {
-	console, err := c.ironic.GetConsole(ctx, node)
+func (c *Consoles) start(ctx context.Context, node Node, options Options) (Claim, net.Conn, error) {
+	asked, err := c.ironicOf(node)
+	if err != nil {
+		return nil, nil, err
+	}
+	console, err := asked.GetConsole(ctx, node.UUID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -217,24 +241,24 @@ func (c *Consoles) start(ctx context.Context, node string, options Options) (Cla
 	}
 	if console.Enabled && options.Force {
 		// Another replica, or somebody past us, may be connected. Ironic serves one connection.
-		if err := c.set(ctx, node, false); err != nil {
+		if err := set(ctx, asked, node.UUID, false); err != nil {
 			return claim, nil, err
 		}
 		console.Enabled = false
 	}
 	if !console.Enabled {
-		if err := c.set(ctx, node, true); err != nil {
+		if err := set(ctx, asked, node.UUID, true); err != nil {
 			return claim, nil, err
 		}
 	}
-	conn, err := c.connect(ctx, node)
+	conn, err := connect(ctx, asked, node.UUID)
 	return claim, conn, err
 }
 
 // set enables or disables a console, and waits until that is done.
-func (c *Consoles) set(ctx context.Context, node string, enabled bool) error {
+func set(ctx context.Context, asked Ironic, node string, enabled bool) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		err := c.ironic.SetConsole(ctx, ironic.NoFence, node, enabled)
+		err := asked.SetConsole(ctx, ironic.NoFence, node, enabled)
 		if ironic.IsLocked(err) {
 			return false, nil // the node is locked, mostly for a short time
 		}
@@ -242,7 +266,7 @@ func (c *Consoles) set(ctx context.Context, node string, enabled bool) error {
 	})
 	if err == nil {
 		err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-			console, err := c.ironic.GetConsole(ctx, node)
+			console, err := asked.GetConsole(ctx, node)
 			switch {
 			case err != nil:
 				return false, err
@@ -261,8 +285,8 @@ func (c *Consoles) set(ctx context.Context, node string, enabled bool) error {
 }
 
 // connect connects to a console that is enabled.
-func (c *Consoles) connect(ctx context.Context, node string) (net.Conn, error) {
-	info, err := c.ironic.GetConsoleInfo(ctx, node)
+func connect(ctx context.Context, asked Ironic, node string) (net.Conn, error) {
+	info, err := asked.GetConsoleInfo(ctx, node)
 	switch {
 	case err != nil:
 		return nil, err
@@ -275,7 +299,7 @@ func (c *Consoles) connect(ctx context.Context, node string) (net.Conn, error) {
 	if err != nil || address.Scheme != "tcp" || address.Port() == "" {
 		return nil, &BrokenError{"Ironic has returned an address of the console that is not tcp://HOST:PORT"}
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address.Host)
+	conn, err := (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, "tcp", address.Host)
 	if err != nil {
 		return nil, &BrokenError{fmt.Sprintf("the port of its console at Ironic's conductor cannot be reached: %v", err)}
 	}
@@ -297,21 +321,24 @@ func (c *Consoles) close(s *session) {
 
 // release disables a console and releases the claim. It does not end with the server, so that an
 // orderly stop leaves no console enabled.
-func (c *Consoles) release(node string, claim Claim) {
+func (c *Consoles) release(node Node, claim Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), closeTimeout)
 	defer cancel()
-	err := c.set(ctx, node, false)
+	asked, err := c.ironicOf(node)
+	if err == nil {
+		err = set(ctx, asked, node.UUID, false)
+	}
 	if ironic.IsNotFound(err) {
 		err = nil // the node is gone, and its console with it
 	}
 	if err != nil {
-		klog.ErrorS(err, "The console of a node could not be disabled; it is tried again", "node", node)
+		klog.ErrorS(err, "The console of a node could not be disabled; it is tried again", "ironic", node.Ironic, "node", node.UUID)
 	}
 	// Releasing needs time of its own if disabling has used all of it.
 	ctx, cancel = context.WithTimeout(context.WithoutCancel(c.ctx), closeTimeout)
 	defer cancel()
 	if err := claim.Release(ctx, err == nil); err != nil {
-		klog.ErrorS(err, "The claim of a console could not be released; it ends by itself", "node", node)
+		klog.ErrorS(err, "The claim of a console could not be released; it ends by itself", "ironic", node.Ironic, "node", node.UUID)
 	}
 }
 
@@ -334,7 +361,7 @@ func (c *Consoles) closeAbandoned(ctx context.Context) {
 		if inUse := new(InUseError); errors.As(err, &inUse) {
 			continue
 		} else if err != nil {
-			klog.ErrorS(err, "A console that was left enabled could not be claimed", "node", node)
+			klog.ErrorS(err, "A console that was left enabled could not be claimed", "ironic", node.Ironic, "node", node.UUID)
 			continue
 		}
 		c.release(node, claim)

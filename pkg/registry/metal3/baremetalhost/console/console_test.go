@@ -61,6 +61,9 @@ func newFakeIronic(t *testing.T) *fakeIronic {
 	return f
 }
 
+// of returns the Ironic for each node.
+func (f *fakeIronic) of(Node) (Ironic, error) { return f, nil }
+
 // hangUp ends all connections to consoles.
 func (f *fakeIronic) hangUp() {
 	f.mu.Lock()
@@ -119,22 +122,22 @@ func (f *fakeIronic) isEnabled(node string) bool {
 // fakeClaims are the claims of any number of processes.
 type fakeClaims struct {
 	mu        sync.Mutex
-	held      map[string]*fakeClaim
-	abandoned map[string]bool
+	held      map[Node]*fakeClaim
+	abandoned map[Node]bool
 }
 
 type fakeClaim struct {
 	claims *fakeClaims
-	node   string
+	node   Node
 	user   string
 	lost   chan struct{}
 }
 
 func newFakeClaims() *fakeClaims {
-	return &fakeClaims{held: map[string]*fakeClaim{}, abandoned: map[string]bool{}}
+	return &fakeClaims{held: map[Node]*fakeClaim{}, abandoned: map[Node]bool{}}
 }
 
-func (f *fakeClaims) Claim(_ context.Context, node, user string, force bool) (Claim, error) {
+func (f *fakeClaims) Claim(_ context.Context, node Node, user string, force bool) (Claim, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if held := f.held[node]; held != nil {
@@ -147,10 +150,10 @@ func (f *fakeClaims) Claim(_ context.Context, node, user string, force bool) (Cl
 	return f.held[node], nil
 }
 
-func (f *fakeClaims) Abandoned(context.Context) ([]string, error) {
+func (f *fakeClaims) Abandoned(context.Context) ([]Node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var nodes []string
+	var nodes []Node
 	for node := range f.abandoned {
 		nodes = append(nodes, node)
 	}
@@ -176,7 +179,7 @@ func (c *fakeClaim) Release(_ context.Context, disabled bool) error {
 func newConsoles(t *testing.T, f *fakeIronic, claims Claims) (consoles *Consoles, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	consoles = New(ctx, f, claims)
+	consoles = New(ctx, f.of, claims)
 	done := make(chan struct{})
 	go func() { defer close(done); consoles.Run(ctx) }()
 	stop = func() {
@@ -187,9 +190,21 @@ func newConsoles(t *testing.T, f *fakeIronic, claims Claims) (consoles *Consoles
 	return consoles, stop
 }
 
+// open takes a place, and opens the console of a host that has the name of its node.
+func open(t *testing.T, consoles *Consoles, node string, options Options) (*Connection, error) {
+	t.Helper()
+	options.Name = node
+	place, err := consoles.Enter(options)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Leave()
+	return consoles.Open(t.Context(), Node{UUID: node}, place)
+}
+
 func mustOpen(t *testing.T, consoles *Consoles, node string, options Options) *Connection {
 	t.Helper()
-	connection, err := consoles.Open(t.Context(), node, options)
+	connection, err := open(t, consoles, node, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +275,7 @@ func TestOneUserUnlessTheyShare(t *testing.T) {
 	other, _ := newConsoles(t, f, claims) // another replica
 	alice := mustOpen(t, one, "n", Options{User: "alice"})
 	for _, consoles := range []*Consoles{one, other} {
-		_, err := consoles.Open(t.Context(), "n", Options{User: "bob", Share: true})
+		_, err := open(t, consoles, "n", Options{User: "bob", Share: true})
 		var inUse *InUseError
 		if !errors.As(err, &inUse) || inUse.User != "alice" {
 			t.Errorf("bob is told %v", err)
@@ -304,7 +319,7 @@ func TestConsoleThatCannotBeOpened(t *testing.T) {
 			test.ironic(f)
 			claims := newFakeClaims()
 			consoles, stop := newConsoles(t, f, claims)
-			_, err := consoles.Open(t.Context(), test.node, Options{User: "a"})
+			_, err := open(t, consoles, test.node, Options{User: "a"})
 			if err == nil || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", test.want) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %T %v", err, err)
 			}
@@ -377,20 +392,20 @@ func TestConsoleThatIsBeingOpened(t *testing.T) {
 	consoles, _ := newConsoles(t, f, newFakeClaims())
 	opened := make(chan error)
 	go func() {
-		_, err := consoles.Open(t.Context(), "n", Options{User: "a"})
+		_, err := open(t, consoles, "n", Options{User: "a"})
 		opened <- err
 	}()
 	isBeingOpened := func() bool {
 		consoles.mu.Lock()
 		defer consoles.mu.Unlock()
-		_, reserved := consoles.open["n"]
+		_, reserved := consoles.open[Node{UUID: "n"}]
 		return reserved
 	}
 	for !isBeingOpened() {
 		runtime.Gosched()
 	}
 	for range 2 {
-		_, err := consoles.Open(t.Context(), "n", Options{User: "b", Force: true})
+		_, err := open(t, consoles, "n", Options{User: "b", Force: true})
 		if broken := new(BrokenError); !errors.As(err, &broken) || !strings.Contains(err.Error(), "just being opened") {
 			t.Errorf("b is told %v", err)
 		}
@@ -413,7 +428,7 @@ func TestStoppedServerClosesItsConsoles(t *testing.T) {
 	if f.isEnabled("n") || len(claims.held) > 0 {
 		t.Errorf("enabled %t, claims %v", f.isEnabled("n"), claims.held)
 	}
-	if _, err := consoles.Open(t.Context(), "n", Options{User: "a"}); err == nil {
+	if _, err := open(t, consoles, "n", Options{User: "a"}); err == nil {
 		t.Error("a stopped server opens a console")
 	}
 }
@@ -422,16 +437,96 @@ func TestAbandonedConsoleIsDisabled(t *testing.T) {
 	f := newFakeIronic(t)
 	f.enabled["killed"], f.enabled["used"], f.enabled["ours"] = true, true, true // the last is not known to us
 	claims := newFakeClaims()
-	claims.abandoned["killed"], claims.abandoned["used"] = true, true
-	if _, err := claims.Claim(t.Context(), "used", "alice", false); err != nil {
+	killed, used := Node{UUID: "killed"}, Node{UUID: "used"}
+	claims.abandoned[killed], claims.abandoned[used] = true, true
+	if _, err := claims.Claim(t.Context(), used, "alice", false); err != nil {
 		t.Fatal(err)
 	}
-	consoles := New(t.Context(), f, claims)
+	consoles := New(t.Context(), f.of, claims)
 	consoles.closeAbandoned(t.Context())
 	if f.isEnabled("killed") || !f.isEnabled("used") || !f.isEnabled("ours") {
 		t.Errorf("asked for %v", f.switched)
 	}
-	if left, _ := claims.Abandoned(t.Context()); slices.Contains(left, "killed") {
+	if left, _ := claims.Abandoned(t.Context()); slices.Contains(left, killed) {
 		t.Errorf("abandoned still: %v", left)
+	}
+}
+
+// TestNodesOfTwoIronicsWithOneUUID: a UUID tells nothing without its Ironic, for example after a database was restored from
+// the backup of another Ironic.
+func TestNodesOfTwoIronicsWithOneUUID(t *testing.T) {
+	const uuid = "n"
+	ironics := map[string]*fakeIronic{"": newFakeIronic(t), "room-b": newFakeIronic(t)}
+	ironicOf := func(node Node) (Ironic, error) {
+		if f := ironics[node.Ironic]; f != nil {
+			return f, nil
+		}
+		return nil, &ironic.UnavailableError{Op: "test", Reason: "there is no such IronicInstance"}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	claims := newFakeClaims()
+	consoles := New(ctx, ironicOf, claims)
+	enter := func(name string) *Place {
+		t.Helper()
+		return mustEnter(t, consoles, Options{User: "alice", Name: name})
+	}
+	first, err := consoles.Open(t.Context(), Node{UUID: uuid}, enter("first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if switched := ironics["room-b"].switched; len(switched) > 0 {
+		t.Errorf("the Ironic of room-b was asked for %v", switched)
+	}
+	second, err := consoles.Open(t.Context(), Node{Ironic: "room-b", UUID: uuid}, enter("second"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(second, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	read(t, second, "hello")
+	if len(first.Output()) > 0 {
+		t.Error("a console shows what is typed into another one")
+	}
+	second.Close()
+	for ironics["room-b"].isEnabled(uuid) {
+		runtime.Gosched()
+	}
+	if !ironics[""].isEnabled(uuid) {
+		t.Error("a console is disabled with that of another Ironic")
+	}
+	if _, err := consoles.Open(t.Context(), Node{Ironic: "gone", UUID: uuid}, enter("third")); !ironic.IsUnavailable(err) {
+		t.Errorf("of an Ironic that is not known: %v", err)
+	}
+	cancel()
+	consoles.Run(ctx) // waits until all consoles are closed
+	if ironics[""].isEnabled(uuid) || len(claims.held) > 0 {
+		t.Errorf("enabled %t, claims %v", ironics[""].isEnabled(uuid), claims.held)
+	}
+}
+
+// TestAbandonedConsoleOfUnknownIronic: a console stays known as abandoned until its Ironic can be asked, and no other Ironic
+// is asked for it.
+func TestAbandonedConsoleOfUnknownIronic(t *testing.T) {
+	f, claims := newFakeIronic(t), newFakeClaims()
+	node := Node{Ironic: "room-b", UUID: "n"}
+	claims.abandoned[node] = true
+	known := false
+	consoles := New(t.Context(), func(asked Node) (Ironic, error) {
+		if asked != node {
+			t.Errorf("asked for %+v", asked)
+		}
+		if !known {
+			return nil, &ironic.UnavailableError{Op: "test", Reason: "there is no such IronicInstance"}
+		}
+		return f, nil
+	}, claims)
+	for _, known = range []bool{false, true} {
+		f.enabled[node.UUID] = true
+		consoles.closeAbandoned(t.Context())
+		if f.isEnabled(node.UUID) == known || claims.abandoned[node] == known || len(claims.held) > 0 {
+			t.Errorf("known %t: enabled %t, abandoned %v, held %v", known, f.isEnabled(node.UUID), claims.abandoned, claims.held)
+		}
 	}
 }

@@ -22,7 +22,7 @@ const (
 
 // session is a console that is open, and its users.
 type session struct {
-	node   string
+	node   Node
 	user   string // who has opened it
 	since  time.Time
 	shared bool
@@ -30,17 +30,17 @@ type session struct {
 	conn   net.Conn
 	closed chan struct{} // closed when the console is disabled
 
-	writing sync.Mutex // held while something that was typed is written
+	writing chan struct{} // has an element while something that was typed is written
 
 	mu     sync.Mutex
 	reason error // why it has ended; nil before
 	users  map[*Connection]bool
 }
 
-func newSession(node string, options Options, claim Claim, conn net.Conn) *session {
+func newSession(node Node, options Options, claim Claim, conn net.Conn) *session {
 	return &session{
 		node: node, user: options.User, since: time.Now(), shared: options.Share, claim: claim, conn: conn,
-		closed: make(chan struct{}), users: map[*Connection]bool{},
+		closed: make(chan struct{}), writing: make(chan struct{}, 1), users: map[*Connection]bool{},
 	}
 }
 
@@ -77,8 +77,11 @@ func (c *Connection) Err() error { return c.reason }
 // Write types into the console.
 func (c *Connection) Write(p []byte) (int, error) {
 	s := c.session
-	s.writing.Lock()
-	defer s.writing.Unlock()
+	select {
+	case s.writing <- struct{}{}:
+		defer func() { <-s.writing }()
+	case <-c.ended:
+	}
 	select {
 	case <-c.ended:
 		return 0, io.ErrClosedPipe

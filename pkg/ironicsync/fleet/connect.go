@@ -1,0 +1,136 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
+)
+
+// The keys of the Secret of an IronicInstance.
+const (
+	usernameKey = "username"
+	passwordKey = "password"
+	cloudsKey   = "clouds.yaml"
+)
+
+// Problem is why the server cannot use an IronicInstance, for administrators.
+type Problem struct {
+	// Reason is that of the condition Accepted.
+	Reason string
+	// Message says what to do.
+	Message string
+}
+
+func (p *Problem) Error() string { return p.Message }
+
+var errNoCluster = errors.New("the server runs without a cluster")
+
+// connection is all that a client for an IronicInstance is made from.
+type connection struct {
+	endpoint, cloud string
+	ca              []byte
+	credentials     map[string][]byte
+	// request and read are the time limits.
+	request, read time.Duration
+}
+
+// connectionOf returns how the Ironic of an IronicInstance is reached. If a Secret cannot be read now, what was read of it before goes
+// on to be used.
+func (f *Fleet) connectionOf(ctx context.Context, instance *api.IronicInstance, object *ironicObject, former *Member) (connection, error) {
+	spec := &instance.Spec
+	c := connection{endpoint: spec.Endpoint, cloud: spec.Cloud, ca: spec.CABundle, request: f.deps.Flags.Timeout, read: f.deps.Live.Wait}
+	if spec.RequestTimeout != nil {
+		c.request = spec.RequestTimeout.Duration
+	}
+	if spec.ReadTimeout != nil {
+		c.read = spec.ReadTimeout.Duration
+	}
+	namespace, credentials := f.deps.Namespace, spec.CredentialsName
+	if object != nil {
+		c.endpoint, namespace, credentials = object.endpoint(), object.Namespace, object.Spec.APICredentialsName
+		if credentials == "" {
+			return c, &Problem{api.IronicNotReadyReason, object.describe() + " does not name the Secret with its credentials yet, which the operator creates"}
+		}
+	}
+	if credentials != "" {
+		secret, err := f.secretOf(ctx, namespace, credentials)
+		switch {
+		case err != nil && (former == nil || apierrors.IsNotFound(err)):
+			return c, f.secretProblem(namespace, credentials, err)
+		case err != nil:
+			c.credentials = former.connection.credentials
+		case object != nil && secret.Labels[operatorLabel] != "true":
+			return c, &Problem{api.SecretInvalidReason, fmt.Sprintf("Secret %q in namespace %q, which %s names, lacks the label %s=true, without which the operator does not use it either",
+				credentials, namespace, object.describe(), operatorLabel)}
+		default:
+			c.credentials = secret.Data
+		}
+	}
+	if object != nil && object.Spec.TLS.CertificateName != "" && len(spec.CABundle) == 0 {
+		secret, err := f.secretOf(ctx, namespace, object.Spec.TLS.CertificateName)
+		switch {
+		case err != nil && (former == nil || apierrors.IsNotFound(err)):
+			return c, f.secretProblem(namespace, object.Spec.TLS.CertificateName, err)
+		case err != nil:
+			c.ca = former.connection.ca
+		default:
+			c.ca = authoritiesIn(secret)
+		}
+	}
+	return c, nil
+}
+
+func (f *Fleet) secretOf(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	if f.deps.Secret == nil {
+		return nil, errNoCluster
+	}
+	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	return f.deps.Secret(ctx, namespace, name)
+}
+
+func (f *Fleet) secretProblem(namespace, name string, err error) *Problem {
+	where := "the namespace of the server"
+	if namespace != f.deps.Namespace {
+		where = fmt.Sprintf("namespace %q", namespace)
+	}
+	return &Problem{api.SecretNotFoundReason, fmt.Sprintf("Secret %q in %s cannot be read: %v", name, where, err)}
+}
+
+func (c connection) equal(other connection) bool {
+	return c.endpoint == other.endpoint && c.cloud == other.cloud && c.request == other.request && c.read == other.read && bytes.Equal(c.ca, other.ca) && maps.EqualFunc(c.credentials, other.credentials, bytes.Equal)
+}
+
+// dial returns a client, which does not use the network yet. What is not said is as in the server's flags.
+func (c connection) dial(name string, flags client.Config) (*client.Client, error) {
+	config := client.Config{
+		Name: name, Endpoint: c.endpoint, Cloud: c.cloud, CAData: c.ca,
+		Transport: flags.Transport, Timeout: c.request, ReadConnections: flags.ReadConnections, WriteConnections: flags.WriteConnections, Clock: flags.Clock,
+	}
+	switch {
+	case c.cloud != "":
+		config.CloudsYAML = c.credentials[cloudsKey]
+	case c.credentials != nil:
+		config.Username, config.Password = string(bytes.TrimSpace(c.credentials[usernameKey])), string(bytes.TrimSpace(c.credentials[passwordKey]))
+		if config.Username == "" || config.Password == "" {
+			return nil, &Problem{api.SecretInvalidReason, "the Secret has no " + usernameKey + ", or no " + passwordKey}
+		}
+	}
+	ironic, err := client.New(config)
+	switch {
+	case err != nil && c.cloud != "":
+		return nil, &Problem{api.SecretInvalidReason, err.Error()}
+	case err != nil:
+		return nil, &Problem{api.UnusableReason, err.Error()}
+	}
+	return ironic, nil
+}

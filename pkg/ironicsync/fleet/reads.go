@@ -1,0 +1,234 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
+)
+
+// maxMoves is how often a read follows a host that is moved from one Ironic to another while it is read.
+const maxMoves = 3
+
+// SomeAwayError tells which Ironics could not be asked. What the others say is shown.
+type SomeAwayError struct {
+	// Ironics has an error for each of them.
+	Ironics []error
+	// Others is set if there are others.
+	Others bool
+}
+
+// newSomeAwayError is told what observing each Ironic came to.
+func newSomeAwayError(failed []error) *SomeAwayError {
+	e := &SomeAwayError{}
+	for _, err := range failed {
+		if partial := new(live.PartialError); err == nil || errors.As(err, &partial) {
+			e.Others = true
+		}
+		if err != nil {
+			e.Ironics = append(e.Ironics, err)
+		}
+	}
+	return e
+}
+
+func (e *SomeAwayError) Error() string {
+	texts := make([]string, len(e.Ironics))
+	for i, err := range e.Ironics {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap returns an error for each Ironic that could not be asked.
+func (e *SomeAwayError) Unwrap() []error { return e.Ironics }
+
+// LiveForOthers tells whether the status of the hosts of other Ironics is live.
+func (e *SomeAwayError) LiveForOthers() bool { return e.Others }
+
+// RefreshAll returns when an observation of each Ironic that has nodes of the hosts of a namespace, and that began after the call, has
+// been recorded; see live.Refresher. Empty is all namespaces. Another Ironic that hangs is none of their readers' business. Each Ironic
+// has its own time. If some cannot be asked, the error is a *SomeAwayError.
+func (f *Fleet) RefreshAll(ctx context.Context, namespace string) error {
+	s, err := f.synced(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := f.listHosts(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	hosts := byIronic(list)
+	if len(s.members) == 1 && len(s.problems) == 0 {
+		return f.home.Refresher.RefreshAll(ctx, hosts[""]...)
+	}
+	if namespace == "" {
+		for name, m := range s.members {
+			if len(hosts[name]) == 0 {
+				m.Refresher.Touch() // its nodes are counted, for administrators
+			}
+		}
+	}
+	asked := sets.List(sets.KeySet(hosts))
+	failed := make([]error, len(asked))
+	var running sync.WaitGroup
+	for i, name := range asked {
+		m := s.members[name]
+		if m == nil {
+			failed[i] = errors.New("live status is not available: " + s.describe(name))
+			continue
+		}
+		running.Go(func() {
+			if err := m.Refresher.RefreshAll(ctx, hosts[name]...); err != nil {
+				failed[i] = fmt.Errorf("%s: %w", ironic.DescribeInstance(name), err)
+			}
+		})
+	}
+	running.Wait()
+	if away := newSomeAwayError(failed); len(away.Ironics) > 0 {
+		return away
+	}
+	return nil
+}
+
+// listHosts returns the recorded hosts of a namespace; empty is all namespaces.
+func (f *Fleet) listHosts(ctx context.Context, namespace string) (*metal3.BareMetalHostList, error) {
+	if namespace == "" {
+		return f.deps.Live.Hosts.List(ctx, metav1.ListOptions{})
+	}
+	return f.deps.HostsIn(ctx, namespace)
+}
+
+// byIronic returns the hosts of a list that have nodes, by the names of the Ironics that have these. A host that gets its node
+// later is shown as it is recorded then, which is an observation that began after the list was asked for, too.
+func byIronic(list *metal3.BareMetalHostList) map[string][]*metal3.BareMetalHost {
+	hosts := map[string][]*metal3.BareMetalHost{}
+	for _, host := range live.PointersOf(list) {
+		if host.Status.Provisioning.ID != "" {
+			hosts[host.Status.Record.Ironic] = append(hosts[host.Status.Record.Ironic], host)
+		}
+	}
+	return hosts
+}
+
+// synced waits until the IronicInstances have been read, as long as a read waits for Ironic. Without them, the hosts of some Ironic
+// would be shown as they are recorded, and nobody would be told.
+func (f *Fleet) synced(ctx context.Context) (*state, error) {
+	timer := f.deps.Live.Clock.NewTimer(f.deps.Live.Wait)
+	defer timer.Stop()
+	for {
+		s := f.state.Load()
+		if s.synced {
+			return s, nil
+		}
+		select {
+		case <-s.changed:
+		case <-timer.C():
+			return nil, &live.StaleError{Cause: &ironic.UnavailableError{Op: "observe", Reason: s.describe("")}, Observed: f.LastObserved()}
+		case <-ctx.Done():
+			return nil, &live.StaleError{Cause: ctx.Err(), Observed: f.LastObserved()}
+		}
+	}
+}
+
+// ReadTimeout returns how long a read waits for the Ironic of an IronicInstance; empty is the Ironic of the server's flags.
+func (f *Fleet) ReadTimeout(name string) time.Duration {
+	if m := f.state.Load().members[name]; m != nil {
+		return m.connection.read
+	}
+	return f.deps.Live.Wait
+}
+
+// ReadHost returns a host when an observation of its own Ironic that began after the call has been recorded; see live.Refresher.
+func (f *Fleet) ReadHost(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error) {
+	in := ""
+	if cached := f.deps.Live.Hosts.Cached(ctx, namespace, name); cached != nil {
+		in = cached.Status.Record.Ironic
+	}
+	for move := 0; ; move++ {
+		host, err := f.readHostIn(ctx, in, namespace, name)
+		elsewhere := new(live.ElsewhereError)
+		if move == maxMoves || !errors.As(err, &elsewhere) {
+			return host, err
+		}
+		in = elsewhere.Ironic
+	}
+}
+
+func (f *Fleet) readHostIn(ctx context.Context, in, namespace, name string) (*metal3.BareMetalHost, error) {
+	m, err := f.named(in)
+	if err != nil {
+		if _, syncErr := f.synced(ctx); syncErr != nil {
+			return nil, syncErr
+		}
+		if m, err = f.named(in); err != nil {
+			return nil, &live.StaleError{Cause: err}
+		}
+	}
+	host, err := m.Refresher.ReadHost(ctx, namespace, name)
+	if err != nil && in != "" {
+		err = fmt.Errorf("%s: %w", ironic.DescribeInstance(in), err)
+	}
+	if host != nil || err != nil {
+		return host, err
+	}
+	// An observation of all hosts of the Ironic has served this reader, too. It says nothing of the host if that has its node in
+	// another one.
+	recorded, err := f.deps.Live.Hosts.Get(ctx, namespace, name)
+	if err != nil {
+		return nil, live.IgnoreNotFound(err)
+	}
+	if recorded.Status.Provisioning.ID != "" && recorded.Status.Record.Ironic != in {
+		return nil, &live.ElsewhereError{Namespace: namespace, Name: name, Ironic: recorded.Status.Record.Ironic}
+	}
+	return recorded.DeepCopy(), nil
+}
+
+// RefreshHost does what ReadHost does, for a caller who reads the host himself.
+func (f *Fleet) RefreshHost(ctx context.Context, namespace, name string) error {
+	_, err := f.ReadHost(ctx, namespace, name)
+	return err
+}
+
+// LastObserved returns when the latest complete observation of the Ironic of the server's flags began; zero if there was none.
+func (f *Fleet) LastObserved() time.Time { return f.home.Refresher.LastObserved() }
+
+// WhyUnproven tells the user of a host why nothing may be shown of a node; see live.Refresher, as for the others below.
+func (f *Fleet) WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
+	return f.home.Refresher.WhyUnproven(ctx, host, node)
+}
+
+// WhyUnconfirmable tells the user of a host why nobody can confirm that the node is the host's.
+func (f *Fleet) WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
+	return f.home.Refresher.WhyUnconfirmable(ctx, host, node)
+}
+
+// RedactPassword removes the password of the host's BMC from the texts of its node.
+func (f *Fleet) RedactPassword(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+	return f.home.Refresher.RedactPassword(ctx, host, node)
+}
+
+// Guard returns a context for requests about a host, in whose errors there is no password of its BMC.
+func (f *Fleet) Guard(ctx context.Context, host *metal3.BareMetalHost) context.Context {
+	return f.home.Refresher.Guard(ctx, host)
+}
+
+// WhyNotTaken tells the user of a host why an Ironic cannot take it from the one where it is; see registrar.WhyNotTaken. The error is an
+// *ironic.UnavailableError if there is no such Ironic, or if it cannot be used.
+func (f *Fleet) WhyNotTaken(ctx context.Context, name string, host *metal3.BareMetalHost) (why string, err error) {
+	m, err := f.named(name)
+	if err != nil {
+		return "", err
+	}
+	return registrar.WhyNotTaken(ctx, m.Client, m.Refresher, host)
+}

@@ -1,0 +1,128 @@
+package dataimage
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
+)
+
+// untouched is an Ironic that panics when it is asked for anything.
+type untouched struct{ Ironic }
+
+// Only the Ironic that has a host's node is asked, before a power-on and when the DataImage is deleted.
+func TestTheHostsOwnIronicIsAsked(t *testing.T) {
+	w := newWorld(t)
+	w.ironics = map[string]Ironic{"": untouched{}, "room-b": w, "room-c": untouched{}}
+	w.host.Status.Record.Ironic = "room-b"
+	c := w.controller()
+	if ready, problem := w.powerOn(c); !ready || w.drive != w.image.Spec.URL {
+		t.Errorf("ready %t, problem %q, %q is in the drive", ready, problem, w.drive)
+	}
+	w.image.DeletionTimestamp = new(metav1.Now())
+	for range 5 {
+		w.reconcile(c)
+	}
+	if w.image != nil || w.drive != "" {
+		t.Errorf("%q is in the drive; what is left is %+v", w.drive, w.image)
+	}
+}
+
+// While it is not known where the Ironic of a host is, nothing is asked, the host stays off, and a DataImage that is being deleted
+// stays. Both are tried again.
+func TestUnknownIronic(t *testing.T) {
+	w := newWorld(t)
+	w.host.Status.Record.Ironic = "room-b"
+	w.ironics = map[string]Ironic{"": untouched{}}
+	c := w.controller()
+	const want = "IronicInstance room-b does not exist"
+	isWanted := func(err error) bool { return ironic.IsUnavailable(err) && strings.Contains(err.Error(), want) }
+	if ready, problem, err := c.BeforePowerOn(t.Context(), w.host); ready || problem != "" || err != nil {
+		t.Fatalf("%t, %q, %v", ready, problem, err)
+	}
+	if _, err := c.reconcile(t.Context(), kinds.KeyOf(w.image)); !isWanted(err) {
+		t.Errorf("the DataImage is reconciled with %v", err)
+	}
+	if ready, _, err := c.BeforePowerOn(t.Context(), w.host); ready || !isWanted(err) {
+		t.Errorf("the host is told %t, %v", ready, err)
+	}
+	w.ironics["room-b"] = w
+	if ready, problem := w.powerOn(c); !ready || w.drive == "" {
+		t.Errorf("when the Ironic is known: ready %t, problem %q", ready, problem)
+	}
+
+	delete(w.ironics, "room-b")
+	w.image.DeletionTimestamp = new(metav1.Now())
+	if _, err := c.reconcile(t.Context(), kinds.KeyOf(w.image)); !isWanted(err) || w.image == nil || w.drive == "" {
+		t.Errorf("the DataImage is deleted with %v; %q is in the drive", err, w.drive)
+	}
+	w.ironics["room-b"] = w
+	for range 5 {
+		w.reconcile(c)
+	}
+	if w.image != nil || w.drive != "" {
+		t.Errorf("when the Ironic is known, %q is in the drive; what is left is %+v", w.drive, w.image)
+	}
+}
+
+// hanging is an Ironic that does not answer.
+type hanging struct{ Ironic }
+
+func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
+	<-ctx.Done()
+	return nil, ironic.NewUnavailableError("get node", ctx.Err(), time.Minute)
+}
+
+// silence records no events.
+type silence struct{}
+
+func (silence) RecordObject(*corev1.ObjectReference, events.Event) {}
+
+// The image of a host whose Ironic answers is ejected at once, though there are many in another Ironic, which does not answer.
+func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.ironics["room-b"] = hanging{}
+		w.drive = w.image.Spec.URL
+		images, hosts := enginetest.NewStock[*metal3.DataImage]("dataimages"), enginetest.NewStock[*metal3.BareMetalHost]("baremetalhosts")
+		const last = ironic.DriveConnections * 4
+		for i := range last + 1 {
+			host, image := w.host.DeepCopy(), w.image.DeepCopy()
+			host.Name = fmt.Sprintf("worker-%02d", i)
+			image.Name, image.DeletionTimestamp, image.Status.AttachedImage.URL = host.Name, new(metav1.Now()), w.drive
+			if i < last {
+				host.Status.Record.Ironic = "room-b"
+			}
+			_, _ = hosts.Create(t.Context(), host)
+			_, _ = images.Create(t.Context(), image)
+		}
+		c := New(Deps{
+			Images: images, Hosts: hosts, Ironic: w.ironicOf, Prove: w.prove, Guard: w.guard, Fence: ironic.NoFence, Events: silence{}, Clock: clock.RealClock{},
+			CheckURL: func(context.Context, string) error { return nil }, PlanHost: func(string, string) {},
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if w.drive != "" {
+			t.Errorf("%s is in the drive still, after the requests %q", w.drive, w.requests)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package hostnetwork
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+)
+
+// untouched is an Ironic that panics when it is asked for anything.
+type untouched struct{ Ironic }
+
+// Only the Ironic that has the host's node is told of its switch ports.
+func TestTheHostsOwnIronicIsAsked(t *testing.T) {
+	w := newWorld()
+	w.ironics = map[string]Ironic{"": untouched{}, "room-b": w, "room-c": untouched{}}
+	w.host.Status.Record.Ironic = "room-b"
+	if _, err := w.reconcile(t); err != nil || w.updates != 1 || w.port.Link == nil {
+		t.Errorf("%v after %d updates; the port is %+v", err, w.updates, w.port)
+	}
+}
+
+// While it is not known where the Ironic of a host is, nothing is asked nor recorded, and the host is tried again.
+func TestUnknownIronic(t *testing.T) {
+	w := newWorld()
+	w.host.Status.Record.Ironic = "room-b"
+	w.ironics = map[string]Ironic{"": untouched{}}
+	if _, err := w.reconcile(t); !ironic.IsUnavailable(err) || !strings.Contains(err.Error(), "IronicInstance room-b does not exist") || verdictOn(w.host) != nil {
+		t.Errorf("reconciled with %v; condition %+v", err, verdictOn(w.host))
+	}
+	w.ironics["room-b"] = w
+	if _, err := w.reconcile(t); err != nil || w.updates != 1 {
+		t.Errorf("when the Ironic is known: %v after %d updates", err, w.updates)
+	}
+}
+
+// hanging is an Ironic that does not answer.
+type hanging struct{ Ironic }
+
+func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
+	<-ctx.Done()
+	return nil, ironic.NewUnavailableError("get node", ctx.Err(), time.Minute)
+}
+
+// The port of a host whose Ironic answers is configured at once, though there are many hosts in another Ironic, which does not
+// answer.
+func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.ironics["room-b"] = hanging{}
+		attachment := w.attachments["metal3/tenant"].DeepCopy()
+		attachment.Namespace, attachment.Name = "metal3", "tenant"
+		hosts := enginetest.NewStock[*metal3.BareMetalHost]("baremetalhosts")
+		c := New(Deps{
+			Attachments: enginetest.NewStock("hostnetworkattachments", attachment), Hosts: hosts, Ironic: w.ironicOf, Prove: w.prove, Fence: ironic.NoFence, Clock: clock.RealClock{},
+			Guard: func(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx },
+		})
+		const last = 10
+		for i := range last + 1 {
+			host := w.host.DeepCopy()
+			host.Name = fmt.Sprintf("worker-%02d", i)
+			if i < last {
+				host.Status.Record.Ironic = "room-b"
+			}
+			_, _ = hosts.Create(t.Context(), host)
+			c.HostChanged(nil, host)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if w.updates != 1 {
+			t.Errorf("the port was updated %d times", w.updates)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

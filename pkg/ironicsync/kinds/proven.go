@@ -1,0 +1,52 @@
+package kinds
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// NodeGetter reads nodes from Ironic.
+type NodeGetter interface {
+	GetNode(ctx context.Context, idOrName string) (*ironic.Node, error)
+}
+
+// Prove tells why nothing may be asked of a node on behalf of a host, because it is not proven that it is the host's; empty if it
+// is. The node must be as Ironic has just returned it.
+type Prove func(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error)
+
+// UnprovenError says that it is not proven that a node is the host's.
+type UnprovenError struct{ why string }
+
+// Error implements error. The text is for the user of the host, and reveals nothing of a node of others.
+func (e *UnprovenError) Error() string { return e.why }
+
+// ProvenNode returns the node of a host as Ironic has it now. The error is an *UnprovenError if it may be somebody else's:
+// what is recorded of a node proves nothing, because the node may have been given to another host since.
+func ProvenNode(ctx context.Context, nodes NodeGetter, prove Prove, host *metal3.BareMetalHost) (*ironic.Node, error) {
+	node, err := nodes.GetNode(ctx, host.Status.Provisioning.ID)
+	if err != nil {
+		return nil, err
+	}
+	why, err := prove(ctx, host, node)
+	switch {
+	case err != nil:
+		return nil, err
+	case why != "":
+		return nil, &UnprovenError{why}
+	}
+	return node, nil
+}
+
+// IronicOf returns the name of the Ironic that has a host's node; empty for that of the server's flags, and for a host that does not
+// exist.
+func IronicOf(ctx context.Context, hosts Getter[*metal3.BareMetalHost], key types.NamespacedName) (string, error) {
+	host, err := hosts.Get(ctx, key.Namespace, key.Name)
+	if err != nil {
+		return "", IgnoreNotFound(err)
+	}
+	return host.Status.Record.Ironic, nil
+}

@@ -1,0 +1,120 @@
+package subscription
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
+)
+
+// untouched is an Ironic that panics when it is asked for anything.
+type untouched struct{ Ironic }
+
+// Only the Ironic that has the host's node is asked: when the subscription is created, looked for, and deleted.
+func TestTheHostsOwnIronicIsAsked(t *testing.T) {
+	w := newWorld()
+	w.ironics = map[string]Ironic{"": untouched{}, "room-b": w, "room-c": untouched{}}
+	w.host.Status.Record.Ironic = "room-b"
+	c := w.controller()
+	if err := w.reconcile(t, c); err != nil || len(w.bmc) != 1 {
+		t.Errorf("%v, the BMC has %v", err, w.bmc)
+	}
+	c.setDue(w.subscription, time.Now())
+	if err := w.reconcile(t, c); err != nil || w.requests[len(w.requests)-1] != "list" {
+		t.Errorf("%v, requests %q", err, w.requests)
+	}
+	w.subscription.DeletionTimestamp = new(metav1.Now())
+	if err := w.reconcile(t, c); err != nil || len(w.bmc) != 0 || w.subscription != nil {
+		t.Errorf("%v, the BMC has %v, what is left is %+v", err, w.bmc, w.subscription)
+	}
+}
+
+// While it is not known where the Ironic of a host is, nothing is asked, and the status says why. The subscription is tried again.
+func TestUnknownIronic(t *testing.T) {
+	w := newWorld()
+	w.host.Status.Record.Ironic = "room-b"
+	w.ironics = map[string]Ironic{"": untouched{}}
+	c := w.controller()
+	const want = "IronicInstance room-b does not exist"
+	fails := func(what string) {
+		t.Helper()
+		if err := w.reconcile(t, c); !ironic.IsUnavailable(err) || w.subscription == nil || w.subscription.Status.Error != what+": "+want {
+			t.Errorf("reconciled with %v; %+v", err, w.subscription)
+		}
+	}
+	fails("failed to create a subscription")
+	w.ironics["room-b"] = w
+	if err := w.reconcile(t, c); err != nil || len(w.bmc) != 1 || w.subscription.Status.Error != "" {
+		t.Errorf("when the Ironic is known: %v, %q, the BMC has %v", err, w.subscription.Status.Error, w.bmc)
+	}
+	delete(w.ironics, "room-b")
+	w.subscription.DeletionTimestamp = new(metav1.Now())
+	fails("failed to delete a subscription")
+	w.ironics["room-b"] = w
+	if err := w.reconcile(t, c); err != nil || len(w.bmc) != 0 || w.subscription != nil {
+		t.Errorf("when the Ironic is known: %v, the BMC has %v, what is left is %+v", err, w.bmc, w.subscription)
+	}
+}
+
+// hanging is an Ironic that does not answer.
+type hanging struct{ Ironic }
+
+func (hanging) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
+	<-ctx.Done()
+	return nil, ironic.NewUnavailableError("get node", ctx.Err(), time.Minute)
+}
+
+// silence records no events.
+type silence struct{}
+
+func (silence) RecordObject(*corev1.ObjectReference, events.Event) {}
+
+// The subscription of a host whose Ironic answers is created at once, though there are many in another Ironic, which does not
+// answer.
+func TestAnIronicThatHangsDelaysItsOwnHostsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.ironics["room-b"] = hanging{}
+		subscriptions, hosts := enginetest.NewStock[*metal3.BMCEventSubscription]("bmceventsubscriptions"), enginetest.NewStock[*metal3.BareMetalHost]("baremetalhosts")
+		const last = ironic.SubscriptionConnections * 4
+		for i := range last + 1 {
+			host, subscription := w.host.DeepCopy(), w.subscription.DeepCopy()
+			host.Name = fmt.Sprintf("worker-%02d", i)
+			subscription.Name, subscription.Spec.HostName = strings.Replace(host.Name, "worker", "alerts", 1), host.Name
+			subscription.Finalizers = []string{metal3.BMCEventSubscriptionFinalizer}
+			if i < last {
+				host.Status.Record.Ironic = "room-b"
+			}
+			_, _ = hosts.Create(t.Context(), host)
+			_, _ = subscriptions.Create(t.Context(), subscription)
+		}
+		c := New(Deps{
+			Subscriptions: subscriptions, Hosts: hosts, Ironic: w.ironicOf, Prove: w.prove, Guard: w.guard, Fence: ironic.NoFence, Events: silence{}, Clock: clock.RealClock{},
+			CheckURL: func(context.Context, string) error { return nil },
+			Secret:   func(context.Context, string, string) (map[string][]byte, error) { return w.secret, nil },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(w.bmc) != 1 {
+			t.Errorf("the BMC has %v, after the requests %q", w.bmc, w.requests)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package lifecycle
+
+import (
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// A power-off or a reboot that has got no answer may be carried out minutes later, as any request (see asked.go), and
+// would then cut the power of a machine that has been switched on since. It is recorded before it is sent. A power-off is
+// repeated all the same, because the host of a machine that must be fenced cannot wait; but as long as one that is left
+// over may still come, the machine is not switched on.
+
+// interrupts tells whether a power action ends what the machine runs.
+func interrupts(target ironic.PowerTarget) bool { return target != ironic.TargetPowerOn }
+
+// MustAskPower tells whether the request of a step is to be recorded with AskPower before it is sent.
+func MustAskPower(step Step) bool { return step.Do == SwitchPower && interrupts(step.Power) }
+
+// AskPower records that the request of a step is about to be sent. It returns false if what is recorded says so already,
+// and nothing is to be written. answered tells whether the recorded request got an answer, as this process has seen.
+func AskPower(host *metal3.BareMetalHost, step Step, answered bool, now time.Time) (changed bool) {
+	node := NodeOf(&host.Status)
+	if node == nil {
+		return false // it was lost meanwhile, and the request fails
+	}
+	asked := metal3.AskedPower{NodeUUID: node.UUID, Target: string(step.Power), At: WholeSeconds(now), Times: 1}
+	if before := host.Status.Record.AskedPower; before != nil && before.NodeUUID == node.UUID {
+		asked.Times = min(before.Times+1, severalTimes) // the earlier ones may still be carried out
+		if answered {
+			asked.Times = before.Times
+		}
+		same := *before
+		same.At = asked.At
+		if same == asked && now.Sub(before.At.Time) < askedPrecision {
+			return false
+		}
+	}
+	host.Status.Record.AskedPower = &asked
+	return true
+}
+
+// PowerAnswered records that the request of a step, which nothing else tells of, was accepted.
+func PowerAnswered(host *metal3.BareMetalHost) {
+	if asked := host.Status.Record.AskedPower; asked != nil && asked.Times <= 1 {
+		host.Status.Record.AskedPower = nil
+	}
+}
+
+// IsPowerAsked tells whether it is recorded that the request of a step was to be sent.
+func IsPowerAsked(host *metal3.BareMetalHost, step Step) bool {
+	asked := host.Status.Record.AskedPower
+	return asked != nil && asked.Target == string(step.Power)
+}
+
+// observeAskedPower notes what has become of a request: once the machine is off, the only one was carried out. If it
+// was sent several times, the others may still be.
+func observeAskedPower(status *metal3.BareMetalHostStatus, now time.Time) {
+	asked, node := status.Record.AskedPower, NodeOf(status)
+	if asked == nil {
+		return
+	}
+	carriedOut := node.PowerState == ironic.PowerOff && asked.Times <= 1
+	if asked.NodeUUID != node.UUID || carriedOut || now.Sub(asked.At.Time) > askedLimit {
+		status.Record.AskedPower = nil
+	}
+}
+
+// powerOffMayStillCome tells whether Ironic may still carry out a power-off or a reboot that it was asked for, and how
+// long that is to be waited for.
+func (s Situation) powerOffMayStillCome() (left time.Duration, may bool) {
+	asked := s.Host.Status.Record.AskedPower
+	if asked == nil || asked.NodeUUID != s.node.UUID || s.PowerAnswered && asked.Times <= 1 { // only the last of several was
+		return 0, false
+	}
+	left = askedLimit
+	if !s.ObservedAt.IsZero() {
+		left = asked.At.Add(askedLimit).Sub(s.ObservedAt)
+	}
+	return max(left, time.Second), left > 0
+}

@@ -1,0 +1,83 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// isTakenOver tells whether a person has confirmed that the node, as it is now, is the host's.
+func isTakenOver(host *metal3.BareMetalHost, node *Node) bool {
+	t := host.Status.Record.Takeover
+	if t == nil {
+		return false
+	}
+	is := takeoverOf(node, t.Time, t.Held)
+	return *t == is
+}
+
+// isSharedBMCConfirmed tells whether a person has confirmed the node in view of another one with its BMC.
+func isSharedBMCConfirmed(host *metal3.BareMetalHost, node *Node) bool {
+	return isTakenOver(host, node) && host.Status.Record.Takeover.Held == metal3.BMCInUseReason
+}
+
+// isDeploymentConfirmed tells whether a person has confirmed that what is deployed on the node
+// is the host's.
+func isDeploymentConfirmed(host *metal3.BareMetalHost, node *Node) bool {
+	t := host.Status.Record.Takeover
+	return t != nil && t.InstanceUUID != "" && t.NodeUUID == node.UUID && t.InstanceUUID == node.InstanceUUID
+}
+
+// TakeOver makes the node, as it was seen now, the host's: a person has confirmed that it is, and that
+// it runs what the spec of now says. Where the spec wants nothing, a provisioned host will be
+// deprovisioned. It returns an error that says why nobody can confirm that now.
+func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) error {
+	status, node := &host.Status, RecordOf(seen)
+	if RunsSomething(host) && isBeingWiped(node.ProvisionState) {
+		return fmt.Errorf("Ironic undeploys or cleans node %s at this moment (%s), so nobody knows what the machine will run: look at it when that has ended", node.UUID, node.ProvisionState)
+	}
+	held := ""
+	if status.Record.Hold != nil {
+		held = status.Record.Hold.Reason
+	}
+	takeover := takeoverOf(node, WholeSeconds(now), held)
+	status.Record.Takeover = &takeover
+	status.Record.RegisteredWith = nil // so that Ironic is told the host's BMC, and the node gets its marks
+	runs := isDeployed(node.ProvisionState)
+	switch {
+	case runs:
+		status.Record.Deployment = deploymentOn(node)
+	case status.Record.Deployment != nil: // it runs all the same
+		status.Record.Deployment.Gone, status.Record.Deployment.MayAdopt = nil, true
+	}
+	// The node of a provisioned host may also be one that Ironic is still to adopt.
+	if (runs || status.Provisioning.State == metal3.StateProvisioned) && deploy.WantsImage(&host.Spec) {
+		status.Provisioning.Image, status.Provisioning.CustomDeploy = *imageOf(host), host.Spec.CustomDeploy.DeepCopy()
+		status.LastAttemptedImage = imageOf(host) // which an attempt that is under way ends with
+	}
+	status.Record.Hold = nil
+	Render(host, now)
+	return nil
+}
+
+// isBeingWiped tells whether Ironic is at work on the end of what the node runs, or on its disks.
+func isBeingWiped(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait:
+		return true
+	}
+	return false
+}
+
+// takeoverOf describes a node that a person confirms to be a host's.
+func takeoverOf(node *Node, at metav1.Time, held string) metal3.Takeover {
+	return metal3.Takeover{
+		Time: at, NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID, BMC: node.BMC.String(),
+		MarkedHost: node.MarkedHost, MarkedCluster: node.MarkedCluster, Held: held,
+	}
+}

@@ -1,0 +1,135 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// A host that is moved to another Ironic leaves the one where it is as if it were detached, and is adopted in the
+// other one as if that had lost its node: neither touches the machine. The request is recorded first, and the
+// record's Ironic changes in one write with the end of the request, when Ironic has no node of the host any more. So
+// a leader that is killed anywhere has a successor that goes on, there is never a node in two Ironics, and until the
+// node is gone the request can be called off.
+
+// RequestTransfer records that a host is to be moved to another Ironic. It returns an error that says why the host does
+// not permit it.
+func RequestTransfer(host *metal3.BareMetalHost, node *ironic.Node, to string, now time.Time) error {
+	if pending := host.Status.Record.Transfer; pending != nil && pending.To == to {
+		return nil // it is as requested
+	}
+	if err := transferObstacle(host, RecordOf(node)); err != nil {
+		return err
+	}
+	host.Status.Record.Transfer = &metal3.Transfer{To: to, RequestedAt: WholeSeconds(now)}
+	Render(host, now)
+	return nil
+}
+
+// CallOffTransfer records that a host stays in its Ironic. If its node was taken out already, it is created again. It returns
+// whether the host was to be moved.
+func CallOffTransfer(host *metal3.BareMetalHost, now time.Time) bool {
+	if host.Status.Record.Transfer == nil {
+		return false
+	}
+	host.Status.Record.Transfer = nil
+	keepNode(host)
+	endDetachError(host)
+	Render(host, now)
+	return true
+}
+
+func endDetachError(host *metal3.BareMetalHost) {
+	if HasFailureOf(&host.Status, metal3.DetachError) {
+		ClearFailure(host)
+		host.Status.ErrorCount = 0
+	}
+}
+
+// transferObstacle returns why a host cannot be moved to any other Ironic; nil if it can.
+func transferObstacle(host *metal3.BareMetalHost, node *Node) error {
+	record := &host.Status.Record
+	contradiction := contradictionOf(Situation{Host: host, node: node, Cluster: node.MarkedCluster}, Step{Do: LeaveIronic})
+	switch {
+	case metal3.IsPaused(host):
+		return fmt.Errorf("it is paused: remove the annotation %s first", metal3.PausedAnnotation)
+	case IsDetached(host), hasAnnotation(host, metal3.DetachedAnnotation):
+		return fmt.Errorf("it is detached: remove the annotation %s first", metal3.DetachedAnnotation)
+	case record.Transfer != nil:
+		return fmt.Errorf("it is being moved to %s already: call that off first, with a transfer to %s", ironic.DescribeInstance(record.Transfer.To), ironic.DescribeInstance(record.Ironic))
+	case !isTransferable(host.Status.Provisioning.State):
+		return fmt.Errorf("it is %s, and only a host that is available, provisioned or externally provisioned can be moved: wait until it is", firstOf(string(host.Status.Provisioning.State), "new"))
+	case record.Hold != nil:
+		return fmt.Errorf("its machine is left alone: %s", record.Hold.Message)
+	case contradiction != nil:
+		return fmt.Errorf("its machine is left alone: %s", contradiction.message)
+	case record.Error != nil:
+		return fmt.Errorf("it has an error, which has to end first: %s", record.Error.Message)
+	case record.Asked != nil:
+		return fmt.Errorf("Ironic may still carry out a request (%s) that got no answer: wait until status.record.asked is gone, some minutes at most", record.Asked.Target)
+	case record.PowerCut != nil:
+		return errors.New("its power is being cut: wait until it is off")
+	case record.RequestedClean != nil:
+		return errors.New("a clean was requested and has not ended (status.record.requestedClean)")
+	case openService(host, node) != nil:
+		return errors.New("its settings are being changed (status.record.servicing)")
+	case node.Maintenance:
+		return fmt.Errorf("its node is in maintenance, which would not go with it: end that first (%s)", firstOf(node.MaintenanceReason, "no reason is given"))
+	case !isAtRest(host, node):
+		return fmt.Errorf("Ironic is not done with it (%s, target power state %q): wait until it is", node.ProvisionState, string(node.TargetPowerState))
+	}
+	return nil
+}
+
+// isTransferable tells whether a host in this state can be moved: nothing is under way, and what its machine runs is known.
+func isTransferable(state metal3.ProvisioningState) bool {
+	return isDeployedState(state) || state == metal3.StateAvailable || state == metal3.StateReady
+}
+
+// isAtRest tells whether neither Ironic nor this server is at work on the node.
+func isAtRest(host *metal3.BareMetalHost, node *Node) bool {
+	record := &host.Status.Record
+	switch {
+	case node.IsLocked(), node.TargetPowerState != "", record.Asked != nil, record.PowerCut != nil, openService(host, node) != nil:
+		return false
+	case isDeployedState(host.Status.Provisioning.State):
+		return node.ProvisionState == ironic.Active
+	}
+	return node.ProvisionState == ironic.Manageable || node.ProvisionState == ironic.Available
+}
+
+// nextOfTransfer takes a host out of its Ironic that is to be moved to another one, and records that it is there when
+// its node is gone. The second result is false if neither is to be done now.
+func nextOfTransfer(s Situation) (Step, bool) {
+	host, node := s.Host, s.node
+	if host.Status.Record.Transfer == nil || IsDetached(host) || hasAnnotation(host, metal3.DetachedAnnotation) || !isTransferable(host.Status.Provisioning.State) {
+		return Step{}, false
+	}
+	switch {
+	case node == nil:
+		return Step{Do: ChangeIronic, Error: metal3.DetachError}, true
+	case node.IsLocked():
+		return Step{Do: Wait}, true
+	case isInLeavingMaintenance(host, node), !node.Maintenance && isAtRest(host, node):
+		return Step{Do: LeaveIronic, Error: metal3.DetachError}, true
+	}
+	return Step{}, false // it leaves when it is at rest again
+}
+
+// MarkTransferred records that a host is in the Ironic to which it was to be moved. It is registered there, with a node of
+// the same UUID.
+func MarkTransferred(host *metal3.BareMetalHost, now time.Time) {
+	status, record := &host.Status, &host.Status.Record
+	record.Ironic, record.Transfer = record.Transfer.To, nil
+	record.Takeover, record.Health = nil, "" // which are about the former node
+	record.Registration = newRegistration(host, metal3.NodeLostReason, "The host was moved to "+ironic.DescribeInstance(record.Ironic)+", where it is registered again")
+	status.Ironic = nil
+	status.OperationHistory.Register = metal3.OperationMetric{Start: WholeSeconds(now)}
+	if d := record.Deployment; d != nil {
+		d.MayAdopt, d.ActiveSince = true, nil // the other Ironic's clock may differ
+	}
+	endDetachError(host)
+}

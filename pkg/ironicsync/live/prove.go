@@ -1,0 +1,48 @@
+package live
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+)
+
+// WhyUnproven tells the user of a host why nothing may be shown of a node that Ironic has just returned, or done with it,
+// on the host's behalf; see lifecycle.WhyUnproven. It is empty if the node is the host's, whatever is recorded.
+func (r *Refresher) WhyUnproven(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
+	if why := lifecycle.WhyUnproven(host, node, r.cluster()); why != "" {
+		return why, nil
+	}
+	return r.whyAnothers(ctx, host, node)
+}
+
+// WhyUnconfirmable tells the user of a host why nobody can confirm that the node is the host's; empty if a person can.
+func (r *Refresher) WhyUnconfirmable(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
+	if why := lifecycle.WhyUnconfirmable(host, node); why != "" {
+		return why, nil
+	}
+	return r.whyAnothers(ctx, host, node)
+}
+
+// whyAnothers says that another host of this cluster has the node. The hosts are listed only for a node that does not say
+// whose it is, by its name and its marks.
+func (r *Refresher) whyAnothers(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) (why string, err error) {
+	seen := lifecycle.RecordOf(node)
+	if !lifecycle.MayBeOfAnotherHost(host, seen) {
+		return "", nil
+	}
+	hosts, err := r.hosts.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("finding out whether another host has node %s: %w", node.UUID, err)
+	}
+	for i := range hosts.Items {
+		if other := &hosts.Items[i]; other.UID != host.UID && lifecycle.HasNodeOf(other, host, seen) {
+			return lifecycle.NodeOfAnotherHost, nil
+		}
+	}
+	return "", nil
+}

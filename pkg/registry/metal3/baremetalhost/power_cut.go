@@ -1,0 +1,71 @@
+package baremetalhost
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// PowerCutter records hard power-offs in the status of hosts.
+type PowerCutter interface {
+	// CutPower records that the power of the node is to be cut.
+	CutPower(host *metal3.BareMetalHost, node *ironic.Node)
+	// ForgetPowerCut records that it is not to be.
+	ForgetPowerCut(host *metal3.BareMetalHost)
+}
+
+// PowerCuts records hard power-offs in etcd. The leader sees that a host is to be off as soon as spec.online is written,
+// and would ask its operating system to shut down if it did not know that the power is to be cut.
+type PowerCuts struct {
+	Hosts    HostGetter
+	Cutter   PowerCutter
+	Recorder HostRecorder
+}
+
+// record records that the power of the node is to be cut.
+func (c PowerCuts) record(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) error {
+	return c.change(ctx, host, func(h *metal3.BareMetalHost) error {
+		if err := checkSame(host, h); err != nil {
+			return err
+		}
+		if err := checkRecordable(h); err != nil {
+			return err
+		}
+		c.Cutter.CutPower(h, node)
+		return nil
+	})
+}
+
+// forget takes the record back, because the action was refused. What cannot be taken back ends by itself after two minutes.
+func (c PowerCuts) forget(ctx context.Context, host *metal3.BareMetalHost) {
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // the caller has an error already
+		c.Cutter.ForgetPowerCut(h)
+		return nil
+	})
+}
+
+// change records a change of the host's status.
+func (c PowerCuts) change(ctx context.Context, host *metal3.BareMetalHost, change func(*metal3.BareMetalHost) error) error {
+	for race := 0; ; race++ {
+		latest, err := c.Hosts.Get(ctx, host.Namespace, host.Name)
+		if err != nil {
+			return readError(host.Name, err)
+		}
+		if latest.UID != host.UID {
+			return conflict(host, errReplaced)
+		}
+		changed := latest.DeepCopy()
+		if err := change(changed); err != nil {
+			return err
+		}
+		_, err = c.Recorder.Record(ctx, changed)
+		if !apierrors.IsConflict(err) || race == recordingRaces {
+			return writeError(host.Name, err)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package baremetalhost_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+)
+
+// deniedChanges are the changes of users whom admission denies them.
+type deniedChanges struct{ *oneHost }
+
+func (d deniedChanges) Change(context.Context, string, string, bool, func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
+	return nil, apierrors.NewForbidden(metal3.Resource("baremetalhosts"), d.host.Name, errors.New("denied"))
+}
+
+// cutWhenOff is an etcd in which a host that is to be off must be known as one whose power is to be cut, or not.
+type cutWhenOff struct {
+	*oneHost
+	t    *testing.T
+	want bool
+}
+
+func (c cutWhenOff) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
+	if got := c.host.Status.Record.PowerCut != nil; got != c.want {
+		c.t.Errorf("when spec.online is written, it is recorded that the power is to be cut: %t, want %t", got, c.want)
+	}
+	return c.oneHost.Change(ctx, namespace, name, dryRun, change)
+}
+
+// TestHardPowerOffIsRecordedFirst checks that the leader knows of a hard power-off before it sees that the host is to be
+// off, and that the record does not outlive a refusal.
+func TestHardPowerOffIsRecordedFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec           metal3.HostPowerSpec
+		power          ironic.PowerState
+		denied         bool
+		answer         error
+		recorded, left bool
+	}{
+		"hard":                  {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, recorded: true, left: true},
+		"power unknown":         {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, recorded: true, left: true},
+		"off already":           {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOff},
+		"soft":                  {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeSoft}, power: ironic.PowerOn},
+		"denied by admission":   {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, denied: true},
+		"refused by Ironic":     {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: &ironic.APIError{Status: 400, Op: "test", Message: "sealed"}, recorded: true},
+		"no answer of Ironic's": {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: errors.New("odd"), recorded: true, left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &oneHost{
+				host:  newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online, h.Status.Provisioning.ID = true, "n" }),
+				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Available, PowerState: test.power},
+				reads: -1, writes: -1, answer: test.answer,
+			}
+			var user baremetalhost.HostChanger = cutWhenOff{o, t, test.recorded}
+			if test.denied {
+				user = deniedChanges{o}
+			}
+			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Refresher: o, Passwords: o}
+			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: user, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
+			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), namespace), "worker-0", &metal3.HostPower{Spec: test.spec}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			if (err != nil) != (test.denied || test.answer != nil) {
+				t.Error(err)
+			}
+			if got := o.host.Status.Record.PowerCut != nil; got != test.left {
+				t.Errorf("afterwards, it is recorded that the power is to be cut: %t, want %t", got, test.left)
+			}
+		})
+	}
+}

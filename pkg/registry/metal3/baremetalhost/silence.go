@@ -1,0 +1,45 @@
+package baremetalhost
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// silence is the error of a refresh that tells why the host's Ironic could not be asked, and when it was last observed; zero if it
+// never was. ok is false if Ironic is not the cause.
+type silence interface {
+	Silence() (reason string, observed time.Time, ok bool)
+}
+
+// showSilence returns a host as it is recorded with the condition IronicReachable=False, if err says that its Ironic could not be asked.
+// Nothing is written for that: the leader records the condition when Ironic has been away for a grace period.
+//
+// It is for GET only. What a LIST or a watch has shown, informers keep until there is another resourceVersion, which a host that has
+// not changed in Ironic never gets: they would go on showing it long after Ironic is back.
+func showSilence(host *metal3.BareMetalHost, err error) *metal3.BareMetalHost {
+	var silent silence
+	if !errors.As(err, &silent) || host.Status.Provisioning.ID == "" || host.Status.OperationalStatus == metal3.OperationalStatusDetached ||
+		meta.IsStatusConditionFalse(host.Status.Conditions, metal3.IronicReachableCondition) {
+		return host
+	}
+	reason, observed, ok := silent.Silence()
+	if !ok {
+		return host
+	}
+	message := "Ironic cannot be asked: " + reason
+	if !observed.IsZero() {
+		message += "; the status is as of " + observed.UTC().Format(time.RFC3339)
+	}
+	shown := host.DeepCopy() // it may share memory with the watch cache
+	meta.SetStatusCondition(&shown.Status.Conditions, metav1.Condition{
+		Type: metal3.IronicReachableCondition, Status: metav1.ConditionFalse, Reason: metal3.UnreachableReason, Message: message,
+		LastTransitionTime: metav1.NewTime(cmp.Or(observed, time.Now()).Truncate(time.Second)), ObservedGeneration: shown.Generation,
+	})
+	return shown
+}

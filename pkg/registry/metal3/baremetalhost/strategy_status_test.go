@@ -1,0 +1,111 @@
+package baremetalhost
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/randfill"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// statusFields says of each field of a status whether clients that may write statuses can change it. What a lie in one of
+// them does is what TestLiesInAStatus of package lifecycle is about.
+var statusFields = map[string]bool{
+	"OperationalStatus":     true,  // what is shown; whether the host is detached cannot be changed
+	"ErrorType":             true,  // what is shown
+	"ErrorMessage":          true,  // what is shown
+	"Conditions":            true,  // what is shown; others have conditions of their own
+	"LastUpdated":           true,  // what is shown; it cannot be removed
+	"ErrorCount":            true,  // when it is tried again
+	"ProvisioningFailCount": true,  // whether it is tried again
+	"HardwareProfile":       false, // which disk is the root device
+	"HardwareDetails":       false, // which machine it is, and which disks RAID volumes are made of
+	"Provisioning":          false, // what the machine runs, which is undeployed where the spec wants something else
+	"GoodCredentials":       false, // which of two hosts has the BMC
+	"TriedCredentials":      false, // whether Ironic has the password of now, and which Secret is released
+	"PoweredOn":             false, // fencing relies on it
+	"OperationHistory":      false, // whether the server itself deploys or undeploys
+	"LastAttemptedImage":    false, // what a deployment that ends has deployed
+	"Ironic":                false, // what Ironic says
+	"Record":                false, // what the server has done and may do
+}
+
+// TestStatusThatDecides: of all fields of a status, only those can be written of which nothing depends that is done to a
+// machine.
+func TestStatusThatDecides(t *testing.T) {
+	filled := func(n int) *metal3.BareMetalHost {
+		host := &metal3.BareMetalHost{}
+		randfill.NewWithSeed(int64(n)).NilChance(0).NumElements(1, 2).Funcs(
+			func(v *metal3.CleanStep, c randfill.Continue) { v.Step = c.String(0) },
+			func(v *metav1.Time, c randfill.Continue) { *v = metav1.Unix(c.Int63n(1<<32), 0) },
+			func(v *metav1.MicroTime, c randfill.Continue) {
+				*v = metav1.NewMicroTime(time.Unix(c.Int63n(1<<32), 0))
+			},
+			func(v *bool, _ randfill.Continue) { *v = n == 1 },
+		).Fill(&host.Status)
+		host.Status.OperationalStatus = []metal3.OperationalStatus{metal3.OperationalStatusOK, metal3.OperationalStatusError}[n-1]
+		return host
+	}
+	stored, written := filled(1), filled(2)
+	wanted, after := written.DeepCopy(), written.DeepCopy()
+	keepWhatDecides(&after.Status, stored.Status.DeepCopy())
+	fields := reflect.TypeFor[metal3.BareMetalHostStatus]()
+	of := func(host *metal3.BareMetalHost, i int) any { return reflect.ValueOf(host.Status).Field(i).Interface() }
+	for i := range fields.NumField() {
+		name := fields.Field(i).Name
+		writable, known := statusFields[name]
+		if !known {
+			t.Errorf("%s: say whether it can be written, and what a lie does", name)
+		}
+		if equality.Semantic.DeepEqual(of(stored, i), of(wanted, i)) {
+			t.Fatalf("%s does not differ", name)
+		}
+		want := stored
+		if writable {
+			want = wanted
+		}
+		if diff := cmp.Diff(of(want, i), of(after, i)); diff != "" {
+			t.Errorf("%s, which can be written: %t (-want +got):\n%s", name, writable, diff)
+		}
+	}
+	for name, test := range map[string]struct{ stored, written, want metal3.BareMetalHostStatus }{
+		"detached": {
+			stored:  metal3.BareMetalHostStatus{OperationalStatus: metal3.OperationalStatusOK},
+			written: metal3.BareMetalHostStatus{OperationalStatus: metal3.OperationalStatusDetached},
+			want:    metal3.BareMetalHostStatus{OperationalStatus: metal3.OperationalStatusOK},
+		},
+		"attached": {
+			stored: metal3.BareMetalHostStatus{OperationalStatus: metal3.OperationalStatusDetached},
+			want:   metal3.BareMetalHostStatus{OperationalStatus: metal3.OperationalStatusDetached},
+		},
+		"never updated": {
+			stored: metal3.BareMetalHostStatus{LastUpdated: &metav1.Time{Time: time.Unix(1, 0)}},
+			want:   metal3.BareMetalHostStatus{LastUpdated: &metav1.Time{Time: time.Unix(1, 0)}},
+		},
+		"a node, which it has not": {
+			stored:  metal3.BareMetalHostStatus{},
+			written: metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "a", State: metal3.StateDeprovisioning}},
+			want:    metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "a"}},
+		},
+		"another node": {
+			stored:  metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "a"}},
+			written: metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "b"}},
+			want:    metal3.BareMetalHostStatus{Provisioning: metal3.ProvisionStatus{ID: "a"}},
+		},
+		"hardware, which it has not": {
+			written: metal3.BareMetalHostStatus{HardwareDetails: &metal3.HardwareDetails{Hostname: "a"}},
+			want:    metal3.BareMetalHostStatus{HardwareDetails: &metal3.HardwareDetails{Hostname: "a"}},
+		},
+	} {
+		host := &metal3.BareMetalHost{Status: test.written}
+		keepWhatDecides(&host.Status, test.stored.DeepCopy())
+		if diff := cmp.Diff(test.want, host.Status); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package kind
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apiserver/pkg/warning"
+)
+
+// Warn warns the client of an error. One that only joins others, such as the errors of several Ironics, is a warning for each
+// of them: clients print each warning on a line of its own, and the server sends the same one once.
+func Warn(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // not one that is wrapped, and so has more to say
+		for _, err := range joined.Unwrap() {
+			Warn(ctx, err)
+		}
+		return
+	}
+	warning.AddWarning(ctx, "", strings.ReplaceAll(err.Error(), "\n", "; "))
+}
