@@ -175,7 +175,7 @@ func (f *actionFlags) answerPrinter() (func(host *metal3.BareMetalHost, past, me
 			return nil, err
 		}
 		return func(_ *metal3.BareMetalHost, _, _ string, answer runtime.Object) error {
-			return printer.PrintObj(answer, f.Out)
+			return printer.PrintObj(answer, f.objects(*f.print.OutputFormat))
 		}, nil
 	}
 	return func(host *metal3.BareMetalHost, past, message string, _ runtime.Object) error {

@@ -76,7 +76,7 @@ func (s *session) candidates(ctx context.Context, print *genericclioptions.Print
 	}
 	if printer != nil {
 		for i := range candidates {
-			if err := printer.PrintObj(&candidates[i], s.Out); err != nil {
+			if err := printer.PrintObj(&candidates[i], s.objects(*print.OutputFormat)); err != nil {
 				return err
 			}
 		}
@@ -87,10 +87,10 @@ func (s *session) candidates(ctx context.Context, print *genericclioptions.Print
 		return nil
 	}
 	w := printers.GetNewTabWriter(s.Out)
-	fmt.Fprintln(w, "UUID\tNODE\tSTATE\tPOWER\tBMC\tMAC\tNOTE")
+	fmt.Fprintln(w, "UUID\tNODE\tSTATE\tPOWER\tBMC\tMAC\tIRONIC\tNOTE")
 	for _, candidate := range candidates {
 		st := candidate.Status
-		row := []string{candidate.Name, st.NodeName, st.ProvisionState, strings.TrimPrefix(st.PowerState, "power "), st.BMCAddress, strings.Join(st.MACAddresses, ","), note(st)}
+		row := []string{candidate.Name, st.NodeName, st.ProvisionState, strings.TrimPrefix(st.PowerState, "power "), st.BMCAddress, strings.Join(st.MACAddresses, ","), st.Ironic, note(st)}
 		for i := range row {
 			row[i] = view.Clean(row[i])
 		}
@@ -220,6 +220,9 @@ func findCandidate(candidates []ironic.Candidate, node string) (*ironic.Candidat
 	var found *ironic.Candidate
 	for i := range candidates {
 		if candidates[i].Name == node || candidates[i].Status.NodeName == node {
+			if found != nil && found.Name == candidates[i].Name {
+				return nil, fmt.Errorf("several Ironics have a node %s: kubectl bmh adopt cannot tell which one is meant", found.Name)
+			}
 			if found != nil {
 				return nil, fmt.Errorf("several nodes are called %q: use the UUID", node)
 			}

@@ -81,7 +81,7 @@ func (s *session) hostNames(ctx context.Context, given []string, prefix string) 
 	for i := range list.Items {
 		host := &list.Items[i]
 		if strings.HasPrefix(host.Name, prefix) && !isGiven[host.Name] {
-			names = append(names, cobra.CompletionWithDesc(host.Name, view.Clean(hosts.State(host))))
+			names = append(names, cobra.CompletionWithDesc(view.Clean(host.Name), view.Clean(hosts.State(host))))
 		}
 	}
 	return names
@@ -103,7 +103,7 @@ func (s *session) completeNamespaces(cmd *cobra.Command, _ []string, prefix stri
 	var names []cobra.Completion
 	for _, n := range list.Items {
 		if strings.HasPrefix(n.Name, prefix) {
-			names = append(names, n.Name)
+			names = append(names, view.Clean(n.Name))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
@@ -116,7 +116,7 @@ var states = []metal3.ProvisioningState{
 }
 
 // completeFieldSelectors completes the fields by which the server selects hosts, and their values.
-func (s *session) completeFieldSelectors(_ *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (s *session) completeFieldSelectors(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var words []string
 	for _, state := range states {
 		words = append(words, "status.provisioning.state="+string(state))
@@ -125,7 +125,29 @@ func (s *session) completeFieldSelectors(_ *cobra.Command, _ []string, prefix st
 		words = append(words, "status.operationalStatus="+string(status))
 	}
 	words = append(words, "status.poweredOn=true", "status.poweredOn=false", "spec.online=true", "spec.online=false")
+	if strings.HasPrefix(prefix, "status.i") { // the server is asked only where that helps
+		words = append(words, s.instanceSelectors(cmd.Context())...)
+	}
 	return withPrefix(words, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// instanceSelectors returns the selectors of the hosts of each IronicInstance.
+func (s *session) instanceSelectors(ctx context.Context) (selectors []string) {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	s.warnings = silent{}
+	c, _, err := s.connect()
+	if err != nil {
+		return nil
+	}
+	instances, err := c.listInstances(ctx)
+	if err != nil {
+		return nil
+	}
+	for i := range instances {
+		selectors = append(selectors, "status.ironic.instance="+view.Clean(instances[i].Name))
+	}
+	return selectors
 }
 
 // silent ignores warnings.

@@ -357,7 +357,7 @@ func (c *createCommand) objectPrinter() (func(*unstructured.Unstructured) error,
 	}
 	return func(u *unstructured.Unstructured) error {
 		if printer != nil {
-			return printer.PrintObj(u, c.Out)
+			return printer.PrintObj(u, c.objects(*c.print.OutputFormat))
 		}
 		kind := "secret"
 		if u.GetKind() != "Secret" {

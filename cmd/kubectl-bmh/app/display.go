@@ -142,7 +142,7 @@ func (d *jsonDisplay) show(all []view.Waiting, now time.Time, _ string) error {
 			Activity: progress.Activity, Step: progress.Step, StepIndex: progress.Index, StepCount: progress.Count,
 			Power: hosts.Power(w.Host), Problem: hosts.Problem(w.Host), Done: w.Done, Failed: w.Failed,
 		}
-		encoder := json.NewEncoder(d.out)
+		encoder := json.NewEncoder(view.JSONWriter(d.out))
 		encoder.SetEscapeHTML(false) // errors of Python name objects in angle brackets
 		if err := encoder.Encode(line); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/view"
 )
 
 // The exit codes. docs/plugin.md has the same list.
@@ -35,7 +37,7 @@ func (s *session) exitCode(err error) int {
 		return exitOK
 	}
 	if !errors.Is(err, errReported) {
-		fmt.Fprintln(s.ErrOut, describe(err))
+		fmt.Fprintln(s.ErrOut, cleaned(err))
 	}
 	var coded *codedError
 	switch {
@@ -45,6 +47,14 @@ func (s *session) exitCode(err error) int {
 		return exitInterrupted
 	}
 	return exitError
+}
+
+// cleaned describes an error for a terminal. What a server says is one line.
+func cleaned(err error) string {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return view.Clean(describe(err))
+	}
+	return view.CleanLines(describe(err))
 }
 
 // describe returns an error in the form in which kubectl prints errors.

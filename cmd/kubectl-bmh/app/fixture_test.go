@@ -54,6 +54,8 @@ func newCluster(objects ...runtime.Object) *cluster {
 		dynamic: fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 			{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Resource: "metal3machines"}: "Metal3MachineList",
 			{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}:                      "MachineList",
+			{Group: "ironic.metal3-apiserver.io", Version: "v1alpha1", Resource: "candidates"}:         "CandidateList",
+			{Group: "ironic.metal3-apiserver.io", Version: "v1alpha1", Resource: "ironicinstances"}:    "IronicInstanceList",
 		}, others...),
 	}
 	// Without this, the fake server answers with the host.

@@ -131,7 +131,7 @@ func (c *listCommand) run(ctx context.Context) error {
 		return err
 	}
 	if printer != nil {
-		return printList(printer, *c.print.OutputFormat, list, c.Out)
+		return printList(printer, *c.print.OutputFormat, list, c.objects(*c.print.OutputFormat))
 	}
 	if len(list.Items) == 0 {
 		where := " in namespace " + namespace

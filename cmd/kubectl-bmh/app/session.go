@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"io"
 	"os"
 	"time"
 
@@ -61,14 +62,30 @@ func newSession(streams genericiooptions.IOStreams) *session {
 		flags:     genericclioptions.NewConfigFlags(true),
 		getenv:    os.Getenv,
 		now:       time.Now,
-		warnings: rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{
+		warnings: cleanWarnings{rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{
 			Deduplicate: true, Color: terminal.AllowsColor(streams.ErrOut),
-		}),
+		})},
 		connectWith: connectWith,
 	}
 	s.canAsk = func() bool { return terminal.IsTerminal(s.In) && terminal.IsTerminal(s.ErrOut) }
 	s.readPassword = func(prompt string) (string, error) { return terminal.ReadPassword(s.In, s.ErrOut, prompt) }
 	return s
+}
+
+// cleanWarnings makes warnings of the server fit for a terminal.
+type cleanWarnings struct{ to rest.WarningHandler }
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w cleanWarnings) HandleWarningHeader(code int, agent, text string) {
+	w.to.HandleWarningHeader(code, agent, view.Clean(text))
+}
+
+// objects returns where objects are printed to with -o.
+func (s *session) objects(format string) io.Writer {
+	if format == "json" {
+		return view.JSONWriter(s.Out)
+	}
+	return s.Out
 }
 
 // connect returns clients of the cluster that the flags select, and the namespace.

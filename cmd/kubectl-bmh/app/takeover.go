@@ -27,7 +27,7 @@ If something else is deployed on a node by the time of a yes, its host remains h
 			past: "taken over", destroys: "confirms the nodes of", target: hosts.OK, show: showHeld,
 			do: func(ctx context.Context, c *clients, host *metal3.BareMetalHost, options metav1.CreateOptions) (runtime.Object, string, error) {
 				request := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: host.Status.Provisioning.ID}}
-				if host.Status.Ironic != nil {
+				if node := host.Status.Ironic; node != nil && node.Unproven == "" {
 					request.Spec.InstanceUUID = &host.Status.Ironic.InstanceUUID
 				}
 				answer, err := c.hosts(host.Namespace).Takeover(ctx, host.Name, request, options)
@@ -48,7 +48,9 @@ func showHeld(host *metal3.BareMetalHost) string {
 		return ""
 	}
 	lines := []string{host.Name, "  held: " + held.Reason + ": " + held.Message}
-	if node := host.Status.Ironic; node != nil {
+	if node := host.Status.Ironic; isUnproven(host) {
+		lines = append(lines, "  node: "+node.NodeUUID+", of which nothing else is shown before a person has confirmed it: look at it in Ironic")
+	} else if node != nil {
 		lines = append(lines, fmt.Sprintf("  node: %s", strings.Join(nonEmpty(
 			node.NodeUUID, node.NodeName, node.ProvisionState, node.PowerState, labelled("instance", node.InstanceUUID), labelled("BMC", node.BMC),
 			labelled("marked by host", node.MarkedHost), labelled("of cluster", node.MarkedCluster)), ", ")))
@@ -58,6 +60,11 @@ func showHeld(host *metal3.BareMetalHost) string {
 		lines[i] = view.Clean(line)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// isUnproven tells whether the server does not show the node of the host, because it may be somebody else's.
+func isUnproven(host *metal3.BareMetalHost) bool {
+	return host.Status.Ironic != nil && host.Status.Ironic.Unproven != ""
 }
 
 func labelled(label, value string) string {
@@ -91,6 +98,10 @@ func afterTakeover(host *metal3.BareMetalHost) string {
 		return "its deletion goes on: WHAT THE MACHINE RUNS IS UNDEPLOYED, and its disks are cleaned unless that is switched off"
 	case host.Spec.ExternallyProvisioned:
 		return "it goes on as externally provisioned" + power
+	case isUnproven(host) && wants:
+		return "if something is deployed on the node, it counts as provisioned with the image of its spec; otherwise THE IMAGE OF ITS SPEC IS WRITTEN to the machine" + power
+	case isUnproven(host):
+		return "it has no image in its spec: WHAT IS DEPLOYED ON THE NODE, if anything, IS UNDEPLOYED, and its disks are cleaned unless that is switched off"
 	case runs && wants:
 		return "it counts as provisioned with the image of its spec" + power
 	case runs:

@@ -56,6 +56,9 @@ func TestTakeover(t *testing.T) {
 			host("changed", metal3.StateProvisioned, held(metal3.DeploymentGoneReason), func(h *metal3.BareMetalHost) { h.Spec.Online = false }),
 			host("restored", metal3.StateProvisioned, held(metal3.RestoredReason)),
 			host("healthy", metal3.StateProvisioned),
+			host("foreign", metal3.StateRegistering, held(metal3.NodeOfAnotherClusterReason), func(h *metal3.BareMetalHost) {
+				h.Status.Ironic = &metal3.IronicStatus{NodeUUID: h.Status.Provisioning.ID, Unproven: metal3.NodeOfAnotherClusterReason}
+			}),
 			host("idle", metal3.StateAvailable, held(metal3.AnotherDeploymentReason), func(h *metal3.BareMetalHost) { h.Status.Ironic.InstanceUUID = "" }),
 		)
 		c.answerTakeover()
@@ -76,11 +79,13 @@ func TestTakeover(t *testing.T) {
 		"by name, asked": {args: []string{"moved"}, stdin: "y\n", posted: []string{moved}, says: []string{
 			"held: NodeOfAnotherCluster: the node is odd", "node-of-moved, active, power on, instance instance-of-moved, of cluster another",
 			"then: it counts as provisioned with the image of its spec\n", "This confirms the nodes of 1 host in namespace metal3: moved."}},
-		"no":             {args: []string{"moved"}, stdin: "n\n", code: exitError, says: []string{"nothing was done"}},
-		"yes":            {args: []string{"emptied", "--yes"}, posted: []string{emptied}, says: []string{"WHAT THE MACHINE RUNS IS UNDEPLOYED"}},
-		"nothing runs":   {args: []string{"idle", "--yes"}, posted: []string{"node-of-idle "}},
+		"no":           {args: []string{"moved"}, stdin: "n\n", code: exitError, says: []string{"nothing was done"}},
+		"yes":          {args: []string{"emptied", "--yes"}, posted: []string{emptied}, says: []string{"WHAT THE MACHINE RUNS IS UNDEPLOYED"}},
+		"nothing runs": {args: []string{"idle", "--yes"}, posted: []string{"node-of-idle "}},
+		"not shown": {args: []string{"foreign", "--yes"}, posted: []string{"node-of-foreign whatever"}, says: []string{
+			"node-of-foreign, of which nothing else is shown", "if something is deployed on the node, it counts as provisioned"}},
 		"not held":       {args: []string{"healthy", "--yes"}, code: exitError, says: []string{"there is nothing to do"}},
-		"all":            {args: []string{"--all", "--yes"}, code: exitError, posted: []string{changed, emptied, "node-of-idle ", moved}, says: []string{"and is switched off", "changed: ", "look at the machine once more"}},
+		"all":            {args: []string{"--all", "--yes"}, code: exitError, posted: []string{changed, emptied, "node-of-foreign whatever", "node-of-idle ", moved}, says: []string{"and is switched off", "changed: ", "look at the machine once more"}},
 		"no such host":   {args: []string{"absent", "--yes"}, code: exitError, says: []string{"not found"}},
 		"server dry run": {args: []string{"moved", "--dry-run=server"}, posted: []string{moved}},
 	}

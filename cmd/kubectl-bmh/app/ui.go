@@ -86,21 +86,7 @@ func (c *uiCommand) run(ctx context.Context) error {
 	background.Go(func() { probe.run(ctx) })
 
 	known := &consumerNames{}
-	server, err := page.Listen(ctx, c.port, page.Options{
-		Config: config, Scope: c.scope(config, namespace), ReadOnly: c.readOnly,
-		Rights: clients.rightsIn,
-		Detail: func(ctx context.Context, namespace, name string) (*page.Detail, error) {
-			host, err := clients.getHost(ctx, namespace, name)
-			if err != nil {
-				return nil, err
-			}
-			facts, missing := clients.factsOf(ctx, host)
-			return page.NewDetail(facts, known.of(host), missing, c.now()), nil
-		},
-		LinkReused: func() {
-			fmt.Fprintln(c.ErrOut, "warning: the link was opened once more, and that was refused. If it was not you, somebody else knows it: press Ctrl-C and start again.")
-		},
-	})
+	server, err := page.Listen(ctx, c.port, c.pageOptions(clients, config, namespace, known))
 	if err != nil {
 		return err
 	}
@@ -114,15 +100,7 @@ func (c *uiCommand) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	background.Go(func() { served <- server.Serve(ctx) })
 
-	fmt.Fprintf(c.Out, "%s\n", server.Link())
-	fmt.Fprintln(c.ErrOut, "This link opens the page in one browser. Ctrl-C ends it.")
-	if !c.noBrowser {
-		remove, err := c.openBrowser(server.Link())
-		defer remove()
-		if err != nil {
-			fmt.Fprintf(c.ErrOut, "note: no browser was opened: %s\n", err)
-		}
-	}
+	defer c.announce(server.Link())()
 	for {
 		if err := fleet.lost(); err != nil {
 			return err
@@ -139,14 +117,51 @@ func (c *uiCommand) run(ctx context.Context) error {
 			known.set(names)
 		case <-probe.changed:
 		case <-fleet.changed:
-			// Many hosts change at once: wait for the others.
-			rest := time.NewTimer(frameInterval)
-			select {
-			case <-rest.C:
-			case <-ctx.Done():
-			}
-			rest.Stop()
+			awaitOthers(ctx)
 		}
+	}
+}
+
+// pageOptions says what the page shows, and what it may do.
+func (c *uiCommand) pageOptions(clients *clients, config *rest.Config, namespace string, known *consumerNames) page.Options {
+	return page.Options{
+		Config: config, Scope: c.scope(config, namespace), ReadOnly: c.readOnly,
+		Rights: clients.rightsIn,
+		Detail: func(ctx context.Context, namespace, name string) (*page.Detail, error) {
+			host, err := clients.getHost(ctx, namespace, name)
+			if err != nil {
+				return nil, err
+			}
+			facts, missing := clients.factsOf(ctx, host, factsTimeout)
+			return page.NewDetail(facts, known.of(host), missing, c.now()), nil
+		},
+		LinkReused: func() {
+			fmt.Fprintln(c.ErrOut, "warning: the link was opened once more, and that was refused. If it was not you, somebody else knows it: press Ctrl-C and start again.")
+		},
+	}
+}
+
+// announce prints the link and opens it in the browser. It returns what removes its traces when the page ends.
+func (c *uiCommand) announce(link string) (remove func()) {
+	fmt.Fprintf(c.Out, "%s\n", link)
+	fmt.Fprintln(c.ErrOut, "This link opens the page in one browser. Ctrl-C ends it.")
+	if c.noBrowser {
+		return func() {}
+	}
+	remove, err := c.openBrowser(link)
+	if err != nil {
+		fmt.Fprintf(c.ErrOut, "note: no browser was opened: %s\n", err)
+	}
+	return remove
+}
+
+// awaitOthers waits for more changes after one: many hosts change at once.
+func awaitOthers(ctx context.Context) {
+	rest := time.NewTimer(frameInterval)
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -268,7 +268,7 @@ func (w *wait) updateHost(h *waitedHost, host *metal3.BareMetalHost, now time.Ti
 	}
 	if why, ok := hosts.IsAskedFor(host, w.target); !ok && !h.warned {
 		h.warned = true
-		fmt.Fprintf(w.ErrOut, "note: %s will not be %s by itself: %s\n", view.Clean(host.Name), w.target, why)
+		fmt.Fprintf(w.ErrOut, "note: %s will not be %s by itself: %s\n", view.Clean(host.Name), w.target, view.Clean(why))
 	}
 	if host.DeletionTimestamp != nil && w.target != hosts.Deleted {
 		h.Failed = "it is being deleted"

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +44,7 @@ func (s *session) why(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	facts, missing := clients.factsOf(ctx, host)
+	facts, missing := clients.factsOf(ctx, host, factsTimeout)
 	width := 0
 	if terminal.IsTerminal(s.Out) {
 		width, _ = terminal.Size(s.Out)
@@ -58,23 +60,45 @@ func (s *session) why(ctx context.Context, name string) error {
 	return nil
 }
 
-// factsOf returns what is known of a host, and what could not be read.
-func (c *clients) factsOf(ctx context.Context, host *metal3.BareMetalHost) (facts why.Facts, missing []string) {
+// factsTimeout is how long an explanation waits for each answer of Ironic. If the host's Ironic hangs, that is what is to be
+// explained, and it can be without.
+const factsTimeout = 5 * time.Second
+
+// factsOf returns what is known of a host, and what could not be read. Each answer of Ironic may take as long as the limit.
+func (c *clients) factsOf(ctx context.Context, host *metal3.BareMetalHost, limit time.Duration) (facts why.Facts, missing []string) {
 	facts.Host = host
 	note := func(what string, err error) {
 		// A host that is not in Ironic yet has none, and older servers have no such subresource.
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		switch {
+		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		case errors.Is(err, context.DeadlineExceeded):
+			missing = append(missing, fmt.Sprintf("%s: it could not be asked for within %s", what, limit))
+		default:
 			missing = append(missing, what+": "+describe(err))
 		}
+	}
+	ofIronic := func(ask func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return ask(ctx)
 	}
 	var err error
 	facts.Events, err = c.eventsOf(ctx, host)
 	note("events", err)
-	facts.History, err = c.historyOf(ctx, host, whyHistory)
+	err = ofIronic(func(ctx context.Context) (err error) {
+		facts.History, err = c.historyOf(ctx, host, whyHistory)
+		return err
+	})
 	note("Ironic's history", err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return facts, missing // it would not answer the next question either
+	}
 	// Ironic asks the image server for the image, which is worth the wait only if something is wrong.
 	if hosts.Problem(host) != "" {
-		facts.Interfaces, err = c.validationOf(ctx, host)
+		err = ofIronic(func(ctx context.Context) (err error) {
+			facts.Interfaces, err = c.validationOf(ctx, host)
+			return err
+		})
 		note("Ironic's validation", err)
 	}
 	return facts, missing

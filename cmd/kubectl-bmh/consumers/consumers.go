@@ -3,6 +3,7 @@ package consumers
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/pager"
 
@@ -110,10 +112,23 @@ func (r *Resolver) get(ref corev1.ObjectReference) *unstructured.Unstructured {
 	return r.objects[keyOf(ref)]
 }
 
+// canBeRead reports whether a reference, which anybody has written who may write hosts, is to be followed
+// with the rights of whoever runs the plugin. The kind becomes part of a path: with slashes in it, it
+// would be that of any GET, also of one through a proxy that does something. No consumer is of the core
+// group, which has the Secrets.
+func canBeRead(ref corev1.ObjectReference) bool {
+	kind := ref.GroupVersionKind()
+	return len(validation.IsDNS1123Subdomain(kind.Group)) == 0 && len(validation.IsDNS1035Label(kind.Version)) == 0 &&
+		len(validation.IsDNS1035Label(strings.ToLower(kind.Kind))) == 0 && len(validation.IsDNS1123Label(ref.Namespace)) == 0
+}
+
 // listAll lists the kinds of the references, in their namespaces.
 func (r *Resolver) listAll(ctx context.Context, refs map[string]corev1.ObjectReference) {
 	namespaces := map[schema.GroupVersionKind]map[string]bool{}
 	for _, ref := range refs {
+		if !canBeRead(ref) {
+			continue
+		}
 		kind := ref.GroupVersionKind()
 		if namespaces[kind] == nil {
 			namespaces[kind] = map[string]bool{}

@@ -65,9 +65,19 @@ func IsBusy(host *metal3.BareMetalHost) bool {
 	switch host.Status.Provisioning.State {
 	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateAvailable, metal3.StateReady,
 		metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-		return host.Status.OperationalStatus == metal3.OperationalStatusServicing || host.DeletionTimestamp != nil
+		return host.Status.OperationalStatus == metal3.OperationalStatusServicing || host.DeletionTimestamp != nil || isMoving(host)
 	}
 	return !IsDetached(host)
+}
+
+// isMoving reports whether the host is on its way to another Ironic, or is not adopted there yet.
+func isMoving(host *metal3.BareMetalHost) bool {
+	if host.Status.Record.Transfer != nil {
+		return true
+	}
+	c := Condition(host, metal3.RegisteredCondition)
+	lost := host.Status.Ironic == nil && c != nil && c.Status == metav1.ConditionFalse && c.Reason == metal3.NodeLostReason
+	return lost || host.Status.Record.Deployment != nil && host.Status.Record.Deployment.MayAdopt
 }
 
 // IsDetached reports whether the host was removed from Ironic on request.

@@ -43,6 +43,7 @@ type received struct {
 func TestLive(t *testing.T) {
 	f := newFixture(t)
 	a, b := newHost("a", metal3.StateAvailable), newHost("b", metal3.StateProvisioned)
+	b.Status.Ironic.Instance = "room-b"
 	show := func(freshness Freshness, all ...*metal3.BareMetalHost) {
 		t.Helper()
 		if err := f.Show(all, map[string]consumers.Consumer{"uid-b": {Machine: "m-1"}}, freshness); err != nil {
@@ -68,7 +69,7 @@ func TestLive(t *testing.T) {
 		Scope: &Scope{Context: "lab", Namespace: "metal3"}, Freshness: Freshness{Live: true, Confirmed: &now},
 		Rows: []Row{
 			{ID: "uid-a", Namespace: "metal3", Name: "a", State: "available", Tone: ToneIdle, Power: "on", Online: true, BMC: "ipmi://192.0.2.1", Version: "7"},
-			{ID: "uid-b", Namespace: "metal3", Name: "b", State: "provisioned", Tone: ToneRunning, Power: "on", Online: true, Machine: "m-1", BMC: "ipmi://192.0.2.1", Version: "7"},
+			{ID: "uid-b", Namespace: "metal3", Name: "b", State: "provisioned", Tone: ToneRunning, Power: "on", Online: true, Machine: "m-1", BMC: "ipmi://192.0.2.1", Ironic: "room-b", Version: "7"},
 		},
 	}
 	if diff := cmp.Diff(want, first); diff != "" {

@@ -43,7 +43,9 @@ type Row struct {
 	Machine  string `json:"machine,omitempty"`
 	Node     string `json:"node,omitempty"`
 	BMC      string `json:"bmc,omitempty"`
-	Problem  string `json:"problem,omitempty"`
+	// Ironic is the name of the IronicInstance whose Ironic has the host, empty for that of the server's flags.
+	Ironic  string `json:"ironic,omitempty"`
+	Problem string `json:"problem,omitempty"`
 	// Version changes with each change of the host.
 	Version string `json:"version"`
 }
@@ -63,6 +65,9 @@ func rowOf(host *metal3.BareMetalHost, consumer consumers.Consumer) Row {
 	}
 	if since := hosts.Since(host); !since.IsZero() {
 		row.Since = &since
+	}
+	if ironic := host.Status.Ironic; ironic != nil {
+		row.Ironic = ironic.Instance
 	}
 	if ref := host.Spec.ConsumerRef; ref != nil {
 		row.Consumer = ref.Name

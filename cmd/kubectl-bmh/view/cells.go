@@ -3,6 +3,8 @@
 package view
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"unicode"
 
@@ -14,19 +16,54 @@ import (
 // not be able to move the cursor or change the title of a window. Line breaks and tabs become
 // spaces, escape characters are shown as kubectl shows them, and other control characters,
 // those that turn the direction of text included, are left out.
-func Clean(text string) string {
-	text = strings.Map(func(r rune) rune {
+func Clean(text string) string { return strings.TrimSpace(printable(text)) }
+
+// CleanLines is Clean for each line of a text that has lines of its own.
+func CleanLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(printable(line), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func printable(text string) string {
+	return printers.EscapeTerminal(strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\r' || r == '\t' || r == '\u2028' || r == '\u2029':
 			return ' '
 		case r == '\x1b':
 			return r // shown by EscapeTerminal
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == unicode.ReplacementChar:
+		case isHidden(r) || r == unicode.ReplacementChar:
 			return -1
 		}
 		return r
-	}, text)
-	return strings.TrimSpace(printers.EscapeTerminal(text))
+	}, text))
+}
+
+// isHidden is of characters that control a terminal, or the direction of text.
+func isHidden(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+// JSONWriter returns a writer of JSON that writes those characters as \u, which encoders do for the
+// ASCII ones only. What is read from the JSON is the same. Each write must be of whole characters.
+func JSONWriter(w io.Writer) io.Writer { return jsonWriter{w} }
+
+type jsonWriter struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (w jsonWriter) Write(p []byte) (int, error) {
+	var escaped strings.Builder
+	for _, r := range string(p) {
+		if r >= 0x7f && isHidden(r) { // below are the line breaks of the JSON itself
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	if _, err := io.WriteString(w.to, escaped.String()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // cells returns how many columns of a terminal a text takes.

@@ -88,6 +88,7 @@ func ironic(state, power, target, step string) *metal3.IronicStatus {
 func fleet() []Row {
 	provisioned := host("openshift-worker-0", metal3.StateProvisioned, ironic("active", "power on", "", ""))
 	provisioned.Spec.ConsumerRef = &corev1.ObjectReference{Kind: "Metal3Machine", Name: "workers-x7k2p"}
+	provisioned.Status.Ironic.Instance = "room-b"
 	busy := host("openshift-worker-1", metal3.StateProvisioning, ironic("clean wait", "power on", "", "deploy.erase_devices"))
 	switching := host("openshift-worker-2", metal3.StateAvailable, ironic("available", "power off", "power on", ""))
 	wrong := host("openshift-master-0", metal3.StateRegistering, ironic("enroll", "", "", ""))

@@ -22,7 +22,7 @@ type Row struct {
 type Options struct {
 	// Namespaces adds the namespaces of the hosts.
 	Namespaces bool
-	// Wide adds the BMC, Ironic's state, the UUID of the node and the age.
+	// Wide adds the BMC, which of several Ironics has the host, Ironic's state, the UUID of the node and the age.
 	Wide bool
 	// NoHeaders leaves out the heading.
 	NoHeaders bool
@@ -73,7 +73,8 @@ var columns = []column{
 	{header: "MACHINE", keep: 2, least: 10, text: func(r Row, _ Options) string { return r.Machine }},
 	{header: "NODE", keep: 4, least: 10, text: func(r Row, _ Options) string { return r.Node }},
 	{header: "BMC", keep: 1, least: 10, text: wide(func(r Row, _ Options) string { return r.Host.Spec.BMC.Address })},
-	{header: "IRONIC", keep: 1, least: 10, text: wide(ironicText)},
+	{header: "IRONIC", keep: 1, least: 6, text: wide(instanceText)},
+	{header: "IRONIC STATE", keep: 1, least: 12, text: wide(ironicText)},
 	{header: "NODE UUID", keep: 1, least: 36, text: wide(func(r Row, _ Options) string { return r.Host.Status.Provisioning.ID })},
 	{header: "AGE", keep: 1, least: 3, text: wide(func(r Row, o Options) string { return since(r.Host.CreationTimestamp.Time, o.Now) })},
 	{header: "PROBLEM", keep: 10, least: 20, text: func(r Row, _ Options) string { return hosts.Problem(r.Host) }, paint: func(Row) paint { return red }},
@@ -121,6 +122,13 @@ func stepText(r Row, o Options) string {
 }
 
 func forText(r Row, o Options) string { return since(hosts.Since(r.Host), o.Now) }
+
+func instanceText(r Row, _ Options) string {
+	if r.Host.Status.Ironic == nil {
+		return ""
+	}
+	return r.Host.Status.Ironic.Instance
+}
 
 func ironicText(r Row, _ Options) string {
 	ironic := r.Host.Status.Ironic

@@ -22,10 +22,14 @@ func (e *explanation) blocks() {
 		}
 		e.explain("It is paused%s: nothing is done with it until the annotation %s is removed. Who has set it usually removes it again.", by, metal3.PausedAnnotation)
 	}
-	if c := e.condition(metal3.IronicReachableCondition, metav1.ConditionFalse); c != nil {
-		e.explain("Ironic has not answered%s, so all of this is as it was then: %s. It goes on by itself when Ironic is back.", e.lasting(c.LastTransitionTime.Time), e.quote(c.Message))
-	}
 	ironic := e.host.Status.Ironic
+	if c := e.condition(metal3.IronicReachableCondition, metav1.ConditionFalse); c != nil {
+		name, help := "Ironic", ""
+		if ironic != nil && ironic.Instance != "" {
+			name, help = "Ironic "+ironic.Instance, " An administrator sees what is wrong with it: kubectl bmh ironics"
+		}
+		e.explain("%s has not answered%s, so all of this is as it was then: %s. It goes on by itself when Ironic is back.%s", name, e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), help)
+	}
 	if ironic != nil && ironic.Maintenance && ironic.Fault == "" {
 		reason := "and gave no reason"
 		if ironic.MaintenanceReason != "" {
@@ -114,15 +118,17 @@ func heldHelp(reason string, host *metal3.BareMetalHost) string {
 	case metal3.RestoredReason:
 		return "The server's etcd was restored from a backup, and all hosts wait until an administrator has compared them with the machines: docs/restore.md shows how."
 	case metal3.NodeOfAnotherHostReason:
-		return "Another host owns the node in Ironic. Delete the one that is wrong. " + confirm
+		return "Another host owns the node in Ironic. Delete the one that is wrong. Nobody can confirm the node for this one while the other one has it."
 	case metal3.NodeOfAnotherClusterReason:
 		return "The server of another cluster has marked the node. Take the host away there first. " + confirm
 	case metal3.AnotherBMCReason:
-		return "Ironic talks to another BMC for the node than spec.bmc.address says. Correct the one that is wrong. " + confirm
+		return "Ironic talks to another BMC for the node than spec.bmc.address says, or does not tell which. Correct the one that is wrong. " + confirm
 	case metal3.DeploymentGoneReason:
 		return "Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. To have the image written again, use the subresource rebuild. To give it up, remove the image from the spec. " + confirm
 	case metal3.AnotherDeploymentReason:
 		return "Somebody has deployed something else on the machine, and the server does not wipe that. " + confirm
+	case metal3.AnotherIronicReason:
+		return "The address of the host's Ironic leads to one with the nodes of others only. An administrator puts it right: spec.endpoint of the IronicInstance, or the server's flags. docs/several-ironics.md says what to do if that Ironic has lost its database."
 	case metal3.NodeInMaintenanceReason:
 		return "Its deletion goes on when the maintenance ends: kubectl bmh maintenance shows and ends one that was asked for here, and `openstack baremetal node maintenance unset` one that was asked for in Ironic. To delete the host without touching the machine, detach it."
 	}
@@ -133,7 +139,11 @@ func heldHelp(reason string, host *metal3.BareMetalHost) string {
 func (e *explanation) registration(c *metav1.Condition) {
 	since := e.lasting(c.LastTransitionTime.Time)
 	if c.Reason == metal3.NodeLostReason {
-		e.explain("Ironic has lost its node, which is being created again%s.", since)
+		if c.Message == "" {
+			e.explain("Ironic has lost its node, which is being created again%s.", since)
+		} else { // it was moved to another Ironic, or lost
+			e.explain("Its node is being created again%s: %s.", since, e.quote(c.Message))
+		}
 		return
 	}
 	message := c.Message
@@ -161,6 +171,8 @@ func registrationHelp(reason, message string, host *metal3.BareMetalHost) string
 		return "Another node in Ironic has this boot MAC address. spec.bootMACAddress cannot be changed: delete the host that has the wrong one, and create it again."
 	case metal3.BMCInUseReason:
 		return "Two hosts, or a host and another node in Ironic, have the same BMC. Delete the one that is too many, or correct its address."
+	case metal3.NoIronicReason:
+		return "The administrator of the server decides which of several Ironics has which hosts: docs/several-ironics.md. kubectl bmh ironics shows them."
 	case metal3.NamespaceNotManagedReason:
 		return "The administrator of the server decides which namespaces it manages (--namespaces)."
 	case metal3.IronicRefusedReason:
@@ -249,6 +261,9 @@ func errorHelp(errorType metal3.ErrorType, message string, host *metal3.BareMeta
 	case metal3.InspectionError:
 		return "The server inspects it again by itself. With spec.inspectionMode: disabled, it becomes available without."
 	case metal3.DetachError:
+		if host.Status.Record.Transfer != nil {
+			return "Unless the move is called off, the server tries again by itself."
+		}
 		return "The server tries again by itself to remove it from Ironic."
 	}
 	return ""

@@ -36,6 +36,7 @@ var needed = []string{"power", "management", "boot", "deploy", "network", "inspe
 func Explain(f Facts, now time.Time) []string {
 	e := &explanation{Facts: f, host: f.Host, now: now}
 	e.state()
+	e.transfer()
 	e.blocks()
 	e.problem()
 	e.powerMismatch()

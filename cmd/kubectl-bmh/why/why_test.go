@@ -215,11 +215,48 @@ func TestExplain(t *testing.T) {
 				"Somebody has set the node to maintenance in Ironic, because: a fan is broken. The server respects that and does nothing until maintenance is ended.",
 			},
 		},
+		"on its way to another Ironic": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), moving("room-b"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"It has been on its way to the Ironic room-b for 2m: its node is removed from the Ironic of the server's flags, and then created and adopted in the other, while the machine goes on running as it is.",
+				`kubectl bmh transfer worker-0 --to "" calls the move off.`,
+				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for idle shows how far it is.",
+			},
+		},
+		"the other Ironic does not take it": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), moving("room-b"), func(h *metal3.BareMetalHost) { h.Status.Record.Ironic = "room-a" },
+				condition(metal3.StepFailedCondition, metav1.ConditionTrue, metal3.DetachErrorReason, "it has a node with the BMC of the host"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"It has been on its way to the Ironic room-b for 2m: its node is removed from the Ironic room-a, and then created and adopted in the other, while the machine goes on running as it is.",
+				"The move goes on by itself when what is in its way has ended. kubectl bmh transfer worker-0 --to room-a calls the move off.",
+				"A step has failed for 2m (DetachError): it has a node with the BMC of the host.",
+				"Unless the move is called off, the server tries again by itself.",
+				"To have it tried at once: kubectl bmh retry worker-0",
+			},
+		},
+		"arriving in another Ironic": {
+			Facts{Host: host(metal3.StateProvisioned, func(h *metal3.BareMetalHost) {
+				h.Status.Record.Ironic = "room-b"
+			}, condition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.NodeLostReason, "The host was moved"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Its node is being created again for 2m: The host was moved.",
+			},
+		},
 		"blind": {
 			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.UnreachableReason, "connection refused"))},
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
 				"Ironic has not answered for 2m, so all of this is as it was then: connection refused. It goes on by itself when Ironic is back.",
+			},
+		},
+		"blind, one of several Ironics": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active", func(s *metal3.IronicStatus) { s.Instance = "room-b" }), condition(metal3.IronicReachableCondition, metav1.ConditionFalse, metal3.UnreachableReason, "connection refused"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"Ironic room-b has not answered for 2m, so all of this is as it was then: connection refused. It goes on by itself when Ironic is back. An administrator sees what is wrong with it: kubectl bmh ironics",
 			},
 		},
 		"registration error of the BMC": {
@@ -296,11 +333,11 @@ func TestEachReasonIsExplained(t *testing.T) {
 		reasons []string
 	}{
 		metal3.HeldCondition: {metav1.ConditionTrue, []string{
-			metal3.RestoredReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.AnotherDeploymentReason, metal3.NodeInMaintenanceReason, "OneOfTheFuture",
+			metal3.RestoredReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.AnotherDeploymentReason, metal3.NodeInMaintenanceReason, metal3.AnotherIronicReason, "OneOfTheFuture",
 		}},
 		metal3.RegisteredCondition: {metav1.ConditionFalse, []string{
 			metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason,
-			metal3.PortConflictReason, metal3.BMCInUseReason, metal3.RequestFailedReason, metal3.NamespaceNotManagedReason,
+			metal3.PortConflictReason, metal3.BMCInUseReason, metal3.RequestFailedReason, metal3.NamespaceNotManagedReason, metal3.NoIronicReason,
 		}},
 		metal3.StepFailedCondition: {metav1.ConditionTrue, []string{
 			metal3.InspectionErrorReason, metal3.PreparationErrorReason, metal3.ProvisioningErrorReason, metal3.PowerManagementErrorReason,
@@ -350,5 +387,11 @@ func TestClocksDiffer(t *testing.T) {
 	got := Explain(Facts{Host: host(metal3.StateAvailable)}, now.Add(-time.Hour))
 	if !strings.Contains(got[0], "for 0s") {
 		t.Error(got[0])
+	}
+}
+
+func moving(to string) func(*metal3.BareMetalHost) {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.Record.Transfer = &metal3.Transfer{To: to, RequestedAt: metav1.NewTime(now.Add(-2 * time.Minute))}
 	}
 }

@@ -25,7 +25,7 @@ export function showForm({ main, fleet, title }) {
     "spec.bootMACAddress": mac, "spec.bootMode": bootMode, "spec.online": online, "spec.description": description, "stringData.username": username, "stringData.password": password,
   };
   const error = h("p", { class: "mistake", role: "alert" });
-  const create = h("button", { type: "submit", class: "primary" }, "Add the host");
+  const create = h("button", { type: "submit", class: "primary", onmousedown: press }, "Add the host");
   const form = h("form", { class: "add", novalidate: true, onsubmit: submit }, h("h2", null, "Add a host"), fields.map((f) => f.element), error, h("p", { class: "buttons" }, h("a", { class: "button", href: "#/" }, "Cancel"), create));
   main.append(form);
   name.input.focus();
@@ -43,7 +43,7 @@ export function showForm({ main, fleet, title }) {
   const createHost = (how) => send("POST", hostsPath(namespace.value) + how, host());
   const createSecret = (how) => send("POST", secretsPath(namespace.value) + how, secret());
 
-  let checks = 0;
+  let checks = 0, isPressed = false;
 
   // check has the cluster look at the host as far as it is filled in.
   async function check() {
@@ -57,7 +57,16 @@ export function showForm({ main, fleet, title }) {
     for (const cause of mistake?.causes ?? []) byPath[cause.field]?.setMistake(cause.message);
     if (mistake && !mistake.causes.length) error.textContent = mistake.message;
   }
-  form.addEventListener("change", (event) => { if (event.target !== password.input) check(); });
+  form.addEventListener("change", (event) => { if (event.target !== password.input && !isPressed) check(); });
+
+  // press keeps the button below the pointer. A mistake that appears between the press and the release moves
+  // the button away, and the browser then sends no click. So the check that is running ends without effect, and
+  // none begins because the press has left a field: submit has its own.
+  function press() {
+    checks++;
+    isPressed = true;
+    addEventListener("mouseup", () => { isPressed = false; }, { once: true });
+  }
 
   async function submit(event) {
     event.preventDefault();

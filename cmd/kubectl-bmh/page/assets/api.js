@@ -22,6 +22,14 @@ export async function openSession() {
   localStorage.setItem(keyName, answer.key);
 }
 
+// clean shows what controls a terminal into which text is copied, or turns the direction of text, as a
+// replacement character.
+const hidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+export const clean = (text) => text.replace(hidden, "\ufffd");
+
+// parse parses JSON with texts from outside.
+export const parse = (text) => JSON.parse(text, (_, value) => (typeof value === "string" ? clean(value) : value));
+
 export const key = () => localStorage.getItem(keyName) ?? "";
 
 export function headers() {
@@ -43,7 +51,7 @@ export async function send(method, path, body) {
     throw new RequestError(0, "kubectl bmh ui does not answer: has it ended?");
   }
   let answer = {};
-  try { answer = JSON.parse(text); } catch { answer = { message: text.slice(0, 1000) }; }
+  try { answer = parse(text); } catch { answer = { message: clean(text.slice(0, 1000)) }; }
   if (!response.ok) throw new RequestError(response.status, answer.message || `the answer is ${response.status}`, answer.details?.causes);
   return answer;
 }

@@ -1,4 +1,4 @@
-import { hostPath, key } from "./api.js";
+import { hostPath, key, parse } from "./api.js";
 import { announce, h } from "./dom.js";
 import { hostLink } from "./list.js";
 
@@ -6,6 +6,9 @@ import { hostLink } from "./list.js";
 const stdin = 0, stdout = 1, stderr = 2, status = 3;
 
 const keptLines = 2000;
+
+// maxTyped is how many bytes are sent in a message. The server accepts 64 KiB.
+const maxTyped = 32 << 10;
 
 // Screen keeps what a machine writes to its serial line, as lines of text. It understands what boot loaders,
 // kernels and shells use; for programs that fill the screen there is kubectl bmh console.
@@ -101,10 +104,13 @@ export function showConsole({ main, title }, namespace, name) {
   function type(text) {
     if (socket?.readyState !== WebSocket.OPEN || !text) return;
     const bytes = encoder.encode(text);
-    const message = new Uint8Array(bytes.length + 1);
-    message[0] = stdin;
-    message.set(bytes, 1);
-    socket.send(message);
+    for (let sent = 0; sent < bytes.length; sent += maxTyped) {
+      const part = bytes.subarray(sent, sent + maxTyped);
+      const message = new Uint8Array(part.length + 1);
+      message[0] = stdin;
+      message.set(part, 1);
+      socket.send(message);
+    }
   }
 
   function open(query) {
@@ -119,7 +125,7 @@ export function showConsole({ main, title }, namespace, name) {
     mine.onmessage = ({ data }) => {
       const bytes = new Uint8Array(data);
       if (bytes[0] === stdout || bytes[0] === stderr) { screen.write(decoder.decode(bytes.subarray(1), { stream: true })); draw(); }
-      if (bytes[0] === status && bytes.length > 1) try { const s = JSON.parse(new TextDecoder().decode(bytes.subarray(1))); if (s.status !== "Success") reason = s.message ?? ""; } catch { /* the connection says enough */ }
+      if (bytes[0] === status && bytes.length > 1) try { const s = parse(new TextDecoder().decode(bytes.subarray(1))); if (s.status !== "Success") reason = s.message ?? ""; } catch { /* the connection says enough */ }
     };
     mine.onclose = () => {
       if (mine !== socket) return;

@@ -1,5 +1,5 @@
 import { actions, run } from "./actions.js";
-import { detailPath, rightsIn, send } from "./api.js";
+import { clean, detailPath, rightsIn, send } from "./api.js";
 import { announce, duration, h, plural, setText, size, time } from "./dom.js";
 import { powerText, showState } from "./list.js";
 
@@ -104,8 +104,8 @@ export function showHost({ main, fleet, title }, namespace, name) {
     const lines = [
       ["Power", powerText(d.power)], ["Asked to be", d.online ? "on" : "off"], ["BMC", d.bmc], ["Boot MAC address", d.bootMAC], ["Boot mode", d.bootMode],
       ["Image", d.image], ["Consumer", d.consumer], ["Machine", d.machine], ["Node", d.node], ["Description", d.description],
-      ["Ironic’s state", d.ironicState], ["Node in Ironic", d.nodeUUID], ["Created", d.created && time(d.created)],
-      ["Labels", Object.entries(d.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(" ")],
+      ["Ironic", d.ironic], ["Ironic’s state", d.ironicState], ["Node in Ironic", d.nodeUUID], ["Created", d.created && time(d.created)],
+      ["Labels", Object.entries(d.labels ?? {}).map(([k, v]) => `${clean(k)}=${v}`).join(" ")],
     ].filter(([, value]) => value);
     fill(facts.body, lines, () => [h("dl", null, lines.map(([k, v]) => [h("dt", null, k), h("dd", null, v)]))]);
     fill(conditions.body, d.conditions, () => [h("ul", { class: "conditions" }, d.conditions.map((c) => h("li", { class: c.isBad ? "bad" : null },

@@ -129,7 +129,7 @@ export function showList({ main, fleet, title }, query) {
   const wanted = (row, text) => {
     if (view.show === "problems" && row.tone !== "problem" || view.show === "busy" && row.tone !== "busy") return false;
     if (view.show.startsWith("state:") && row.state !== view.show.slice(6)) return false;
-    return !text || [row.namespace, row.name, row.state, row.step, `power ${row.power}`, row.consumer, row.machine, row.node, row.problem, row.bmc].some((t) => t?.toLowerCase().includes(text));
+    return !text || [row.namespace, row.name, row.state, row.step, `power ${row.power}`, row.consumer, row.machine, row.node, row.problem, row.bmc, row.ironic].some((t) => t?.toLowerCase().includes(text));
   };
 
   // draw brings the table to what the fleet and the filter are now. Rows are moved only if their order

@@ -1,4 +1,4 @@
-import { headers } from "./api.js";
+import { headers, parse } from "./api.js";
 
 // silence is after which time without a message, in milliseconds, the picture does not count as live.
 // kubectl bmh sends one every four seconds at least.
@@ -52,7 +52,7 @@ export class Fleet extends EventTarget {
         text += value;
         const lines = text.split("\n");
         text = lines.pop();
-        for (const line of lines) { this.#apply(JSON.parse(line), isFirst); isFirst = false; works(); }
+        for (const line of lines) { this.#apply(parse(line), isFirst); isFirst = false; works(); }
       }
     } finally {
       clearTimeout(timer);
