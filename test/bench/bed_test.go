@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,6 +23,9 @@ import (
 )
 
 const namespace = "bench"
+
+// startTimeout is how long a server may take until it is ready. That it takes less is measured, not enforced.
+const startTimeout = 5 * time.Minute
 
 // bedKind is what distinguishes one bed from another.
 type bedKind struct {
@@ -53,12 +57,14 @@ type bed struct {
 	direct, user *reader
 	// etcd is the server's own.
 	etcd *clientv3.Client
+	// hostsPath is that of the hosts that are listed and watched.
+	hostsPath string
 	// changes counts those that were made while somebody watched.
 	changes int
 }
 
 func newBed(ctx context.Context, kind bedKind) (*bed, error) {
-	b := &bed{kind: kind, raw: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+	b := &bed{kind: kind, hostsPath: hostsPath, raw: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		MaxConnsPerHost: client.DefaultReadConnections, MaxIdleConnsPerHost: client.DefaultReadConnections,
 	}}}
 	if err := b.start(ctx); err != nil {
@@ -94,7 +100,7 @@ func (b *bed) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := b.startServer(ctx); err != nil {
+	if err := b.startServer(ctx, strings.Fields(*serverArgs)...); err != nil {
 		return err
 	}
 	if err := b.createHosts(ctx); err != nil {
@@ -134,7 +140,7 @@ func (b *bed) createNodes(ctx context.Context) error {
 	group.SetLimit(4)
 	for i := range b.nodes {
 		group.Go(func() error {
-			fields := map[string]any{"name": namespace + "~" + hostName(i), "driver": "fake-hardware"}
+			fields := map[string]any{"name": namespace + "~" + hostName(i), "driver": "fake-hardware", "driver_info": map[string]any{"ipmi_address": bmcAddress(i)}}
 			if b.sim != nil {
 				uuid, err := b.sim.CreateNode(fields)
 				b.nodes[i] = uuid
@@ -148,9 +154,9 @@ func (b *bed) createNodes(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (b *bed) startServer(ctx context.Context) (err error) {
+func (b *bed) startServer(ctx context.Context, args ...string) (err error) {
 	b.server, err = testbed.StartServer(ctx, testbed.ServerOptions{
-		Kube: shared.kube, Dir: b.dir, IronicEndpoint: b.endpoint, Args: strings.Fields(*serverArgs),
+		Kube: shared.kube, Dir: b.dir, IronicEndpoint: b.endpoint, StartTimeout: startTimeout, Args: args,
 	})
 	if err != nil {
 		return err
@@ -177,7 +183,9 @@ func (b *bed) restart(ctx context.Context) error {
 }
 
 func (b *bed) stop() error {
-	b.raw.CloseIdleConnections()
+	if b.raw != nil {
+		b.raw.CloseIdleConnections()
+	}
 	var errs []error
 	if b.etcd != nil {
 		b.direct.close()
@@ -226,7 +234,7 @@ func (b *bed) waitQuiet(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		if last = b.direct.list(ctx); last != nil {
+		if last = b.direct.read(ctx, b.hostsPath+"?limit=1", nil, io.Discard); last != nil {
 			return false, nil
 		}
 		after, err := b.revision(ctx)

@@ -22,19 +22,21 @@ func newHost(i int) *metal3.BareMetalHost {
 		},
 		Spec: metal3.BareMetalHostSpec{
 			Online: true, BootMACAddress: macAddress(i, 0),
-			BMC: metal3.BMCDetails{Address: fmt.Sprintf("ipmi://10.0.%d.%d", i>>8, i&255), CredentialsName: "bmc"},
+			BMC: metal3.BMCDetails{Address: "ipmi://" + bmcAddress(i), CredentialsName: "bmc"},
 		},
 	}
 }
 
-// inspected is what is recorded of host i with the given node: the status of a
-// two-socket server as an inspection leaves it, some 9 kB of JSON.
+// bmcAddress is that of the BMC of host i.
+func bmcAddress(i int) string { return fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255) }
+
+// inspected is what can be written of host i, which has the given node, before anything is recorded of it: among it the
+// hardware of a two-socket server, some 9 kB of JSON.
 func inspected(i int, node string) metal3.BareMetalHostStatus {
 	return metal3.BareMetalHostStatus{
 		OperationalStatus: metal3.OperationalStatusOK,
-		HardwareProfile:   "unknown",
 		HardwareDetails:   hardware(i),
-		Provisioning:      metal3.ProvisionStatus{ID: node, State: metal3.StateRegistering, BootMode: metal3.UEFI},
+		Provisioning:      metal3.ProvisionStatus{ID: node},
 	}
 }
 
@@ -51,7 +53,7 @@ func hardware(i int) *metal3.HardwareDetails {
 			PCIAddress: fmt.Sprintf("0000:%02x:00.%d", 0x31+n/2, n%2), PXE: n == 0,
 		}
 		if n < 4 { // the others have no cable
-			nic.SpeedGbps, nic.IP, nic.VLANID = 25, fmt.Sprintf("10.%d.%d.%d", 16+n, i>>8, i&255), 100
+			nic.SpeedGbps, nic.IP, nic.VLANID = 25, fmt.Sprintf("10.%d.%d.%d", 16+n+4*(i>>16), i>>8&255, i&255), 100
 			nic.VLANs = []metal3.VLAN{{ID: 100, Name: "provisioning"}, {ID: 200, Name: "tenants"}}
 			nic.LLDP = &metal3.LLDP{SwitchID: macAddress(i/40, n), PortID: fmt.Sprintf("Ethernet1/%d", 1+i%40), SwitchSystemName: fmt.Sprintf("leaf-%d-%d", i/40, n%2)}
 		}

@@ -78,7 +78,7 @@ func (w *watchers) waitComplete(ctx context.Context) error {
 // resourceVersion is that of the hosts now.
 func (b *bed) resourceVersion(ctx context.Context) (string, error) {
 	var body bytes.Buffer
-	if err := b.direct.read(ctx, hostsPath+"?limit=1", nil, &body); err != nil {
+	if err := b.direct.read(ctx, b.hostsPath+"?limit=1", nil, &body); err != nil {
 		return "", err
 	}
 	var list struct {
@@ -91,7 +91,7 @@ func (b *bed) resourceVersion(ctx context.Context) (string, error) {
 }
 
 func (b *bed) watch(ctx context.Context, version string) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.direct.url+hostsPath+"?watch=1&resourceVersion="+version, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.direct.url+b.hostsPath+"?watch=1&resourceVersion="+version, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -61,12 +61,14 @@ func (m *mover) create(obj *unstructured.Unstructured) {
 func (m *mover) remove(kind schema.GroupVersionKind, name string) {
 	m.t.Helper()
 	obj := m.read(kind, name)
-	for _, patch := range []string{`{"metadata":{"annotations":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}}`, `{"metadata":{"finalizers":[]}}`} {
-		if err := m.client.Patch(m.ctx, obj, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-			m.t.Fatal(err)
-		}
+	const annotate = `[{"op":"add","path":"/metadata/annotations","value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]` // in place of all others
+	if err := m.client.Patch(m.ctx, obj, client.RawPatch(types.JSONPatchType, []byte(annotate))); err != nil {
+		m.t.Fatal(err)
 	}
 	if err := m.client.Delete(m.ctx, obj); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := m.client.Patch(m.ctx, obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`))); err != nil {
 		m.t.Fatal(err)
 	}
 }

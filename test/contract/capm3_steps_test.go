@@ -148,7 +148,9 @@ func (c *capm3) pause(name string) {
 			c.t.Fatal(err)
 		}
 		delete(status, "hardware")
-		delete(status, "ironic") // which the types of Metal3 do not have
+		for _, ours := range []string{"ironic", "record"} { // which the types of Metal3 do not have
+			delete(status, ours)
+		}
 		if text, err = json.Marshal(status); err != nil {
 			c.t.Fatal(err)
 		}

@@ -10,8 +10,9 @@ import (
 // requestLog notes the requests that pass through a client's transport, without
 // host and query parameters that vary: METHOD PATH?QUERY.
 type requestLog struct {
-	mu   sync.Mutex
-	kept []*http.Request
+	mu      sync.Mutex
+	kept    []*http.Request
+	refused int
 }
 
 // logRequests returns a config whose clients' requests are noted.
@@ -23,7 +24,13 @@ func logRequests(config *rest.Config) (*rest.Config, *requestLog) {
 			log.mu.Lock()
 			log.kept = append(log.kept, r)
 			log.mu.Unlock()
-			return next.RoundTrip(r)
+			response, err := next.RoundTrip(r)
+			if err == nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) {
+				log.mu.Lock()
+				log.refused++
+				log.mu.Unlock()
+			}
+			return response, err
 		})
 	})
 	return config, log
@@ -40,6 +47,13 @@ func (l *requestLog) take() []*http.Request {
 	kept := l.kept
 	l.kept = nil
 	return kept
+}
+
+// refusals counts the requests that were answered 401 or 403.
+func (l *requestLog) refusals() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
 }
 
 // lists counts the requests for a whole list: a LIST, or a watch that begins with

@@ -50,6 +50,9 @@ func TestClientGoRestarts(t *testing.T) {
 			want := versionsIn(t, ctx, ns)
 			for name, i := range informers {
 				comes(t, ctx, func() string { return i.has(want) })
+				if refused := i.requests.refusals(); refused > 0 {
+					t.Errorf("%s was refused %d times, as if its user had no permission", name, refused)
+				}
 				told := i.changes()
 				// What a new list brings is told as one change, whatever went before it;
 				// but nothing is told twice, and nothing out of its order.

@@ -86,6 +86,8 @@ func TestKubectlGetSelected(t *testing.T) {
 		{a + "\n" + b, []string{"--field-selector=status.operationalStatus=discovered"}},
 		{"", []string{"--field-selector=status.poweredOn=true"}},
 		{a + "\n" + b, []string{"--field-selector=status.poweredOn=false"}},
+		{a + "\n" + b, []string{"--field-selector=status.ironic.instance="}},
+		{"", []string{"--field-selector=status.ironic.instance=room-b"}},
 		{a, []string{"--field-selector=spec.online=true"}},
 		{b, []string{"--field-selector=spec.online!=true"}},
 		{a, []string{"--field-selector=spec.consumerRef.name=m-1"}},

@@ -72,15 +72,21 @@ func waitGone(t *testing.T, ctx context.Context, ns, name string, limit time.Dur
 
 // fakeHost makes a host of a node that is in Ironic already, with the
 // fake-hardware driver: its power and its transitions take milliseconds, on a real
-// Ironic too. The host takes the node over by its name.
+// Ironic too. The host takes the node over by its name and the address of its BMC.
 func fakeHost(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
-	if _, err := bed(ctx).ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~" + name, "driver": "fake-hardware"}); err != nil {
+	bmc := name + "." + ns + ".example.org"
+	if _, err := bed(ctx).ironic.Operator().CreateNode(ctx, fakeNode(ns, name, bmc)); err != nil {
 		t.Fatal(err)
 	}
 	createSecretOnce(t, ctx, ns, "bmc")
-	createHost(t, ctx, ns, name, "ipmi://"+name+"."+ns+".example.org", "bmc", "", wholeLife)
+	createHost(t, ctx, ns, name, "ipmi://"+bmc, "bmc", "", wholeLife)
 	return waitAvailable(t, ctx, ns, name)
+}
+
+// fakeNode is a node for a host, with the fake-hardware driver. That driver asks no BMC; the server goes by the address.
+func fakeNode(ns, name, bmc string) map[string]any {
+	return map[string]any{"name": ns + "~" + name, "driver": "fake-hardware", "driver_info": map[string]any{"ipmi_address": bmc, "ipmi_port": "623"}}
 }
 
 // waitAvailable waits until a new host has arrived: available, its power as the

@@ -46,7 +46,7 @@ func TestWhatUsersType(t *testing.T) {
 		t.Errorf("line is %q", lines[1])
 	}
 	lines = strings.Split(kubectl(t, ctx, "", "get", "bmh", "-n", ns, "-o", "wide"), "\n")
-	if want := ` POWERED ON +IRONIC STATE +PROGRESS +NODE UUID +BOOT MAC *$`; !regexp.MustCompile(want).MatchString(lines[0]) {
+	if want := ` POWERED ON +IRONIC STATE +PROGRESS +NODE UUID +BOOT MAC +IRONIC *$`; !regexp.MustCompile(want).MatchString(lines[0]) {
 		t.Errorf("wide header is %q", lines[0])
 	}
 	if want := ` true +manageable +` + host.Status.Provisioning.ID + ` +00:ab:4f:d8:9e:fa *$`; !regexp.MustCompile(want).MatchString(lines[1]) {

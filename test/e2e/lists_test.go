@@ -289,7 +289,7 @@ func TestListsOfLaggingConductor(t *testing.T) {
 func feedMisses(t *testing.T, ctx context.Context) float64 {
 	t.Helper()
 	for line := range strings.Lines(metrics(t, ctx)) {
-		if value, ok := strings.CutPrefix(line, "metal3_ironic_feed_misses_total "); ok {
+		if value, ok := strings.CutPrefix(line, `metal3_ironic_feed_misses_total{ironic=""} `); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 			if err != nil {
 				t.Fatal(err)

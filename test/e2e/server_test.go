@@ -78,7 +78,7 @@ func TestTwoReplicas(t *testing.T) {
 	testbed.OnSimulator(t, "this is about the Lease")
 	ctx, ns := s.Begin(t)
 	ctx, replicas := twoReplicas(t, ctx, ns)
-	node, err := bed(ctx).ironic.Operator().CreateNode(ctx, map[string]any{"name": ns + "~worker-0", "driver": "fake-hardware"})
+	node, err := bed(ctx).ironic.Operator().CreateNode(ctx, fakeNode(ns, "worker-0", "192.0.2.1"))
 	if err != nil {
 		t.Fatal(err)
 	}

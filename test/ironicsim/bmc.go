@@ -30,7 +30,11 @@ type BMC struct {
 	light          string
 	nmis           int
 	vmedia         string // the image in the virtual drive
-	settings       machineSettings
+	url            string // what each command has to wait for
+
+	subscriptions    []string // their IDs
+	lastSubscription int
+	settings         machineSettings
 }
 
 // AddBMC adds a BMC, its machine switched off, or gives the one that is already
@@ -85,6 +89,10 @@ func (b *BMC) Address() string { return b.address }
 
 // SetDead makes the BMC stop answering, or answer again.
 func (b *BMC) SetDead(dead bool) { b.set(func() { b.dead = dead }) }
+
+// SetURL has each command wait for an answer from a URL, up to Options.SilentBMCTimeout: of a listener, for example, that
+// accepts connections and never answers. Empty: the commands are carried out at once. The sync of power states does not wait.
+func (b *BMC) SetURL(url string) { b.set(func() { b.url = url }) }
 
 // SetStuck makes the BMC accept power commands without effect.
 func (b *BMC) SetStuck(stuck bool) { b.set(func() { b.stuck = stuck }) }

@@ -34,6 +34,9 @@ func (s *Sim) validateDeploy(n *node) error {
 	if err := s.validateBoot(n); err != nil {
 		return err
 	}
+	if bootsISO(n) {
+		return s.lookFor(n.instanceInfo.string("boot_iso"))
+	}
 	if n.deployInterface != "direct" {
 		return nil
 	}
@@ -48,7 +51,7 @@ func (s *Sim) validateDeploy(n *node) error {
 	if algo != "" && value == "" || algo == "" && info.string("image_checksum") == "" {
 		return badRequest(`image_source's "image_checksum", or "image_os_hash_algo" and "image_os_hash_value" must be provided in instance_info for node %s`, n.UUID)
 	}
-	return nil
+	return s.lookFor(info.string("image_source"))
 }
 
 func (t *task) deploy(configdrive any) {

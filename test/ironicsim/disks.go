@@ -53,6 +53,7 @@ func (t *task) touchDisks(step string) {
 	t.s.diskWrites[n.UUID] = append(t.s.diskWrites[n.UUID], write)
 	if b, _ := t.s.bmcOf(n); b != nil {
 		b.diskWrites = append(b.diskWrites, write)
+		t.s.tell(Event{Machine: &MachineTouch{BMC: b.address, State: n.ProvisionState, Step: step, Image: write.Image}})
 	}
 }
 

@@ -23,6 +23,7 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		s.admin.ServeHTTP(w, r)
 		return
 	}
+	arrived := time.Now()
 	w = datedResponse{w, s}
 	path, inV1 := splitPath(r.URL.Path)
 	rt, vars, known := match(r.Method, path)
@@ -53,18 +54,24 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 
 	if verdict.Late > 0 {
-		s.executeLate(r, verdict.Late)
+		s.executeLate(r, arrived, verdict.Late)
 		select {
 		case <-r.Context().Done():
 		case <-s.ctx.Done():
 		}
 		panic(http.ErrAbortHandler)
 	}
-	s.execute(w, r, rt, vars, isRoot, known, verdict.Lost)
+	select {
+	case s.threads <- struct{}{}:
+	case <-s.ctx.Done():
+		panic(http.ErrAbortHandler)
+	}
+	defer func() { <-s.threads }()
+	s.execute(w, r, arrived, rt, vars, isRoot, known, verdict.Lost)
 }
 
 // executeLate executes a request after a while, without an answer.
-func (s *Sim) executeLate(r *http.Request, late time.Duration) {
+func (s *Sim) executeLate(r *http.Request, arrived time.Time, late time.Duration) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // it has not arrived
@@ -75,7 +82,7 @@ func (s *Sim) executeLate(r *http.Request, late time.Duration) {
 	rt, vars, known := match(r.Method, path)
 	s.spawn(func() {
 		if sleep(s.ctx, late) {
-			s.execute(nobody{http.Header{}}, r, rt, vars, len(path) == 0 && !inV1, known, false)
+			s.execute(nobody{http.Header{}}, r, arrived, rt, vars, len(path) == 0 && !inV1, known, false)
 		}
 	})
 }
@@ -88,12 +95,18 @@ func (nobody) Write(b []byte) (int, error) { return len(b), nil }
 func (nobody) WriteHeader(int)             {}
 
 // execute executes a request and answers it, unless the answer is lost.
-func (s *Sim) execute(w http.ResponseWriter, r *http.Request, rt *route, vars map[string]string, isRoot, known, lost bool) {
+func (s *Sim) execute(w http.ResponseWriter, r *http.Request, arrived time.Time, rt *route, vars map[string]string, isRoot, known, lost bool) {
 	c := &call{s: s, r: r, path: vars, base: "http://" + r.Host, header: w.Header(), status: http.StatusOK}
 	if r.TLS != nil {
 		c.base = "https://" + r.Host
 	}
+	began := time.Now()
 	err := s.answer(c, rt, isRoot, known)
+	status := c.status
+	if err != nil {
+		status = asAPIError(err, http.StatusInternalServerError).code
+	}
+	s.tellRequest(c, r, arrived, began, status)
 	if lost {
 		panic(http.ErrAbortHandler)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -188,10 +189,20 @@ func (s *Sim) command(ctx context.Context, n *node, command string, act func(b *
 	s.mu.Lock()
 	b, accepted := s.bmcOf(n)
 	dead := b == nil || b.dead
+	url := ""
 	if b != nil {
 		b.commands++
+		url = b.url
 	}
 	s.mu.Unlock()
+	if url != "" {
+		if err := ask(ctx, http.MethodGet, url, s.opts.SilentBMCTimeout); err != nil {
+			if ctx.Err() != nil {
+				return errKilled
+			}
+			return errBMC(n, command, false)
+		}
+	}
 	wait := s.opts.BMCDelay
 	if dead {
 		wait = s.opts.BMCTimeout
@@ -251,6 +262,7 @@ func (s *Sim) switchPower(ctx context.Context, n *node, target string, timeout t
 	return s.command(ctx, n, "power status", func(b *BMC) {
 		if b.power == fsm.PowerOn && want == fsm.PowerOff {
 			b.powerCuts++
+			s.tell(Event{Machine: &MachineTouch{BMC: b.address, State: n.ProvisionState, PowerCut: true}})
 		}
 		b.power = want
 	})

@@ -65,8 +65,8 @@ var enabledInterfaces = map[string][]string{
 }
 
 // checkDriver says whether a conductor serves the driver of a node.
-func checkDriver(driver, group string) error {
-	if hardwareTypes[driver] == nil || group != "" {
+func (s *Sim) checkDriver(driver, group string) error {
+	if hardwareTypes[driver] == nil || group != "" && !slices.Contains(s.opts.ConductorGroups, group) {
 		return fault(http.StatusBadRequest, "No valid host was found. Reason: No conductor service registered which supports driver %s for conductor group %q. Ensure the driver is valid and enabled.", driver, group)
 	}
 	return nil

@@ -42,6 +42,14 @@ func start(t *testing.T, o Options) *api {
 	return &api{t: t, base: s.URL(), sim: s, http: newHTTPClient(t)}
 }
 
+// startInBubble runs a Sim in a bubble of synctest, without sockets.
+func startInBubble(t *testing.T, o Options) *api {
+	t.Helper()
+	s := New(o)
+	t.Cleanup(s.Close)
+	return &api{t: t, base: "http://sim", sim: s, http: &http.Client{Transport: s.Transport()}}
+}
+
 func newHTTPClient(t *testing.T) *http.Client {
 	tr := &http.Transport{MaxIdleConnsPerHost: 4}
 	t.Cleanup(tr.CloseIdleConnections)

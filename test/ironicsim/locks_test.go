@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // TestLocks checks which calls a locked node blocks, and which it refuses.
-func TestLocks(t *testing.T) {
+func TestLocks(t *testing.T) { synctest.Test(t, testLocks) }
+
+func testLocks(t *testing.T) {
 	o := quick()
-	a := start(t, o)
+	a := startInBubble(t, o)
 	blocked := time.Duration(2) * o.LockRetryInterval
 	path := a.node(nil)
 	id := strings.TrimPrefix(path, "/v1/nodes/")

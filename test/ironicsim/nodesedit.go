@@ -64,7 +64,7 @@ func (s *Sim) createNode(body map[string]any, state string) (*node, error) {
 		}
 	}
 	n.conductorGroup = strings.ToLower(n.conductorGroup)
-	if err := checkDriver(n.driver, n.conductorGroup); err != nil {
+	if err := s.checkDriver(n.driver, n.conductorGroup); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

@@ -56,7 +56,7 @@ func (s *Sim) patchNode(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := checkDriver(changed.driver, changed.conductorGroup); err != nil {
+	if err := s.checkDriver(changed.driver, changed.conductorGroup); err != nil {
 		return err
 	}
 	return s.updateNode(c, e, n, changed, reset != nil && *reset)

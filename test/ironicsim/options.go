@@ -14,6 +14,8 @@ type Options struct {
 	MaxVersion string
 	// Conductor is the conductor's host name, seen in reservation: "conductor-0".
 	Conductor string
+	// ConductorGroups are groups that have conductors, beside that of the nodes without a group.
+	ConductorGroups []string
 	// Username and Password switch on auth_strategy http_basic.
 	Username, Password string
 
@@ -28,11 +30,19 @@ type Options struct {
 	// Workers is workers_pool_size: operations that may run at once before 503: 100.
 	Workers int
 
+	// RequestThreads is wsgi_default_pool_size: requests that are worked on at a time, including those that wait for a BMC
+	// or an image server; further ones wait: 100.
+	RequestThreads int
+	// ImageTimeout is webserver_connection_timeout: how long to wait for the server of an image: 60 s.
+	ImageTimeout time.Duration
+
 	// BMCDelay is how long a command to a living BMC takes: 10 ms.
 	BMCDelay time.Duration
 	// BMCTimeout is how long a command to a dead BMC holds the node: 3 s, as
 	// ipmitool takes with one try. (By default it takes 70 s, and Redfish 16 s.)
 	BMCTimeout time.Duration
+	// SilentBMCTimeout is how long Ironic waits for a BMC that accepts a connection and does not answer: 60 s.
+	SilentBMCTimeout time.Duration
 	// PowerChangeTimeout is power_state_change_timeout: 10 s. A request's own
 	// timeout replaces it.
 	PowerChangeTimeout time.Duration
@@ -80,6 +90,9 @@ type Options struct {
 	NoSoftPowerOff []string
 	// MaxLimit is [api]max_limit, the largest page: 1000.
 	MaxLimit int
+	// Trail, if it is set, is told of each write to the database, each request that was executed, and what was
+	// done to machines. It is called with a lock of the Sim held, and from several goroutines; it must not call the Sim.
+	Trail func(Event)
 	// WithoutDefects leaves out the defects of Ironic 29.0.5 that this package
 	// repeats: each PATCH of a node makes the node its own parent_node (it then
 	// vanishes from lists that do not ask for include_children, and cannot be
@@ -118,8 +131,11 @@ func (o Options) withDefaults() (Options, int, error) {
 	set(&o.LockRetryInterval, time.Second)
 	set(&o.LockRetryAttempts, 3)
 	set(&o.Workers, 100)
+	set(&o.RequestThreads, 100)
+	set(&o.ImageTimeout, time.Minute)
 	set(&o.BMCDelay, 10*time.Millisecond)
 	set(&o.BMCTimeout, 3*time.Second)
+	set(&o.SilentBMCTimeout, time.Minute)
 	set(&o.PowerChangeTimeout, 10*time.Second)
 	set(&o.SoftPowerOffTimeout, 10*time.Minute)
 	set(&o.PowerSyncInterval, 5*time.Second)

@@ -43,6 +43,8 @@ type Sim struct {
 	conductor *conductor
 	startedAt time.Time
 
+	threads chan struct{} // holds one item for each request that is worked on
+
 	stats  stats
 	faults faultSwitch
 	server server
@@ -61,7 +63,7 @@ func New(o Options) *Sim {
 		byUUID: map[string]*entry{}, byName: map[string]*entry{}, byInstance: map[string]*entry{},
 		ports: map[string]*port{}, byMAC: map[string]*port{}, bmcs: map[string]*BMC{},
 		targets: map[string][]string{}, diskWrites: map[string][]DiskWrite{},
-		startedAt: Clock{}.at(time.Now()),
+		startedAt: Clock{}.at(time.Now()), threads: make(chan struct{}, o.RequestThreads),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.faults.init()
@@ -180,6 +182,7 @@ func (s *Sim) update(e *entry, change func(n *node)) {
 	reindex(s.byName, old.name, n.name, e)
 	reindex(s.byInstance, old.InstanceUUID, n.InstanceUUID, e)
 	e.n = &n
+	s.tellNode(e.n, false)
 }
 
 func reindex(index map[string]*entry, old, new string, e *entry) {
@@ -211,6 +214,7 @@ func (s *Sim) insert(n *node) (*entry, error) {
 	s.byUUID[n.UUID] = e
 	reindex(s.byName, "", n.name, e)
 	reindex(s.byInstance, "", n.InstanceUUID, e)
+	s.tellNode(n, false)
 	return e, nil
 }
 
@@ -228,6 +232,7 @@ func (s *Sim) remove(e *entry) {
 	delete(s.byUUID, e.n.UUID)
 	reindex(s.byName, e.n.name, "", e)
 	reindex(s.byInstance, e.n.InstanceUUID, "", e)
+	s.tellNode(e.n, true)
 	for _, p := range slices.Clone(s.portIDs) {
 		if p.nodeUUID == e.n.UUID {
 			s.removePort(p)

@@ -38,7 +38,7 @@ func (s *Sim) postVmedia(c *call) error {
 	if err != nil {
 		return err
 	}
-	return t.changeVmedia(c, "Could not attach device "+device+" to node "+t.node().UUID+": ", func(b *BMC) string {
+	return t.changeVmedia(c, "Could not attach device "+device+" to node "+t.node().UUID+": ", image, func(b *BMC) string {
 		if b.vmedia != "" {
 			return "No suitable virtual media device found"
 		}
@@ -53,7 +53,7 @@ func (s *Sim) deleteVmedia(c *call) error {
 	if err != nil {
 		return err
 	}
-	return t.changeVmedia(c, "Could not detach device(s) ['cdrom'] from node "+t.node().UUID+": ", func(b *BMC) string {
+	return t.changeVmedia(c, "Could not detach device(s) ['cdrom'] from node "+t.node().UUID+": ", "", func(b *BMC) string {
 		b.vmedia = ""
 		return ""
 	})
@@ -71,12 +71,15 @@ func (s *Sim) acquireForVmedia(c *call, extension string) (*task, error) {
 	return s.acquire(e, false)
 }
 
-// changeVmedia changes the drive in a worker. change returns what the BMC refuses it with.
-func (t *task) changeVmedia(c *call, failed string, change func(*BMC) (refusal string)) error {
+// changeVmedia changes the drive in a worker, which downloads the image first, if there is one. change returns what the BMC
+// refuses it with.
+func (t *task) changeVmedia(c *call, failed, image string, change func(*BMC) (refusal string)) error {
 	t.save(func(n *node) { n.LastError = "" })
 	err := t.run(func() {
 		refusal := ""
-		if err := t.s.command(t.c.ctx, t.node(), "change virtual media", func(b *BMC) { refusal = change(b) }); err != nil {
+		if err := t.s.lookFor(image); err != nil {
+			refusal = err.Error()
+		} else if err := t.s.command(t.c.ctx, t.node(), "change virtual media", func(b *BMC) { refusal = change(b) }); err != nil {
 			refusal = err.Error()
 		}
 		if refusal != "" {

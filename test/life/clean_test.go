@@ -58,13 +58,13 @@ func TestRequestedClean(t *testing.T) {
 		t.Errorf("erased %d times; the preparation is %+v", erased(), p)
 	}
 
-	if err := h.clean(metav1.CreateOptions{}, "erase_everything"); err != nil {
+	if err := h.clean(metav1.CreateOptions{}, "erase_pstore"); err != nil {
 		t.Fatal(err)
 	}
 	bmh = h.wait(patience, "failed", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.ErrorType == metal3.PreparationError && bmh.Status.Record.RequestedClean == nil
 	})
-	if p := bmh.Status.Record.Preparation; !strings.Contains(bmh.Status.ErrorMessage, "erase_everything") || p.Phase != metal3.PreparationFailed || !strings.Contains(p.Message, "erase_everything") {
+	if p := bmh.Status.Record.Preparation; !strings.Contains(bmh.Status.ErrorMessage, "erase_pstore") || p.Phase != metal3.PreparationFailed || !strings.Contains(p.Message, "erase_pstore") {
 		t.Errorf("the error is %q, and the preparation %+v", bmh.Status.ErrorMessage, p)
 	}
 	// Whoever does not want to wait for the back-off has it end.

@@ -100,10 +100,9 @@ func TestIronicRestartedAtEachStage(t *testing.T) {
 }
 
 // A killed Ironic leaves nodes locked, and in states that no conductor works on. 29.0.5
-// forgets those that it has made their own parents: that is noticed by the silence.
+// forgets those that it has made their own parents, which is noticed.
 func TestIronicKilledWhileDeploying(t *testing.T) {
-	o := startOwnServer(t, "--callback-timeout=20s")
-	h := o.newHost("worker-0", notInspected, notCleaned)
+	h := newHost(t, notInspected, notCleaned)
 	h.available()
 	h.wantImage()
 	h.wait(patience, "Ironic deploys", func(bmh *metal3.BareMetalHost) bool {
@@ -116,6 +115,24 @@ func TestIronicKilledWhileDeploying(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
+	h.wrote(1)
+}
+
+// An undeployment that was killed is begun again, too.
+func TestIronicKilledWhileUndeploying(t *testing.T) {
+	h := newHost(t, withImage, notInspected, notCleaned)
+	h.provisioned()
+	h.fault(bmcsim.IgnorePower) // so that Ironic waits for it
+	h.patch(`{"spec":{"image":null}}`)
+	h.ironicIn(ironic.Deleting)
+	if err := s.ironic.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	h.mend(bmcsim.IgnorePower)
+	if err := s.ironic.Start(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	h.recovers(afterChange, "available", isIn(metal3.StateAvailable))
 	h.wrote(1)
 }
 

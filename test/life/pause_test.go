@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,6 +45,19 @@ func TestPaused(t *testing.T) {
 	h.isGone()
 }
 
+// statusForMove is the status as Cluster API Provider Metal3 writes it into an annotation: through types that lack our fields, and
+// without the hardware, which the HardwareData has.
+func statusForMove(t *testing.T, host *metal3.BareMetalHost) string {
+	t.Helper()
+	status := host.Status.DeepCopy()
+	status.HardwareDetails, status.Ironic, status.Record = nil, nil, metal3.HostRecord{}
+	text, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // As clusterctl moves a host to another cluster, whose Ironic knows nothing of it:
 // it is created paused, with the status in an annotation, and then goes on.
 func TestMoved(t *testing.T) {
@@ -71,14 +85,11 @@ func TestMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	status, err := json.Marshal(before.Status)
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := statusForMove(t, before)
 	h := &host{t: t, ctx: old.ctx, ns: old.ns, name: "moved", machine: old.machine, api: old.api}
 	h.secret("moved-bmc", map[string]string{"username": h.machine.Username(), "password": h.machine.Password()})
 	moved := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: h.name, Annotations: map[string]string{
-		metal3.PausedAnnotation: "metal3.io/capm3", metal3.StatusAnnotation: string(status),
+		metal3.PausedAnnotation: "metal3.io/capm3", metal3.StatusAnnotation: status,
 	}}, Spec: before.Spec}
 	moved.Spec.BMC.CredentialsName = "moved-bmc"
 	h.create(moved)
@@ -86,11 +97,12 @@ func TestMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)
-	after := h.provisioned()
+	h.provisioned()
 	h.ironicIn(ironic.Active)
+	after := h.wait(20*time.Second, "its hardware is known", func(b *metal3.BareMetalHost) bool { return b.Status.HardwareDetails != nil })
 	h.expectStates(metal3.StateProvisioned)
-	if after.Status.Provisioning.Image != before.Status.Provisioning.Image || after.Status.HardwareDetails == nil || after.Annotations[metal3.StatusAnnotation] != "" {
-		t.Errorf("image %+v, was %+v; hardware %v; annotations %v", after.Status.Provisioning.Image, before.Status.Provisioning.Image, after.Status.HardwareDetails, after.Annotations)
+	if after.Status.Provisioning.Image != before.Status.Provisioning.Image || after.Annotations[metal3.StatusAnnotation] != "" {
+		t.Errorf("image %+v, was %+v; annotations %v", after.Status.Provisioning.Image, before.Status.Provisioning.Image, after.Annotations)
 	}
 	if !after.Status.OperationHistory.Provision.End.Equal(&before.Status.OperationHistory.Provision.End) {
 		t.Errorf("history %+v, was %+v", after.Status.OperationHistory.Provision, before.Status.OperationHistory.Provision)
@@ -155,11 +167,7 @@ func TestMovedWithTheSameIronic(t *testing.T) {
 
 			moved := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Name: old.name}, Spec: before.Spec}
 			if claimed {
-				status, err := json.Marshal(before.Status)
-				if err != nil {
-					t.Fatal(err)
-				}
-				moved.Annotations = map[string]string{metal3.PausedAnnotation: "metal3.io/capm3", metal3.StatusAnnotation: string(status)}
+				moved.Annotations = map[string]string{metal3.PausedAnnotation: "metal3.io/capm3", metal3.StatusAnnotation: statusForMove(t, before)}
 			}
 			h := &host{t: t, ctx: old.ctx, ns: old.ns, name: old.name, machine: old.machine, api: old.api}
 			if _, err := hardware.Create(old.ctx, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Name: old.name}, Spec: data.Spec}, metav1.CreateOptions{}); err != nil {

@@ -196,21 +196,28 @@ func (m debianMachine) Erasures() (n int) {
 	return n
 }
 
-// nodesOf returns the nodes in Ironic that have the BMC of a machine.
-func (b *bed) nodesOf(m machine) ([]testbed.Node, error) {
-	operator := b.Operator()
-	path := "/v1/nodes?fields=name,provision_state,driver_info&limit=1000"
+// allNodes returns the nodes that an Ironic has.
+func allNodes(ctx context.Context, ironic ironicUnderTest) ([]testbed.Node, error) {
+	operator := ironic.Operator()
+	path := "/v1/nodes?fields=uuid,name,provision_state,driver_info&limit=1000"
 	if os.Getenv("IRONIC") != "bookworm" {
 		// A LIST leaves out nodes that Ironic 29.0 has made their own parents, unless told not to.
 		operator.Microversion = "1.96"
 		path += "&include_children=True"
 	}
 	var answer struct{ Nodes []testbed.Node }
-	if err := operator.Do(b.ctx, http.MethodGet, path, nil, &answer); err != nil {
+	err := operator.Do(ctx, http.MethodGet, path, nil, &answer)
+	return answer.Nodes, err
+}
+
+// nodesOf returns the nodes in Ironic that have the BMC of a machine.
+func (b *bed) nodesOf(m machine) ([]testbed.Node, error) {
+	nodes, err := allNodes(b.ctx, b)
+	if err != nil {
 		return nil, err
 	}
 	var found []testbed.Node
-	for _, node := range answer.Nodes {
+	for _, node := range nodes {
 		told := fmt.Sprint(node.DriverInfo["redfish_address"], node.DriverInfo["redfish_system_id"])
 		if port, ipmi := node.DriverInfo["ipmi_port"]; ipmi {
 			told = fmt.Sprintf("%v:%v", node.DriverInfo["ipmi_address"], port)

@@ -47,7 +47,7 @@ func TestKilled(t *testing.T) {
 	b := newBed(t, ctx, args...)
 	b.start()
 
-	lives := b.beginLives()
+	lives := b.beginLives(manyHosts(t))
 	for kill := range kills {
 		if kill > 0 && kill%100 == 0 {
 			t.Logf("%d kills so far", kill)
@@ -83,10 +83,14 @@ type lives struct {
 	running sync.WaitGroup
 }
 
-func (b *bed) beginLives() *lives {
-	// All that a real Ironic does for twenty hosts it does in one thread, so most of the time nothing would happen that
-	// a kill could interrupt.
-	hosts := fromEnv(b.t, "HOSTS", map[bool]int{true: 20, false: 8}[testbed.IsSimulated()])
+// manyHosts is how many hosts live at the same time. All that a real Ironic does for twenty hosts it does in one
+// thread, so most of the time nothing would happen that a kill could interrupt.
+func manyHosts(t *testing.T) int {
+	t.Helper()
+	return fromEnv(t, "HOSTS", map[bool]int{true: 20, false: 8}[testbed.IsSimulated()])
+}
+
+func (b *bed) beginLives(hosts int) *lives {
 	l := &lives{over: make(chan struct{}), lives: make([]*life, hosts)}
 	for i := range l.lives {
 		l.lives[i] = &life{bed: b, name: fmt.Sprintf("worker-%02d", i), machine: b.NewMachine(b.t), deletedProvisioned: i%2 == 0, tuned: i%5 == 0 && b.FirmwareURL("1.46.0") != ""}
@@ -232,6 +236,9 @@ func (l *life) live() error {
 		steps = append(steps,
 			step{what: "deprovisioned", do: patch(`{"spec":{"image":null}}`), arrived: isAtRest(metal3.StateAvailable, ""), erasures: 1, cuts: powerNotCounted},
 			step{what: "deleted", do: remove, cuts: 1})
+	}
+	if l.withoutRebuild {
+		steps = slices.DeleteFunc(steps, func(s step) bool { return s.what == "rebuilt" })
 	}
 	for _, s := range steps {
 		before := l.account()

@@ -10,6 +10,8 @@
 //	KILLS          how often TestKilled kills the server: 20 otherwise; 1000 take about an hour
 //	SUSPENSIONS    how often TestSuspended suspends the server that leads: 5 times otherwise
 //	SEED           the moments at which they do
+//	HA             all has TestPartsDie kill and suspend all parts of the installation; make test-ha sets it
+//	MOVE_HOSTS     how many hosts TestMoved has: 7 otherwise, and with HA=all one for each fate
 //	RESTORE_HOSTS  how many hosts TestRestored has: 25 on the simulator and 10 on a real Ironic otherwise; 100 take minutes
 package safety
 
@@ -44,6 +46,8 @@ type bed struct {
 	server *testbed.Server
 	client versioned.Interface
 	hosts  typed.BareMetalHostInterface
+	// withoutRebuild has no host rebuilt in its life.
+	withoutRebuild bool
 }
 
 // newBed starts an Ironic, and prepares a server with the additional flags.

@@ -42,7 +42,7 @@ func TestSuspended(t *testing.T) {
 	}
 	b.hosts = b.client.Metal3V1alpha1().BareMetalHosts(b.ns) // requests to a suspended server wait until it goes on
 
-	lives := b.beginLives()
+	lives := b.beginLives(manyHosts(t))
 	for range suspensions {
 		if !waitFor(ctx, time.Duration(random.IntN(2500))*time.Millisecond) {
 			break
@@ -68,7 +68,12 @@ func TestSuspended(t *testing.T) {
 // leader waits until one of the servers leads, and returns it.
 func (b *bed) leader(servers ...*testbed.Server) (leader *testbed.Server) {
 	b.t.Helper()
-	err := wait.PollUntilContextTimeout(b.ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	return b.leaderWithin(time.Minute, servers...)
+}
+
+func (b *bed) leaderWithin(limit time.Duration, servers ...*testbed.Server) (leader *testbed.Server) {
+	b.t.Helper()
+	err := wait.PollUntilContextTimeout(b.ctx, 100*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
 		leases, err := s.Core.CoordinationV1().Leases(b.ns).List(ctx, metav1.ListOptions{})
 		if err != nil || len(leases.Items) == 0 || ptr.Deref(leases.Items[0].Spec.HolderIdentity, "") == "" {
 			return false, err

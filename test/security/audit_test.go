@@ -12,6 +12,7 @@ import (
 // TestSecretWritesInAuditLog: kube-apiserver's audit log at level Request has the bodies of all
 // writes of the server. Those to Secrets are of the metadata alone.
 func TestSecretWritesInAuditLog(t *testing.T) {
+	attack(t, "reads kube-apiserver's audit log (level Request)", "find passwords in the server's writes")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	password := newCanary("audited: the password")

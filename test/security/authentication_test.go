@@ -31,6 +31,7 @@ func asMaster(c *client) *client {
 // TestIdentity: only the front proxy's own certificate lets somebody speak for
 // others, and only the cluster's authority says who somebody is.
 func TestIdentity(t *testing.T) {
+	attack(t, "any certificate or none", "speak for somebody else by X-Remote-User or a certificate's name")
 	t.Parallel()
 	ctx, _ := s.Begin(t)
 	stranger, err := testbed.NewAuthority("testbed-ca") // the name is the same, the key is not
@@ -103,6 +104,7 @@ func unquoted(text string) string { return strings.ReplaceAll(text, `\"`, `"`) }
 // TestToken: the cluster is asked what a token is worth, and one that is for
 // somebody else is worth nothing here.
 func TestToken(t *testing.T) {
+	attack(t, "tokens of other audiences, expired or forged", "read hosts")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
@@ -128,6 +130,7 @@ func TestToken(t *testing.T) {
 
 // TestImpersonationByRight: who has the right gets what the other one may, no more.
 func TestImpersonationByRight(t *testing.T) {
+	attack(t, "impersonate on one user", "get more than that user has")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	const support = "support"
@@ -159,6 +162,7 @@ func TestImpersonationByRight(t *testing.T) {
 
 // TestTransport: nothing but TLS 1.2 and later.
 func TestTransport(t *testing.T) {
+	attack(t, "none", "connect without TLS or with an old version of it")
 	t.Parallel()
 	ctx, _ := s.Begin(t)
 	address := strings.TrimPrefix(s.Server.Direct.Config.Host, "https://")
@@ -197,6 +201,7 @@ const trustMap = "extension-apiserver-authentication"
 // TestFrontProxyAuthorityRotates: another authority of the front proxy counts as
 // soon as the cluster says so, without a restart.
 func TestFrontProxyAuthorityRotates(t *testing.T) {
+	attack(t, "a certificate of the replaced front proxy authority", "speak for somebody else")
 	t.Parallel()
 	ctx, _ := s.Begin(t)
 	next, err := testbed.NewAuthority("next-front-proxy-ca")

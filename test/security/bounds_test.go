@@ -12,6 +12,7 @@ import (
 // TestSizes: objects are limited by their kinds, and the largest host that is accepted has room
 // for its status.
 func TestSizes(t *testing.T) {
+	attack(t, "write all kinds in one namespace", "store objects that leave no room for a status")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	c := throughKube(t, user(t, "admin", "system:masters"))

@@ -10,6 +10,7 @@ import (
 // TestReadersHaveNoConsole: a WebSocket begins with a GET, but who may only read must not be able to
 // type into a machine.
 func TestReadersHaveNoConsole(t *testing.T) {
+	attack(t, "read hosts, get on the console", "open a console")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	path := "/apis/metal3.io/v1alpha1/namespaces/" + ns + "/baremetalhosts/x/console"

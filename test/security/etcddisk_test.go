@@ -21,6 +21,7 @@ import (
 // reason, reads go on, the server can be started again, and all of it ends by itself when there is
 // space.
 func TestFullDisk(t *testing.T) {
+	attack(t, "fills the disk of etcd", "stop reads, and the server")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	server, clientset := s.NewServer(t, ctx, ns, testbed.ServerOptions{

@@ -13,6 +13,7 @@ import (
 // TestFullEtcd: when somebody has filled the embedded etcd, reads go on, /readyz, the log and a
 // metric name the reason, and it ends by itself as soon as there is space.
 func TestFullEtcd(t *testing.T) {
+	attack(t, "write in one namespace", "fill etcd")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	const quota = 32 << 20
@@ -42,10 +43,11 @@ func TestFullEtcd(t *testing.T) {
 	}
 	large := `{"hardwareVendor":"` + strings.Repeat("x", 760<<10) + `","schema":{}}`
 	// The server checks the space every five seconds. It is full of objects, and not only of
-	// history, when two checks have not made space.
+	// history, when two checks have not made space. Until then, each check can make space for one more, which on a busy
+	// machine takes several rounds of ten seconds.
 	var refused time.Time
 	fillers := 0
-	eventually(t, ctx, func() string {
+	testbed.Eventually(t, ctx, 3*time.Minute, func() string {
 		for fillers++; ; fillers++ {
 			got := create("firmwareschemas", "FirmwareSchema", fmt.Sprint("filler-", fillers), large)
 			if got.code == http.StatusCreated {

@@ -31,6 +31,7 @@ var smallLimits = []string{"--max-requests-inflight=8", "--max-mutating-requests
 // that the victim's requests take as long as those of the flood.) This holds in kube-apiserver and, for
 // clients that come by another way, in our server.
 func TestFairness(t *testing.T) {
+	attack(t, "64 users of one namespace", "slow the reads of another namespace by a flood")
 	t.Parallel()
 	ctx, a := s.Begin(t)
 	b := makeNamespace(t, ctx, "victim-")
@@ -138,6 +139,7 @@ func median(of []time.Duration) time.Duration {
 // TestOwnPriority: the server's own requests, on which all hosts depend, do not compete with those
 // of users.
 func TestOwnPriority(t *testing.T) {
+	attack(t, "all users", "starve the server's own requests")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	applyFlowControl(t, ctx)
@@ -167,13 +169,15 @@ func applyFlowControl(t *testing.T, ctx context.Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"apply", "-f", filepath.Join(repo, "artifacts/apiservice/base/prioritylevelconfiguration.yaml")}
-	schemas, err := filepath.Glob(filepath.Join(repo, "artifacts/apiservice/base/flowschema-*.yaml"))
-	if err != nil || len(schemas) == 0 {
-		t.Fatal("no FlowSchemas: ", err)
-	}
-	for _, path := range schemas {
-		args = append(args, "-f", path)
+	args := []string{"apply"}
+	for _, kind := range []string{"prioritylevelconfiguration", "flowschema"} {
+		paths, err := filepath.Glob(filepath.Join(repo, "artifacts/apiservice/base", kind+"*.yaml"))
+		if err != nil || len(paths) == 0 {
+			t.Fatal("no manifests of the kind ", kind, ": ", err)
+		}
+		for _, path := range paths {
+			args = append(args, "-f", path)
+		}
 	}
 	if _, stderr, err := s.Kube.Kubectl(ctx, "", args...); err != nil {
 		t.Fatal(err, stderr)

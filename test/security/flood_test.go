@@ -38,6 +38,7 @@ const (
 //
 // It runs alone: it keeps the processors busy, and other tests would disturb the comparison.
 func TestThousandsOfNamespaces(t *testing.T) {
+	attack(t, "create namespaces, write hosts in them", "slow others' reads, fill memory")
 	simulator(t)
 	ctx, victims := s.BeginFor(t, 5*time.Minute)
 	server, clientset := s.NewServer(t, ctx, victims, testbed.ServerOptions{
@@ -183,21 +184,26 @@ func useNamespace(ctx context.Context, c *client, ns string) (_ time.Duration, e
 func readWhen(t *testing.T, ctx context.Context, readNow <-chan struct{}, c *client, ns, node string) (took []time.Duration) {
 	t.Helper()
 	for range readNow {
-		news := fmt.Sprint("news at ", time.Now().UnixNano())
-		if err := simulator(t).SetNode(node, map[string]any{"last_error": news}); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		got := c.get(t, ctx, groupVersion+"/namespaces/"+ns+"/baremetalhosts/x")
-		took = append(took, time.Since(began))
-		if got.code != http.StatusOK || !strings.Contains(got.body, news) {
-			t.Errorf("a read of the other tenant during the flood is not live: %d %.1000s, want %s", got.code, got.body, news)
-		}
+		took = append(took, readNews(t, ctx, c, ns, node))
 	}
 	return took
 }
 
-var heapBytes = regexp.MustCompile(`(?m)^go_memstats_heap_alloc_bytes (\S+)$`)
+// readNews reads the host x after Ironic has said something new about its node, and returns how long that took.
+func readNews(t *testing.T, ctx context.Context, c *client, ns, node string) time.Duration {
+	t.Helper()
+	news := fmt.Sprint("news at ", time.Now().UnixNano())
+	if err := simulator(t).SetNode(node, map[string]any{"last_error": news}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	got := c.get(t, ctx, groupVersion+"/namespaces/"+ns+"/baremetalhosts/x")
+	took := time.Since(began)
+	if got.code != http.StatusOK || !strings.Contains(got.body, news) {
+		t.Errorf("a read is not live: %d %.1000s, want %s", got.code, got.body, news)
+	}
+	return took
+}
 
 // heapOf returns how many bytes are in use in a server's heap after a garbage collection.
 func heapOf(t *testing.T, ctx context.Context, admin *client) int64 {
@@ -205,13 +211,19 @@ func heapOf(t *testing.T, ctx context.Context, admin *client) int64 {
 	if got := admin.get(t, ctx, "/debug/pprof/heap?gc=1&debug=1"); got.code != http.StatusOK {
 		t.Fatalf("%d %.300s", got.code, got.body)
 	}
-	found := heapBytes.FindStringSubmatch(admin.get(t, ctx, "/metrics").body)
+	return int64(metricOf(t, ctx, admin, "go_memstats_heap_alloc_bytes"))
+}
+
+// metricOf returns the value of a metric without labels.
+func metricOf(t *testing.T, ctx context.Context, admin *client, name string) float64 {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(admin.get(t, ctx, "/metrics").body)
 	if found == nil {
-		t.Fatal("the size of the heap is not among the metrics")
+		t.Fatal(name, " is not among the metrics")
 	}
-	bytes, err := strconv.ParseFloat(found[1], 64)
+	value, err := strconv.ParseFloat(found[1], 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return int64(bytes)
+	return value
 }

@@ -15,6 +15,7 @@ import (
 // must not get at Secrets that way. Only who may get the Secret may refer to it, also as a service
 // account, and what existed before can still be changed otherwise.
 func TestSecretsThatAreSentElsewhere(t *testing.T) {
+	attack(t, "create objects, no right on Secrets", "have a Secret sent to an address of their choice")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	s.CreateSecret(t, ctx, ns, "secret", map[string]string{"Authorization": newCanary("a Secret that is not a header").text})

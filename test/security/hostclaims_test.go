@@ -20,6 +20,7 @@ import (
 // machine of another one, uses it and gives it back. Meanwhile he can read neither hosts, nor BMC
 // addresses, nor Secrets. Who is not admitted by a policy gets nothing.
 func TestTenant(t *testing.T) {
+	attack(t, "write HostClaims, read HardwareData in one namespace", "read hosts, BMC addresses or Secrets; get a host that no policy offers")
 	t.Parallel()
 	ctx, infra := s.Begin(t)
 	home, elsewhere := makeNamespace(t, ctx, "tenant-"), makeNamespace(t, ctx, "stranger-")

@@ -23,6 +23,7 @@ const maxMemory = 1536 << 10
 // TestHostileInput: whatever is sent is answered with a Status of the right code,
 // and the server goes on.
 func TestHostileInput(t *testing.T) {
+	attack(t, "write all kinds", "crash the server or fill its memory by malformed input")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createHost(t, ctx, ns, "x", "", "")

@@ -18,13 +18,14 @@ type quotingIronic struct {
 	server *httptest.Server
 
 	mu      sync.Mutex
-	refuse  map[string]int  // text in the body: HTTP status
-	refused map[string]bool // text in the body
+	refuse  map[string]int    // text in the body: HTTP status
+	says    map[string]string // part of the path: what it says instead of an answer
+	refused map[string]bool   // text in the body
 	got     strings.Builder
 }
 
 func startQuotingIronic(ironic http.Handler) *quotingIronic {
-	q := &quotingIronic{refuse: map[string]int{}, refused: map[string]bool{}}
+	q := &quotingIronic{refuse: map[string]int{}, says: map[string]string{}, refused: map[string]bool{}}
 	q.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -34,6 +35,12 @@ func startQuotingIronic(ironic http.Handler) *quotingIronic {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
 			_, _ = w.Write(quotation(status, r, body))
+			return
+		}
+		if words := q.wordsFor(r); words != "" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = w.Write(faultOf(http.StatusInternalServerError, words))
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -47,6 +54,24 @@ func (q *quotingIronic) refuseWith(text string, status int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.refuse[text] = status
+}
+
+// say has requests whose path has the given part answered with an error in these words.
+func (q *quotingIronic) say(path, words string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.says[path] = words
+}
+
+func (q *quotingIronic) wordsFor(r *http.Request) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for path, words := range q.says {
+		if strings.Contains(r.URL.Path, path) {
+			return words
+		}
+	}
+	return ""
 }
 
 // hasRefused tells whether a request with text was refused.
@@ -85,10 +110,12 @@ func quotation(status int, r *http.Request, body []byte) []byte {
 	if json.Unmarshal(body, &decoded) == nil {
 		fmt.Fprintf(&values, "%v", decoded)
 	}
-	fault, err := json.Marshal(map[string]any{
-		"faultcode": "Client", "debuginfo": nil,
-		"faultstring": fmt.Sprintf("Refused by a driver: %s; request %s; Authorization %s", values.String(), body, r.Header.Get("Authorization")),
-	})
+	return faultOf(status, fmt.Sprintf("Refused by a driver: %s; request %s; Authorization %s", values.String(), body, r.Header.Get("Authorization")))
+}
+
+// faultOf returns an error of Ironic.
+func faultOf(status int, words string) []byte {
+	fault, err := json.Marshal(map[string]any{"faultcode": "Client", "debuginfo": nil, "faultstring": words})
 	if err != nil {
 		return nil
 	}

@@ -27,6 +27,7 @@ var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delet
 // in all at once; through kube-apiserver, which authorizes for itself, and directly,
 // where we do. All writes are dry runs. testdata/matrix.txt says what is allowed.
 func TestMatrix(t *testing.T) {
+	attack(t, "each role of the manifests and the cluster", "each verb on each resource and subresource")
 	t.Parallel()
 	ctx, a := s.Begin(t)
 	b := makeNamespace(t, ctx, "other-")
@@ -70,6 +71,7 @@ func TestMatrix(t *testing.T) {
 // TestEveryRoleIsTried checks that the matrix has somebody with each role of the cluster that is
 // about these resources, so that it shows all that the manifests grant.
 func TestEveryRoleIsTried(t *testing.T) {
+	attack(t, "each role of the cluster", "be left out of the matrix")
 	t.Parallel()
 	ctx, _ := s.Begin(t)
 	tried := map[string]bool{

@@ -16,6 +16,7 @@ import (
 // TestRightToNamedHosts: who may read some hosts by name may read no other one, however the
 // server is reached, and also after those reads have been allowed.
 func TestRightToNamedHosts(t *testing.T) {
+	attack(t, "get on one host by name", "read another host")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	for _, name := range []string{"his", "other"} {
@@ -46,6 +47,7 @@ func TestRightToNamedHosts(t *testing.T) {
 // TestRightToReadEnds: a right to read hosts that is taken away ends within the 10 s for which
 // this server remembers reviews, on each way to it.
 func TestRightToReadEnds(t *testing.T) {
+	attack(t, "get on hosts, taken away", "read on")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	createHost(t, ctx, ns, "x", "", "")

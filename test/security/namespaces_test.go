@@ -26,6 +26,7 @@ import (
 // another namespace. It refuses hosts there, and does nothing for those that are there already, which
 // say why. They can still be read and changed.
 func TestCertainNamespaces(t *testing.T) {
+	attack(t, "the server's token with --namespaces; write hosts elsewhere", "read Secrets elsewhere, have hosts managed there")
 	t.Parallel()
 	ctx, first := s.Begin(t)
 	second, other := makeNamespace(t, ctx, "managed-too-"), makeNamespace(t, ctx, "not-managed-")

@@ -15,6 +15,7 @@ import (
 // another one, can neither see nor switch nor erase it. A new host may bring a
 // status along, and a status may be written: both say which node is the host's.
 func TestNodesOfOthers(t *testing.T) {
+	attack(t, "write hosts and their status in one namespace", "see, switch or erase the machine of another")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")

@@ -14,6 +14,7 @@ import (
 // TestOwnerReferencesPermissionEnforcement: with the plugin, owner references need the same
 // permissions as those of custom resources do with the plugin of kube-apiserver.
 func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
+	attack(t, "write hosts", "set owner references without the permission for them")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	server, _ := s.NewServer(t, ctx, ns, testbed.ServerOptions{

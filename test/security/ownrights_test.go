@@ -19,6 +19,7 @@ import (
 // namespaces where it has rights of its own and anywhere else. testdata/server.txt
 // has it, docs/security.md what each right is for.
 func TestOwnRights(t *testing.T) {
+	attack(t, "the server's token", "each verb on each resource of the cluster")
 	t.Parallel()
 	ctx, elsewhere := s.Begin(t)
 	config := rest.CopyConfig(s.Config)
@@ -81,6 +82,7 @@ func rulesOf(status authorizationv1.SubjectRulesReviewStatus) []string {
 
 // TestOwnRightsEnd tries what somebody with the server's token would try next.
 func TestOwnRightsEnd(t *testing.T) {
+	attack(t, "the server's token", "get more: tokens, roles, Pods, a new APIService")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	s.CreateSecret(t, ctx, ns, "some", map[string]string{"a": "b"})

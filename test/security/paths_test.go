@@ -26,6 +26,7 @@ var paths = []string{
 // TestPaths: what our port serves beside resources, and to whom.
 // testdata/paths.txt has the answers.
 func TestPaths(t *testing.T) {
+	attack(t, "each role and none", "each path of the port other than resources")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	users := slices.DeleteFunc(people(), func(p person) bool { return p.rule != nil || p.role == "edit" || p.role == "admin" })

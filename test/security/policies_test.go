@@ -15,6 +15,7 @@ import (
 // TestPoliciesSeeActions: a policy on updates of hosts holds for what actions write into them, in
 // the name of the user, who may have no permission to write hosts.
 func TestPoliciesSeeActions(t *testing.T) {
+	attack(t, "each action, no right to write hosts", "pass a policy on UPDATE of hosts by an action")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	users := map[string]*client{}

@@ -54,6 +54,7 @@ func needsRealIronic(t *testing.T) {
 // what it finds there to the BMC. This server has looked at the first URL only and cannot prevent
 // that, as docs/security.md says.
 func TestRedirectOfImage(t *testing.T) {
+	attack(t, "write hosts; has an image server", "have the conductor fetch from elsewhere by a redirect")
 	t.Parallel()
 	needsRealIronic(t)
 	if release := os.Getenv("IRONIC"); release != "trixie" {
@@ -96,6 +97,7 @@ func TestRedirectOfImage(t *testing.T) {
 
 // TestRedirectOfBMC: Ironic follows the redirect of a BMC, too.
 func TestRedirectOfBMC(t *testing.T) {
+	attack(t, "write hosts; has a BMC", "have Ironic fetch from elsewhere by a redirect")
 	t.Parallel()
 	needsRealIronic(t)
 	ctx, ns := s.Begin(t)

@@ -28,6 +28,7 @@ func body(t *testing.T, o object) string {
 // TestReferencesStayInTheirNamespace: where a spec could name a Secret of another
 // namespace, it is refused.
 func TestReferencesStayInTheirNamespace(t *testing.T) {
+	attack(t, "admin of one namespace", "name a Secret of another")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
@@ -82,6 +83,7 @@ func TestReferencesStayInTheirNamespace(t *testing.T) {
 // TestNamesAreNoPaths: a name that could be a path to something else is the name of
 // a Secret that is not there.
 func TestNamesAreNoPaths(t *testing.T) {
+	attack(t, "admin of one namespace", "name a Secret of another by a path")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
@@ -120,6 +122,7 @@ func TestNamesAreNoPaths(t *testing.T) {
 
 // TestAddressWithPassword: refused, and not repeated.
 func TestAddressWithPassword(t *testing.T) {
+	attack(t, "read hosts", "read a password from a URL in a spec")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	c := throughKube(t, user(t, "admin", "system:masters"))
@@ -145,6 +148,7 @@ func TestAddressWithPassword(t *testing.T) {
 // BMC. Somebody who may create hosts and not touch Secrets must not have others
 // deleted that way.
 func TestOnlySecretsOfBMCsAreOwned(t *testing.T) {
+	attack(t, "create and delete hosts, no right on Secrets", "have tokens and other Secrets deleted")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bystander"}}

@@ -25,6 +25,7 @@ import (
 // each with a password that occurs nowhere else, and looks for these everywhere. (What
 // the other tests do is searched when all have ended, by searchFiles.)
 func TestNoSecretGetsOut(t *testing.T) {
+	attack(t, "read all kinds, events, logs, metrics, etcd", "find a password, in the whole life of a host")
 	simulator(t) // skips
 	ctx, ns := s.Begin(t)
 	t.Run("life", func(t *testing.T) {

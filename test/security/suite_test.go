@@ -50,7 +50,7 @@ var update = flag.Bool("update", false, "write testdata anew: only when who may 
 
 func TestMain(m *testing.M) {
 	s.AuditPolicy = kubeAuditPolicy
-	s.Main(m, "security", s.start)
+	s.Main(withTable{m}, "security", s.start)
 }
 
 // kubeAuditPolicy has kube-apiserver log the bodies of all requests of our server. (Those of the
@@ -105,7 +105,12 @@ func (s *suite) startIronic(ctx context.Context, user, password string) (err err
 	if err != nil {
 		return err
 	}
-	s.ironic = startQuotingIronic(s.sim.Handler())
+	line, err := startSerialLine()
+	if err != nil {
+		return err
+	}
+	s.OnStop(line.Close)
+	s.ironic = startQuotingIronic(withConsoles(s.sim, line.Addr()))
 	s.ramdisk = testbed.UnusedRamdiskArgs
 	s.operator = &testbed.Operator{Endpoint: s.sim.URL(), User: user, Password: password}
 	return nil

@@ -16,6 +16,7 @@ import (
 // marked when a host takes it over. Who creates a host with the MAC address of one of its
 // ports does not get it, and learns neither its UUID nor whose it is.
 func TestAdoptedNodesAreNotTaken(t *testing.T) {
+	attack(t, "create hosts with another's MAC address", "get another's node, or learn whose it is")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
@@ -61,6 +62,7 @@ func TestAdoptedNodesAreNotTaken(t *testing.T) {
 
 // TestStatusDoesNotAllowDestruction: who may write statuses can neither confirm a node by that nor have one cleaned.
 func TestStatusDoesNotAllowDestruction(t *testing.T) {
+	attack(t, "write statuses of hosts", "confirm a node or a cleaning")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	s.CreateSecret(t, ctx, ns, "bmc", map[string]string{"username": "admin", "password": "mine"})

@@ -18,6 +18,7 @@ import (
 // TestUnrecordableHost: an object from before the limits has no room for its status. That is its
 // own trouble: other tenants do not notice, and its owner can make it smaller.
 func TestUnrecordableHost(t *testing.T) {
+	attack(t, "write hosts", "stop others' statuses by a host without room for its own")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	other := makeNamespace(t, ctx, "other-")

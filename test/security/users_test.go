@@ -75,6 +75,7 @@ func roleHolders() []person {
 		holder("metal3-baremetalhosts-editor", "create baremetalhosts"),
 		holder("metal3-baremetalhosts-operator", "create baremetalhosts/power"),
 		holder("metal3-baremetalhosts-takeover", "create baremetalhosts/takeover"),
+		holder("metal3-baremetalhosts-transfer", "create baremetalhosts/transfer"),
 		holder("metal3-baremetalhosts-console", "create baremetalhosts/console"),
 		holder("metal3-baremetalhosts-rebuild", "create baremetalhosts/rebuild"),
 		holder("metal3-baremetalhosts-clean", "create baremetalhosts/clean"),

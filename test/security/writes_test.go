@@ -13,6 +13,7 @@ import (
 // TestRealWrites does in earnest what TestMatrix only tries: each right is good for
 // its own half of a host.
 func TestRealWrites(t *testing.T) {
+	attack(t, "each role of the manifests", "write the half of a host that is not theirs")
 	t.Parallel()
 	ctx, ns := s.Begin(t)
 	users := map[string]*client{}

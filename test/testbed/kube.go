@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/discovery"
@@ -281,6 +282,12 @@ func (k *Kube) StopAPIServer() error {
 	// An orderly shutdown would wait a minute for open watches. Killing it loses nothing.
 	return k.apiserver.kill()
 }
+
+// SuspendAPIServer stops kube-apiserver's process without ending it, until ResumeAPIServer.
+func (k *Kube) SuspendAPIServer() error { return k.apiserver.signal(syscall.SIGSTOP) }
+
+// ResumeAPIServer lets kube-apiserver's process go on after SuspendAPIServer.
+func (k *Kube) ResumeAPIServer() error { return k.apiserver.signal(syscall.SIGCONT) }
 
 // StartControllers starts kube-controller-manager if KubeOptions did not. It discovers new kinds
 // only every 30 seconds, so kinds that it should know from the beginning must exist before.

@@ -66,6 +66,17 @@ func (a *authority) server(names ...string) (keyPair, error) {
 	return pair, err
 }
 
+// peer issues a certificate for a member of etcd, which is a server and a client of the other ones.
+func (a *authority) peer(name string) (keyPair, error) {
+	pair, _, err := a.sign(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: name},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	})
+	return pair, err
+}
+
 // sign creates a key and a certificate for it, from template. If the authority has no certificate
 // yet, the new certificate is self-signed.
 func (a *authority) sign(template *x509.Certificate) (keyPair, *ecdsa.PrivateKey, error) {

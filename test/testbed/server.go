@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ const (
 type ServerOptions struct {
 	// Kube is the control plane that the server belongs to.
 	Kube *Kube
+	// KubeURL is the URL at which the server reaches kube-apiserver, for example that of a proxy. The default is
+	// kube-apiserver's own.
+	KubeURL string
 	// Dir is the directory for the log, keys, kubeconfigs and the data of the embedded etcd. It must
 	// exist and be used only by this server.
 	Dir string
@@ -43,8 +47,13 @@ type ServerOptions struct {
 	// ServiceAccount is the name of the service account in Namespace that the server runs as. The
 	// default is ServiceName, as in the manifests.
 	ServiceAccount string
+	// StartTimeout is how long the server may take until it is ready: a minute if it is 0.
+	StartTimeout time.Duration
 	// Args are additional flags.
 	Args []string
+	// Program is the path of the server's program, for example of an earlier version. The default is the value of
+	// METAL3_APISERVER, or else bin/metal3-apiserver in the checkout.
+	Program string
 }
 
 // Server is a metal3-apiserver next to a Kube. It keeps its port when it is started again.
@@ -92,8 +101,10 @@ func NewServer(options ServerOptions) (*Server, error) {
 	if s.options.Dir, err = filepath.Abs(options.Dir); err != nil {
 		return nil, err
 	}
-	if s.program, err = serverProgram(); err != nil {
-		return nil, err
+	if s.program = options.Program; s.program == "" {
+		if s.program, err = serverProgram(); err != nil {
+			return nil, err
+		}
 	}
 	if s.port, err = freePort(); err != nil {
 		return nil, err
@@ -113,7 +124,7 @@ func NewServer(options ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := newClient(s.options.Dir, "server", k.kubectl, k.Admin.Config.Host, k.ca.pem, identity); err != nil {
+	if _, err := newClient(s.options.Dir, "server", k.kubectl, cmp.Or(options.KubeURL, k.Admin.Config.Host), k.ca.pem, identity); err != nil {
 		return nil, err
 	}
 	admin, err := k.ca.client("admin", "system:masters")
@@ -174,7 +185,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.run.waitReady(ctx, 60*time.Second, func(ctx context.Context) error {
+	return s.run.waitReady(ctx, cmp.Or(s.options.StartTimeout, time.Minute), func(ctx context.Context) error {
 		if err := client.RESTClient().Get().AbsPath("/readyz").Param("exclude", "etcd-space").Do(ctx).Error(); err != nil {
 			return err
 		}

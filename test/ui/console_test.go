@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -10,8 +11,10 @@ import (
 	"github.com/gorilla/websocket"
 )
 
+const pastedBytes = 100_000
+
 // serveConsole is the serial console of a machine, by the protocol of pods/attach. It answers in upper case, and
-// a second line ends it with a reason.
+// a second line ends it with a reason. Of long texts it counts the bytes.
 func serveConsole(t *testing.T) http.HandlerFunc {
 	upgrader := websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -28,12 +31,14 @@ func serveConsole(t *testing.T) http.HandlerFunc {
 			return
 		}
 		defer connection.Close()
+		connection.SetReadLimit(64 << 10) // as the server does
 		send := func(channel byte, text string) {
 			if err := connection.WriteMessage(websocket.BinaryMessage, append([]byte{channel}, text...)); err != nil {
 				t.Error(err)
 			}
 		}
 		send(1, "\x1b[2J<b>login</b>: \x1b]0;title\x07")
+		pasted := 0
 		for lines := 0; ; {
 			_, message, err := connection.ReadMessage()
 			if err != nil {
@@ -42,6 +47,12 @@ func serveConsole(t *testing.T) http.HandlerFunc {
 			if len(message) == 0 || message[0] != 0 {
 				t.Errorf("the cluster receives %q", message)
 				return
+			}
+			if len(message) > 1000 {
+				if pasted += len(message) - 1; pasted == pastedBytes {
+					send(1, "all of it")
+				}
+				continue
 			}
 			text := bytes.ReplaceAll(bytes.ToUpper(message[1:]), []byte("\r"), []byte("\r\n# "))
 			send(1, string(text))
@@ -64,8 +75,14 @@ func TestConsole(t *testing.T) {
 	eval[bool](b, `location.hash = "#/console/metal3/rack1-u01", true`)
 	b.press("main", "Connect")
 	b.wait("pre", "<b>login</b>: ")
+	eval[bool](b, fmt.Sprintf(`(() => {
+		const clipboardData = new DataTransfer();
+		clipboardData.setData("text", "x".repeat(%d));
+		return document.querySelector("pre").dispatchEvent(new ClipboardEvent("paste", { clipboardData }));
+	})()`, pastedBytes))
+	b.wait("pre", "all of it")
 	b.do(chromedp.KeyEvent("root\r"))
-	b.wait("pre", "<b>login</b>: ROOT\n# ")
+	b.wait("pre", "<b>login</b>: all of itROOT\n# ")
 	b.do(chromedp.KeyEvent("]", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 	b.wait("main", "Not connected")
 	if focused := eval[string](b, "document.activeElement.innerText"); focused != "Connect" && focused != "rack1-u01" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ import (
 )
 
 // newPage serves a page of hosts that do not exist, before a cluster that counts requests.
-func newPage(t *testing.T, respond http.HandlerFunc) (server *page.Server, requests *atomic.Int32) {
+func newPage(t *testing.T, respond http.HandlerFunc, change ...func(*page.Options)) (server *page.Server, requests *atomic.Int32) {
 	t.Helper()
 	requests = &atomic.Int32{}
 	cluster := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +28,7 @@ func newPage(t *testing.T, respond http.HandlerFunc) (server *page.Server, reque
 		respond(w, r)
 	}))
 	t.Cleanup(cluster.Close)
-	server, err := page.Listen(t.Context(), 0, page.Options{
+	options := page.Options{
 		Config: &rest.Config{Host: cluster.URL}, Scope: page.Scope{Context: "lab", Namespace: "metal3"},
 		Detail: func(context.Context, string, string) (*page.Detail, error) {
 			return nil, fmt.Errorf("not part of this test")
@@ -37,7 +36,11 @@ func newPage(t *testing.T, respond http.HandlerFunc) (server *page.Server, reque
 		Rights: func(context.Context, string) map[page.Right]bool {
 			return map[page.Right]bool{page.RightPower: true, page.RightConsole: true}
 		},
-	})
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	server, err := page.Listen(t.Context(), 0, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,62 +199,3 @@ const lowContrast = `(() => {
 	}
 	return [...found].map((f) => f.join(": "));
 })()`
-
-// TestOtherSite: a page of another port of this machine, which belongs to somebody else, opened in the same
-// browser.
-func TestOtherSite(t *testing.T) {
-	t.Parallel()
-	server, requests := newPage(t, http.NotFound)
-	show(t, server, fleetOf(2))
-	b := openTab(t)
-	b.open(server.Link())
-	b.wait(".counts", "2 hosts")
-	base, _, _ := strings.Cut(server.Link(), "/#")
-
-	var cookies atomic.Value
-	cookies.Store("")
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c := r.Header.Get("Cookie"); c != "" {
-			cookies.Store(c)
-		}
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte("<!doctype html><title>other</title>"))
-	}))
-	t.Cleanup(other.Close)
-	attacker := openTab(t)
-	attacker.open(other.URL)
-	eval[bool](attacker, fmt.Sprintf(`(async () => {
-		const base = %s, path = "/api/namespaces/metal3/baremetalhosts/rack1-u01/power", body = '{"spec":{"action":"off"}}';
-		const tries = {
-			simple: () => fetch(base + path, {method: "POST", mode: "no-cors", credentials: "include", body: new Blob([body])}),
-			json: () => fetch(base + path, {method: "POST", credentials: "include", headers: {"Content-Type": "application/json"}, body}),
-			read: () => fetch(base + "/live", {credentials: "include"}).then((r) => r.text()),
-			frame: () => new Promise((resolve, reject) => { const f = document.createElement("iframe"); f.src = base + "/"; f.onload = () => (f.contentDocument ? reject(new Error("refused")) : reject(new Error("refused"))); document.body.append(f); }),
-			socket: () => new Promise((resolve, reject) => { const s = new WebSocket(base.replace("http", "ws") + "/api/namespaces/metal3/baremetalhosts/rack1-u01/console"); s.onopen = resolve; s.onerror = () => reject(new Error("refused")); }),
-			script: () => import(base + "/assets/api.js"),
-		};
-		const results = {};
-		for (const [name, attempt] of Object.entries(tries)) results[name] = await attempt().then((r) => (r?.type === "opaque" ? "sent" : "done"), () => "refused");
-		window.results = results;
-	})(), true`, quote(base)))
-	attacker.waitFor("the attempts to end", actionTimeout, func() string {
-		if !eval[bool](attacker, "Boolean(window.results)") {
-			return "they have not"
-		}
-		return ""
-	})
-	results := eval[map[string]string](attacker, "window.results")
-	for name, got := range results {
-		// A request without CORS is sent, and its answer is hidden from the page; the server has refused it.
-		if got != "refused" && (name != "simple" || got != "sent") {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-	if len(results) != 6 || requests.Load() != 0 {
-		t.Errorf("%d requests have reached the cluster, results %v", requests.Load(), results)
-	}
-	// Cookies know no ports: this is why the cookie alone gives no access.
-	if got := cookies.Load().(string); !strings.Contains(got, "bmh-") {
-		t.Errorf("the other port has received the cookies %q; the comment in guard.go is no longer true", got)
-	}
-}

@@ -34,7 +34,7 @@ func TestStory(t *testing.T) {
 	b.wait("main", `unknown type "nonsense"`)
 	b.fill("Password at the BMC", password)
 	b.fill("MAC address that the machine boots from", "00:ab:4f:d8:9e")
-	b.press("main", "Add the host")
+	b.pressSlowly("main", "Add the host")
 	b.wait("main", "Please correct the fields")
 	if invalid := eval[[]string](b, `[...document.querySelectorAll("[aria-invalid]")].map((e) => e.name)`); strings.Join(invalid, " ") != "address mac" {
 		t.Errorf("the fields with mistakes are %q", invalid)

@@ -86,6 +86,7 @@ func (s *suite) startBrowser(chromium string) error {
 	allocator, stop := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(chromium), chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.WindowSize(windowWidth, windowHeight),
 		chromedp.Flag("headless", "new"), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("host-resolver-rules", "MAP "+otherName+" 127.0.0.1"),
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("lang", "en-GB"), chromedp.Flag("force-color-profile", "srgb"))
 	browser, closeBrowser := chromedp.NewContext(allocator)
 	s.OnStop(func() error { closeBrowser(); stop(); return nil })

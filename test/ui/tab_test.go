@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -64,9 +65,9 @@ type tab struct {
 }
 
 // openTab opens a tab, which closes with the test. If the test fails, it leaves a picture.
-func openTab(t *testing.T) *tab {
+func openTab(t *testing.T, options ...chromedp.ContextOption) *tab {
 	t.Helper()
-	tabCtx, closeTab := chromedp.NewContext(s.browser)
+	tabCtx, closeTab := chromedp.NewContext(s.browser, options...)
 	b := &tab{t: t, ctx: tabCtx}
 	if err := chromedp.Listen(tabCtx, b.listen); err != nil {
 		t.Fatal(err)
@@ -133,11 +134,11 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 func (b *tab) open(address string) { b.t.Helper(); b.do(chromedp.Navigate(address)) }
 
 // eval evaluates JavaScript.
-func eval[T any](b *tab, script string) T {
+func eval[T any](b *tab, script string, options ...chromedp.EvaluateOption) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
 	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, options...))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -183,6 +184,30 @@ func (b *tab) click(selector string) { b.t.Helper(); b.do(chromedp.Click(chromed
 func (b *tab) press(within, text string) {
 	b.t.Helper()
 	b.do(chromedp.Click(chromedp.Search(fmt.Sprintf(`//%s//*[self::button or self::a][normalize-space()=%s]`, within, quote(text)))))
+}
+
+// pressSlowly clicks on a button as people do, who need a tenth of a second for it: the cluster answers the
+// page between the press and the release. Whatever the page then shows, it has to be a click.
+func (b *tab) pressSlowly(within, text string) {
+	b.t.Helper()
+	type point struct{ X, Y float64 }
+	at := eval[point](b, fmt.Sprintf(`(() => {
+		const button = [...document.querySelectorAll(%s)].find((e) => e.textContent === %s);
+		button.scrollIntoView({ block: "center" });
+		const box = button.getBoundingClientRect();
+		return { X: box.x + box.width / 2, Y: box.y + box.height / 2 };
+	})()`, quote(within+" button"), quote(text)))
+	mouse := func(event input.DispatchMouseEventType) {
+		b.do(chromedp.MouseEvent(event, at.X, at.Y, chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	}
+	mouse(chromedp.MousePressed)
+	eval[bool](b, `import("/assets/api.js").then(async (api) => {
+		const path = api.hostsPath(document.querySelector("[name=namespace]").value) + "?fieldValidation=Strict&dryRun=All";
+		const host = { apiVersion: "metal3.io/v1alpha1", kind: "BareMetalHost", metadata: { name: "another" }, spec: { online: true } };
+		for (let i = 0; i < 3; i++) await api.send("POST", path, host);
+		return true;
+	})`, chromedp.EvalAwaitPromise)
+	mouse(chromedp.MouseReleased)
 }
 
 // fill types into the field with a label.

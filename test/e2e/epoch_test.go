@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// TestLaterVersionLeads: a later version of the server has recorded a host, as during an upgrade. This one gives up the
+// Lease, leaves the host's machine alone, and shows and changes the host without losing what the later one has recorded.
+func TestLaterVersionLeads(t *testing.T) {
+	t.Parallel()
+	needsSimulator(t)
+	ctx, ns := s.Begin(t)
+	ctx = onServerOfItsOwn(t, ctx, ns)
+	b := startBMC(t, ctx)
+	runningHost(t, ctx, ns, "worker-0", b)
+	changeInEtcd(t, ctx, ns, "worker-0", func(host map[string]any) {
+		record := host["status"].(map[string]any)["record"].(map[string]any)
+		record["epoch"], record["future"] = metal3.RecordEpoch+1, map[string]any{"known": "later"}
+	})
+	stored := changeInEtcd(t, ctx, ns, "worker-0", nil)
+	testbed.Eventually(t, ctx, 20*time.Second, func() string {
+		log, err := os.ReadFile(bed(ctx).Server.LogPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(log), fmt.Sprintf(`should lead" host="%s/worker-0"`, ns)) || !strings.Contains(string(log), "This replica no longer leads") {
+			return "it goes on leading"
+		}
+		return ""
+	})
+	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"metadata":{"labels":{"changed":"yes"}},"spec":{"online":false}}`)
+	if host := bed(ctx).GetHost(t, ctx, ns, "worker-0"); host.Labels["changed"] != "yes" || host.Status.Provisioning.State != metal3.StateExternallyProvisioned || !host.Status.PoweredOn {
+		t.Errorf("it is shown as %v, %+v", host.Labels, host.Status.Provisioning)
+	}
+	now := changeInEtcd(t, ctx, ns, "worker-0", nil)
+	if diff := cmp.Diff(stored["status"], now["status"]); diff != "" {
+		t.Errorf("the status in etcd (-the later version's +now):\n%s", diff)
+	}
+	isOn(t, b, true)
+}
+
+// changeInEtcd changes a host behind the server's back, unless change is nil, and returns what is stored.
+func changeInEtcd(t *testing.T, ctx context.Context, ns, name string, change func(host map[string]any)) map[string]any {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + bed(ctx).Server.DataDir() + "/etcd.sock"}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	key := "/registry/metal3-apiserver/metal3.io/baremetalhosts/" + ns + "/" + name
+	for {
+		found, err := client.Get(ctx, key)
+		if err != nil || len(found.Kvs) != 1 {
+			t.Fatalf("%d hosts in etcd: %v", len(found.Kvs), err)
+		}
+		var host map[string]any
+		if err := json.Unmarshal(found.Kvs[0].Value, &host); err != nil {
+			t.Fatal(err)
+		}
+		if change == nil {
+			return host
+		}
+		change(host)
+		encoded, err := json.Marshal(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", found.Kvs[0].ModRevision)).Then(clientv3.OpPut(key, string(encoded))).Commit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done.Succeeded {
+			return host
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package safety
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
+	typed "github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned/typed/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
+)
+
+// inAnotherRoom is a host in another Ironic than that of the flags, by an IronicInstance.
+const inAnotherRoom = "resting-elsewhere"
+
+// TestUpgrade replaces replicas of an earlier version by those of this one, and goes back and forth again, while hosts live. The
+// account of their machines is that of TestKilled. Other hosts rest: their machines are left alone, they are hardly written,
+// and nothing that is recorded of them is lost. OLD_SERVER is the program of the earlier version.
+func TestUpgrade(t *testing.T) {
+	program := os.Getenv("OLD_SERVER")
+	if program == "" {
+		t.Skip("an earlier version takes minutes to be built: make test-upgrade")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	b := newIronicBed(t, ctx)
+	// A replica that knows epoch 2 of the record, or 1, accepts the action for hosts that a later one has recorded, and forgets it.
+	b.withoutRebuild = true
+	options := testbed.ServerOptions{EtcdServers: s.Kube.EtcdEndpoint, Args: append([]string{"--etcd-prefix=/registry/" + b.ns}, lease...)}
+	present, _ := b.newServer(options)
+	options.Program = program
+	former, _ := b.newServer(options)
+	b.client = throughEither(t, former, present)
+	b.hosts = b.client.Metal3V1alpha1().BareMetalHosts(b.ns)
+	start := func(server *testbed.Server) {
+		t.Helper()
+		if err := server.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := func(server *testbed.Server) {
+		t.Helper()
+		if _, err := server.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	start(former)
+	b.leader(former)
+	r := b.rest()
+	lives := b.beginLives(manyHosts(t))
+	r.during("the former version alone", 3*time.Second, former)
+	start(present)
+	r.during("both, the former leads", 8*time.Second, former, present)
+	stop(former)
+	b.leader(present)
+	r.elsewhere(present)
+	r.during("this version alone", 8*time.Second, present)
+	start(former)
+	r.during("both, this version leads", 5*time.Second, former, present)
+	stop(present)
+	r.during("rolled back, nobody leads", 5*time.Second, former)
+	b.leaderWithin(3*time.Minute, former) // it has given the Lease up for a minute, for a later version to lead
+	r.during("rolled back", 8*time.Second, former)
+	start(present)
+	stop(former)
+	b.leader(present)
+	r.during("this version again", 5*time.Second, present)
+	ended, steps := lives.end()
+	t.Logf("%d lives with %d steps", ended, steps)
+	r.during("at the end", time.Second, present)
+}
+
+// throughEither returns a client whose connections lead to one of the servers that runs.
+func throughEither(t *testing.T, servers ...*testbed.Server) versioned.Interface {
+	t.Helper()
+	config := rest.CopyConfig(servers[0].Direct.Config)
+	config.WarningHandler = rest.NoWarnings{}
+	config.NextProtos = []string{"http/1.1"} // one connection for each of the hosts at a time, and not one for all
+	var mu sync.Mutex
+	next := 0
+	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		mu.Lock()
+		next++
+		first := next
+		mu.Unlock()
+		var errs error
+		for i := range servers {
+			to, err := url.Parse(servers[(first+i)%len(servers)].Direct.Config.Host)
+			if err != nil {
+				return nil, err
+			}
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, to.Host)
+			if err == nil {
+				return conn, nil
+			}
+			errs = errors.Join(errs, err)
+		}
+		return nil, errs
+	}
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// resting are hosts that nobody wants anything of.
+type resting struct {
+	*bed
+	etcd  *clientv3.Client
+	hosts map[string]*restingHost
+}
+
+type restingHost struct {
+	machine machine
+	arrived func(*metal3.BareMetalHost) bool
+	before  machineState
+}
+
+func (b *bed) rest() *resting {
+	b.t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Kube.EtcdEndpoint}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = client.Close() })
+	r := &resting{b, client, map[string]*restingHost{}}
+	url, checksum := b.Image("first.raw")
+	for name, change := range map[string]func(*metal3.BareMetalHost, machine){
+		"resting-available": func(*metal3.BareMetalHost, machine) {},
+		"resting-external": func(h *metal3.BareMetalHost, m machine) {
+			m.Press(true)
+			h.Spec.ExternallyProvisioned = true
+		},
+		"resting-provisioned": func(h *metal3.BareMetalHost, _ machine) { h.Spec.Image = imageOf(url, checksum) },
+	} {
+		r.add(b.hosts, name, b.NewMachine(b.t), change)
+	}
+	return r
+}
+
+// add creates a host and waits until it rests.
+func (r *resting) add(hosts typed.BareMetalHostInterface, name string, m machine, change func(*metal3.BareMetalHost, machine)) {
+	r.t.Helper()
+	host := newHost(name, m)
+	change(host, m)
+	state, image := metal3.StateAvailable, ""
+	switch {
+	case host.Spec.ExternallyProvisioned:
+		state = metal3.StateExternallyProvisioned
+	case host.Spec.Image != nil:
+		state, image = metal3.StateProvisioned, host.Spec.Image.URL
+	}
+	if _, err := hosts.Create(r.ctx, host, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	added := &restingHost{machine: m, arrived: isAtRest(state, image)}
+	testbed.Eventually(r.t, r.ctx, time.Minute, func() string {
+		h, err := hosts.Get(r.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if !added.arrived(h) {
+			return describe(h)
+		}
+		return ""
+	})
+	added.before = stateOfMachine(m)
+	r.hosts[name] = added
+}
+
+// elsewhere adds a host in another Ironic, of which versions before IronicInstance know nothing.
+func (r *resting) elsewhere(server *testbed.Server) {
+	r.t.Helper()
+	other := startIronic(r.t, r.ctx)
+	for range r.hosts { // the machines of simulated Ironics have the same addresses
+		other.NewMachine(r.t)
+	}
+	for range fromEnv(r.t, "HOSTS", 20) {
+		other.NewMachine(r.t)
+	}
+	if _, _, err := server.Direct.Kubectl(r.ctx, fmt.Sprintf(`
+apiVersion: ironic.metal3-apiserver.io/v1alpha1
+kind: IronicInstance
+metadata: {name: room-1}
+spec:
+  endpoint: %s
+  selector: {matchLabels: {%s: "1"}}
+`, other.Operator().Endpoint, room), "create", "-f", "-"); err != nil {
+		r.t.Fatal(err)
+	}
+	waitReachable(r.t, r.ctx, server.Direct, "room-1")
+	r.add(r.through(server), inAnotherRoom, other.NewMachine(r.t), func(h *metal3.BareMetalHost, _ machine) {
+		h.Labels = map[string]string{room: "1"}
+		h.Spec.Image = imageOf(other.Image("first.raw"))
+	})
+}
+
+func (r *resting) through(server *testbed.Server) typed.BareMetalHostInterface {
+	r.t.Helper()
+	return throughEither(r.t, server).Metal3V1alpha1().BareMetalHosts(r.ns)
+}
+
+// during reads and relabels the hosts through each of the servers for a while, and then looks at what has become of them.
+func (r *resting) during(phase string, period time.Duration, servers ...*testbed.Server) {
+	r.t.Helper()
+	records, versions := r.stored()
+	until := time.Now().Add(period)
+	rounds, labels := 0, 0
+	for ; time.Now().Before(until); rounds++ {
+		for i, server := range servers {
+			hosts := r.through(server)
+			if _, err := hosts.List(r.ctx, metav1.ListOptions{}); err != nil {
+				r.t.Errorf("%s: %v", phase, err)
+			}
+			if rounds > 0 {
+				continue
+			}
+			labels++
+			for name := range r.hosts {
+				patch := fmt.Sprintf(`{"metadata":{"labels":{"server-%d":%q}}}`, i, time.Now().Format("150405"))
+				if _, err := hosts.Patch(r.ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+					r.t.Errorf("%s: %s: %v", phase, name, err)
+				}
+			}
+		}
+		waitFor(r.ctx, 300*time.Millisecond)
+	}
+	recordsNow, versionsNow := r.stored()
+	for name, host := range r.hosts {
+		// The first replica of another version may write what it says in other words.
+		const rewrites = 3
+		if writes := versionsNow[name] - versions[name] - int64(labels); writes > rewrites {
+			r.t.Errorf("%s: %s was written %d times in %s, with %d reads of each replica", phase, name, writes, period, rounds)
+		}
+		for field, was := range records[name] {
+			if _, is := recordsNow[name][field]; !is {
+				r.t.Errorf("%s: the record of %s has lost %s: %v", phase, name, field, was)
+			}
+		}
+		if diff := cmp.Diff(host.before, stateOfMachine(host.machine)); diff != "" {
+			r.t.Errorf("%s: what was done to the machine of %s (-before +now):\n%s", phase, name, diff)
+		}
+		for _, server := range servers {
+			h, err := r.through(server).Get(r.ctx, name, metav1.GetOptions{})
+			if err != nil {
+				r.t.Errorf("%s: %v", phase, err)
+			} else if !host.arrived(h) {
+				r.t.Errorf("%s: %s", phase, describe(h))
+			}
+		}
+	}
+}
+
+// stored returns the records of the hosts as they are in etcd, and how often each host was written since it was created.
+func (r *resting) stored() (records map[string]map[string]any, versions map[string]int64) {
+	r.t.Helper()
+	records, versions = map[string]map[string]any{}, map[string]int64{}
+	for name := range r.hosts {
+		found, err := r.etcd.Get(r.ctx, "/registry/"+r.ns+"/metal3.io/baremetalhosts/"+r.ns+"/"+name)
+		if err != nil || len(found.Kvs) != 1 {
+			r.t.Fatalf("%s: %d hosts in etcd: %v", name, len(found.Kvs), err)
+		}
+		var host struct {
+			Status struct{ Record map[string]any }
+		}
+		if err := json.Unmarshal(found.Kvs[0].Value, &host); err != nil {
+			r.t.Fatal(err)
+		}
+		records[name], versions[name] = host.Status.Record, found.Kvs[0].Version
+	}
+	return records, versions
+}
