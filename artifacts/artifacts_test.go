@@ -161,15 +161,17 @@ func TestRequestsReachPods(t *testing.T) {
 	forEach(t, func(t *testing.T, objs objects) {
 		d := only[*appsv1.Deployment](t, objs)
 		pod := labels.Set(d.Spec.Template.Labels)
-		service := only[*corev1.Service](t, objs)
+		service := named[*corev1.Service](objs, name)
 		selectors := []*metav1.LabelSelector{
-			d.Spec.Selector, {MatchLabels: service.Spec.Selector}, only[*policyv1.PodDisruptionBudget](t, objs).Spec.Selector,
+			d.Spec.Selector, {MatchLabels: service.Spec.Selector}, named[*policyv1.PodDisruptionBudget](objs, name).Spec.Selector,
 		}
 		for _, spread := range d.Spec.Template.Spec.TopologySpreadConstraints {
 			selectors = append(selectors, spread.LabelSelector)
 		}
 		for _, policy := range all[*networkingv1.NetworkPolicy](objs) {
-			selectors = append(selectors, &policy.Spec.PodSelector)
+			if !strings.HasPrefix(policy.Name, etcdName) {
+				selectors = append(selectors, &policy.Spec.PodSelector)
+			}
 		}
 		for _, s := range selectors {
 			selector, err := metav1.LabelSelectorAsSelector(s)
@@ -303,6 +305,7 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 	actions := []string{"baremetalhosts/power", "baremetalhosts/inspect", "baremetalhosts/retry",
 		"baremetalhosts/maintenance", "baremetalhosts/bootdevice", "baremetalhosts/nmi", "baremetalhosts/indicator"}
 	takeover := []string{"baremetalhosts/takeover"}
+	transfer := []string{"baremetalhosts/transfer"}
 	console := []string{"baremetalhosts/console"}
 	rebuild := []string{"baremetalhosts/rebuild"}
 	clean := []string{"baremetalhosts/clean"}
@@ -316,20 +319,22 @@ func TestOnlyOperatorRoleMayCreateActions(t *testing.T) {
 					}
 				}
 				for _, resource := range rule.Resources {
-					if slices.Contains(slices.Concat(actions, takeover, console, rebuild, clean), resource) && slices.Contains(rule.Verbs, "create") {
+					if slices.Contains(slices.Concat(actions, takeover, transfer, console, rebuild, clean), resource) && slices.Contains(rule.Verbs, "create") {
 						may[role.Name] = append(may[role.Name], resource)
 					}
 				}
 			}
 		}
-		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-console": console, "metal3-baremetalhosts-rebuild": rebuild, "metal3-baremetalhosts-clean": clean}, may); diff != "" {
+		if diff := cmp.Diff(map[string][]string{"metal3-baremetalhosts-operator": actions, "metal3-baremetalhosts-takeover": takeover, "metal3-baremetalhosts-transfer": transfer, "metal3-baremetalhosts-console": console, "metal3-baremetalhosts-rebuild": rebuild, "metal3-baremetalhosts-clean": clean}, may); diff != "" {
 			t.Error("who may create actions:", diff)
 		}
-		// Candidates are the machines of everybody.
+		// Candidates are the machines of everybody, and IronicInstances say who gets the passwords of their BMCs.
 		for _, role := range all[*rbacv1.ClusterRole](objs) {
-			sees := slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "candidates") })
-			if sees != (role.Name == "metal3-candidates-reader") {
-				t.Errorf("%s may see candidates: %t", role.Name, sees)
+			for resource, only := range map[string]string{"candidates": "metal3-candidates-reader", "ironicinstances": "metal3-ironics-editor"} {
+				sees := slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, resource) })
+				if sees != (role.Name == only) || sees && len(role.Labels) > 0 {
+					t.Errorf("%s may see %s: %t, with the labels %v", role.Name, resource, sees, role.Labels)
+				}
 			}
 		}
 		// kustomize renames everything that it takes for a reference to a ConfigMap.

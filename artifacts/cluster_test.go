@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,12 +97,13 @@ func TestManifestsInCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			applyFolder(t, kube, folder)
 			// The namespace enforces the restricted Pod Security Standard.
-			template := only[*appsv1.Deployment](t, parse(t, rendered(t)[name])).Spec.Template
-			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-			pod.Name = "from-template"
-			dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
-			if _, err := client.CoreV1().Pods(namespace).Create(ctx, pod, dryRun); err != nil {
-				t.Errorf("the pod is refused: %v", err)
+			for owner, template := range podTemplates(parse(t, rendered(t)[name])) {
+				pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+				pod.Name = "from-template"
+				dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+				if _, err := client.CoreV1().Pods(namespace).Create(ctx, pod, dryRun); err != nil {
+					t.Errorf("the pod of %s is refused: %v", owner, err)
+				}
 			}
 		})
 	}
@@ -111,6 +113,25 @@ func TestManifestsInCluster(t *testing.T) {
 	// Last, those with the component aggregated-roles.
 	applyFolder(t, kube, folders["site-basic-auth"])
 	t.Run("permissions", func(t *testing.T) { testPermissions(t, client) })
+}
+
+// podTemplates returns the templates of all pods, by the names of their owners.
+func podTemplates(objs objects) map[string]corev1.PodTemplateSpec {
+	templates := map[string]corev1.PodTemplateSpec{}
+	for _, d := range all[*appsv1.Deployment](objs) {
+		templates["Deployment "+d.Name] = d.Spec.Template
+	}
+	for _, set := range all[*appsv1.StatefulSet](objs) {
+		template := *set.Spec.Template.DeepCopy()
+		for _, claim := range set.Spec.VolumeClaimTemplates { // whose volumes the controller adds
+			template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: claim.Name})
+		}
+		templates["StatefulSet "+set.Name] = template
+	}
+	for _, cron := range all[*batchv1.CronJob](objs) {
+		templates["CronJob "+cron.Name] = cron.Spec.JobTemplate.Spec.Template
+	}
+	return templates
 }
 
 // applyFolder applies a kustomization. It fails the test if kube-apiserver refuses or warns about anything, such as a

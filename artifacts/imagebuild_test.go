@@ -100,11 +100,13 @@ func buildImage(t *testing.T, ctx context.Context) image {
 }
 
 // runInImage runs the server in the root of an image: as its user, with a root file system that cannot be
-// written, and with the folder of the test's files at the same path as outside. The mounts
+// written, and with the folder of the test's files at the same path as outside, where that user gets to whatever the
+// umask is. The mounts
 // are gone when the server ends, because it has a mount namespace of its own.
 const runInImage = `#!/bin/sh
 exec unshare --mount sh -euc '
 	root=%[1]s files=%[2]s
+	umask 022
 	mkdir -p $root$files
 	mount --bind $root $root
 	mount --bind $files $root$files

@@ -87,7 +87,7 @@ func TestMonitoringManifests(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(readDoc(t, "monitoring/servicemonitor.yaml")), &monitor); err != nil {
 			t.Fatal(err)
 		}
-		service := only[*corev1.Service](t, objs)
+		service := named[*corev1.Service](objs, name)
 		selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
 		if err != nil || !selector.Matches(labels.Set(service.Labels)) {
 			t.Errorf("the ServiceMonitor selects %v, the Service has %v (%v)", selector, service.Labels, err)
@@ -237,10 +237,14 @@ var alertTests = []struct {
 	{"Metal3IronicNotObserved", []string{observed("a", "1 2 1 20x30"), observed("b", "60+60x40")}, []string{"3m", "20m"}, ""},
 	{"Metal3IronicNotObserved", []string{observed("a", "1 61 121 181 241 301"), observed("b", "-1x10")}, []string{"2m"}, "4m"},
 	{"Metal3IronicNotObserved", []string{observed("a", "-1x10"), observed("b", "-1x10")}, []string{"0m"}, "2m"},
+	{"Metal3IronicNotObserved", []string{observed("a", "1x10"), `metal3_ironic_observation_age_seconds{namespace="m",pod="a",ironic="room-b"} 1 61 121 181 241 301`}, []string{"2m"}, "4m"},
 	{"Metal3ReadsNotLive", []string{reads("live", "0+90x60"), reads("stale", "0+1x20 30+30x40")}, []string{"20m", "28m"}, "45m"},
 	{"Metal3ReadsNotLive", []string{reads("live", "0+90x60"), reads("partial", "0+90x60"), reads("stale", "0x60")}, []string{"45m"}, ""},
 	{"Metal3IronicRequestsFail", []string{`metal3_ironic_request_duration_seconds_count{namespace="m",operation="GetNode",code="200"} 0+60x60`,
 		`metal3_ironic_request_errors_total{namespace="m",operation="GetNode",reason="timeout"} 0+1x20 20+10x40`}, []string{"20m", "28m"}, "40m"},
+	{"Metal3IronicRequestsFail", []string{`metal3_ironic_request_duration_seconds_count{namespace="m",operation="GetNode",code="200"} 0+6000x60`,
+		`metal3_ironic_request_duration_seconds_count{namespace="m",ironic="room-b",operation="GetNode",code="200"} 0+60x60`,
+		`metal3_ironic_request_errors_total{namespace="m",ironic="room-b",operation="GetNode",reason="timeout"} 0+1x20 20+10x40`}, []string{"20m", "28m"}, "40m"},
 	{"Metal3IronicSlow", []string{requests("2.5", "0+10x10 100+9x50"), requests("5", "0+10x60"), requests("+Inf", "0+10x60")}, []string{"10m", "20m"}, "40m"},
 	{"Metal3ChangesDelayed", []string{`metal3_ironic_change_delay_seconds_bucket{namespace="m",le="15"} 0+10x10 100x50`,
 		`metal3_ironic_change_delay_seconds_bucket{namespace="m",le="30"} 0+10x60`, `metal3_ironic_change_delay_seconds_bucket{namespace="m",le="+Inf"} 0+10x60`}, []string{"10m", "20m"}, "40m"},
@@ -254,9 +258,20 @@ var alertTests = []struct {
 	{"Metal3HostsDelayed", []string{hosts("provisioning", "delayed", "0x5 2x100")}, []string{"5m", "60m"}, "70m"},
 	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "1x5 0x100"), hosts("provisioned", "OK", "5x100")}, []string{"5m", "60m"}, "70m"},
 	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "0x100")}, []string{"90m"}, ""},
+	{"Metal3NoHostAvailable", []string{hosts("available", "OK", "0x100"), `metal3_hosts{namespace="m",ironic="room-b",state="available",operational_status="OK"} 1x100`,
+		hosts("provisioned", "OK", "5x100")}, []string{"90m"}, ""},
 	{"Metal3QueueSlow", []string{`metal3_host_queue_oldest_seconds{namespace="m"} 1x5 0+60x60`}, []string{"5m", "20m"}, "22m"},
 	{"Metal3StepStuck", []string{`workqueue_longest_running_processor_seconds{job="metal3-apiserver",namespace="m",name="baremetalhosts"} 0+60x60`}, []string{"5m", "10m"}, "11m"},
 	{"Metal3EtcdFull", []string{`metal3_etcd_full{namespace="m"} 0x5 1x20`}, []string{"5m", "6m"}, "8m"},
+	{"Metal3EtcdMemberLost", []string{member("0", "1x60"), member("1", "1x60"), member("2", "1x5 0x2 1x5 0x20")}, []string{"10m", "17m"}, "20m"},
+	{"Metal3EtcdMemberLost", []string{member("0", "1x60"), member("1", "1x60"), member("2", "1x5 _x20")}, []string{"9m"}, "16m"}, // its pod is gone
+	{"Metal3EtcdMemberLost", []string{member("0", "0x60"), member("1", "0x60"), member("2", "0x60")}, []string{"4m"}, "6m"},
+	{"Metal3EtcdSnapshotOld", []string{`kube_cronjob_status_last_successful_time{namespace="m",cronjob="metal3-etcd-snapshot"} 0x60 3600x300`}, []string{"185m", "245m"}, "255m"},
+	{"Metal3EtcdSnapshotOld", []string{`kube_cronjob_created{namespace="m",cronjob="metal3-etcd-snapshot"} 0x300`}, []string{"185m"}, "195m"}, // it never succeeded
+}
+
+func member(ordinal, values string) string {
+	return fmt.Sprintf(`up{job="metal3-etcd",namespace="m",pod="metal3-etcd-%s"} %s`, ordinal, values)
 }
 
 func leads(pod, values string) string {
