@@ -6,6 +6,8 @@
 #
 # The default base image is empty. If your images must be based on one that is scanned and
 # kept up to date, set BASE_IMAGE, for example to a distroless "static" image.
+# Not pinned: there is a new image with each release of Go, which mends vulnerabilities of the standard library. For
+# an image that you distribute, set GO_IMAGE to one with a digest that you have verified.
 ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=scratch
 

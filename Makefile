@@ -62,7 +62,7 @@ generate: need-go ## Regenerate pkg/generated and the zz_generated files
 
 .PHONY: test
 test: need-go ## Run everything: verify, unit tests, and end-to-end tests on the simulated Ironic and on the real one of Debian trixie
-	@hack/test.sh unit e2e ironic-trixie+engine+verify
+	@hack/test.sh e2e+engine+verify+unit ironic-trixie
 
 .PHONY: check
 check: need-go ## Run what a change is most likely to break: lint, unit tests, and the heart of the end-to-end tests on the simulated Ironic
@@ -84,15 +84,43 @@ test-e2e: need-go ## Run the end-to-end tests on the simulated Ironic
 test-ironic: need-go ## Run all end-to-end tests on a real Ironic, of RELEASE trixie, bookworm or sid; with AUTH=keystone, with a real Keystone. Needs root on Debian or Ubuntu
 	@REQUIRE_IRONIC=1 ALL=$${ALL:-1} hack/test.sh ironic-$(RELEASE)
 
+.PHONY: test-ironics
+test-ironics: need-go tools build ## Move a machine that runs between two real Ironics, of RELEASE and OTHER, behind one server. Needs root on Debian or Ubuntu
+	METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver IRONIC=$(RELEASE) OTHER_IRONIC=$${OTHER:-bookworm} go test -count=1 -v -timeout 30m ./test/life -run TestTwoIronics
+
+.PHONY: test-clusterctl
+test-clusterctl: need-go tools build ## Have the real clusterctl move hosts between two clusters, and back, on the simulated Ironic or on the real one of Debian release IRONIC
+	@hack/tools/build.sh clusterctl
+	go -C hack/tools/clusterctl mod tidy -diff
+	CLUSTERCTL=1 METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver go test -count=1 -v -timeout 30m ./test/safety -run '^TestClusterctlMove$$'
+
+.PHONY: test-upgrade
+test-upgrade: need-go tools build ## Replace replicas of an earlier version, and roll back, while hosts live. OLD is its commit; by default, that before the last change of RecordEpoch. IRONIC as for test-clusterctl
+	@hack/build-old.sh bin/metal3-apiserver-old $(OLD)
+	OLD_SERVER=$(CURDIR)/bin/metal3-apiserver-old METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver go test -count=1 -v -timeout 30m ./test/safety -run '^TestUpgrade$$'
+
+.PHONY: test-ha
+test-ha: need-go tools build ## Kill and suspend each part of a highly available installation while hosts live, measure the interruptions, and move a fleet between both kinds of etcd
+	HA=all METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver IRONIC=sim go test -count=1 -v -timeout 40m ./test/safety -run '^(TestPartsDie|TestMoved)$$'
+
 .PHONY: soak
 soak: need-go tools build ## Repeat for hours, on the simulated Ironic or on the real one of Debian release IRONIC, what make test does for minutes: kills, suspensions, restores, lists after changes, random scripts
 	KILLS=$${KILLS:-1000} SUSPENSIONS=$${SUSPENSIONS:-100} RESTORE_HOSTS=$${RESTORE_HOSTS:-100} HOSTS=$${HOSTS:-20} go test -count=1 -v -timeout 12h ./test/safety
 	go test -count=1 -v -timeout 2h -run '^TestLists' ./test/e2e -list-rounds 500
 	go test -count=1 -timeout 12h -run '^TestPromises$$' ./pkg/ironicsync/reconcile -rapid.nofailfile -rapid.seed=$${SEED:-$$RANDOM} -rapid.checks=$${SCRIPTS:-100000}
 
+.PHONY: robustness
+robustness: need-go tools build ## Run random traffic and faults for TIME (10m), and have a program judge the record (docs/robustness.md). Set SEED to repeat a run, SCENARIO to run one scenario only
+	@if [ -n "$${FAULT:-}" ]; then hack/faults.sh --build "$$FAULT" bin/faults/metal3-apiserver; fi
+	TIME=$${TIME:-10m} METAL3_APISERVER=$(CURDIR)/bin/$${FAULT:+faults/}metal3-apiserver go test -count=1 -vet=off -v -timeout 24h ./test/robustness
+
 .PHONY: bench
 bench: need-go tools build ## Measure reads and watches with 1,000 and 10,000 hosts, and the time from create to provisioned compared with a plain client of Ironic
 	go test -run '^$$' -bench . -benchtime 4s -timeout 40m ./test/bench
+
+.PHONY: bench-100k
+bench-100k: need-go tools build ## Measure what depends on the size of the fleet, with BENCH_HOSTS (100000) hosts in ten simulated Ironics. Needs 10 GB of memory and 10 GB of disk
+	go test -run '^$$' -bench '^BenchmarkSize$$' -benchtime 1x -timeout 60m ./test/bench -hosts $${BENCH_HOSTS:-100000}
 
 .PHONY: verify
 verify: need-go ## Run lint, and check that go.mod and the generated code are up to date

@@ -22,9 +22,9 @@
 #                    test/security. With AUTH=keystone, each Ironic has its users in a real
 #                    Keystone; otherwise, only one test uses Keystone. Tests to which the kind
 #                    of Ironic makes no difference are left to the step e2e, unless ALL=1 is set
-# STEP+STEP... runs the later steps in parallel with the first one, at a low
-# priority. This is useful for steps that need CPU while the first one mostly waits. Their
-# output is printed when the first one has ended. If a step fails, the others run
+# STEP+STEP... runs the later steps, one after the other and at a low priority, in parallel with the
+# first one and with the groups that follow. This is useful for steps that need CPU while the others
+# mostly wait. Their output is printed at the end. If a step fails, the others run
 # nevertheless. The real Ironic needs root on Debian or Ubuntu. Elsewhere, its step is left
 # out, which the summary reports; with REQUIRE_IRONIC=1, the step fails instead, and so do
 # the tests of the manifests if a program that they need is missing.
@@ -40,16 +40,18 @@ trap 'rm -rf "$results"' EXIT
 # Commands in the background ignore Ctrl-C.
 trap 'trap "" TERM; kill -TERM 0; exit 130' INT TERM
 began=$SECONDS
-passed_steps=() failed_steps=() left_out=()
+passed_steps=() failed_steps=() left_out=() in_parallel=()
 
 heading() { printf '\n=== %s (after %d min %02d s)\n' "$1" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)); }
 
 # Runs go test through gotestsum, which stores each result for the summary.
-# The compiler takes a quarter less time if it collects garbage more rarely; the tests collect it as always.
+# The compiler takes a quarter less time if it collects garbage more rarely. The tests, and what they start, collect it as
+# always, unless TEST_GOGC says how rarely.
 go_test() {
-	local format=$1
+	local format=$1 run="env -u GOGC"
 	shift
-	GOGC=400 bin/lint/gotestsum --format "$format" --jsonfile "$results/$(date +%s%N).$step.json" -- -exec "env -u GOGC" "$@"
+	[ -z "${TEST_GOGC-}" ] || run="env GOGC=$TEST_GOGC"
+	GOGC=400 bin/lint/gotestsum --format "$format" --jsonfile "$results/$(date +%s%N).$step.json" -- -exec "$run" "$@"
 }
 
 # Runs end-to-end tests. They are clients: data races in the server, which is built with the race detector,
@@ -74,7 +76,7 @@ await_background() {
 prepare() {
 	hack/build-linters.sh # also builds gotestsum
 	case " $* " in *unit" "* | *" e2e "* | *" heart "* | *" ironic-"*) ;; *) return 0 ;; esac
-	GOGC=400 go build -v -buildvcs=false -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
+	GOGC=400 go build -v -buildvcs=false -ldflags '-s -w' -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
 	hack/tools/build.sh
 	# Tests that need it are skipped without it, except in continuous integration.
 	hack/tools/prometheus.sh || [ "${REQUIRE_IRONIC:-0}" = 0 ]
@@ -86,7 +88,7 @@ prepare() {
 		fi
 		;;
 	esac
-	case " $* " in *" e2e "*) GOGC=400 go build -v -race -buildvcs=false -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector" ;; esac
+	case " $* " in *" e2e "*) GOGC=400 go build -v -race -buildvcs=false -ldflags '-s -w' -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector" ;; esac
 }
 
 # Prints the reason why a real Ironic cannot run here, if there is one.
@@ -98,7 +100,7 @@ ironic_missing() {
 	fi
 }
 
-unit_packages() { go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|safety|security|ui)$'; }
+unit_packages() { go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/(contract|e2e|life|migrate|robustness|safety|security|ui)$'; }
 
 # Time in these is that of a bubble, or an argument.
 engine_packages='/pkg/ironicsync/(deploy|destination|executor|hostindex|kinds(/.*)?|lifecycle|limit|live/flight|live/index|reconcile|recorder|registrar|settings)$'
@@ -112,10 +114,13 @@ unit() {
 engine() {
 	local packages
 	mapfile -t packages < <(unit_packages | grep -E "$engine_packages")
+	# Their heaps are small and short-lived, so that Go would collect garbage all the time.
+	local -x TEST_GOGC=400
 	local status=0
-	go_test standard-quiet -race -timeout 30m -skip '^TestPromises$' "${packages[@]}" || status=1
-	# With the race detector, five hundred scripts take as long as all other tests; these have the same code run with it.
-	go_test standard-quiet -timeout 30m -run '^TestPromises$' ./pkg/ironicsync/reconcile || status=1
+	go_test standard-quiet -race -timeout 30m -skip '^Test(Promises|RandomWalk)$' "${packages[@]}" || status=1
+	# With the race detector, the five hundred scripts of the one and the three thousand walks of the other take longer than
+	# all other tests, and these have the same code run with it. The walks are those of a single goroutine.
+	go_test standard-quiet -timeout 30m -run '^Test(Promises|RandomWalk)$' ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle || status=1
 	return $status
 }
 
@@ -128,7 +133,9 @@ quick_unit() {
 }
 
 # test/e2e and test/safety use all of the server, which is built with the race detector for them. Half of what it
-# takes of the processors would be for the detector, and the others see no more of the server.
+# takes of the processors would be for the detector, and the others see no more of the server. It collects garbage by a
+# quarter of its heap, which the detector makes expensive; there, it collects as rarely as TEST_GOGC says. In the other
+# packages, of which test/security also looks at its memory, it collects as users have it.
 e2e() {
 	local status=0
 	export IRONIC=sim
@@ -136,7 +143,7 @@ e2e() {
 	METAL3_APISERVER=$PWD/bin/metal3-apiserver e2e_test -timeout 30m ./test/contract || status=1
 	# These mostly wait. The server of the page and the plugin's consoles run in the processes of test/ui and test/e2e.
 	in_background e2e_in_background
-	METAL3_APISERVER=$PWD/bin/race/metal3-apiserver e2e_test -race -timeout 30m ./test/e2e || status=1
+	TEST_GOGC=200 METAL3_APISERVER=$PWD/bin/race/metal3-apiserver e2e_test -race -timeout 30m ./test/e2e || status=1
 	METAL3_APISERVER=$PWD/bin/metal3-apiserver e2e_test -race -timeout 30m ./test/ui || status=1
 	await_background || status=1
 	return $status
@@ -145,7 +152,7 @@ e2e() {
 e2e_in_background() {
 	local status=0 output=$results/$step.safety safety
 	# After the first minute, it waits for requests that may still be carried out.
-	METAL3_APISERVER=$PWD/bin/race/metal3-apiserver e2e_test -timeout 30m ./test/safety >"$output" 2>&1 &
+	TEST_GOGC=200 METAL3_APISERVER=$PWD/bin/race/metal3-apiserver e2e_test -timeout 30m ./test/safety >"$output" 2>&1 &
 	safety=$!
 	METAL3_APISERVER=$PWD/bin/metal3-apiserver e2e_test -p 1 -timeout 30m ./test/security ./test/migrate || status=1
 	wait "$safety" || status=1
@@ -221,9 +228,9 @@ step() {
 
 ended() { if [ "$2" = 0 ]; then passed_steps+=("$1"); else failed_steps+=("$1"); fi; }
 
-# Runs the first step, and the others in parallel with it.
+# Runs the first step, and begins with the others in parallel with it.
 run() {
-	local first=$1 parallel=() others missing status=0 name
+	local first=$1 missing status=0 name
 	shift
 	if [[ $first == ironic-* ]]; then
 		missing=$(ironic_missing)
@@ -243,8 +250,7 @@ run() {
 				echo $? >"$results/$name.status"
 			done
 		) &
-		others=$!
-		parallel=("$@")
+		in_parallel+=("$@")
 	fi
 	heading "$first"
 	set +e
@@ -252,9 +258,14 @@ run() {
 	status=$?
 	set -e
 	ended "$first" "$status"
-	[ ${#parallel[@]} = 0 ] || wait "$others"
-	for name in "${parallel[@]}"; do
-		heading "$name (in parallel with $first)"
+}
+
+# Waits for the steps that run in parallel, and prints their output.
+await_parallel() {
+	local name
+	wait
+	for name in "${in_parallel[@]}"; do
+		heading "$name (in parallel)"
 		cat "$results/$name.out"
 		ended "$name" "$(cat "$results/$name.status")"
 	done
@@ -324,5 +335,6 @@ for group; do
 	IFS=+ read -ra steps <<<"$group"
 	run "${steps[@]}"
 done
+await_parallel
 summary
 [ ${#failed_steps[@]} = 0 ]

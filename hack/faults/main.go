@@ -52,6 +52,9 @@ func run(ctx context.Context, ids []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dataFile, err)
 	}
+	if len(ids) == 3 && ids[0] == "--build" {
+		return build(ctx, all, ids[1], ids[2])
+	}
 	nearby := len(ids) > 0 && ids[0] == "--nearby"
 	if nearby {
 		ids = ids[1:]
@@ -101,6 +104,34 @@ func check(all []*fault, root string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// build builds metal3-apiserver with a fault into a file, for example for make robustness.
+func build(ctx context.Context, all []*fault, id, file string) error {
+	i := slices.IndexFunc(all, func(f *fault) bool { return f.id == id })
+	if i < 0 {
+		return fmt.Errorf("there is no fault %s", id)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	path, content, err := all[i].plant(root)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	dir, err := os.MkdirTemp("", "faults")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	overlay, err := writeOverlay(dir, path, content)
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", overlay, "-o", file, "./cmd/metal3-apiserver")
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	return command.Run()
 }
 
 func resultFile(f *fault) string { return filepath.Join(results, f.id) }

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Builds the other programs that the tests and the demo run, into bin/:
-#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager
-# Without names, it builds all five. It skips programs that are already there in the
-# right version. The first time, this takes a few minutes and needs the network; later,
-# Go's build cache makes a rebuild a matter of seconds. With cert-manager come its
-# CustomResourceDefinitions, in bin/cert-manager-crds.
+#   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl
+# Without names, it builds all but clusterctl, which only make test-clusterctl needs. It
+# skips programs that are already there in the right version. The first time, this takes
+# a few minutes and needs the network; later, Go's build cache makes a rebuild a matter
+# of seconds. With cert-manager come its CustomResourceDefinitions, in
+# bin/cert-manager-crds, and with clusterctl those of Cluster and Machine, in
+# bin/clusterctl-crds.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,8 +25,9 @@ describe() {
 	etcd) pkg=go.etcd.io/etcd/server/v3 module=$pkg ;;
 	kube-apiserver | kube-controller-manager | kubectl) pkg=k8s.io/kubernetes/cmd/$1 module=k8s.io/kubernetes ;;
 	cert-manager) pkg=. folder=cert-manager module=github.com/cert-manager/cert-manager ;;
+	clusterctl) pkg=sigs.k8s.io/cluster-api/cmd/clusterctl folder=clusterctl module=sigs.k8s.io/cluster-api ;;
 	*)
-		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl or cert-manager" >&2
+		echo "build.sh: unknown program \"$1\"; it must be etcd, kube-apiserver, kube-controller-manager, kubectl, cert-manager or clusterctl" >&2
 		return 2
 		;;
 	esac
@@ -60,9 +63,10 @@ build() {
 		-o "$bin/.new/" "${pkgs[@]}" 2>&1 | ../progress.sh "${new[*]}"
 	if [ -e "$bin/.new/server" ]; then mv "$bin/.new/server" "$bin/.new/etcd"; fi
 	for i in "${!new[@]}"; do
-		if [ "${new[i]}" = cert-manager ]; then
-			sed -s '$a ---' "$(go list -C "$folder" -m -f '{{.Dir}}' "$module")"/deploy/crds/*.yaml >"$bin/cert-manager-crds"
-		fi
+		case ${new[i]} in
+		cert-manager) sed -s '$a ---' "$(go list -C "$folder" -m -f '{{.Dir}}' "$module")"/deploy/crds/*.yaml >"$bin/cert-manager-crds" ;;
+		clusterctl) sed -s '$a ---' "$(go list -C "$folder" -m -f '{{.Dir}}' "$module")"/core/config/crd/bases/cluster.x-k8s.io_{clusters,machines}.yaml >"$bin/clusterctl-crds" ;;
+		esac
 		mv "$bin/.new/${new[i]}" "$bin/${new[i]}"
 		echo "${versions[i]}" >"$bin/.${new[i]}.version"
 	done
@@ -73,6 +77,9 @@ build() {
 [ $# -gt 0 ] || set -- etcd kube-apiserver kubectl kube-controller-manager cert-manager
 together=()
 for name; do
-	if [ "$name" = cert-manager ]; then build "$name"; else together+=("$name"); fi
+	case $name in
+	cert-manager | clusterctl) build "$name" ;;
+	*) together+=("$name") ;;
+	esac
 done
 build "${together[@]}"
