@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 )
 
@@ -58,12 +59,17 @@ func newGuard(count Counter) *restoreGuard {
 // letGoOn does what the documentation tells administrators to do after a restore.
 func letGoOn(t *testing.T, leases coordinationclient.LeaseInterface) {
 	t.Helper()
-	lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
+	// The leader may renew the Lease at the same moment.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		lease, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		delete(lease.Annotations, restoredAnnotation)
+		_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+		return err
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	delete(lease.Annotations, restoredAnnotation)
-	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
