@@ -43,9 +43,10 @@ spec:
 ---`, group, kind, plural)
 }
 
-// startKube starts a cluster that stops with the test. If programs are missing, it skips the test.
+// startKube starts a cluster that stops with the test. With -short, it skips the test.
 func startKube(t *testing.T) *testbed.Kube {
 	t.Helper()
+	skipShort(t)
 	for _, program := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"} {
 		if _, err := os.Stat("../bin/" + program); err != nil {
 			skipWithout(t, "%v: build it with hack/tools/build.sh", err)

@@ -118,6 +118,7 @@ exec unshare --mount sh -euc '
 // TestImage builds the image and has its program serve hosts through a kube-apiserver, in nothing but
 // the image's root.
 func TestImage(t *testing.T) {
+	skipShort(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
 	for _, program := range []string{"etcd", "kube-apiserver", "kubectl"} {

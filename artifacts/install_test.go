@@ -26,6 +26,7 @@ import (
 // shows: once with a certificate of cert-manager and an external etcd, and once with what make-certs.sh creates and
 // an embedded one.
 func TestInstall(t *testing.T) {
+	skipShort(t)
 	for name, test := range map[string]struct {
 		resource    string
 		certManager bool
@@ -210,7 +211,7 @@ func (i *installation) startPods() {
 		}
 	}
 	var secret *corev1.Secret
-	testbed.Eventually(i.t, i.ctx, time.Minute, func() string {
+	testbed.Eventually(i.t, i.ctx, func() string {
 		var err error
 		secret, err = i.client.CoreV1().Secrets(namespace).Get(i.ctx, name+"-serving", metav1.GetOptions{})
 		if err != nil {

@@ -199,14 +199,22 @@ type skip string
 
 func (s skip) Error() string { return string(s) }
 
-// skipWithout skips a test because something that it needs is not on this machine. With REQUIRE_IRONIC=1, as in
-// continuous integration, it fails the test.
+// skipWithout ends a test because something that it needs is not on this machine. With -short, it is skipped, and otherwise it
+// fails.
 func skipWithout(t *testing.T, format string, args ...any) {
 	t.Helper()
-	if required := os.Getenv("REQUIRE_IRONIC"); required != "" && required != "0" {
-		t.Fatalf(format, args...)
+	if testing.Short() {
+		t.Skipf(format, args...)
 	}
-	t.Skipf(format, args...)
+	t.Fatalf(format, args...)
+}
+
+// skipShort skips a test with -short, because it starts a control plane or builds the image.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts programs: make test-all runs it")
+	}
 }
 
 // folders creates the kustomizations to render in dir, and returns their paths by name.

@@ -24,9 +24,6 @@ import (
 
 const namespace = "bench"
 
-// startTimeout is how long a server may take until it is ready. That it takes less is measured, not enforced.
-const startTimeout = 5 * time.Minute
-
 // bedKind is what distinguishes one bed from another.
 type bedKind struct {
 	hosts int
@@ -156,7 +153,7 @@ func (b *bed) createNodes(ctx context.Context) error {
 
 func (b *bed) startServer(ctx context.Context, args ...string) (err error) {
 	b.server, err = testbed.StartServer(ctx, testbed.ServerOptions{
-		Kube: shared.kube, Dir: b.dir, IronicEndpoint: b.endpoint, StartTimeout: startTimeout, Args: args,
+		Kube: shared.kube, Dir: b.dir, IronicEndpoint: b.endpoint, Args: args,
 	})
 	if err != nil {
 		return err

@@ -367,7 +367,7 @@ func (r *rooms) measureReplica(b *testing.B, alone float64) {
 		b.Fatal(err)
 	}
 	replica, err := testbed.NewServer(testbed.ServerOptions{
-		Kube: shared.kube, Dir: dir, IronicEndpoint: r.endpoint, StartTimeout: startTimeout, EtcdServers: "unix://" + filepath.Join(r.server.DataDir(), "etcd.sock"), Args: testbed.UnusedRamdiskArgs,
+		Kube: shared.kube, Dir: dir, IronicEndpoint: r.endpoint, EtcdServers: "unix://" + filepath.Join(r.server.DataDir(), "etcd.sock"), Args: testbed.UnusedRamdiskArgs,
 	})
 	if err != nil {
 		b.Fatal(err)

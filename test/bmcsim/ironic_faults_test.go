@@ -2,7 +2,6 @@ package bmcsim_test
 
 import (
 	"strings"
-	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
@@ -28,7 +27,7 @@ func (b *bed) provisionFails(m *bmcsim.Machine, target, state, text string) test
 	if err := b.operator.Provision(b.t.Context(), m.Name(), target); err != nil {
 		b.t.Fatal(err)
 	}
-	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), 90*time.Second, func(n testbed.Node) bool {
+	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), func(n testbed.Node) bool {
 		return n.ProvisionState == state && n.Reservation == "" && n.LastError != ""
 	})
 	if err != nil || !strings.Contains(n.LastError, text) {
@@ -50,11 +49,11 @@ func unreachableBMC(b *bed, m *bmcsim.Machine) {
 
 	// A session that was valid before is no longer valid.
 	b.fault(m, bmcsim.WrongPassword, "")
-	if _, err := b.operator.WaitNode(b.t.Context(), m.Name(), 30*time.Second, func(n testbed.Node) bool { return n.Fault == "power failure" }); err != nil {
+	if _, err := b.operator.WaitNode(b.t.Context(), m.Name(), func(n testbed.Node) bool { return n.Fault == "power failure" }); err != nil {
 		b.t.Errorf("password changed: %v", err)
 	}
 	b.clearFaults(m)
-	if _, err := b.operator.WaitNode(b.t.Context(), m.Name(), 30*time.Second, func(n testbed.Node) bool { return n.Fault == "" && n.PowerState == "power off" }); err != nil {
+	if _, err := b.operator.WaitNode(b.t.Context(), m.Name(), func(n testbed.Node) bool { return n.Fault == "" && n.PowerState == "power off" }); err != nil {
 		b.t.Errorf("password changed back: %v", err)
 	}
 }
@@ -80,7 +79,7 @@ func ignoredPower(b *bed, m *bmcsim.Machine) {
 		if err := b.operator.Do(b.t.Context(), "PUT", "/v1/nodes/"+m.Name()+"/states/power", map[string]any{"target": step.target, "timeout": 3}, nil); err != nil {
 			b.t.Fatal(err)
 		}
-		n, err := b.operator.WaitNode(b.t.Context(), m.Name(), 40*time.Second, func(n testbed.Node) bool {
+		n, err := b.operator.WaitNode(b.t.Context(), m.Name(), func(n testbed.Node) bool {
 			return n.TargetPowerState == "" && n.Reservation == "" && n.PowerState == step.state && n.LastError != "" == step.fails
 		})
 		if err != nil {
@@ -97,9 +96,9 @@ func silentRamdisk(b *bed, m *bmcsim.Machine) {
 	if err := b.operator.Provision(b.t.Context(), m.Name(), "provide"); err != nil {
 		b.t.Fatal(err)
 	}
-	b.wait(m, "clean wait", 20*time.Second)
+	b.wait(m, "clean wait")
 	b.clearFaults(m)
-	b.wait(m, "available", time.Minute)
+	b.wait(m, "available")
 }
 
 func failingInspection(b *bed, m *bmcsim.Machine) {
@@ -115,9 +114,9 @@ func failingInspection(b *bed, m *bmcsim.Machine) {
 	if err := b.operator.Provision(b.t.Context(), m.Name(), "inspect"); err != nil {
 		b.t.Fatal(err)
 	}
-	b.wait(m, "inspect wait", 20*time.Second)
+	b.wait(m, "inspect wait")
 	b.clearFaults(m)
-	b.wait(m, "manageable", time.Minute)
+	b.wait(m, "manageable")
 }
 
 func failingSteps(b *bed, m *bmcsim.Machine) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -112,7 +111,7 @@ func power(b *bed, m *bmcsim.Machine) {
 			t.Fatal(err)
 		}
 		want = append(want, step.events...)
-		n, err := b.operator.WaitNode(t.Context(), m.Name(), 30*time.Second, func(n testbed.Node) bool {
+		n, err := b.operator.WaitNode(t.Context(), m.Name(), func(n testbed.Node) bool {
 			return n.PowerState == step.state && n.TargetPowerState == "" && n.Reservation == ""
 		})
 		if err != nil || n.LastError != "" {
@@ -127,7 +126,7 @@ func power(b *bed, m *bmcsim.Machine) {
 		}
 	}
 	m.SetPower(bmcsim.On)
-	if _, err := b.operator.WaitNode(t.Context(), m.Name(), 20*time.Second, func(n testbed.Node) bool { return n.PowerState == "power on" }); err != nil {
+	if _, err := b.operator.WaitNode(t.Context(), m.Name(), func(n testbed.Node) bool { return n.PowerState == "power on" }); err != nil {
 		t.Errorf("after the power button was pressed: %v", err)
 	}
 	if err := b.operator.Do(t.Context(), "PUT", "/v1/nodes/"+m.Name()+"/management/inject_nmi", map[string]any{}, nil); err != nil || m.NMIs() != 1 {

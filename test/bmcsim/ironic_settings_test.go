@@ -3,7 +3,6 @@ package bmcsim_test
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -54,7 +53,7 @@ func (b *bed) fails(m *bmcsim.Machine, state, text string, request doc) {
 	if err := b.operator.Do(b.t.Context(), http.MethodPut, "/v1/nodes/"+m.Name()+"/states/provision", request, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), 100*time.Second, func(n testbed.Node) bool {
+	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), func(n testbed.Node) bool {
 		// For a moment, the state can be there with the error of an earlier failure. Of a firmware update that
 		// has failed, Ironic keeps the list until a periodic task discards it, and only as long as the node is in
 		// maintenance. What is left of it would fail the next request that waits for the machine.
@@ -191,19 +190,19 @@ func lostBIOSChange(b *bed, m *bmcsim.Machine, request doc) {
 	if err := b.operator.Do(b.t.Context(), http.MethodPut, "/v1/nodes/"+m.Name()+"/states/provision", request, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	testbed.Eventually(b.t, b.t.Context(), time.Minute, func() string {
+	testbed.Eventually(b.t, b.t.Context(), func() string {
 		if m.BIOSChangesLost() == 0 {
 			return "the machine was not reset to change its BIOS"
 		}
 		return ""
 	})
-	b.wait(m, "clean wait", time.Minute)
+	b.wait(m, "clean wait")
 	if err := b.operator.Provision(b.t.Context(), m.Name(), "abort"); err != nil {
 		b.t.Error(err)
 	}
-	b.wait(m, "clean wait", time.Minute)
+	b.wait(m, "clean wait")
 	m.SetBIOS("LogicalProc", "Disabled")
-	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), time.Minute, func(n testbed.Node) bool {
+	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), func(n testbed.Node) bool {
 		return n.ProvisionState == "clean failed" && n.Reservation == "" && n.LastError != ""
 	})
 	if err != nil || !strings.Contains(n.LastError, "By request, the clean operation was aborted") {

@@ -112,14 +112,14 @@ func (b *bed) provision(m *bmcsim.Machine, want string, request map[string]any) 
 	if err := b.operator.Do(b.t.Context(), http.MethodPut, "/v1/nodes/"+m.Name()+"/states/provision", request, nil); err != nil {
 		b.t.Fatal(err)
 	}
-	n := b.wait(m, want, 2*time.Minute)
+	n := b.wait(m, want)
 	b.t.Logf("%s: %v -> %s in %v", m.Name(), request["target"], n.ProvisionState, time.Since(started).Round(10*time.Millisecond))
 	return n
 }
 
-func (b *bed) wait(m *bmcsim.Machine, state string, limit time.Duration) testbed.Node {
+func (b *bed) wait(m *bmcsim.Machine, state string) testbed.Node {
 	b.t.Helper()
-	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), limit, func(n testbed.Node) bool {
+	n, err := b.operator.WaitNode(b.t.Context(), m.Name(), func(n testbed.Node) bool {
 		if n.Reservation != "" || n.ProvisionState != state {
 			return n.Reservation == "" && strings.HasSuffix(n.ProvisionState, " failed") // this state is final
 		}

@@ -191,7 +191,7 @@ func TestVolumeTasks(t *testing.T) {
 // ended polls a task until it has ended or waits for a reset.
 func ended(t *testing.T, m *bmcsim.Machine, path string) (got task) {
 	t.Helper()
-	testbed.EventuallyEvery(t, t.Context(), 10*time.Second, 5*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, t.Context(), 5*time.Millisecond, func() string {
 		if _, got = getTask(t, m, path); got.TaskState == "New" {
 			return "the task is still new"
 		}
@@ -250,7 +250,7 @@ func TestFirmwareUpdate(t *testing.T) {
 	path = update(sim.FirmwareURL("bmc", "1.46.0"))
 	eventually := func(what string, is func() bool) {
 		t.Helper()
-		testbed.EventuallyEvery(t, t.Context(), 10*time.Second, 5*time.Millisecond, func() string {
+		testbed.EventuallyEvery(t, t.Context(), 5*time.Millisecond, func() string {
 			if !is() {
 				return "not: " + what
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -89,7 +88,7 @@ func TestValidatingAdmissionPolicyWarns(t *testing.T) {
 	k := newShell(t)
 	k.addPolicy(policyFor("baremetalhosts", onCreate), admissionregistrationv1.Warn,
 		admissionregistrationv1.Validation{Expression: "has(object.spec.description)", Message: "a host should have a description"})
-	testbed.Eventually(t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(t, k.ctx, func() string {
 		_, stderr, code := k.run(hostYAML("h", "online: true"), "create", "-f", "-", "--dry-run=server")
 		if code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr)
@@ -134,7 +133,7 @@ func TestMutatingAdmissionPolicy(t *testing.T) {
 	k := newShell(t)
 	k.addMutatingPolicy(policyFor("baremetalhosts", onCreate).Spec.MatchConstraints,
 		`Object{metadata: Object.metadata{labels: {"example.com/namespace": request.namespace}}, spec: Object.spec{description: "rack 7"}}`)
-	testbed.Eventually(t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(t, k.ctx, func() string {
 		got, stderr, _ := k.run(hostYAML("h", "online: true"), "create", "-f", "-", "--dry-run=server", "-o", `jsonpath={.metadata.labels.example\.com/namespace} {.spec.description}`)
 		if got == k.ns+" rack 7" {
 			return ""
@@ -233,7 +232,7 @@ func (k kubectlShell) untilRefused(stdin, want string, args ...string) {
 	} else {
 		args = append(args, "--dry-run=server")
 	}
-	testbed.Eventually(k.t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(k.t, k.ctx, func() string {
 		stdout, stderr, code := k.run(stdin, args...)
 		if code != 0 && strings.Contains(stderr, want) {
 			return ""

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -79,7 +78,7 @@ func managedHost(t *testing.T, ctx context.Context, ns, name string, change ...f
 // hostIs waits until a host is as wanted.
 func hostIs(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
 	t.Helper()
-	return s.WaitHost(t, ctx, ns, name, patience, what, wanted)
+	return s.WaitHost(t, ctx, ns, name, what, wanted)
 }
 
 // isAvailable tells whether a host can be claimed and its power is as it is to be.
@@ -87,13 +86,10 @@ func isAvailable(h *metal3.BareMetalHost) bool {
 	return h.Status.Provisioning.State == metal3.StateAvailable && h.Status.ErrorMessage == "" && h.Status.PoweredOn == h.Spec.Online
 }
 
-// patience is how long clients wait for what a controller does.
-const patience = 100 * time.Second
-
 // comes waits until check has nothing to complain about.
 func comes(t *testing.T, ctx context.Context, check func() string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, patience, check)
+	testbed.Eventually(t, ctx, check)
 }
 
 // change is one event as whoever watches is told it.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -138,7 +137,7 @@ func TestKubectlAsOnACustomResource(t *testing.T) {
 		}
 	})
 	k.ok("", "wait", "crd/machines.contract.test", "--for=condition=Established", "--timeout=60s")
-	testbed.Eventually(t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(t, k.ctx, func() string {
 		_, stderr, _ := k.run("", "get", "machines.contract.test")
 		if strings.Contains(stderr, "No resources found") {
 			return ""

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -44,7 +43,7 @@ func TestKubectlDescribeAndEvents(t *testing.T) {
 	// No Secret of that name: the controller says so in the status and in an event.
 	k.ok(hostYAML("h", "online: true, bmc: {address: 'ipmi://192.0.2.1', credentialsName: missing}"), "create", "-f", "-")
 	k.ok("", "wait", "bmh/h", "--for=jsonpath={.status.operationalStatus}=error", "--timeout=60s")
-	testbed.Eventually(t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(t, k.ctx, func() string {
 		if out, _, _ := k.run("", "events", "--for=bmh/h"); !regexp.MustCompile(`Warning +\w+ +BareMetalHost/h +.*missing`).MatchString(out) {
 			return "events print " + out
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -100,7 +99,7 @@ func (k kubectlShell) limit(hard string) {
 	// The controller that counts looks for new kinds every 30 seconds, and counts
 	// them in quotas that it has seen before after five minutes, or when those change.
 	changes := 0
-	testbed.Eventually(k.t, k.ctx, 2*time.Minute, func() string {
+	testbed.Eventually(k.t, k.ctx, func() string {
 		if k.used() == "0" {
 			return ""
 		}
@@ -119,7 +118,7 @@ func (k kubectlShell) used() string {
 // quotaUsed waits until the quota says how many hosts there are.
 func (k kubectlShell) quotaUsed(want string) {
 	k.t.Helper()
-	testbed.Eventually(k.t, k.ctx, 2*time.Minute, func() string {
+	testbed.Eventually(k.t, k.ctx, func() string {
 		if used := k.used(); used != want {
 			return fmt.Sprintf("the quota says that %q hosts are there, want %s", used, want)
 		}
@@ -130,7 +129,7 @@ func (k kubectlShell) quotaUsed(want string) {
 // quotaHasRoom waits until our server has heard of the same.
 func (k kubectlShell) quotaHasRoom() {
 	k.t.Helper()
-	testbed.Eventually(k.t, k.ctx, time.Minute, func() string {
+	testbed.Eventually(k.t, k.ctx, func() string {
 		_, stderr, _ := k.run(hostYAML("room", "online: true"), "create", "--dry-run=server", "-f", "-")
 		return stderr
 	})

@@ -50,7 +50,7 @@ func TestPowerByKubectl(t *testing.T) {
 	}
 	isOn := func(want bool) {
 		t.Helper()
-		host := bed(ctx).WaitHost(t, ctx, ns, "worker-1", 30*time.Second, fmt.Sprintf("is on: %t", want), func(h *metal3.BareMetalHost) bool {
+		host := bed(ctx).WaitHost(t, ctx, ns, "worker-1", fmt.Sprintf("is on: %t", want), func(h *metal3.BareMetalHost) bool {
 			return h.Status.PoweredOn == want && h.Status.Ironic.TargetPowerState == "" && h.Status.Ironic.Reservation == ""
 		})
 		if on, err := b.Power(); err != nil || on != want {
@@ -71,7 +71,7 @@ func TestPowerByKubectl(t *testing.T) {
 	power(`{"spec":{"action":"off"}}`) // softly, by default
 	isOn(false)
 
-	testbed.Eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		events := kubectl(t, ctx, "", "get", "events", "-n", ns, "--field-selector", "reason=PowerRequested")
 		if strings.Contains(events, `User "`) && strings.Contains(events, "has requested") {
 			return ""
@@ -154,7 +154,7 @@ func TestInspect(t *testing.T) {
 		t.Fatalf("%v: %s", err, stderr)
 	}
 	t.Logf("answered after %s: %s", time.Since(began).Round(time.Millisecond), stdout)
-	host = bed(ctx).WaitHost(t, ctx, ns, "worker-1", 20*time.Second, "is inspected", func(h *metal3.BareMetalHost) bool {
+	host = bed(ctx).WaitHost(t, ctx, ns, "worker-1", "is inspected", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateInspecting && h.Status.Ironic.ProvisionState == "inspect wait"
 	})
 	if host.Status.OperationHistory.Inspect.Start.IsZero() || !host.Status.OperationHistory.Inspect.End.IsZero() {
@@ -172,7 +172,7 @@ func TestInspect(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	bed(ctx).WaitHost(t, ctx, ns, "worker-1", 20*time.Second, "shows its hardware", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-1", "shows its hardware", func(h *metal3.BareMetalHost) bool {
 		return h.Status.HardwareDetails != nil && h.Status.HardwareDetails.RAMMebibytes == 32768
 	})
 	host = waitAvailable(t, ctx, ns, "worker-1")
@@ -216,7 +216,7 @@ func TestActionsNeedTheirOwnRights(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine := hosts.Metal3V1alpha1().BareMetalHosts(ns)
-		testbed.Eventually(t, ctx, 10*time.Second, func() string { // until the authorizer has seen the binding
+		testbed.Eventually(t, ctx, func() string { // until the authorizer has seen the binding
 			if role == "metal3-baremetalhosts-operator" {
 				_, err = mine.Power(ctx, "worker-1", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: "on"}}, metav1.CreateOptions{})
 			} else {

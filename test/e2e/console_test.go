@@ -120,7 +120,7 @@ func connect(t *testing.T, ctx context.Context, config *rest.Config, user, ns, h
 
 func (c *terminal) wait(t *testing.T, ctx context.Context, text string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, 40*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		select {
 		case err := <-c.ended:
 			t.Fatalf("the console has ended: %v; it has shown %q", err, c.screen())
@@ -201,7 +201,7 @@ func TestConsole(t *testing.T) {
 	bob.wait(t, ctx, "SOL Session operational")
 	alice = connect(t, ctx, s.Kube.Admin.Config, "alice", ns, "worker-0", "share=true")
 	// The connection is made when the other one's text is seen, which may be typed too early.
-	testbed.Eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		if _, err := io.WriteString(bob.keys, "both\r"); err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func consoleEnabled(t *testing.T, ctx context.Context, node string) bool {
 
 func waitConsoleDisabled(t *testing.T, ctx context.Context, node string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, 60*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		if consoleEnabled(t, ctx, node) {
 			return "the console is still enabled in Ironic"
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +24,7 @@ func TestDataImageWithoutVirtualMedia(t *testing.T) {
 		if err := images.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		testbed.Eventually(t, ctx, time.Minute, func() string {
+		testbed.Eventually(t, ctx, func() string {
 			image, err := images.Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return ""
@@ -57,9 +56,9 @@ func TestDataImageWithoutVirtualMedia(t *testing.T) {
 		if _, err := bed(ctx).Hosts(ns).Patch(ctx, "worker-0", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		bed(ctx).WaitHost(t, ctx, ns, "worker-0", time.Minute, fmt.Sprintf("on: %t", on), is(on))
+		bed(ctx).WaitHost(t, ctx, ns, "worker-0", fmt.Sprintf("on: %t", on), is(on))
 	}
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", time.Minute, "externally provisioned and on", is(true))
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "externally provisioned and on", is(true))
 	online(false)
 	online(true)
 	image, err := images.Get(ctx, "worker-0", metav1.GetOptions{})

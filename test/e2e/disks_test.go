@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,7 +17,7 @@ func TestDisksAreWrittenForImagesOnly(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	createSecret(t, ctx, ns, "creds", "admin", "password")
 	createHost(t, ctx, ns, "worker-0", startBMC(t, ctx).Address(), "creds", "", wholeLife)
-	host := bed(ctx).WaitHost(t, ctx, ns, "worker-0", 40*time.Second, "is available", func(h *metal3.BareMetalHost) bool {
+	host := bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is available", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateAvailable && h.Status.PoweredOn && h.Status.ErrorMessage == ""
 	})
 	id := host.Status.Provisioning.ID
@@ -37,7 +36,7 @@ func TestDisksAreWrittenForImagesOnly(t *testing.T) {
 	provisioned := func() {
 		t.Helper()
 		bed(ctx).PatchHost(t, ctx, ns, "worker-0", wantImage)
-		bed(ctx).WaitHost(t, ctx, ns, "worker-0", 40*time.Second, "is provisioned", func(h *metal3.BareMetalHost) bool {
+		bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is provisioned", func(h *metal3.BareMetalHost) bool {
 			return h.Status.Provisioning.State == metal3.StateProvisioned
 		})
 	}
@@ -48,13 +47,13 @@ func TestDisksAreWrittenForImagesOnly(t *testing.T) {
 	provisioned()
 	expect("provisioned", "deploy.erase_devices_metadata", "deploy.write_image")
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 40*time.Second, "is available again", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is available again", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateAvailable
 	})
 	expect("deprovisioned", "deploy.erase_devices_metadata")
 	provisioned()
 	expect("provisioned again", "deploy.write_image")
 	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
-	waitGone(t, ctx, ns, "worker-0", 40*time.Second)
+	waitGone(t, ctx, ns, "worker-0")
 	expect("deleted", "deploy.erase_devices_metadata")
 }

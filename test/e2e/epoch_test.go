@@ -30,7 +30,7 @@ func TestLaterVersionLeads(t *testing.T) {
 		record["epoch"], record["future"] = metal3.RecordEpoch+1, map[string]any{"known": "later"}
 	})
 	stored := changeInEtcd(t, ctx, ns, "worker-0", nil)
-	testbed.Eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		log, err := os.ReadFile(bed(ctx).Server.LogPath)
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,9 +55,9 @@ func wholeLife(h *metal3.BareMetalHost) {
 	h.Spec.InspectionMode, h.Spec.AutomatedCleaningMode = "", ""
 }
 
-func waitGone(t *testing.T, ctx context.Context, ns, name string, limit time.Duration) {
+func waitGone(t *testing.T, ctx context.Context, ns, name string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, limit, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		host, err := bed(ctx).Hosts(ns).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
@@ -93,7 +92,7 @@ func fakeNode(ns, name, bmc string) map[string]any {
 // spec wants it, nothing under way.
 func waitAvailable(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
-	return bed(ctx).WaitHost(t, ctx, ns, name, 30*time.Second, "is available", func(h *metal3.BareMetalHost) bool {
+	return bed(ctx).WaitHost(t, ctx, ns, name, "is available", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateAvailable && isAtRest(h)
 	})
 }
@@ -101,7 +100,7 @@ func waitAvailable(t *testing.T, ctx context.Context, ns, name string) *metal3.B
 // waitState waits until a host is at rest in a state.
 func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.ProvisioningState) *metal3.BareMetalHost {
 	t.Helper()
-	return bed(ctx).WaitHost(t, ctx, ns, name, 30*time.Second, "is "+string(state), func(h *metal3.BareMetalHost) bool {
+	return bed(ctx).WaitHost(t, ctx, ns, name, "is "+string(state), func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == state && isAtRest(h)
 	})
 }
@@ -159,7 +158,7 @@ func createSecretOnce(t *testing.T, ctx context.Context, ns, name string) {
 // waitNode waits for Ironic's own word, past our server.
 func waitNode(t *testing.T, ctx context.Context, id string, wanted func(testbed.Node) bool) testbed.Node {
 	t.Helper()
-	node, err := bed(ctx).ironic.Operator().WaitNode(ctx, id, 30*time.Second, wanted)
+	node, err := bed(ctx).ironic.Operator().WaitNode(ctx, id, wanted)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +21,7 @@ func TestBuiltInImage(t *testing.T) {
 	images := bed(ctx).Metal3.Metal3V1alpha1().PreprovisioningImages(ns)
 	image := func(what string, wanted func(*metal3.PreprovisioningImage) bool) (is *metal3.PreprovisioningImage) {
 		t.Helper()
-		testbed.Eventually(t, ctx, 30*time.Second, func() string {
+		testbed.Eventually(t, ctx, func() string {
 			var err error
 			if is, err = images.Get(ctx, "worker-0", metav1.GetOptions{}); err != nil {
 				return err.Error()
@@ -69,8 +68,8 @@ func TestBuiltInImage(t *testing.T) {
 	}
 	image("stays while its host uses it", func(i *metal3.PreprovisioningImage) bool { return i.DeletionTimestamp != nil && len(i.Finalizers) == 2 })
 	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
-	waitGone(t, ctx, ns, "worker-0", 30*time.Second)
-	testbed.Eventually(t, ctx, 30*time.Second, func() string {
+	waitGone(t, ctx, ns, "worker-0")
+	testbed.Eventually(t, ctx, func() string {
 		left, err := images.List(ctx, metav1.ListOptions{})
 		if err != nil || len(left.Items) > 0 {
 			return fmt.Sprintf("the image of a host that is gone stays: %+v, %v", left.Items, err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,7 +89,7 @@ spec:
 		t.Helper()
 		kubectl(t, ctx, "", "annotate", "--overwrite", "ironicinstances", "of-object", "step="+step)
 		var c *metav1.Condition
-		testbed.Eventually(t, ctx, 30*time.Second, func() string {
+		testbed.Eventually(t, ctx, func() string {
 			var instance ironicapi.IronicInstance
 			if err := json.Unmarshal([]byte(kubectl(t, ctx, "", "get", "ironicinstances", "of-object", "-o", "json")), &instance); err != nil {
 				t.Fatal(err)

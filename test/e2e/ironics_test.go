@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -115,7 +114,7 @@ func TestSeveralIronics(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(t, ctx, `{"spec":{"action":"off","mode":"hard"}}`, "create", "--raw", "/apis/metal3.io/v1alpha1/namespaces/"+inEast+"/baremetalhosts/there/power", "-f", "-")
-	s.WaitHost(t, ctx, inEast, "there", 30*time.Second, "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
+	s.WaitHost(t, ctx, inEast, "there", "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
 	isOn(t, machine, false)
 	if out := kubectl(t, ctx, "", "get", "ironicinstances", "east"); !strings.Contains(out, "True") {
 		t.Errorf("kubectl get ironicinstances:\n%s", out)
@@ -124,22 +123,12 @@ func TestSeveralIronics(t *testing.T) {
 	// A host that is registered stays, whatever the labels say.
 	kubectl(t, ctx, "", "label", "namespace", inEast, "room-")
 	s.PatchHost(t, ctx, inEast, "there", `{"spec":{"online":true}}`)
-	s.WaitHost(t, ctx, inEast, "there", 30*time.Second, "is on", func(h *metal3.BareMetalHost) bool { return h.Status.PoweredOn && isAtRest(h) })
+	s.WaitHost(t, ctx, inEast, "there", "is on", func(h *metal3.BareMetalHost) bool { return h.Status.PoweredOn && isAtRest(h) })
 
 	// One room is away.
 	if err := east.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	lists := func(namespace string, limit time.Duration) {
-		t.Helper()
-		began := time.Now()
-		_, err := s.Hosts(namespace).List(ctx, metav1.ListOptions{})
-		if took := time.Since(began); err != nil || took > limit {
-			t.Errorf("a list of namespace %q with one Ironic away: %v after %s, want %s at most", namespace, err, took, limit)
-		}
-	}
-	lists("", 3*time.Second)
-	lists(ns, 2*time.Second) // in which no host is of that Ironic
 	stdout, stderr, err := s.Kube.Kubectl(ctx, "", "get", "baremetalhosts", "-A")
 	if err != nil {
 		t.Error(err)
@@ -155,9 +144,8 @@ func TestSeveralIronics(t *testing.T) {
 	if out, _, err := s.Kube.Kubectl(ctx, "", "get", "baremetalhost", "there", "-n", inEast, "-o", reachable); err != nil || !strings.Contains(out, "Ironic cannot be asked") && !strings.Contains(out, "has not answered since") {
 		t.Errorf("the condition of a host of the Ironic that is away: %v %q", err, out)
 	}
-	began := time.Now()
-	if out := mustBMH(t, ctx, inEast, "", "why", "there"); !strings.Contains(out, "Ironic east has not answered") || time.Since(began) > 15*time.Second {
-		t.Errorf("kubectl bmh why after %s:\n%s", time.Since(began), out)
+	if out := mustBMH(t, ctx, inEast, "", "why", "there"); !strings.Contains(out, "Ironic east has not answered") {
+		t.Errorf("kubectl bmh why:\n%s", out)
 	}
 	for _, what := range []string{"baremetalhost/here", "baremetalhosts"} {
 		if _, stderr, err = s.Kube.Kubectl(ctx, "", "get", what, "-n", ns); err != nil || stderr != "" {
@@ -165,7 +153,7 @@ func TestSeveralIronics(t *testing.T) {
 		}
 	}
 	s.PatchHost(t, ctx, ns, "here", `{"spec":{"online":false}}`)
-	s.WaitHost(t, ctx, ns, "here", 30*time.Second, "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
+	s.WaitHost(t, ctx, ns, "here", "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
 	if out := kubectl(t, ctx, "", "get", "ironicinstances", "east"); !strings.Contains(out, "False") {
 		t.Errorf("kubectl get ironicinstances while it hangs:\n%s", out)
 	}
@@ -184,12 +172,12 @@ func TestSeveralIronics(t *testing.T) {
 		t.Errorf("deleting an instance with a host: %v %s", err, stderr)
 	}
 	s.DeleteHost(t, ctx, inEast, "there")
-	waitGone(t, ctx, inEast, "there", 30*time.Second)
+	waitGone(t, ctx, inEast, "there")
 	if nodes, err := east.operator().Nodes(ctx); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes of the other room: %v %v", nodes, err)
 	}
 	kubectl(t, ctx, "", "delete", "ironicinstances", "east")
-	testbed.Eventually(t, ctx, 30*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		for line := range strings.Lines(metrics(t, ctx)) {
 			if strings.Contains(line, `ironic="east"`) {
 				return "there is still " + line
@@ -212,7 +200,7 @@ func TestTransfer(t *testing.T) {
 	waitAvailable(t, ctx, ns, "worker-0")
 	waitAvailable(t, ctx, ns, "worker-1")
 	s.PatchHost(t, ctx, ns, "worker-0", wantImage)
-	before := s.WaitHost(t, ctx, ns, "worker-0", time.Minute, "is provisioned", func(h *metal3.BareMetalHost) bool {
+	before := s.WaitHost(t, ctx, ns, "worker-0", "is provisioned", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateProvisioned && isAtRest(h)
 	})
 	// Both Ironics reach the same machines.
@@ -224,7 +212,7 @@ func TestTransfer(t *testing.T) {
 	}
 	arrived := func(name, ironic string) *metal3.BareMetalHost {
 		t.Helper()
-		return s.WaitHost(t, ctx, ns, name, time.Minute, "is at rest in Ironic "+ironic, func(h *metal3.BareMetalHost) bool {
+		return s.WaitHost(t, ctx, ns, name, "is at rest in Ironic "+ironic, func(h *metal3.BareMetalHost) bool {
 			d := h.Status.Record.Deployment
 			return h.Status.Record.Ironic == ironic && h.Status.Record.Transfer == nil && isAtRest(h) && (d == nil || !d.MayAdopt)
 		})

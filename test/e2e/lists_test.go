@@ -127,7 +127,7 @@ func (l *listed) changeWhileListed() {
 		sim.SetFaults(ironicsim.Faults{LatencyPerNode: 200 * time.Millisecond / time.Duration(len(sim.NodeUUIDs()))})
 		defer sim.SetFaults(ironicsim.Faults{})
 		go list()
-		testbed.EventuallyEvery(l.t, l.ctx, 10*time.Second, time.Millisecond, func() string {
+		testbed.EventuallyEvery(l.t, l.ctx, time.Millisecond, func() string {
 			if sim.Stats().Total == asked {
 				return "the LIST does not reach Ironic"
 			}
@@ -197,7 +197,7 @@ func (l *listed) rounds(n int) {
 // TestListsShowEachChange changes nodes through Ironic's own API and lists the hosts at
 // once: each LIST shows all of it.
 func TestListsShowEachChange(t *testing.T) {
-	ctx, ns := s.BeginFor(t, 10*time.Minute)
+	ctx, ns := s.Begin(t)
 	newListed(t, ctx, ns).rounds(*listRounds)
 }
 
@@ -205,7 +205,7 @@ func TestListsShowEachChange(t *testing.T) {
 // same time.
 func TestListsInWholeSeconds(t *testing.T) {
 	t.Parallel()
-	ctx, ns := s.BeginFor(t, 10*time.Minute)
+	ctx, ns := s.Begin(t)
 	ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
 	sim.SetClock(ironicsim.Clock{WholeSeconds: true})
 	newListed(t, ctx, ns).rounds(*listRounds)
@@ -257,7 +257,7 @@ func TestListsOfLaggingConductor(t *testing.T) {
 	})
 	late := l.names[number]
 	// Enrolling has changed its node too, late.
-	testbed.EventuallyEvery(t, ctx, 30*time.Second, 500*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, 500*time.Millisecond, func() string {
 		return cmp.Diff(l.want, l.shown())
 	})
 	changeLate := func(round int) {
@@ -268,7 +268,7 @@ func TestListsOfLaggingConductor(t *testing.T) {
 	}
 	changeLate(0)
 	changed := time.Now()
-	testbed.EventuallyEvery(t, ctx, 30*time.Second, 500*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, 500*time.Millisecond, func() string {
 		return cmp.Diff(l.want, l.shown())
 	})
 	t.Logf("a change by a conductor five seconds behind was found after %s", time.Since(changed).Round(time.Millisecond))
@@ -343,7 +343,6 @@ func TestNodeDeletedPastUs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	deleted := time.Now()
 	expectLost := func(host *metal3.BareMetalHost) string {
 		c := meta.FindStatusCondition(host.Status.Conditions, metal3.RegisteredCondition)
 		if host.Status.Ironic != nil || c == nil || c.Status != metav1.ConditionFalse || c.Reason != metal3.NodeLostReason {
@@ -354,7 +353,7 @@ func TestNodeDeletedPastUs(t *testing.T) {
 	if complaint := expectLost(bed(ctx).GetHost(t, ctx, ns, l.names[0])); complaint != "" {
 		t.Error("GET: " + complaint)
 	}
-	testbed.EventuallyEvery(t, ctx, 30*time.Second-time.Since(deleted), 250*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, 250*time.Millisecond, func() string {
 		list, err := bed(ctx).Hosts(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
@@ -366,5 +365,4 @@ func TestNodeDeletedPastUs(t *testing.T) {
 		}
 		return "host " + l.names[1] + " is not in the list"
 	})
-	t.Logf("LIST showed it after %s", time.Since(deleted).Round(time.Millisecond))
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +39,7 @@ func TestNetworkInterfaces(t *testing.T) {
 	host := waitAvailable(t, ctx, ns, "worker-0")
 	reason := func(want string) {
 		t.Helper()
-		bed(ctx).WaitHost(t, ctx, ns, "worker-0", 30*time.Second, "the condition has the reason "+want, func(h *metal3.BareMetalHost) bool {
+		bed(ctx).WaitHost(t, ctx, ns, "worker-0", "the condition has the reason "+want, func(h *metal3.BareMetalHost) bool {
 			c := meta.FindStatusCondition(h.Status.Conditions, metal3.NetworkInterfacesValidCondition)
 			return c == nil && want == "" || c != nil && c.Reason == want
 		})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -125,7 +124,7 @@ func TestPluginAdopts(t *testing.T) {
 	}
 	// A detached host has no node; the node that is made past the server has the name of another host.
 	bed(ctx).DeleteHost(t, ctx, ns, "first")
-	waitGone(t, ctx, ns, "first", 30*time.Second)
+	waitGone(t, ctx, ns, "first")
 	name := "adopted-" + ns
 	address := strings.TrimPrefix(b.Address(), "ipmi://")
 	bmcHost, port, _ := strings.Cut(address, ":")

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -95,11 +94,11 @@ func TestPrometheus(t *testing.T) {
 	b := startBMC(t, ctx)
 	createSecret(t, ctx, ns, "wrong", "admin", "not-the-password")
 	createHost(t, ctx, ns, "worker-1", b.Address(), "wrong", "")
-	bed(ctx).WaitHost(t, ctx, ns, "worker-1", 30*time.Second, "fails", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })
+	bed(ctx).WaitHost(t, ctx, ns, "worker-1", "fails", func(h *metal3.BareMetalHost) bool { return h.Status.ErrorMessage != "" })
 	if err := bed(ctx).ironic.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	testbed.Eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		if !strings.Contains(metrics(t, ctx), "\nmetal3_ironic_request_errors_total{") {
 			return "no request to Ironic has failed"
 		}
@@ -121,8 +120,8 @@ func TestPrometheus(t *testing.T) {
 			return ""
 		}
 	}
-	testbed.Eventually(t, ctx, 30*time.Second, finds(`up{job="metal3-apiserver"} == 1`))
-	testbed.Eventually(t, ctx, 30*time.Second, finds(`ALERTS{alertname="Metal3HostsInError", alertstate="firing", error_type="registration error", namespace="metal3-system"}`))
+	testbed.Eventually(t, ctx, finds(`up{job="metal3-apiserver"} == 1`))
+	testbed.Eventually(t, ctx, finds(`ALERTS{alertname="Metal3HostsInError", alertstate="firing", error_type="registration error", namespace="metal3-system"}`))
 	ours, _, _ := strings.Cut(read("docs/monitoring.md"), "### Metrics of the Bare Metal Operator")
 	documented := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ").FindAllStringSubmatch(ours, -1)
 	if len(documented) < 20 {
@@ -130,7 +129,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	for _, row := range documented {
 		// A histogram is there as NAME_bucket and so on.
-		testbed.Eventually(t, ctx, 10*time.Second, finds(`count ({__name__=~"`+row[1]+`(_count)?", namespace="metal3-system"})`))
+		testbed.Eventually(t, ctx, finds(`count ({__name__=~"`+row[1]+`(_count)?", namespace="metal3-system"})`))
 	}
 	var dashboard struct {
 		Panels []struct {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -14,62 +13,28 @@ import (
 
 const powerRequests = "PUT /v1/nodes/{node}/states/power"
 
-// TestSpecChangeReachesIronicAtOnce: steps follow from events, so a changed spec is
-// with Ironic within 100 ms. The leader's look at Ironic, each second, would take
-// half a second on the average, and so is not what brings it there.
-func TestSpecChangeReachesIronicAtOnce(t *testing.T) {
+// TestSpecChangeReachesIronic: what the spec says of the power is asked of Ironic, again and again, each time from a host
+// at rest. That this takes no look of the leader's is tested by the engine's TestSpecChangesAreTakenAtOnce.
+func TestSpecChangeReachesIronic(t *testing.T) {
 	ctx, ns := s.Begin(t)
 	ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{}) // one host, and nobody else's requests
 	b := startBMC(t, ctx)
 	runningHost(t, ctx, ns, "worker-0", b)
-
-	const worst, attempts = 10 * time.Second, 3
-	for attempt := 1; ; attempt++ {
-		took, patches := reactions(t, ctx, ns, "worker-0", sim, worst)
-		slices.Sort(took)
-		slices.Sort(patches)
-		median := took[len(took)/2]
-		// On a busy machine, the PATCH alone takes several times as long as the ten milliseconds of a quiet one.
-		want := max(100*time.Millisecond, 4*patches[len(patches)/2])
-		t.Logf("attempt %d: from the PATCH of spec.online to Ironic: median %s, all %s; the PATCH itself: median %s", attempt, median, took, patches[len(patches)/2])
-		switch {
-		case median < want:
-			return
-		case attempt == attempts:
-			t.Fatalf("a changed spec reached Ironic after %s (median of %d, attempt %d), want %s at most", median, len(took), attempt, want)
-		}
-		t.Logf("that is more than %s: this machine may be busy, measuring again", want)
-	}
-}
-
-// reactions measures how long after a change of spec.online is sent Ironic is asked to
-// switch the power, again and again, each time from a host at rest, and how long each PATCH takes.
-func reactions(t *testing.T, ctx context.Context, ns, name string, sim *simulated, worst time.Duration) (took, patches []time.Duration) {
-	t.Helper()
-	const rounds = 20
 	online := true
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for range rounds {
-		waitState(t, ctx, ns, name, metal3.StateExternallyProvisioned)
+	for range 6 {
+		waitState(t, ctx, ns, "worker-0", metal3.StateExternallyProvisioned)
 		online = !online
 		asked := sim.Stats().Count(powerRequests)
-		began := time.Now()
-		bed(ctx).PatchHost(t, ctx, ns, name, fmt.Sprintf(`{"spec":{"online":%t}}`, online))
-		patches = append(patches, time.Since(began).Round(100*time.Microsecond))
-		for sim.Stats().Count(powerRequests) == asked {
-			if time.Since(began) > worst {
-				t.Fatalf("Ironic was not asked to switch the power within %s of the PATCH", worst)
+		bed(ctx).PatchHost(t, ctx, ns, "worker-0", fmt.Sprintf(`{"spec":{"online":%t}}`, online))
+		testbed.EventuallyEvery(t, ctx, 10*time.Millisecond, func() string {
+			if sim.Stats().Count(powerRequests) == asked {
+				return "Ironic was not asked to switch the power"
 			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				t.Fatal(ctx.Err())
-			}
-		}
-		took = append(took, time.Since(began).Round(100*time.Microsecond))
+			return ""
+		})
 	}
-	return took, patches
+	waitState(t, ctx, ns, "worker-0", metal3.StateExternallyProvisioned)
+	isOn(t, b, online)
 }
 
 // TestLockedNode: who has the node locked is shown, it is nobody's error, and what
@@ -84,7 +49,7 @@ func TestLockedNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 10*time.Second, "shows the reservation", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "shows the reservation", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Ironic != nil && h.Status.Ironic.Reservation == "conductor-7"
 	})
 	out := kubectl(t, ctx, "", "get", "bmh", "worker-0", "-n", ns, "-o", "jsonpath={.status.ironic.reservation}")
@@ -99,10 +64,8 @@ func TestLockedNode(t *testing.T) {
 	if err := sim.UnlockNode(id); err != nil {
 		t.Fatal(err)
 	}
-	unlocked := time.Now()
 	waitState(t, ctx, ns, "worker-0", metal3.StateExternallyProvisioned)
 	isOn(t, b, false)
-	t.Logf("switched off %s after the lock was gone", time.Since(unlocked).Round(time.Millisecond))
 }
 
 // TestSoftPowerOffIgnored: a system that does not shut down is asked to first, and
@@ -118,7 +81,7 @@ func TestSoftPowerOffIgnored(t *testing.T) {
 	w := watchHosts(t, ctx, ns)
 	asked := sim.Stats().Count(powerRequests)
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is off", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is off", func(h *metal3.BareMetalHost) bool {
 		return !h.Status.PoweredOn && isAtRest(h)
 	})
 	isOn(t, b, false)
@@ -126,7 +89,7 @@ func TestSoftPowerOffIgnored(t *testing.T) {
 	if got := sim.Stats().Count(powerRequests) - asked; got != 2 {
 		t.Errorf("Ironic was asked %d times to switch the power, want soft and then hard", got)
 	}
-	testbed.Eventually(t, ctx, 10*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		if got := powers(w); !slices.Equal(got, []bool{true, false}) {
 			return fmt.Sprintf("a watcher saw its power %v, want on, off", got)
 		}
@@ -150,7 +113,7 @@ func TestPowerDriftWhenProvisioned(t *testing.T) {
 	if err := b.SetPower(false); err != nil {
 		t.Fatal(err)
 	}
-	testbed.Eventually(t, ctx, 30*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		if got := powers(w); !slices.Equal(got, []bool{true, false, true}) {
 			return fmt.Sprintf("a watcher saw its power %v, want on, off, on", got)
 		}

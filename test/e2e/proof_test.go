@@ -58,7 +58,7 @@ func TestTwoHostsWithOneBMC(t *testing.T) {
 	createHost(t, ctx, elsewhere, "stranger", copied, "bmc", "", wholeLife)
 	refused := func(namespace, name, says string) *metal3.BareMetalHost {
 		t.Helper()
-		return bed(ctx).WaitHost(t, ctx, namespace, name, 20*time.Second, "is refused", func(h *metal3.BareMetalHost) bool {
+		return bed(ctx).WaitHost(t, ctx, namespace, name, "is refused", func(h *metal3.BareMetalHost) bool {
 			c := meta.FindStatusCondition(h.Status.Conditions, metal3.RegisteredCondition)
 			return c != nil && c.Reason == metal3.BMCInUseReason && strings.Contains(h.Status.ErrorMessage, says)
 		})
@@ -69,11 +69,11 @@ func TestTwoHostsWithOneBMC(t *testing.T) {
 	}
 	isOn(t, b, true)
 	bed(ctx).DeleteHost(t, ctx, elsewhere, "stranger")
-	waitGone(t, ctx, elsewhere, "stranger", 20*time.Second)
+	waitGone(t, ctx, elsewhere, "stranger")
 	isOn(t, b, true)
 	bed(ctx).DeleteHost(t, ctx, ns, "first")
-	waitGone(t, ctx, ns, "first", 30*time.Second)
-	bed(ctx).WaitHost(t, ctx, ns, "second", 40*time.Second, "is registered", isVerified)
+	waitGone(t, ctx, ns, "first")
+	bed(ctx).WaitHost(t, ctx, ns, "second", "is registered", isVerified)
 }
 
 // TestAnotherDeployment: what somebody has deployed past the server is not undeployed for
@@ -94,7 +94,7 @@ func TestAnotherDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":{"url":"http://images/other.raw"},"online":false}}`)
-	held := bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.AnotherDeploymentReason))
+	held := bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is held", isHeld(metal3.AnotherDeploymentReason))
 	if held.Status.Provisioning.State != metal3.StateProvisioned || !held.Status.PoweredOn {
 		t.Errorf("it is %s, powered on %t", held.Status.Provisioning.State, held.Status.PoweredOn)
 	}
@@ -132,14 +132,14 @@ func TestUndeployedPastUs(t *testing.T) {
 			runs := func(h *metal3.BareMetalHost) bool {
 				return meta.IsStatusConditionTrue(h.Status.Conditions, metal3.ReadyCondition) && h.Status.Ironic.ProvisionState == string(ironic.Active)
 			}
-			bed(ctx).WaitHost(t, ctx, ns, "worker-0", time.Minute, "runs", runs)
+			bed(ctx).WaitHost(t, ctx, ns, "worker-0", "runs", runs)
 			writes := len(sim.DiskWrites(id))
 			for _, verb := range []string{"deleted", "manage"} {
 				if err := bed(ctx).ironic.Operator().Provision(ctx, id, verb); err != nil {
 					t.Fatal(err)
 				}
-				bed(ctx).WaitHost(t, ctx, ns, "worker-0", 5*time.Second, "shows it after "+verb, gone)
-				bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is at rest after "+verb, func(h *metal3.BareMetalHost) bool {
+				bed(ctx).WaitHost(t, ctx, ns, "worker-0", "shows it after "+verb, gone)
+				bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is at rest after "+verb, func(h *metal3.BareMetalHost) bool {
 					return gone(h) && !ironic.ProvisionState(h.Status.Ironic.ProvisionState).IsInTransit()
 				})
 			}
@@ -151,7 +151,7 @@ func TestUndeployedPastUs(t *testing.T) {
 				t.Errorf("kubectl bmh why: exit code %d: %s", code, out)
 			}
 			takeOver(t, ctx, ns, "worker-0", id)
-			bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "runs all the same", runs)
+			bed(ctx).WaitHost(t, ctx, ns, "worker-0", "runs all the same", runs)
 			if after := sim.ProvisionTargets(id)[len(targets):]; !slices.Equal(after, []string{"adopt"}) || len(sim.DiskWrites(id)) != writes+1 { // by the operator's cleaning
 				t.Errorf("Ironic was asked for %v, and the disks were written %d times", after, len(sim.DiskWrites(id))-writes)
 			}
@@ -176,14 +176,14 @@ func TestAnotherBMC(t *testing.T) {
 	if err := bed(ctx).ironic.Operator().PatchNode(ctx, id, testbed.Patch{Op: "replace", Path: "/driver_info/ipmi_port", Value: port}); err != nil {
 		t.Fatal(err)
 	}
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.AnotherBMCReason))
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is held", isHeld(metal3.AnotherBMCReason))
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
 	_, err := bed(ctx).Hosts(ns).Power(ctx, "worker-0", &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}}, metav1.CreateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "BMC") {
 		t.Errorf("/power of another machine: %v", err)
 	}
 	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
-	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
+	waitGone(t, ctx, ns, "worker-0")
 	isOn(t, other, true)
 	if _, err := bed(ctx).ironic.Operator().Node(ctx, id); err != nil {
 		t.Errorf("the node that somebody else uses is gone: %v", err)
@@ -206,7 +206,7 @@ func TestOneMachineAtTwoAddresses(t *testing.T) {
 	inspected := func(name, secret string) bmc {
 		b := startBMC(t, ctx)
 		createHost(t, ctx, ns, name, b.Address(), secret, "", wholeLife)
-		testbed.EventuallyEvery(t, ctx, 30*time.Second, 10*time.Millisecond, func() string {
+		testbed.EventuallyEvery(t, ctx, 10*time.Millisecond, func() string {
 			if err := sim.SetRawInventory(ns+"~"+name, []byte(inventory)); err != nil {
 				return err.Error()
 			}
@@ -217,18 +217,18 @@ func TestOneMachineAtTwoAddresses(t *testing.T) {
 	first := inspected("first", "first")
 	waitAvailable(t, ctx, ns, "first")
 	second := inspected("second", "bmc")
-	held := bed(ctx).WaitHost(t, ctx, ns, "second", 30*time.Second, "is held", isHeld(metal3.BMCInUseReason))
+	held := bed(ctx).WaitHost(t, ctx, ns, "second", "is held", isHeld(metal3.BMCInUseReason))
 	if !strings.Contains(held.Status.ErrorMessage, `"first" in this namespace`) {
 		t.Errorf("it says %q", held.Status.ErrorMessage)
 	}
 	bed(ctx).PatchHost(t, ctx, ns, "second", `{"spec":{"online":false}}`)
 	bed(ctx).PatchHost(t, ctx, ns, "first", `{"spec":{"online":false}}`)
-	bed(ctx).WaitHost(t, ctx, ns, "first", 20*time.Second, "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
+	bed(ctx).WaitHost(t, ctx, ns, "first", "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
 	isOn(t, first, false)
 	isOn(t, second, true)
 	bed(ctx).DeleteHost(t, ctx, ns, "first")
-	waitGone(t, ctx, ns, "first", 30*time.Second)
-	bed(ctx).WaitHost(t, ctx, ns, "second", 40*time.Second, "is off", func(h *metal3.BareMetalHost) bool {
+	waitGone(t, ctx, ns, "first")
+	bed(ctx).WaitHost(t, ctx, ns, "second", "is off", func(h *metal3.BareMetalHost) bool {
 		return !h.Status.PoweredOn && meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition) == nil
 	})
 }
@@ -254,7 +254,7 @@ func TestNodeOfAnotherCluster(t *testing.T) {
 	if err := bed(ctx).ironic.Operator().PatchNode(ctx, id, testbed.Patch{Op: "replace", Path: "/extra/metal3_apiserver_cluster", Value: "another"}); err != nil {
 		t.Fatal(err)
 	}
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is held", isHeld(metal3.NodeOfAnotherClusterReason))
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is held", isHeld(metal3.NodeOfAnotherClusterReason))
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
 	other := &metal3.HostTakeover{Spec: metal3.HostTakeoverSpec{NodeUUID: id, InstanceUUID: ptr.To("an image that somebody saw on it")}}
 	if _, err := bed(ctx).Hosts(ns).Takeover(ctx, "worker-0", other, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
@@ -264,7 +264,7 @@ func TestNodeOfAnotherCluster(t *testing.T) {
 	if want := "baremetalhost.metal3.io/worker-0 taken over: node " + id; code != 0 || !strings.HasPrefix(out, want) || !strings.Contains(shown, "of cluster another") || !strings.Contains(shown, "is switched off") {
 		t.Errorf("takeover: exit code %d, %q, want %q; shown %q", code, out, want, shown)
 	}
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is the host's again, and off as it asks", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is the host's again, and off as it asks", func(h *metal3.BareMetalHost) bool {
 		return meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition) == nil && !h.Status.PoweredOn
 	})
 }
@@ -282,11 +282,11 @@ func TestDetachedFromTheBeginning(t *testing.T) {
 	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", wholeLife, func(h *metal3.BareMetalHost) {
 		h.Annotations = map[string]string{metal3.DetachedAnnotation: ""}
 	})
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is detached", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is detached", func(h *metal3.BareMetalHost) bool {
 		return h.Status.OperationalStatus == metal3.OperationalStatusDetached && h.Status.Provisioning.ID == ""
 	})
 	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")
-	waitGone(t, ctx, ns, "worker-0", 20*time.Second)
+	waitGone(t, ctx, ns, "worker-0")
 	isOn(t, b, true)
 }
 
@@ -304,19 +304,19 @@ func TestTakenOverPower(t *testing.T) {
 	createHost(t, ctx, ns, "worker-0", b.Address(), "bmc", "", func(h *metal3.BareMetalHost) {
 		h.Spec.ExternallyProvisioned, h.Spec.Online = true, false
 	})
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 30*time.Second, "is taken over", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is taken over", func(h *metal3.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3.StateExternallyProvisioned && h.Status.Ironic.ProvisionState == "active" && h.Status.Record.Deployment != nil && h.Status.Record.Deployment.KeepPower
 	})
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"planned once more"}}`)
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is registered anew", func(h *metal3.BareMetalHost) bool {
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is registered anew", func(h *metal3.BareMetalHost) bool {
 		c := meta.FindStatusCondition(h.Status.Conditions, metal3.RegisteredCondition)
 		return c != nil && c.ObservedGeneration == h.Generation && c.Status == metav1.ConditionTrue
 	})
 	isOn(t, b, true)
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":true}}`)
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "goes by its spec", func(h *metal3.BareMetalHost) bool { return !h.Status.Record.Deployment.KeepPower })
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "goes by its spec", func(h *metal3.BareMetalHost) bool { return !h.Status.Record.Deployment.KeepPower })
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", 20*time.Second, "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
+	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is off", func(h *metal3.BareMetalHost) bool { return !h.Status.PoweredOn })
 }
 
 // TestEtcdRestored: the server's etcd is that of yesterday. Nothing is done to any machine
@@ -324,7 +324,7 @@ func TestTakenOverPower(t *testing.T) {
 func TestEtcdRestored(t *testing.T) {
 	t.Parallel()
 	sim := needsSimulator(t)
-	ctx, ns := s.BeginFor(t, 5*time.Minute)
+	ctx, ns := s.Begin(t)
 	ctx = onServerOfItsOwn(t, ctx, ns)
 	createSecretOnce(t, ctx, ns, "bmc")
 	name := func(kind string, i int) string { return fmt.Sprintf("%s-%d", kind, i) }
@@ -367,7 +367,7 @@ func TestEtcdRestored(t *testing.T) {
 		bed(ctx).PatchHost(t, ctx, ns, name("undone", i), `{"spec":{"image":null}}`)
 	}
 	for i := range each {
-		bed(ctx).WaitHost(t, ctx, ns, name("rolled", i), time.Minute, "runs v2", func(h *metal3.BareMetalHost) bool {
+		bed(ctx).WaitHost(t, ctx, ns, name("rolled", i), "runs v2", func(h *metal3.BareMetalHost) bool {
 			return h.Status.Provisioning.State == metal3.StateProvisioned && h.Status.Provisioning.Image.URL == "http://images/v2.raw"
 		})
 		waitState(t, ctx, ns, name("undone", i), metal3.StateAvailable)
@@ -390,14 +390,14 @@ func TestEtcdRestored(t *testing.T) {
 	}
 	before := asked()
 	forEach(func(_, name string) {
-		h := bed(ctx).WaitHost(t, ctx, ns, name, time.Minute, "is held", isHeld(metal3.RestoredReason))
+		h := bed(ctx).WaitHost(t, ctx, ns, name, "is held", isHeld(metal3.RestoredReason))
 		if !strings.Contains(h.Status.ErrorMessage, "metal3.io/restored") {
 			t.Errorf("%s does not say how to go on: %s", name, h.Status.ErrorMessage)
 		}
 	})
 	bed(ctx).PatchHost(t, ctx, ns, name("available", 0), `{"spec":{"image":{"url":"http://images/v1.raw","checksum":"`+strings.Repeat("a", 64)+`","checksumType":"sha256"}}}`)
 	forEach(func(_, name string) {
-		bed(ctx).WaitHost(t, ctx, ns, name, 20*time.Second, "is held", isHeld(metal3.RestoredReason))
+		bed(ctx).WaitHost(t, ctx, ns, name, "is held", isHeld(metal3.RestoredReason))
 	})
 	if diff := cmp.Diff(before, asked()); diff != "" {
 		t.Errorf("Ironic was asked to do something meanwhile:\n%s", diff)
@@ -412,7 +412,7 @@ func TestEtcdRestored(t *testing.T) {
 		waitState(t, ctx, ns, name("external", i), metal3.StateExternallyProvisioned)
 		// Their status is about v1, and they run v2.
 		rolled := name("rolled", i)
-		bed(ctx).WaitHost(t, ctx, ns, rolled, 30*time.Second, "is held", isHeld(metal3.AnotherDeploymentReason))
+		bed(ctx).WaitHost(t, ctx, ns, rolled, "is held", isHeld(metal3.AnotherDeploymentReason))
 		bed(ctx).PatchHost(t, ctx, ns, rolled, `{"spec":{"image":{"url":"http://images/v2.raw"}}}`)
 		takeOver(t, ctx, ns, rolled, nodes[rolled])
 		waitState(t, ctx, ns, rolled, metal3.StateProvisioned)

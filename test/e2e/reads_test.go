@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,8 +51,8 @@ func TestReadsAreNeverStale(t *testing.T) {
 		}
 		shown = append(shown, fingerprint(got))
 	}
-	testbed.Eventually(t, ctx, 10*time.Second, func() string { return seen.missing(shown) })
-	testbed.Eventually(t, ctx, 10*time.Second, func() string { return informed.missing(shown) })
+	testbed.Eventually(t, ctx, func() string { return seen.missing(shown) })
+	testbed.Eventually(t, ctx, func() string { return informed.missing(shown) })
 	watcher.Stop()
 	watching.Wait()
 	if complaint := seen.disorder(); complaint != "" {
@@ -223,7 +222,7 @@ func (r *recorder) disorder() string {
 }
 
 // startInformer starts a client-go informer, which uses WatchList by default, and
-// requires it to be in sync within two seconds.
+// waits until it is in sync.
 func startInformer(t *testing.T, ctx context.Context, ns string) *recorder {
 	t.Helper()
 	r := &recorder{}
@@ -239,14 +238,10 @@ func startInformer(t *testing.T, ctx context.Context, ns string) *recorder {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	t.Cleanup(func() { cancel(); factory.Shutdown() })
-	began := time.Now()
 	factory.Start(ctx.Done())
-	syncCtx, cancelSync := context.WithTimeout(ctx, 2*time.Second)
-	defer cancelSync()
-	if !cache.WaitForCacheSync(syncCtx.Done(), informer.HasSynced) {
-		t.Fatal("the informer is not in sync after 2 s")
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		t.Fatal("the informer is not in sync")
 	}
-	t.Logf("informer in sync after %s", time.Since(began).Round(time.Millisecond))
 	return r
 }
 
@@ -259,22 +254,15 @@ func TestChangesReachWatchersWithNobodyReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watcher.Stop()
-	var worst time.Duration
 	for round := range 5 {
 		reason := fmt.Sprintf("poll %d", round)
 		if err := bed(ctx).ironic.Operator().SetMaintenance(ctx, host.Status.Provisioning.ID, true, reason); err != nil {
 			t.Fatal(err)
 		}
-		changed := time.Now()
 		awaitEvent(t, ctx, watcher, func(h *metal3.BareMetalHost) bool {
 			return h.Status.Ironic != nil && h.Status.Ironic.MaintenanceReason == reason
 		})
-		worst = max(worst, time.Since(changed))
 	}
-	if worst > 2*time.Second {
-		t.Errorf("a change took %s to reach a watcher, want 2 s at most", worst)
-	}
-	t.Logf("changes reached a watcher after %s at most", worst.Round(time.Millisecond))
 }
 
 func awaitEvent(t *testing.T, ctx context.Context, w watch.Interface, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
@@ -302,7 +290,7 @@ func TestQuietHostsAreNotWritten(t *testing.T) {
 	before := settled(t, ctx, ns, "worker-0")
 	polls := ironicRequests(t, ctx)
 	// Six polls of the leader and a few reads go by.
-	testbed.Eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		if n := ironicRequests(t, ctx)["ChangedSince"] - polls["ChangedSince"]; n < 6 {
 			return fmt.Sprintf("%d polls", n)
 		}
@@ -317,17 +305,17 @@ func TestQuietHostsAreNotWritten(t *testing.T) {
 	}
 }
 
-// settled waits until two reads in a row, a second apart, give the same revision.
+// settled waits until the leader has looked at Ironic three times without a change of the host.
 func settled(t *testing.T, ctx context.Context, ns, name string) *metal3.BareMetalHost {
 	t.Helper()
 	var last *metal3.BareMetalHost
-	var since time.Time
-	testbed.Eventually(t, ctx, 30*time.Second, func() string {
-		host := bed(ctx).GetHost(t, ctx, ns, name)
+	looks := 0
+	testbed.Eventually(t, ctx, func() string {
+		host, looked := bed(ctx).GetHost(t, ctx, ns, name), ironicRequests(t, ctx)["ChangedSince"]
 		if last == nil || host.ResourceVersion != last.ResourceVersion {
-			last, since = host, time.Now()
+			last, looks = host, looked
 		}
-		if time.Since(since) < 2*time.Second {
+		if looked < looks+4 { // the first of them may have been under way
 			return "resourceVersion still moves"
 		}
 		return ""
@@ -377,8 +365,8 @@ func TestReadersShare(t *testing.T) {
 	testbed.OnSimulator(t, "this is about the requests that the server makes")
 	const n = 200
 	ctx, ns := s.Begin(t)
-	// The suite's server also asks Ironic for the hosts of other tests. No read gives up while Ironic is held.
-	ctx = onServerOfItsOwn(t, ctx, ns, "--ironic-read-timeout=30s")
+	// The suite's server also asks Ironic for the hosts of other tests.
+	ctx = onServerOfItsOwn(t, ctx, ns)
 	for i := range n {
 		observedHost(t, ctx, ns, fmt.Sprintf("w-%03d", i))
 	}
@@ -392,13 +380,12 @@ func TestReadersShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := ironicRequests(t, ctx)
-	began := time.Now()
 	var readers sync.WaitGroup
 	errs := make([]error, n)
 	for i := range n {
 		readers.Go(func() { _, errs[i] = hosts.Get(ctx, fmt.Sprintf("w-%03d", i), metav1.GetOptions{}) })
 	}
-	testbed.Eventually(t, ctx, 20*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		if waiting := waitingReads(t, ctx); waiting < n {
 			return fmt.Sprintf("%d of %d reads wait for Ironic", waiting, n)
 		}
@@ -408,14 +395,13 @@ func TestReadersShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	readers.Wait()
-	took := time.Since(began)
 	for _, err := range errs {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	spent := requestsSince(t, ctx, before)
-	t.Logf("%d GETs of %d hosts at once took %s and cost Ironic %v", n, n, took.Round(time.Millisecond), spent)
+	t.Logf("%d GETs of %d hosts at once cost Ironic %v", n, n, spent)
 	if total := spent["GetNode"] + spent["ListNodes"]; total > 12 {
 		t.Errorf("%d GETs at once cost Ironic %d requests, want a handful", n, total)
 	}
@@ -428,7 +414,6 @@ func TestReadersShare(t *testing.T) {
 		t.Errorf("a lone GET cost Ironic %v, want one GetNode", spent)
 	}
 	before = ironicRequests(t, ctx)
-	began = time.Now()
 	if _, err := hosts.List(ctx, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -437,7 +422,7 @@ func TestReadersShare(t *testing.T) {
 	if spent["GetNode"] != 0 || spent["ChangedSince"] < 1 || spent["ChangedSince"] > 3 || spent["ListNodes"] > 1 {
 		t.Errorf("a LIST cost Ironic %v, want one ChangedSince", spent)
 	}
-	t.Logf("a LIST of %d hosts took %s and cost Ironic %v", n, time.Since(began).Round(time.Millisecond), spent)
+	t.Logf("a LIST of %d hosts cost Ironic %v", n, spent)
 }
 
 // waitingReads reads from /metrics how many reads of hosts wait for Ironic.

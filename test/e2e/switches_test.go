@@ -28,7 +28,7 @@ func TestSwitches(t *testing.T) {
 	}
 	valid := func(name, reason string) {
 		t.Helper()
-		testbed.EventuallyEvery(t, ctx, time.Minute, 200*time.Millisecond, func() string {
+		testbed.EventuallyEvery(t, ctx, 200*time.Millisecond, func() string {
 			device, err := switches.Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err.Error()
@@ -41,7 +41,7 @@ func TestSwitches(t *testing.T) {
 	}
 	config := func(want string) {
 		t.Helper()
-		testbed.EventuallyEvery(t, ctx, time.Minute, 200*time.Millisecond, func() string {
+		testbed.EventuallyEvery(t, ctx, 200*time.Millisecond, func() string {
 			configs, err := secrets.Get(ctx, "switch-configs", metav1.GetOptions{})
 			if err != nil {
 				return err.Error()

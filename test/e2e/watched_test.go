@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -58,7 +57,7 @@ func changes[T comparable](w *watched, what func(*metal3.BareMetalHost) T) []T {
 // sawStates waits until the watcher was told of just these states, in order.
 func sawStates(t *testing.T, ctx context.Context, w *watched, want ...metal3.ProvisioningState) {
 	t.Helper()
-	testbed.Eventually(t, ctx, 10*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		got := changes(w, func(h *metal3.BareMetalHost) metal3.ProvisioningState { return h.Status.Provisioning.State })
 		if len(got) > 0 && got[0] == metal3.StateNone {
 			got = got[1:]
@@ -73,7 +72,7 @@ func sawStates(t *testing.T, ctx context.Context, w *watched, want ...metal3.Pro
 // hasEvents waits until kubectl describe shows an event of each reason for a host.
 func hasEvents(t *testing.T, ctx context.Context, ns, name string, reasons ...string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, 15*time.Second, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		out := kubectl(t, ctx, "", "describe", "bmh", name, "-n", ns)
 		_, events, _ := strings.Cut(out, "\nEvents:")
 		for _, reason := range reasons {

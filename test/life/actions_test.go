@@ -13,6 +13,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // expectCode asserts that an error is a Status with this code, whose message has the words.
@@ -174,7 +175,7 @@ func TestMaintenance(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, notInspected, withImage, faulty(bmcsim.CleanStepFails))
-	h.wait(patience, "cleaning has failed", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.ProvisioningError })
+	h.wait("cleaning has failed", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.ProvisioningError })
 	h.mend(bmcsim.CleanStepFails)
 	h.retry()
 	h.provisioned()
@@ -185,7 +186,7 @@ func TestHistory(t *testing.T) {
 	tell(t, "history", history)
 	events := history.Status.Events
 	if len(events) == 0 || !slices.ContainsFunc(events, func(e metal3.HistoryEvent) bool {
-		return e.Severity == "ERROR" && strings.Contains(e.Message, "erase") && time.Since(e.Time.Time) < patience
+		return e.Severity == "ERROR" && strings.Contains(e.Message, "erase") && time.Since(e.Time.Time) < testbed.Patience
 	}) {
 		t.Fatalf("the failure is not in the history: %+v", events)
 	}

@@ -36,7 +36,7 @@ func TestRetryLimit(t *testing.T) {
 
 	h.mend(bmcsim.DeployStepFails)
 	h.retry()
-	bmh := h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
+	bmh := h.wait("provisioned", isIn(metal3.StateProvisioned))
 	if bmh.Status.ProvisioningFailCount != 0 || bmh.Status.ErrorCount != 0 {
 		t.Errorf("provisioningFailCount %d, errorCount %d", bmh.Status.ProvisioningFailCount, bmh.Status.ErrorCount)
 	}
@@ -48,8 +48,8 @@ func TestRetryLimit(t *testing.T) {
 func TestDeploymentNotPossible(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, notInspected, notCleaned, withImage, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) { h.Spec.Architecture = "ppc64le" })
-	bmh := h.failed(patience, metal3.ProvisioningError, "Ironic cannot deploy the host")
-	h.failed(0, metal3.ProvisioningError, "deploy_kernel")
+	bmh := h.failed(metal3.ProvisioningError, "Ironic cannot deploy the host")
+	h.failed(metal3.ProvisioningError, "deploy_kernel")
 	if bmh.Status.Provisioning.State != metal3.StateProvisioning || bmh.Status.ProvisioningFailCount != 0 {
 		t.Errorf("state %q, provisioningFailCount %d: nothing was tried", bmh.Status.Provisioning.State, bmh.Status.ProvisioningFailCount)
 	}
@@ -58,7 +58,7 @@ func TestDeploymentNotPossible(t *testing.T) {
 	}
 	h.wrote(0)
 	h.patch(`{"spec":{"architecture":"x86_64"}}`)
-	h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
+	h.wait("provisioned", isIn(metal3.StateProvisioned))
 	h.expectStates(metal3.StateRegistering, metal3.StatePreparing, metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned)
 	h.wrote(1)
 }

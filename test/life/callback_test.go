@@ -59,7 +59,7 @@ func TestSilentRamdisk(t *testing.T) {
 	// They are given up in any order. Each is mended at once, because another try would take its time to
 	// fail.
 	silent := slices.Clone(stages)
-	deploying.eventually(patience, func() string {
+	deploying.eventually(func() string {
 		var complaints []string
 		silent = slices.DeleteFunc(silent, func(h stage) bool {
 			bmh, err := h.api.Get(h.ctx, h.name, metav1.GetOptions{})
@@ -78,7 +78,7 @@ func TestSilentRamdisk(t *testing.T) {
 		return strings.Join(complaints, "; ")
 	})
 	for _, h := range stages {
-		h.in(patience, h.wanted)
+		h.in(h.wanted)
 		h.wrote(h.writes)
 	}
 }
@@ -87,7 +87,7 @@ func TestSilentRamdisk(t *testing.T) {
 // may, and mends the BMC.
 func (h *host) changedInIronic() {
 	h.t.Helper()
-	h.failed(patience, metal3.RegistrationError, "")
+	h.failed(metal3.RegistrationError, "")
 	// A node that is its own parent could not be switched on without this, which we set, too.
 	change := testbed.Patch{Op: "add", Path: "/driver_info/has_dedicated_power_supply", Value: true}
 	if err := s.ironic.Operator().PatchNode(h.ctx, h.ns+"~"+h.name, change); err != nil {

@@ -7,12 +7,13 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // delayed waits until the host waits for its turn, in a state.
 func (h *host) delayed(state metal3.ProvisioningState) {
 	h.t.Helper()
-	h.wait(patience, "delayed", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("delayed", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusDelayed && bmh.Status.Provisioning.State == state
 	})
 }
@@ -58,7 +59,7 @@ func TestProvisioningLimit(t *testing.T) {
 	case <-images[0].begun:
 	case <-images[1].begun:
 		next = 1
-	case <-time.After(patience):
+	case <-time.After(testbed.Patience):
 		t.Fatalf("none of the others was deployed: %+v, %+v", hosts[0].get().Status, hosts[1].get().Status)
 	}
 	hosts[1-next].delayed(metal3.StateAvailable)

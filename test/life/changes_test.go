@@ -18,7 +18,7 @@ func TestImageChangedWhileProvisioned(t *testing.T) {
 	h.states()
 	url, checksum := s.machines.AddFile("second.raw", []byte("the second image\n"))
 	h.wantImageAt(url, checksum)
-	bmh := h.wait(patience, "provisioned with the second image", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait("provisioned with the second image", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateProvisioned && bmh.Status.Provisioning.Image.URL == url
 	})
 	h.expectStates(metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned)
@@ -85,7 +85,7 @@ func TestChangesWithoutEffect(t *testing.T) {
 		`{"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"}}}`,
 	} {
 		h.patch("%s", patch)
-		h.wait(20*time.Second, "in step with "+patch, func(bmh *metal3.BareMetalHost) bool {
+		h.wait("in step with "+patch, func(bmh *metal3.BareMetalHost) bool {
 			c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.RegisteredCondition)
 			return c != nil && c.ObservedGeneration == bmh.Generation
 		})

@@ -61,7 +61,7 @@ func TestRequestedClean(t *testing.T) {
 	if err := h.clean(metav1.CreateOptions{}, "erase_pstore"); err != nil {
 		t.Fatal(err)
 	}
-	bmh = h.wait(patience, "failed", func(bmh *metal3.BareMetalHost) bool {
+	bmh = h.wait("failed", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.ErrorType == metal3.PreparationError && bmh.Status.Record.RequestedClean == nil
 	})
 	if p := bmh.Status.Record.Preparation; !strings.Contains(bmh.Status.ErrorMessage, "erase_pstore") || p.Phase != metal3.PreparationFailed || !strings.Contains(p.Message, "erase_pstore") {

@@ -73,12 +73,12 @@ func TestDataImageRefused(t *testing.T) {
 	t.Parallel()
 	needsVirtualMedia(t)
 	h := newHost(t, external, runsAlready)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	h.fault(bmcsim.RefuseMedia)
 	url, _ := s.machines.AddFile("data.iso", []byte("a data image\n"))
 	h.dataImage(url)
 	h.annotate(metal3.RebootAnnotation, "")
-	h.failed(patience, metal3.PowerManagementError, "DataImage worker-0: image "+url+" could not be attached")
+	h.failed(metal3.PowerManagementError, "DataImage worker-0: image "+url+" could not be attached")
 	h.waitDataImage("has the error", func(i *metal3.DataImage) bool {
 		return i.Status.Error.Count >= 1 && strings.Contains(i.Status.Error.Message, "could not be attached") && i.Status.AttachedImage.URL == ""
 	})
@@ -90,7 +90,7 @@ func TestDataImageRefused(t *testing.T) {
 	}
 	h.noDataImage()
 	h.boots(2, "")
-	h.wait(patience, "without error", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorMessage == "" && bmh.Status.PoweredOn })
+	h.wait("without error", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorMessage == "" && bmh.Status.PoweredOn })
 
 	h.mend(bmcsim.RefuseMedia)
 	h.dataImage(url)
@@ -111,7 +111,7 @@ func (h *host) dataImage(url string) {
 
 func (h *host) waitDataImage(what string, wanted func(*metal3.DataImage) bool) {
 	h.t.Helper()
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		image, err := s.Metal3.Metal3V1alpha1().DataImages(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
@@ -125,7 +125,7 @@ func (h *host) waitDataImage(what string, wanted func(*metal3.DataImage) bool) {
 
 func (h *host) noDataImage() {
 	h.t.Helper()
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		image, err := s.Metal3.Metal3V1alpha1().DataImages(h.ns).Get(h.ctx, h.name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
@@ -137,7 +137,7 @@ func (h *host) noDataImage() {
 // boots waits until the machine has booted for the nth time, and asserts what was in its drive then.
 func (h *host) boots(n int, content string) {
 	h.t.Helper()
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		if boots := h.machine.Boots(); len(boots) < n {
 			return fmt.Sprintf("the machine has booted %d times, want %d: %+v", len(boots), n, h.get().Status)
 		}

@@ -49,14 +49,14 @@ func TestDeleteWhileRegistering(t *testing.T) {
 			t.Parallel()
 			needsTimeouts(t, fault)
 			h := newHost(t, faulty(fault))
-			h.wait(patience, "known to Ironic", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.Ironic != nil })
+			h.wait("known to Ironic", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.Ironic != nil })
 			h.goes()
 		})
 	}
 	t.Run("no Secret", func(t *testing.T) {
 		t.Parallel()
 		h := newHost(t, withSecret("none"))
-		h.failed(patience, metal3.RegistrationError, "none")
+		h.failed(metal3.RegistrationError, "none")
 		h.goes()
 	})
 }
@@ -89,7 +89,7 @@ func TestDeleteWhenAvailable(t *testing.T) {
 		t.Errorf("the watcher saw %q", got)
 	}
 	// Kubernetes' garbage collector takes what the host owns; it is in no hurry.
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		if _, err := s.Core.CoreV1().Secrets(h.ns).Get(h.ctx, h.name+"-bmc", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return "its Secret is still there"
 		}
@@ -151,7 +151,7 @@ func TestDeleteAfterErrors(t *testing.T) {
 				needsInspection(t)
 			}
 			h := newHost(t, append(test.with, faulty(test.fault))...)
-			h.failed(patience, test.kind, "simulated fault")
+			h.failed(test.kind, "simulated fault")
 			h.goes()
 		})
 	}
@@ -174,7 +174,7 @@ func TestDeleteWithFailingCleaning(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.CleanStepFails)
 	h.delete()
-	h.wait(patience, "shows why", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.ProvisioningError })
+	h.wait("shows why", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.ProvisioningError })
 	h.mend(bmcsim.CleanStepFails)
 	h.retry()
 	h.isGone()
@@ -210,7 +210,7 @@ func TestDeleteNamespace(t *testing.T) {
 	if done := h.machine.Steps()[steps:]; !slices.Contains(done, "clean erase_devices_metadata") {
 		t.Errorf("the disks of a deleted host were not cleaned: %q", done)
 	}
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		ns, err := s.Core.CoreV1().Namespaces().Get(h.ctx, h.ns, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
@@ -225,7 +225,7 @@ func TestDeleteBlockedDeployment(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned, withImage, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.UserData = &corev1.SecretReference{Name: "never"}
 	})
-	h.failed(patience, metal3.ProvisioningError, `Secret "never"`)
+	h.failed(metal3.ProvisioningError, `Secret "never"`)
 	h.goes()
 }
 
@@ -236,7 +236,7 @@ func TestDeleteWithoutPowerOff(t *testing.T) {
 		t.Skip("Ironic 21.4 knows no disable_power_off")
 	}
 	h := newHost(t, external, runsAlready, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) { h.Spec.DisablePowerOff = true })
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	h.delete()
 	h.gone()
 	h.nodeGone()

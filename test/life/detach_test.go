@@ -18,7 +18,7 @@ const (
 // detached waits until a host is out of Ironic, in the state that it had.
 func (h *host) detached(state metal3.ProvisioningState) {
 	h.t.Helper()
-	h.wait(patience, "detached", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("detached", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusDetached && bmh.Status.Provisioning.State == state
 	})
 	h.nodeGone()

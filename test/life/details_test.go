@@ -44,7 +44,7 @@ func TestCleaningModeOfAvailableHost(t *testing.T) {
 			t.Fatalf("automated_clean is %t before the mode is %s", wanted, mode)
 		}
 		h.patch(`{"spec":{"automatedCleaningMode":%q}}`, mode)
-		h.eventually(12*time.Second, func() string {
+		h.eventually(func() string {
 			if h.automatedClean() != wanted {
 				return "automated_clean does not follow the mode " + string(mode)
 			}
@@ -73,7 +73,7 @@ func TestSwitchedBehindOurBackWhenProvisioned(t *testing.T) {
 	h.states()
 	back := func(how string, boots int) {
 		t.Helper()
-		h.wait(patience, "on again after it was switched off "+how, func(bmh *metal3.BareMetalHost) bool {
+		h.wait("on again after it was switched off "+how, func(bmh *metal3.BareMetalHost) bool {
 			return len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn && bmh.Status.Ironic.TargetPowerState == ""
 		})
 	}
@@ -100,13 +100,13 @@ func TestWrongPasswordWhenProvisioned(t *testing.T) {
 	boots := len(h.machine.Boots())
 	h.states()
 	h.patchSecret(h.name+"-bmc", map[string]string{"password": "not-the-password"})
-	h.wait(20*time.Second, "in step with the Secret", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("in step with the Secret", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.TriedCredentials.Version != first
 	})
 	if s.forgetsPower() { // nothing else makes this Ironic ask the BMC
 		h.patch(`{"spec":{"online":false}}`)
 	}
-	bmh := h.failed(patience, metal3.PowerManagementError, "")
+	bmh := h.failed(metal3.PowerManagementError, "")
 	if bmh.Status.Provisioning.State != metal3.StateProvisioned || strings.Contains(bmh.Status.ErrorMessage, "not-the-password") {
 		t.Errorf("in state %q the error is %q", bmh.Status.Provisioning.State, bmh.Status.ErrorMessage)
 	}
@@ -161,14 +161,14 @@ func TestBMCAddressChangedWhileDetached(t *testing.T) {
 func TestSecretVanishesWhileRegistering(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, notInspected, notCleaned, faulty(bmcsim.RefuseConnections))
-	h.failed(patience, metal3.RegistrationError, "")
+	h.failed(metal3.RegistrationError, "")
 	name := h.name + "-bmc"
 	secrets := s.Core.CoreV1().Secrets(h.ns)
 	if err := secrets.Delete(h.ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// The host holds it back by a finalizer; somebody does not care.
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		_, err := secrets.Patch(h.ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -178,7 +178,7 @@ func TestSecretVanishesWhileRegistering(t *testing.T) {
 		}
 		return "Secret " + name + " is still there"
 	})
-	bmh := h.failed(30*time.Second, metal3.RegistrationError, `Secret "`+name+`"`)
+	bmh := h.failed(metal3.RegistrationError, `Secret "`+name+`"`)
 	if bmh.Status.Provisioning.State != metal3.StateRegistering {
 		t.Errorf("state %q", bmh.Status.Provisioning.State)
 	}
@@ -196,7 +196,7 @@ func TestBMCSilentUntilCleaned(t *testing.T) {
 	h.available()
 	silent := func(state metal3.ProvisioningState) {
 		t.Helper()
-		bmh := h.wait(patience, "shows an error", func(bmh *metal3.BareMetalHost) bool {
+		bmh := h.wait("shows an error", func(bmh *metal3.BareMetalHost) bool {
 			return bmh.Status.OperationalStatus == metal3.OperationalStatusError
 		})
 		if bmh.Status.Provisioning.State != state || bmh.Status.ErrorMessage == "" {

@@ -72,14 +72,14 @@ func TestEnrollingTouchesNoDisk(t *testing.T) {
 			}
 
 			h.patch(`{"spec":{"externallyProvisioned":true}}`)
-			h.in(patience, metal3.StateExternallyProvisioned)
+			h.in(metal3.StateExternallyProvisioned)
 			h.ironicIn(ironic.Active)
 			h.keptDisks(disks, "marked as externally provisioned")
 			h.annotate(metal3.DetachedAnnotation, "")
 			h.detached(metal3.StateExternallyProvisioned)
 			h.keptDisks(disks, "detached")
 			h.annotateNot(metal3.DetachedAnnotation)
-			h.in(patience, metal3.StateExternallyProvisioned)
+			h.in(metal3.StateExternallyProvisioned)
 			h.ironicIn(ironic.Active)
 			h.keptDisks(disks, "attached again")
 			h.delete()
@@ -122,7 +122,7 @@ func TestCleanedWhenProvisioned(t *testing.T) {
 	}
 	h.states()
 	h.wantImage()
-	h.wait(patience, "Ironic cleans", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("Ironic cleans", func(bmh *metal3.BareMetalHost) bool {
 		state := ironic.ProvisionState(bmh.Status.Ironic.ProvisionState)
 		if state != ironic.Cleaning && state != ironic.CleanWait {
 			return false

@@ -2,7 +2,6 @@ package life
 
 import (
 	"testing"
-	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
@@ -21,7 +20,7 @@ func TestDeploymentFails(t *testing.T) {
 	if bmh.Status.ProvisioningFailCount != 1 || bmh.Status.ErrorCount != 1 || bmh.Status.OperationalStatus != metal3.OperationalStatusError {
 		t.Errorf("provisioningFailCount %d, errorCount %d, operational status %q", bmh.Status.ProvisioningFailCount, bmh.Status.ErrorCount, bmh.Status.OperationalStatus)
 	}
-	h.failed(0, metal3.ProvisioningError, "simulated fault deploy-step-fails")
+	h.failed(metal3.ProvisioningError, "simulated fault deploy-step-fails")
 	h.wrote(0)
 
 	h.mend(bmcsim.DeployStepFails)
@@ -40,10 +39,10 @@ func TestImageNotFound(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned)
 	h.available()
 	h.wantImageAt(s.machines.FileURL("missing.raw"), s.machines.FileChecksum(bmcsim.ImageFile))
-	h.failed(patience, metal3.ProvisioningError, "missing.raw")
+	h.failed(metal3.ProvisioningError, "missing.raw")
 	h.undone(1)
 	h.wantImage()
-	bmh := h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
+	bmh := h.wait("provisioned", isIn(metal3.StateProvisioned))
 	if bmh.Status.ProvisioningFailCount != 0 || bmh.Status.Provisioning.Image.URL != s.machines.FileURL(bmcsim.ImageFile) {
 		t.Errorf("provisioningFailCount %d, image %+v", bmh.Status.ProvisioningFailCount, bmh.Status.Provisioning.Image)
 	}
@@ -56,11 +55,11 @@ func TestWrongChecksum(t *testing.T) {
 	h.available()
 	h.wantImageAt(s.machines.FileURL(bmcsim.ImageFile), s.machines.FileChecksum(bmcsim.KernelFile))
 	h.undone(1)
-	h.failed(0, metal3.ProvisioningError, "failed to verify against checksum")
+	h.failed(metal3.ProvisioningError, "failed to verify against checksum")
 	h.wrote(0)
 	// The checksum alone is no other image, but mended by it the next try is due at once.
 	h.wantImage()
-	h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
+	h.wait("provisioned", isIn(metal3.StateProvisioned))
 	h.wrote(1)
 }
 
@@ -69,7 +68,7 @@ func TestWrongChecksum(t *testing.T) {
 // earliest.
 func (h *host) deployedAgain(failed metal3.BareMetalHostStatus) {
 	h.t.Helper()
-	h.wait(20*time.Second, "tried again", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("tried again", func(bmh *metal3.BareMetalHost) bool {
 		s := bmh.Status
 		return s.ErrorMessage == "" || s.ErrorCount > failed.ErrorCount || s.OperationHistory.Provision.Start.After(failed.OperationHistory.Provision.Start.Time)
 	})
@@ -82,7 +81,7 @@ func TestUserDataMissing(t *testing.T) {
 	h.available()
 	h.patch(`{"spec":{"userData":{"name":"late"}}}`)
 	h.wantImage()
-	bmh := h.failed(30*time.Second, metal3.ProvisioningError, `Secret "late"`)
+	bmh := h.failed(metal3.ProvisioningError, `Secret "late"`)
 	if bmh.Status.ProvisioningFailCount != 0 {
 		t.Errorf("provisioningFailCount is %d, nothing was tried", bmh.Status.ProvisioningFailCount)
 	}
@@ -104,9 +103,9 @@ func TestBMCSilentWhileDeploying(t *testing.T) {
 	image := h.deploying()
 	h.fault(bmcsim.RefuseConnections)
 	image.release()
-	h.wait(patience, "shows an error", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("shows an error", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusError
 	})
 	h.mend(bmcsim.RefuseConnections)
-	h.recovers(afterSilence, "provisioned", isIn(metal3.StateProvisioned))
+	h.wait("provisioned", isIn(metal3.StateProvisioned))
 }

@@ -3,7 +3,6 @@ package life
 import (
 	"strings"
 	"testing"
-	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -20,10 +19,10 @@ func leftRegistering(bmh *metal3.BareMetalHost) bool {
 // the try takes is Ironic's affair.
 func (h *host) triedAgain() {
 	h.t.Helper()
-	h.wait(afterChange, "tried again", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("tried again", func(bmh *metal3.BareMetalHost) bool {
 		return leftRegistering(bmh) || bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState != string(ironic.Enroll)
 	})
-	h.wait(patience, "registered", leftRegistering)
+	h.wait("registered", leftRegistering)
 }
 
 // A Secret that is missing, then wrong, then right: each is told, none of it needs
@@ -31,10 +30,10 @@ func (h *host) triedAgain() {
 func TestPasswordMended(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, withSecret("mine"))
-	h.failed(patience, metal3.RegistrationError, `Secret "mine"`)
+	h.failed(metal3.RegistrationError, `Secret "mine"`)
 
 	h.secret("mine", map[string]string{"username": h.machine.Username(), "password": "not-the-password"})
-	bmh := h.wait(30*time.Second, "shows that the password is wrong", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait("shows that the password is wrong", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.ErrorType == metal3.RegistrationError && !strings.Contains(bmh.Status.ErrorMessage, `Secret "mine"`)
 	})
 	if strings.Contains(bmh.Status.ErrorMessage, "not-the-password") || bmh.Status.Provisioning.State != metal3.StateRegistering {
@@ -63,12 +62,12 @@ func TestBMCSilentWhileRegistering(t *testing.T) {
 			t.Parallel()
 			needsTimeouts(t, fault)
 			h := newHost(t, faulty(fault), notInspected, notCleaned)
-			bmh := h.failed(patience, metal3.RegistrationError, "")
+			bmh := h.failed(metal3.RegistrationError, "")
 			if !strings.Contains(bmh.Status.ErrorMessage, strings.TrimPrefix(h.machine.URL(), "http://")) {
 				t.Errorf("the error does not name the BMC: %q", bmh.Status.ErrorMessage)
 			}
 			h.mend(fault)
-			h.wait(30*time.Second, "registered", leftRegistering)
+			h.wait("registered", leftRegistering)
 			h.available()
 		})
 	}
@@ -81,11 +80,11 @@ func TestBMCSilentWhileInspecting(t *testing.T) {
 	h.ironicIn(ironic.InspectWait)
 	h.fault(bmcsim.RefuseConnections)
 	h.mend(bmcsim.SilentInspection)
-	h.wait(patience, "shows an error", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("shows an error", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusError
 	})
 	h.mend(bmcsim.RefuseConnections)
-	bmh := h.recovers(afterSilence, "available", isIn(metal3.StateAvailable))
+	bmh := h.wait("available", isIn(metal3.StateAvailable))
 	if bmh.Status.HardwareDetails == nil {
 		t.Error("the host became available without an inventory")
 	}
@@ -97,13 +96,13 @@ func TestInspectionFails(t *testing.T) {
 	t.Parallel()
 	needsInspection(t)
 	h := newHost(t, faulty(bmcsim.InspectionFails))
-	bmh := h.failed(patience, metal3.InspectionError, "simulated fault inspection-fails")
+	bmh := h.failed(metal3.InspectionError, "simulated fault inspection-fails")
 	if bmh.Status.Provisioning.State != metal3.StateInspecting || bmh.Status.ErrorCount != 1 {
 		t.Errorf("state %q, errorCount %d", bmh.Status.Provisioning.State, bmh.Status.ErrorCount)
 	}
 	h.mend(bmcsim.InspectionFails)
 	h.retry()
-	h.wait(12*time.Second, "is inspected again", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorMessage == "" })
+	h.wait("is inspected again", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorMessage == "" })
 	bmh = h.available()
 	if bmh.Status.HardwareDetails == nil || bmh.Status.ErrorCount != 0 {
 		t.Errorf("hardware %v, errorCount %d", bmh.Status.HardwareDetails, bmh.Status.ErrorCount)
@@ -113,7 +112,7 @@ func TestInspectionFails(t *testing.T) {
 func TestCleaningFails(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, faulty(bmcsim.CleanStepFails), notInspected, withImage)
-	bmh := h.failed(patience, metal3.ProvisioningError, "simulated fault clean-step-fails")
+	bmh := h.failed(metal3.ProvisioningError, "simulated fault clean-step-fails")
 	if bmh.Status.Provisioning.State != metal3.StateProvisioning || bmh.Status.ProvisioningFailCount != 0 {
 		t.Errorf("state %q, provisioningFailCount %d: no deployment was tried", bmh.Status.Provisioning.State, bmh.Status.ProvisioningFailCount)
 	}
@@ -133,7 +132,7 @@ func TestPowerCommandIgnored(t *testing.T) {
 	h.available()
 	h.fault(bmcsim.IgnorePower)
 	h.patch(`{"spec":{"online":true}}`)
-	bmh := h.failed(patience, metal3.PowerManagementError, "power on")
+	bmh := h.failed(metal3.PowerManagementError, "power on")
 	if bmh.Status.PoweredOn || bmh.Status.Provisioning.State != metal3.StateAvailable {
 		t.Errorf("on is %t, state %q", bmh.Status.PoweredOn, bmh.Status.Provisioning.State)
 	}

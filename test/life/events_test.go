@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +18,7 @@ func (h *host) tells(wanted ...string) map[string]eventsv1.Event {
 	h.t.Helper()
 	uid := h.get().UID
 	found := map[string]eventsv1.Event{}
-	h.eventually(30*time.Second, func() string {
+	h.eventually(func() string {
 		list, err := s.Core.EventsV1().Events(h.ns).List(h.ctx, metav1.ListOptions{})
 		if err != nil {
 			return err.Error()

@@ -25,7 +25,7 @@ func (h *host) untouched() {
 func TestExternallyProvisioned(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	bmh := h.in(patience, metal3.StateExternallyProvisioned)
+	bmh := h.in(metal3.StateExternallyProvisioned)
 	h.expectStates(metal3.StateRegistering, metal3.StateExternallyProvisioned)
 	if bmh.Status.Ironic.ProvisionState != "active" {
 		h.ironicIn("active")
@@ -47,7 +47,7 @@ func TestExternallyProvisioned(t *testing.T) {
 func TestExternalTakenOver(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready, withImage)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	h.patch(`{"spec":{"externallyProvisioned":false}}`)
 	bmh := h.provisioned()
 	if bmh.Status.Provisioning.Image.URL != s.machines.FileURL(bmcsim.ImageFile) {
@@ -67,7 +67,7 @@ func TestExternalTakenOver(t *testing.T) {
 func TestExternalReleased(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	h.patch(`{"spec":{"externallyProvisioned":false}}`)
 	h.available()
 	h.expectStates(metal3.StateRegistering, metal3.StateExternallyProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable)
@@ -81,7 +81,7 @@ func TestMarkedExternal(t *testing.T) {
 	h.available()
 	boots := len(h.machine.Boots())
 	h.patch(`{"spec":{"externallyProvisioned":true}}`)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	h.ironicIn("active")
 	h.stays(4*time.Second, "externally provisioned", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateExternallyProvisioned

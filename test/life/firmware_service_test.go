@@ -32,7 +32,7 @@ func TestFirmwareService(t *testing.T) {
 	h.annotate(metal3.RebootAnnotation, `{"mode":"hard"}`)
 
 	if s.release == "trixie" {
-		bmh := h.wait(patience, "says why it is not updated", func(bmh *metal3.BareMetalHost) bool {
+		bmh := h.wait("says why it is not updated", func(bmh *metal3.BareMetalHost) bool {
 			return bmh.Status.PoweredOn && len(h.machine.Boots()) > boots && bmh.Status.ErrorType == metal3.ServicingError
 		})
 		if st := bmh.Status; !strings.Contains(st.ErrorMessage, "29.0.5") || st.Record.Servicing != nil || st.Provisioning.State != metal3.StateProvisioned {
@@ -43,7 +43,7 @@ func TestFirmwareService(t *testing.T) {
 		}
 		// The same node cannot be cleaned for it either, and a new one can.
 		h.patch(`{"spec":{"image":null}}`)
-		h.wait(patience, "says why it is not prepared", func(bmh *metal3.BareMetalHost) bool {
+		h.wait("says why it is not prepared", func(bmh *metal3.BareMetalHost) bool {
 			return bmh.Status.ErrorType == metal3.PreparationError && strings.Contains(bmh.Status.ErrorMessage, "29.0.5")
 		})
 		h.annotate(metal3.DetachedAnnotation, `{"force":true}`)
@@ -80,7 +80,7 @@ func TestFirmwareService(t *testing.T) {
 // runsItsDisk waits until the machine runs what it was provisioned with.
 func (h *host) runsItsDisk() {
 	h.t.Helper()
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		if running := h.machine.Running(); running != bmcsim.RunningDisk {
 			return "the machine runs " + string(running)
 		}

@@ -100,7 +100,7 @@ func TestFirmware(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.wantFirmware("bmc", "1.46.0", "bios", "2.19.0")
-	bmh = h.wait(patience, "not updated", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.PreparationError })
+	bmh = h.wait("not updated", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.PreparationError })
 	if !strings.Contains(bmh.Status.ErrorMessage, "the signature is wrong") {
 		t.Errorf("the error is %q", bmh.Status.ErrorMessage)
 	}

@@ -30,7 +30,7 @@ func TestUndeployedPastUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	h.wait(5*time.Second, "its deployment is gone", isGone)
+	h.wait("its deployment is gone", isGone)
 	t.Logf("shown after %s", time.Since(began).Round(time.Millisecond))
 	h.ironicIn(ironic.Available)
 	h.stays(15*time.Second, "is left alone", func(bmh *metal3.BareMetalHost) bool {

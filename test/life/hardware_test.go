@@ -56,7 +56,7 @@ func TestHardwareDataBeforehand(t *testing.T) {
 	h.inspected(0)
 
 	h.annotate(metal3.InspectAnnotation, "")
-	bmh = h.wait(patience, "inspected", func(bmh *metal3.BareMetalHost) bool {
+	bmh = h.wait("inspected", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.HardwareDetails.Hostname != "known" && bmh.Status.Provisioning.State == metal3.StateAvailable
 	})
 	if hw := bmh.Status.HardwareDetails; hw.CPU.Count != 32 || len(hw.NIC) == 0 {
@@ -74,7 +74,7 @@ func TestInspectedAgain(t *testing.T) {
 	h.inspected(1)
 	again := func(what string) {
 		t.Helper()
-		h.wait(patience, "inspected "+what, func(bmh *metal3.BareMetalHost) bool {
+		h.wait("inspected "+what, func(bmh *metal3.BareMetalHost) bool {
 			_, asked := bmh.Annotations[metal3.InspectAnnotation]
 			return !asked && !bmh.Status.OperationHistory.Inspect.End.IsZero() && bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.PoweredOn
 		})
@@ -87,7 +87,7 @@ func TestInspectedAgain(t *testing.T) {
 	if _, err := h.api.Inspect(h.ctx, h.name, &metal3.HostInspection{}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.wait(patience, "inspecting", func(bmh *metal3.BareMetalHost) bool { return slices.Contains(h.seenSoFar(), metal3.StateInspecting) })
+	h.wait("inspecting", func(bmh *metal3.BareMetalHost) bool { return slices.Contains(h.seenSoFar(), metal3.StateInspecting) })
 	again("by POST")
 	h.inspected(3)
 	inspection, err := h.api.GetInspect(h.ctx, h.name, metav1.GetOptions{})

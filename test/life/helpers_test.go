@@ -85,11 +85,6 @@ func faulty(f bmcsim.Fault) option {
 	return func(_ *metal3.BareMetalHost, m *bmcsim.Machine) { _ = m.SetFault(f, "") } // fails in mending only
 }
 
-// patience is for what has to happen and is not promised within a time: alone it
-// takes seconds, beside other tests that keep Ironic and two processors busy a
-// minute. What is promised within a time has that time.
-const patience = 3 * time.Minute
-
 // newHost makes a namespace, a machine, its Secret and its host, with a time limit.
 func newHost(t *testing.T, options ...option) *host {
 	t.Helper()
@@ -201,7 +196,7 @@ func (h *host) seenSoFar() []metal3.ProvisioningState {
 
 func (h *host) expectStates(want ...metal3.ProvisioningState) {
 	h.t.Helper()
-	h.eventually(10*time.Second, func() string {
+	h.eventually(func() string {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.seen) == 0 || h.seen[len(h.seen)-1] != want[len(want)-1] {
@@ -266,12 +261,12 @@ func (h *host) retry() {
 
 // wait waits until the host is as wanted, and returns it. It is read at first, and later every three seconds: in between,
 // the watcher tells of changes. Each read costs Ironic a request, and it has several tests to serve.
-func (h *host) wait(limit time.Duration, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
+func (h *host) wait(what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
 	h.t.Helper()
 	var last *metal3.BareMetalHost
 	var read time.Time
 	began := time.Now()
-	h.eventually(limit, func() string {
+	h.eventually(func() string {
 		if told := h.toldAfter(last); told != nil {
 			last = told
 			if wanted(told) {
@@ -317,25 +312,25 @@ func describe(bmh *metal3.BareMetalHost) string {
 }
 
 // in waits until isIn is true.
-func (h *host) in(limit time.Duration, state metal3.ProvisioningState) *metal3.BareMetalHost {
+func (h *host) in(state metal3.ProvisioningState) *metal3.BareMetalHost {
 	h.t.Helper()
-	return h.wait(limit, string(state), isIn(state))
+	return h.wait(string(state), isIn(state))
 }
 
 func (h *host) available() *metal3.BareMetalHost {
 	h.t.Helper()
-	return h.in(patience, metal3.StateAvailable)
+	return h.in(metal3.StateAvailable)
 }
 
 func (h *host) provisioned() *metal3.BareMetalHost {
 	h.t.Helper()
-	return h.in(patience, metal3.StateProvisioned)
+	return h.in(metal3.StateProvisioned)
 }
 
 // ironicIn waits for a provision state of Ironic's.
 func (h *host) ironicIn(state ironic.ProvisionState) *metal3.BareMetalHost {
 	h.t.Helper()
-	return h.wait(patience, "Ironic says "+string(state), func(bmh *metal3.BareMetalHost) bool {
+	return h.wait("Ironic says "+string(state), func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState == string(state)
 	})
 }
@@ -343,7 +338,7 @@ func (h *host) ironicIn(state ironic.ProvisionState) *metal3.BareMetalHost {
 // power waits for the machine's power, and for the host to tell of it.
 func (h *host) power(want bmcsim.Power) {
 	h.t.Helper()
-	h.wait(patience, "powered "+string(want), func(bmh *metal3.BareMetalHost) bool {
+	h.wait("powered "+string(want), func(bmh *metal3.BareMetalHost) bool {
 		return h.machine.Power() == want && bmh.Status.PoweredOn == (want == bmcsim.On) && bmh.Status.Ironic != nil && bmh.Status.Ironic.TargetPowerState == ""
 	})
 }
@@ -356,37 +351,7 @@ func (h *host) wrote(want int) {
 	}
 }
 
-// What was wrong is mended, and within these limits the host is tried again. Left to
-// the back-off of its failure it would wait for a minute and more.
-const (
-	// afterChange is for a spec or a Secret that was changed, and for an Ironic that is
-	// back: then at once.
-	afterChange = 12 * time.Second
-	// afterSilence is for a BMC that answers again. It is tried every 16 to 20 seconds;
-	// where Ironic itself has to notice first, that takes a moment more.
-	afterSilence = 40 * time.Second
-)
-
-// recovers waits until the host has arrived. On its way there it may be at rest for
-// no longer than limit at a time: how long a try takes is Ironic's affair, when it
-// begins is ours.
-func (h *host) recovers(limit time.Duration, what string, arrived func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
-	h.t.Helper()
-	resting := time.Now()
-	return h.wait(patience, what, func(bmh *metal3.BareMetalHost) bool {
-		switch {
-		case arrived(bmh):
-			return true
-		case isTried(bmh):
-			resting = time.Now()
-		case time.Since(resting) > limit:
-			h.t.Fatalf("not tried for %s: %s", limit, describe(bmh))
-		}
-		return false
-	})
-}
-
-// isTried tells whether Ironic is at work on the host.
+// isTried reports whether Ironic is at work on the host.
 func isTried(bmh *metal3.BareMetalHost) bool {
 	node := bmh.Status.Ironic
 	if node == nil {
@@ -414,7 +379,7 @@ func isIn(state metal3.ProvisioningState) func(*metal3.BareMetalHost) bool {
 func (h *host) stays(period time.Duration, what string, wanted func(*metal3.BareMetalHost) bool) {
 	h.t.Helper()
 	until := time.Now().Add(period)
-	h.eventually(period+10*time.Second, func() string {
+	h.eventually(func() string {
 		if bmh := h.get(); !wanted(bmh) {
 			h.t.Fatalf("host %s did not stay so: %s; it is %+v", h.name, what, bmh.Status)
 		}
@@ -428,15 +393,15 @@ func (h *host) stays(period time.Duration, what string, wanted func(*metal3.Bare
 // undone waits until a deployment has failed for the nth time, and was undone.
 func (h *host) undone(n int) *metal3.BareMetalHost {
 	h.t.Helper()
-	return h.wait(patience, "available with the error", func(bmh *metal3.BareMetalHost) bool {
+	return h.wait("available with the error", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateAvailable && bmh.Status.ErrorType == metal3.ProvisioningError && bmh.Status.ProvisioningFailCount == n
 	})
 }
 
 // failed waits for an error.
-func (h *host) failed(limit time.Duration, kind metal3.ErrorType, text string) *metal3.BareMetalHost {
+func (h *host) failed(kind metal3.ErrorType, text string) *metal3.BareMetalHost {
 	h.t.Helper()
-	return h.wait(limit, "shows "+string(kind), func(bmh *metal3.BareMetalHost) bool {
+	return h.wait("shows "+string(kind), func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.ErrorType == kind && strings.Contains(bmh.Status.ErrorMessage, text) && bmh.Status.OperationalStatus == metal3.OperationalStatusError
 	})
 }
@@ -450,7 +415,7 @@ func (h *host) delete() {
 
 func (h *host) gone() {
 	h.t.Helper()
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		bmh, err := h.api.Get(h.ctx, h.name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""
@@ -463,10 +428,10 @@ func (h *host) gone() {
 }
 
 // eventually repeats check until it returns nothing.
-func (h *host) eventually(limit time.Duration, check func() string) {
+func (h *host) eventually(check func() string) {
 	h.t.Helper()
 	// Each read costs Ironic a request, and it has several tests to serve.
-	testbed.EventuallyEvery(h.t, h.ctx, limit, 500*time.Millisecond, check)
+	testbed.EventuallyEvery(h.t, h.ctx, 500*time.Millisecond, check)
 }
 
 func (h *host) fault(f bmcsim.Fault) {
@@ -529,7 +494,7 @@ func (h *host) deploying() *slowImage {
 	h.wantImageAt(image.url, image.checksum)
 	select {
 	case <-image.begun:
-	case <-time.After(patience):
+	case <-time.After(testbed.Patience):
 		status := h.get().Status
 		h.t.Fatalf("the machine did not begin to fetch its image: the host is %s, error %q, conditions %+v, Ironic %+v", status.Provisioning.State, status.ErrorMessage, status.Conditions, status.Ironic)
 	case <-h.ctx.Done():

@@ -46,7 +46,7 @@ func TestHostClaim(t *testing.T) {
 	}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		claim, err := claims.Get(h.ctx, "mine", metav1.GetOptions{})
 		if err == nil && meta.IsStatusConditionTrue(claim.Status.Conditions, "Ready") && claim.Status.PoweredOn {
 			return ""
@@ -58,7 +58,7 @@ func TestHostClaim(t *testing.T) {
 	if _, err := claims.Patch(h.ctx, "mine", types.MergePatchType, []byte(`{"metadata":{"annotations":{"reboot.metal3.io":"{\"mode\":\"hard\"}"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		if boots := len(h.machine.Boots()); boots <= booted {
 			return fmt.Sprintf("the machine has booted %d times, as before the reboot", boots)
 		}
@@ -68,7 +68,7 @@ func TestHostClaim(t *testing.T) {
 	if err := claims.Delete(h.ctx, "mine", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		claim, err := claims.Get(h.ctx, "mine", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return ""

@@ -24,7 +24,7 @@ func TestImageOfHost(t *testing.T) {
 	h := o.newHost("worker-0", virtualMedia, notCleaned, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		metav1.SetMetaDataLabel(&h.ObjectMeta, otherBuildersLabel, "")
 	})
-	h.wait(patience, "waits for its image", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("waits for its image", func(bmh *metal3.BareMetalHost) bool {
 		c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.ImageBuiltCondition)
 		return c != nil && strings.Contains(c.Message, "PreprovisioningImage worker-0 was not built yet")
 	})
@@ -61,7 +61,7 @@ func TestImageOfHost(t *testing.T) {
 func (h *host) bootsFrom(builder *imageBuilder, before string) string {
 	h.t.Helper()
 	var is string
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		image, err := builder.images.Get(h.ctx, h.name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

@@ -60,7 +60,7 @@ func TestHungBMCs(t *testing.T) {
 	reads, slow := 0, 0
 	// A minute for one of the hung ones, over and over, at each step of this one would
 	// take several times as long.
-	healthy.wait(patience, "provisioned beside the others", func(bmh *metal3.BareMetalHost) bool {
+	healthy.wait("provisioned beside the others", func(bmh *metal3.BareMetalHost) bool {
 		for _, name := range []string{healthy.name, hung[reads/2%len(hung)].name} {
 			began := time.Now()
 			if _, err := client.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{}); err != nil {

@@ -85,7 +85,7 @@ func TestOCIImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.annotateNot(metal3.PausedAnnotation)
-	bmh := h.wait(patience, "failed, and undone", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait("failed, and undone", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.ErrorType == metal3.ProvisioningError && bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState == string(ironic.Available)
 	})
 	h.wrote(0)
@@ -122,7 +122,7 @@ func TestLiveISO(t *testing.T) {
 	}
 
 	h.patch(`{"spec":{"userData":null,"image":{"url":%q,"checksum":%q,"checksumType":"sha256","format":"raw"}}}`, s.machines.FileURL(bmcsim.ImageFile), s.machines.FileChecksum(bmcsim.ImageFile))
-	h.wait(patience, "provisioned with an image", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("provisioned with an image", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateProvisioned && bmh.Status.Provisioning.Image.URL == s.machines.FileURL(bmcsim.ImageFile)
 	})
 	h.wrote(1)
@@ -169,7 +169,7 @@ func TestUnknownCustomDeploy(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.CustomDeploy = &metal3.CustomDeploy{Method: "install_nothing"}
 	})
-	h.failed(patience, metal3.ProvisioningError, "install_nothing")
+	h.failed(metal3.ProvisioningError, "install_nothing")
 	h.patch(`{"spec":{"customDeploy":{"method":"install_coreos"}}}`)
 	h.provisioned()
 }

@@ -20,7 +20,7 @@ func TestForcedRebootWhileInspecting(t *testing.T) {
 	h.ironicIn(ironic.InspectWait)
 	boots := len(h.machine.Boots())
 	h.annotate(metal3.RebootAnnotation, forceReboot)
-	h.wait(patience, "inspected anew", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("inspected anew", func(bmh *metal3.BareMetalHost) bool {
 		_, asked := bmh.Annotations[metal3.RebootAnnotation]
 		return !asked && len(h.machine.Boots()) > boots && bmh.Status.Ironic.ProvisionState == string(ironic.InspectWait)
 	})
@@ -38,7 +38,7 @@ func TestForcedRebootWhileDeploying(t *testing.T) {
 	boots := len(h.machine.Boots())
 	h.annotate(metal3.RebootAnnotation, forceReboot)
 	// The host may be provisioning again before anybody reads it.
-	h.wait(patience, "aborted", func(*metal3.BareMetalHost) bool {
+	h.wait("aborted", func(*metal3.BareMetalHost) bool {
 		return slices.Contains(h.seenSoFar(), metal3.StateDeprovisioning) && (h.machine.Running() != bmcsim.RunningRamdisk || len(h.machine.Boots()) > boots)
 	})
 	image.release()
@@ -89,7 +89,7 @@ func TestInspectionWaitsForImage(t *testing.T) {
 	h.stays(3*time.Second, "provisioned", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.Provisioning.State == metal3.StateProvisioned })
 	h.inspected(1)
 	h.patch(`{"spec":{"image":null}}`)
-	h.wait(patience, "inspected again", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("inspected again", func(bmh *metal3.BareMetalHost) bool {
 		_, asked := bmh.Annotations[metal3.InspectAnnotation]
 		return !asked && bmh.Status.Provisioning.State == metal3.StateAvailable
 	})
@@ -104,7 +104,7 @@ func TestSettingsChangedWhenAvailable(t *testing.T) {
 	h.available()
 	h.states()
 	h.patch(`{"spec":{"rootDeviceHints":{"deviceName":"/dev/nvme0n1"},"bootMode":"legacy"}}`)
-	bmh := h.wait(patience, "prepared", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait("prepared", func(bmh *metal3.BareMetalHost) bool {
 		hints := bmh.Status.Provisioning.RootDeviceHints
 		return hints != nil && hints.DeviceName == "/dev/nvme0n1" && bmh.Status.Provisioning.State == metal3.StateAvailable
 	})

@@ -67,7 +67,7 @@ func TestTwoIronics(t *testing.T) {
 	if err := other.Start(h.ctx); err != nil {
 		t.Fatal(err)
 	}
-	h.wait(patience, "OK", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("OK", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusOK
 	})
 	unchanged("while the other Ironic was away")
@@ -110,13 +110,13 @@ func startOther(t *testing.T, ctx context.Context, release string) *testbed.Debi
 func (h *host) transfer(to string) {
 	h.t.Helper()
 	began := time.Now()
-	h.eventually(30*time.Second, func() string { // the server reads a new IronicInstance in a moment
+	h.eventually(func() string { // the server reads a new IronicInstance in a moment
 		if _, err := h.api.Transfer(h.ctx, h.name, &metal3.HostTransfer{Spec: metal3.HostTransferSpec{Ironic: &to}}, metav1.CreateOptions{}); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	h.wait(patience, "provisioned in the other Ironic", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("provisioned in the other Ironic", func(bmh *metal3.BareMetalHost) bool {
 		node := bmh.Status.Ironic
 		return node != nil && node.Instance == to && node.ProvisionState == "active" && isIn(metal3.StateProvisioned)(bmh) && bmh.Status.OperationalStatus == metal3.OperationalStatusOK
 	})

@@ -42,7 +42,7 @@ func TestKeystone(t *testing.T) {
 		t.Errorf("the node is owned by %q, want the project of the credential, %q", node.Owner, k.projects["metal"])
 	}
 	image, before := h.deploying(), k.logins()
-	h.eventually(2*tokenLifetime, func() string {
+	h.eventually(func() string {
 		if k.logins() > before {
 			return ""
 		}
@@ -57,7 +57,7 @@ func TestKeystone(t *testing.T) {
 	// A user with a role that Ironic's policy does not know. For such a user, Ironic has no node: it
 	// answers a GET of one with 404. The host must not believe that.
 	k.use(k.user("nobody", "bystander", "metal"))
-	bmh := h.wait(patience, "says that Ironic refuses the server", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait("says that Ironic refuses the server", func(bmh *metal3.BareMetalHost) bool {
 		return meta.IsStatusConditionFalse(bmh.Status.Conditions, metal3.IronicReachableCondition)
 	})
 	condition := meta.FindStatusCondition(bmh.Status.Conditions, metal3.IronicReachableCondition)
@@ -76,7 +76,7 @@ func TestKeystone(t *testing.T) {
 
 	// System scope, which sees the nodes of all projects.
 	k.use(k.user("operator", "admin", testbed.System))
-	h.wait(patience, "registered again", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("registered again", func(bmh *metal3.BareMetalHost) bool {
 		return isIn(metal3.StateProvisioned)(bmh) && meta.IsStatusConditionTrue(bmh.Status.Conditions, metal3.RegisteredCondition)
 	})
 	h.patch(`{"spec":{"online":false}}`)
@@ -89,7 +89,7 @@ func TestKeystone(t *testing.T) {
 func (k *keystoneBed) strangerLeavesItAlone(h *host) {
 	k.t.Helper()
 	k.use(k.user("stranger", "admin", "other"))
-	h.wait(patience, "says that its node is concealed", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("says that its node is concealed", func(bmh *metal3.BareMetalHost) bool {
 		c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.RegisteredCondition)
 		return c != nil && c.Status == "False" && strings.Contains(c.Message, "conceals it from the server")
 	})

@@ -16,7 +16,7 @@ import (
 func TestWholeLife(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	bmh := h.in(patience, metal3.StateAvailable)
+	bmh := h.in(metal3.StateAvailable)
 	h.expectStates(metal3.StateRegistering, metal3.StateInspecting, metal3.StatePreparing, metal3.StateAvailable)
 	if s.inspects() {
 		h.knowsHardware(bmh)
@@ -27,7 +27,7 @@ func TestWholeLife(t *testing.T) {
 	h.secret("meta-data", map[string]string{"metaData": "rack: r7\nname: another\n"})
 	h.patch(`{"spec":{"userData":{"name":"user-data","namespace":%q},"networkData":{"name":"network-data"},"metaData":{"name":"meta-data"}}}`, h.ns)
 	h.wantImage()
-	bmh = h.in(patience, metal3.StateProvisioned)
+	bmh = h.in(metal3.StateProvisioned)
 	h.expectStates(metal3.StateAvailable, metal3.StateProvisioning, metal3.StateProvisioned)
 	if h.machine.Running() != bmcsim.RunningDisk || h.machine.Writes() != 1 {
 		t.Errorf("the machine runs %v after %d writes", h.machine.Running(), h.machine.Writes())
@@ -53,7 +53,7 @@ func TestWholeLife(t *testing.T) {
 	}
 
 	h.patch(`{"spec":{"image":null}}`)
-	h.in(patience, metal3.StateAvailable)
+	h.in(metal3.StateAvailable)
 	h.expectStates(metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable)
 	node, err := s.ironic.Operator().Node(h.ctx, bmh.Status.Provisioning.ID)
 	if err != nil || node.InstanceUUID != "" || len(node.InstanceInfo) != 0 {

@@ -54,9 +54,9 @@ func (h *host) wipe() {
 // way goes on, or is begun again.
 func TestIronicRestartedAtEachStage(t *testing.T) {
 	h := newHost(t, faulty(bmcsim.RefuseConnections))
-	h.failed(patience, metal3.RegistrationError, "")
+	h.failed(metal3.RegistrationError, "")
 	h.ironicDown(func() { h.mend(bmcsim.RefuseConnections) })
-	h.recovers(afterChange, "registered", leftRegistering)
+	h.wait("registered", leftRegistering)
 
 	if s.inspects() {
 		h.fault(bmcsim.SilentInspection)
@@ -64,11 +64,7 @@ func TestIronicRestartedAtEachStage(t *testing.T) {
 		h.ironicDown(func() {})
 		h.mend(bmcsim.SilentInspection)
 	}
-	limit := afterChange
-	if !s.inspects() {
-		limit += 30 * time.Second // Ironic 21.4 keeps no inventory, and the server waits that long for one
-	}
-	h.recovers(limit, "available", isIn(metal3.StateAvailable))
+	h.wait("available", isIn(metal3.StateAvailable))
 
 	h.fault(bmcsim.SilentRamdisk)
 	h.wantImage()
@@ -76,18 +72,18 @@ func TestIronicRestartedAtEachStage(t *testing.T) {
 	h.ironicDown(func() {})
 	h.mend(bmcsim.SilentRamdisk)
 	h.patch(`{"spec":{"image":null}}`)
-	h.recovers(afterChange, "available", isIn(metal3.StateAvailable))
+	h.wait("available", isIn(metal3.StateAvailable))
 
 	image := h.deploying()
 	h.ironicDown(image.release)
-	h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
+	h.wait("provisioned", isIn(metal3.StateProvisioned))
 
 	h.ironicDown(func() { h.patch(`{"spec":{"image":null}}`) })
-	h.wait(afterChange, "deprovisioning", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("deprovisioning", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateDeprovisioning
 	})
 	h.ironicDown(func() {})
-	h.recovers(afterChange, "available", isIn(metal3.StateAvailable))
+	h.wait("available", isIn(metal3.StateAvailable))
 
 	h.ironicDown(func() {
 		h.delete()
@@ -105,7 +101,7 @@ func TestIronicKilledWhileDeploying(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned)
 	h.available()
 	h.wantImage()
-	h.wait(patience, "Ironic deploys", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("Ironic deploys", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState == string(ironic.Deploying)
 	})
 	if err := s.ironic.Kill(); err != nil {
@@ -114,7 +110,7 @@ func TestIronicKilledWhileDeploying(t *testing.T) {
 	if err := s.ironic.Start(h.ctx); err != nil {
 		t.Fatal(err)
 	}
-	h.recovers(afterChange, "provisioned", isIn(metal3.StateProvisioned))
+	h.wait("provisioned", isIn(metal3.StateProvisioned))
 	h.wrote(1)
 }
 
@@ -132,7 +128,7 @@ func TestIronicKilledWhileUndeploying(t *testing.T) {
 	if err := s.ironic.Start(h.ctx); err != nil {
 		t.Fatal(err)
 	}
-	h.recovers(afterChange, "available", isIn(metal3.StateAvailable))
+	h.wait("available", isIn(metal3.StateAvailable))
 	h.wrote(1)
 }
 
@@ -143,7 +139,7 @@ func TestIronicLosesItsNodes(t *testing.T) {
 	outside := newHostIn(t, h.ctx, h.ns, "worker-2", external, runsAlready)
 	bmh := h.provisioned()
 	other.available()
-	outside.in(patience, metal3.StateExternallyProvisioned)
+	outside.in(metal3.StateExternallyProvisioned)
 	outside.ironicIn(ironic.Active)
 	boots, boots2 := len(h.machine.Boots()), len(outside.machine.Boots())
 	h.states()
@@ -153,8 +149,8 @@ func TestIronicLosesItsNodes(t *testing.T) {
 	again := func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Ironic != nil && bmh.Status.Ironic.ProvisionState == string(ironic.Active) && bmh.Status.ErrorMessage == ""
 	}
-	after := h.wait(patience, "adopted", again)
-	outside.wait(patience, "adopted", again)
+	after := h.wait("adopted", again)
+	outside.wait("adopted", again)
 	other.ironicIn(ironic.Manageable) // as the node of an available host that was never provisioned
 	other.available()
 	h.expectStates(metal3.StateProvisioned)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -99,7 +98,7 @@ func TestMoved(t *testing.T) {
 	h.annotateNot(metal3.PausedAnnotation)
 	h.provisioned()
 	h.ironicIn(ironic.Active)
-	after := h.wait(20*time.Second, "its hardware is known", func(b *metal3.BareMetalHost) bool { return b.Status.HardwareDetails != nil })
+	after := h.wait("its hardware is known", func(b *metal3.BareMetalHost) bool { return b.Status.HardwareDetails != nil })
 	h.expectStates(metal3.StateProvisioned)
 	if after.Status.Provisioning.Image != before.Status.Provisioning.Image || after.Annotations[metal3.StatusAnnotation] != "" {
 		t.Errorf("image %+v, was %+v; annotations %v", after.Status.Provisioning.Image, before.Status.Provisioning.Image, after.Annotations)
@@ -186,7 +185,7 @@ func TestMovedWithTheSameIronic(t *testing.T) {
 				after = h.available()
 			}
 			var now testbed.Node
-			h.eventually(patience, func() string {
+			h.eventually(func() string {
 				if now = nodeNow(); now.Extra[ironic.HostMark] == string(after.UID) {
 					return ""
 				}

@@ -46,10 +46,10 @@ func TestOfflineHostIsNotProvisioned(t *testing.T) {
 func TestSwitchedBehindOurBack(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	boots := len(h.machine.Boots())
 	h.machine.SetPower(bmcsim.Off)
-	h.eventually(patience, func() string {
+	h.eventually(func() string {
 		if len(h.machine.Boots()) == boots {
 			return "the machine was not switched on again"
 		}
@@ -65,7 +65,7 @@ func TestSwitchedBehindOurBack(t *testing.T) {
 	h.patch(`{"spec":{"online":false}}`)
 	h.power(bmcsim.Off)
 	h.machine.SetPower(bmcsim.On)
-	h.wait(patience, "is seen on", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.PoweredOn || h.machine.Power() == bmcsim.Off })
+	h.wait("is seen on", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.PoweredOn || h.machine.Power() == bmcsim.Off })
 	h.power(bmcsim.Off)
 }
 
@@ -73,7 +73,7 @@ func TestSwitchedBehindOurBack(t *testing.T) {
 func TestRebootAnnotation(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	for _, test := range []struct{ value, by string }{
 		{"", "GracefulShutdown"},
 		{`{"mode":"soft"}`, "GracefulShutdown"},
@@ -81,7 +81,7 @@ func TestRebootAnnotation(t *testing.T) {
 	} {
 		boots, changes := len(h.machine.Boots()), len(h.machine.PowerHistory())
 		h.annotate(metal3.RebootAnnotation, test.value)
-		h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+		h.wait("rebooted", func(bmh *metal3.BareMetalHost) bool {
 			_, asked := bmh.Annotations[metal3.RebootAnnotation]
 			return !asked && len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn
 		})
@@ -104,18 +104,18 @@ func TestRebootAnnotation(t *testing.T) {
 	if got := len(h.machine.Boots()); got != boots+1 {
 		t.Errorf("the machine booted %d times, want once", got-boots)
 	}
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 }
 
 // An operating system that does not shut down when it is asked to: hard does it.
 func TestHardRebootOfHungSystem(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	h.fault(bmcsim.IgnoreSoftPower)
 	boots := len(h.machine.Boots())
 	h.annotate(metal3.RebootAnnotation, `{"mode":"hard"}`)
-	h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("rebooted", func(bmh *metal3.BareMetalHost) bool {
 		_, asked := bmh.Annotations[metal3.RebootAnnotation]
 		return !asked && len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn
 	})
@@ -128,11 +128,11 @@ func TestRebootWithoutPowerOff(t *testing.T) {
 		t.Skip("Ironic 21.4 knows no disable_power_off")
 	}
 	h := newHost(t, external, runsAlready, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) { h.Spec.DisablePowerOff = true })
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	for _, value := range []string{"", `{"mode":"hard"}`} {
 		boots := len(h.machine.Boots())
 		h.annotate(metal3.RebootAnnotation, value)
-		h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+		h.wait("rebooted", func(bmh *metal3.BareMetalHost) bool {
 			_, asked := bmh.Annotations[metal3.RebootAnnotation]
 			return !asked && len(h.machine.Boots()) == boots+1 && bmh.Status.Ironic.TargetPowerState == ""
 		})
@@ -171,7 +171,7 @@ func TestPowerActions(t *testing.T) {
 
 	boots := len(h.machine.Boots())
 	act(metal3.HostPowerSpec{Action: metal3.PowerActionReboot, Mode: metal3.PowerModeHard})
-	h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("rebooted", func(bmh *metal3.BareMetalHost) bool {
 		return len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn && bmh.Status.Ironic.TargetPowerState == ""
 	})
 	h.provisioned()
@@ -187,7 +187,7 @@ func TestRebootOfAvailableHost(t *testing.T) {
 	h.annotate(metal3.RebootAnnotation, "")
 	h.stays(3*time.Second, "not rebooted", func(*metal3.BareMetalHost) bool { return len(h.machine.Boots()) == boots })
 	h.annotate(metal3.RebootAnnotation, `{"force":true,"mode":"hard"}`)
-	h.wait(patience, "rebooted", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("rebooted", func(bmh *metal3.BareMetalHost) bool {
 		_, asked := bmh.Annotations[metal3.RebootAnnotation]
 		return !asked && len(h.machine.Boots()) == boots+1 && bmh.Status.PoweredOn
 	})

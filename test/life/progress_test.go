@@ -49,7 +49,7 @@ func TestProgress(t *testing.T) {
 // shows waits until the host shows a step of an operation, and how many there are.
 func (h *host) shows(operation metal3.IronicOperation, index int, step string) {
 	h.t.Helper()
-	h.wait(patience, fmt.Sprintf("%s %d %s", operation, index, step), func(bmh *metal3.BareMetalHost) bool {
+	h.wait(fmt.Sprintf("%s %d %s", operation, index, step), func(bmh *metal3.BareMetalHost) bool {
 		now := bmh.Status.Ironic
 		return now != nil && now.Operation == operation && now.StepIndex == index && now.Step == step && now.StepCount >= now.StepIndex
 	})

@@ -77,7 +77,7 @@ func TestRebuildFails(t *testing.T) {
 	if err := h.rebuild(metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.failed(patience, metal3.ProvisioningError, "write_image")
+	h.failed(metal3.ProvisioningError, "write_image")
 	h.mend(bmcsim.DeployStepFails)
 	h.retry()
 	h.provisioned()

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,7 +21,7 @@ func TestCredentialsRotated(t *testing.T) {
 
 	// The same name, other contents: Ironic ignores the space that we cut off.
 	h.patchSecret(h.name+"-bmc", map[string]string{"password": h.machine.Password() + "\n"})
-	second := h.wait(20*time.Second, "in step with the changed Secret", func(bmh *metal3.BareMetalHost) bool {
+	second := h.wait("in step with the changed Secret", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.TriedCredentials.Version != first.Version && bmh.Status.GoodCredentials.Version == bmh.Status.TriedCredentials.Version
 	}).Status.TriedCredentials
 
@@ -30,7 +29,7 @@ func TestCredentialsRotated(t *testing.T) {
 	h.machine.SetPassword("another-password")
 	h.secret("rotated", map[string]string{"username": h.machine.Username(), "password": h.machine.Password()})
 	h.patch(`{"spec":{"bmc":{"credentialsName":"rotated"}}}`)
-	h.wait(20*time.Second, "in step with the other Secret", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("in step with the other Secret", func(bmh *metal3.BareMetalHost) bool {
 		good := bmh.Status.GoodCredentials
 		return good.Reference != nil && good.Reference.Name == "rotated" && good.Version != second.Version && bmh.Status.ErrorMessage == ""
 	})
@@ -67,7 +66,7 @@ func TestBMCAddressCorrected(t *testing.T) {
 			h := newHost(t, notInspected, notCleaned, func(h *metal3.BareMetalHost, m *bmcsim.Machine) {
 				h.Spec.BMC.Address = strings.Replace(m.Address(), m.Name(), "another", 1)
 			})
-			h.failed(patience, metal3.RegistrationError, "")
+			h.failed(metal3.RegistrationError, "")
 			h.patch(`{"spec":{"bmc":{"address":%q}}}`, test.address(h.machine))
 			h.triedAgain()
 			h.available()
@@ -82,7 +81,7 @@ func TestBMCAddressCorrected(t *testing.T) {
 		h := newHost(t, notInspected, notCleaned, func(h *metal3.BareMetalHost, m *bmcsim.Machine) {
 			h.Spec.BMC.Address = "ipmi://127.0.0.1:1"
 		})
-		h.failed(patience, metal3.RegistrationError, "")
+		h.failed(metal3.RegistrationError, "")
 		h.patch(`{"spec":{"bmc":{"address":%q}}}`, h.machine.Address())
 		h.triedAgain()
 		h.available()
@@ -98,7 +97,7 @@ func TestBootMACConflict(t *testing.T) {
 	second := newHostIn(t, first.ctx, first.ns, "worker-1", notInspected, notCleaned, func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.BootMACAddress = strings.ToUpper(first.machine.MAC())
 	})
-	bmh := second.failed(patience, metal3.RegistrationError, "MAC address")
+	bmh := second.failed(metal3.RegistrationError, "MAC address")
 	for _, name := range []string{first.machine.MAC(), "host " + first.ns + "/" + first.name + " ", "host " + second.ns + "/" + second.name + " "} {
 		if !strings.Contains(strings.ToLower(bmh.Status.ErrorMessage), name) {
 			t.Errorf("the error does not name %s: %q", name, bmh.Status.ErrorMessage)

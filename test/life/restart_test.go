@@ -28,7 +28,7 @@ func TestServerKilledOnTheWayBack(t *testing.T) {
 	h.wrote(1)
 	h.patch(`{"spec":{"image":null}}`)
 	again()
-	h.wait(patience, "deprovisioning", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("deprovisioning", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Provisioning.State == metal3.StateDeprovisioning || bmh.Status.Provisioning.State == metal3.StateAvailable
 	})
 	h.available()

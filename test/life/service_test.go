@@ -22,7 +22,7 @@ func (h *host) updatePolicy(spec metal3.HostUpdatePolicySpec) {
 // serviced waits until a service has ended and the machine runs what it ran before.
 func (h *host) serviced(after *metal3.Servicing, phase metal3.PreparationPhase) *metal3.BareMetalHost {
 	h.t.Helper()
-	return h.wait(patience, "serviced: "+string(phase), func(bmh *metal3.BareMetalHost) bool {
+	return h.wait("serviced: "+string(phase), func(bmh *metal3.BareMetalHost) bool {
 		service := bmh.Status.Record.Servicing
 		return service != nil && service.EndedAt != nil && service.Phase == phase && (after == nil || !service.StartedAt.Equal(&after.StartedAt)) &&
 			bmh.Status.PoweredOn && bmh.Status.OperationalStatus != metal3.OperationalStatusServicing
@@ -45,11 +45,11 @@ func TestServicing(t *testing.T) {
 	})
 
 	h.annotate(metal3.RebootAnnotation, `{"mode":"hard"}`)
-	h.wait(patience, "being serviced", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("being serviced", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusServicing && isIn(metal3.StateProvisioned)(bmh)
 	})
 	h.shows(metal3.OperationService, 1, "bios.apply_configuration")
-	bmh := h.wait(patience, "serviced", func(bmh *metal3.BareMetalHost) bool {
+	bmh := h.wait("serviced", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.OperationalStatus == metal3.OperationalStatusOK
 	})
 	h.expectSettings(metav1.ConditionFalse, metav1.ConditionTrue, metal3.SettingsMap{"NumCores": "8"})

@@ -52,7 +52,7 @@ func (h *host) expectSettings(changeDetected, valid metav1.ConditionStatus, valu
 // prepared waits until the host is being prepared, and then until it is available.
 func (h *host) prepared() *metal3.BareMetalHost {
 	h.t.Helper()
-	h.in(patience, metal3.StatePreparing)
+	h.in(metal3.StatePreparing)
 	return h.available()
 }
 
@@ -97,7 +97,7 @@ func TestSettings(t *testing.T) {
 	boots, steps := len(h.machine.Boots()), len(h.machine.Steps())
 	h.patchSettings(`{"spec":{"settings":{"NumCores":4}}}`)
 	h.patch(`{"spec":{"raid":{"hardwareRAIDVolumes":null,"softwareRAIDVolumes":[{"level":"1","rootVolume":true,"sizeGibibytes":50}]}}}`)
-	h.eventually(2*time.Second, func() string {
+	h.eventually(func() string {
 		if c := meta.FindStatusCondition(h.settings().Status.Conditions, "ChangeDetected"); c.Status != metav1.ConditionTrue {
 			return "the change is not detected"
 		}
@@ -110,7 +110,7 @@ func TestSettings(t *testing.T) {
 
 	// Then the volumes of one kind go, and those of the other are made.
 	h.patch(`{"spec":{"image":null}}`)
-	bmh = h.wait(patience, "available with software RAID", func(bmh *metal3.BareMetalHost) bool {
+	bmh = h.wait("available with software RAID", func(bmh *metal3.BareMetalHost) bool {
 		raid := bmh.Status.Provisioning.RAID
 		return isIn(metal3.StateAvailable)(bmh) && raid != nil && len(raid.SoftwareRAIDVolumes) == 1
 	})
@@ -130,7 +130,7 @@ func TestRAIDNotMade(t *testing.T) {
 	h := newHost(t, virtualMedia, notInspected, notCleaned, faulty(bmcsim.VolumeTaskFails), func(h *metal3.BareMetalHost, _ *bmcsim.Machine) {
 		h.Spec.RAID = &metal3.RAIDConfig{HardwareRAIDVolumes: []metal3.HardwareRAIDVolume{{Level: "1", SizeGibibytes: ptr.To(100), Controller: "RAID", PhysicalDisks: []string{"Disk.Bay.4", "Disk.Bay.5"}}}}
 	})
-	bmh := h.wait(patience, "not prepared", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.PreparationError })
+	bmh := h.wait("not prepared", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorType == metal3.PreparationError })
 	if !strings.Contains(bmh.Status.ErrorMessage, "has made 0 of 1 volumes") || bmh.Status.Provisioning.RAID != nil {
 		t.Errorf("the error is %q, and recorded is %+v", bmh.Status.ErrorMessage, bmh.Status.Provisioning.RAID)
 	}

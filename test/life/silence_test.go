@@ -2,7 +2,6 @@ package life
 
 import (
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -16,10 +15,10 @@ import (
 func TestBMCSilentWhenDone(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	h.ironicIn(ironic.Active)
 	h.fault(bmcsim.RefuseConnections)
-	bmh := h.failed(patience, metal3.PowerManagementError, "")
+	bmh := h.failed(metal3.PowerManagementError, "")
 	if c := meta.FindStatusCondition(bmh.Status.Conditions, metal3.ManageableCondition); c == nil || c.Reason != metal3.PowerFailureReason {
 		t.Errorf("condition %+v", c)
 	}
@@ -27,7 +26,7 @@ func TestBMCSilentWhenDone(t *testing.T) {
 		t.Errorf("state %q, fault %q", bmh.Status.Provisioning.State, bmh.Status.Ironic.Fault)
 	}
 	h.mend(bmcsim.RefuseConnections)
-	if bmh := h.in(patience, metal3.StateExternallyProvisioned); bmh.Status.ErrorCount != 0 || bmh.Status.Ironic.Fault != "" {
+	if bmh := h.in(metal3.StateExternallyProvisioned); bmh.Status.ErrorCount != 0 || bmh.Status.Ironic.Fault != "" {
 		t.Errorf("the BMC answers, and errorCount is %d, the fault %q", bmh.Status.ErrorCount, bmh.Status.Ironic.Fault)
 	}
 	h.untouched()
@@ -40,9 +39,9 @@ func TestPowerCommandToSilentBMC(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.RefuseConnections)
 	h.patch(`{"spec":{"online":false}}`)
-	h.failed(patience, metal3.PowerManagementError, "")
+	h.failed(metal3.PowerManagementError, "")
 	h.mend(bmcsim.RefuseConnections)
-	h.recovers(afterSilence, "off", func(bmh *metal3.BareMetalHost) bool { return h.machine.Power() == bmcsim.Off })
+	h.wait("off", func(bmh *metal3.BareMetalHost) bool { return h.machine.Power() == bmcsim.Off })
 	h.provisioned()
 	h.wrote(1)
 }
@@ -53,9 +52,9 @@ func TestBMCSilentWhileDeprovisioning(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.RefuseConnections)
 	h.patch(`{"spec":{"image":null}}`)
-	h.failed(patience, metal3.ProvisioningError, "")
+	h.failed(metal3.ProvisioningError, "")
 	h.mend(bmcsim.RefuseConnections)
-	h.recovers(afterSilence, "available", isIn(metal3.StateAvailable))
+	h.wait("available", isIn(metal3.StateAvailable))
 }
 
 // Cleaning after a deployment fails, is mended and tried again.
@@ -65,7 +64,7 @@ func TestDeprovisioningFails(t *testing.T) {
 	h.provisioned()
 	h.fault(bmcsim.CleanStepFails)
 	h.patch(`{"spec":{"image":null}}`)
-	bmh := h.failed(patience, metal3.ProvisioningError, "simulated fault clean-step-fails")
+	bmh := h.failed(metal3.ProvisioningError, "simulated fault clean-step-fails")
 	if bmh.Status.Provisioning.State != metal3.StateDeprovisioning {
 		t.Errorf("state %q", bmh.Status.Provisioning.State)
 	}
@@ -84,9 +83,9 @@ func TestSecretGoneWhenProvisioned(t *testing.T) {
 	h.provisioned()
 	h.states()
 	h.patch(`{"spec":{"bmc":{"credentialsName":"later"}}}`)
-	h.failed(patience, metal3.ProvisionedRegistrationError, `Secret "later"`)
+	h.failed(metal3.ProvisionedRegistrationError, `Secret "later"`)
 	h.secret("later", map[string]string{"username": h.machine.Username(), "password": h.machine.Password()})
-	h.wait(12*time.Second, "mended", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorMessage == "" })
+	h.wait("mended", func(bmh *metal3.BareMetalHost) bool { return bmh.Status.ErrorMessage == "" })
 	h.provisioned()
 	h.expectStates(metal3.StateProvisioned)
 	h.wrote(1)

@@ -22,7 +22,7 @@ import (
 func TestBMCEventSubscription(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
-	h.in(patience, metal3.StateExternallyProvisioned)
+	h.in(metal3.StateExternallyProvisioned)
 	received := make(chan string, 10)
 	listener := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -40,7 +40,7 @@ func TestBMCEventSubscription(t *testing.T) {
 	wait := func(what string, wanted func(*metal3.BMCEventSubscription) bool) *metal3.BMCEventSubscription {
 		t.Helper()
 		var last *metal3.BMCEventSubscription
-		h.eventually(patience, func() string {
+		h.eventually(func() string {
 			is, err := subscriptions.Get(h.ctx, "alerts", metav1.GetOptions{})
 			if err != nil {
 				return err.Error()
@@ -73,7 +73,7 @@ func TestBMCEventSubscription(t *testing.T) {
 	}
 
 	h.fault(bmcsim.RefuseConnections)
-	h.wait(patience, "its BMC is seen to be away", func(bmh *metal3.BareMetalHost) bool {
+	h.wait("its BMC is seen to be away", func(bmh *metal3.BareMetalHost) bool {
 		return bmh.Status.Ironic != nil && bmh.Status.Ironic.Fault == "power failure"
 	})
 	h.machine.ForgetSubscriptions()
@@ -90,7 +90,7 @@ func TestBMCEventSubscription(t *testing.T) {
 
 	gone := func() {
 		t.Helper()
-		h.eventually(patience, func() string {
+		h.eventually(func() string {
 			is, err := subscriptions.Get(h.ctx, "alerts", metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return ""

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +42,7 @@ func TestThereAndBack(t *testing.T) {
 	// Our leader looks at all of them, and finds them as they are to be. The one that
 	// was being deleted goes.
 	leaving := fleet[deletedOne].name
-	eventually(t, 120*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		list, err := hosts.List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -62,7 +61,7 @@ func TestThereAndBack(t *testing.T) {
 		}
 		return nil
 	})
-	gone(t, 60*time.Second, ns, leaving+"-bmc")
+	gone(t, ns, leaving+"-bmc")
 	for _, name := range []string{"baremetalhosts/" + leaving, "hardwaredata/" + leaving, "secrets/" + leaving + "-bmc"} {
 		delete(before, name)
 	}
@@ -84,7 +83,7 @@ func TestThereAndBack(t *testing.T) {
 	if err := hosts.Delete(t.Context(), deleted, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, 60*time.Second, ns, deleted+"-bmc")
+	gone(t, ns, deleted+"-bmc")
 	if _, err := hosts.Patch(t.Context(), changed, types.MergePatchType, []byte(`{"metadata":{"labels":{"rack":"moved"}},"spec":{"description":"repaired"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +215,7 @@ func addHost(t *testing.T, ns, name string) {
 	if _, err := s.Metal3.Metal3V1alpha1().BareMetalHosts(ns).Create(t.Context(), host, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 60*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		secret, err := secrets.Get(ctx, name+"-bmc", metav1.GetOptions{})
 		if err == nil && len(secret.OwnerReferences) == 0 {
 			err = fmt.Errorf("the host does not yet own its Secret")

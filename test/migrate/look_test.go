@@ -39,7 +39,7 @@ func isMadeByServer(resource string, owners []metav1.OwnerReference) bool {
 func uidsIn(t *testing.T, ns string) map[string]types.UID {
 	t.Helper()
 	found := map[string]types.UID{}
-	eventually(t, 60*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		clear(found)
 		secrets, err := s.Core.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -88,7 +88,7 @@ func collectGarbage(t *testing.T, ns string) {
 	secrets := s.Core.CoreV1().Secrets(ns)
 	var canaries []string
 	var created time.Time
-	eventually(t, 90*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		if time.Since(created) > 10*time.Second {
 			canary, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 				GenerateName: "orphan-",
@@ -118,9 +118,9 @@ func collectGarbage(t *testing.T, ns string) {
 }
 
 // gone waits until a Secret is.
-func gone(t *testing.T, limit time.Duration, ns, name string) {
+func gone(t *testing.T, ns, name string) {
 	t.Helper()
-	eventually(t, limit, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		_, err := s.Core.CoreV1().Secrets(ns).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -166,7 +166,7 @@ func unlock(t *testing.T, ns string) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 120*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		_, err := s.Core.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil

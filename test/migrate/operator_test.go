@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -62,7 +61,7 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 	}
 	s.ironic.ResetStats()
 	expectText(t, server.run(t, "import", "--switch"), "served with the UIDs that they had, 20 baremetalhosts, 1 baremetalswitches, 1 bmceventsubscriptions")
-	eventually(t, 120*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		list, err := hosts.List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -76,7 +75,7 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 	})
 	// The leader goes on looking at Ironic, and finds nothing to do.
 	looked := looksAtNodes()
-	eventually(t, 60*time.Second, func(context.Context) error {
+	eventually(t, func(context.Context) error {
 		if n := looksAtNodes() - looked; n < 10 {
 			return fmt.Errorf("the leader has looked at Ironic %d times", n)
 		}
@@ -120,7 +119,7 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 	if _, err := hosts.Patch(t.Context(), unused.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 60*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		host, err := hosts.Get(ctx, unused.name, metav1.GetOptions{})
 		if err == nil && host.Status.Provisioning.State != metal3.StateProvisioned {
 			err = fmt.Errorf("host %s is %s: %q, %+v", host.Name, host.Status.Provisioning.State, host.Status.ErrorMessage, host.Status.Ironic)

@@ -104,7 +104,7 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 	if _, err := s.Dynamic.Resource(crds).Update(ctx, crd, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 30*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		host, err := hosts.Patch(ctx, fleet[0].name, types.MergePatchType, []byte(`{"spec":{"flavour":"sweet"}}`), metav1.PatchOptions{})
 		if err == nil {
 			if flavour, _, _ := unstructured.NestedString(host.Object, "spec", "flavour"); flavour == "" {
@@ -140,7 +140,7 @@ func TestRefusesWhatWouldBeLost(t *testing.T) {
 	if err := s.Dynamic.Resource(apiServices).Delete(ctx, "v1alpha1.metal3.io", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 60*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		_, err := s.Dynamic.Resource(apiServices).Get(ctx, "v1alpha1.metal3.io", metav1.GetOptions{})
 		return err
 	})
@@ -166,7 +166,7 @@ func TestRefusesWhileOurServerLeads(t *testing.T) {
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 60*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		lease, err := s.Core.CoordinationV1().Leases("metal3-system").Get(ctx, "metal3-apiserver", metav1.GetOptions{})
 		if err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 			err = fmt.Errorf("nobody leads")

@@ -48,9 +48,9 @@ func (s *suite) start(ctx context.Context) (err error) {
 }
 
 // eventually waits until done finds nothing to complain about.
-func eventually(t *testing.T, limit time.Duration, done func(context.Context) error) {
+func eventually(t *testing.T, done func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), testbed.Patience)
 	defer cancel()
 	for {
 		err := done(ctx)
@@ -59,7 +59,7 @@ func eventually(t *testing.T, limit time.Duration, done func(context.Context) er
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within %s: %v", limit, err)
+			t.Fatalf("not within %s: %v", testbed.Patience, err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +21,7 @@ func TestCarriers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 60*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		list, err := s.Dynamic.Resource(crds).List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
 			err = fmt.Errorf("%d CRDs are there", len(list.Items))
@@ -73,7 +72,7 @@ func TestCarriers(t *testing.T) {
 	if _, err := s.Dynamic.Resource(crds).Patch(t.Context(), "baremetalhosts.metal3.io", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 60*time.Second, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		_, err := s.Dynamic.Resource(apiServices).Get(ctx, "v1alpha0.metal3.io", metav1.GetOptions{})
 		return err
 	})
@@ -104,7 +103,7 @@ func expectOurs(t *testing.T) {
 	t.Helper()
 	expectServed(t)
 	// kube-apiserver asks for the description of a group from time to time.
-	eventually(t, 2*time.Minute, func(ctx context.Context) error {
+	eventually(t, func(ctx context.Context) error {
 		doc, _, err := s.Kube.Kubectl(ctx, "", "explain", "baremetalhosts.spec.bmc")
 		if err == nil && !strings.Contains(doc, "credentialsName") {
 			err = fmt.Errorf("kubectl explain knows nothing of our types:\n%s", doc)

@@ -167,7 +167,7 @@ func (m *moved) ironic(h *movedHost) ironicUnderTest { return m.ironics[m.at][h.
 // wait waits until a host is as wanted in the cluster where it is.
 func (m *moved) wait(h *movedHost, wanted func(*metal3.BareMetalHost) bool) (host *metal3.BareMetalHost) {
 	m.t.Helper()
-	testbed.Eventually(m.t, m.at.ctx, 90*time.Second, func() string {
+	testbed.Eventually(m.t, m.at.ctx, func() string {
 		var err error
 		if host, err = m.at.hosts(m.ns).Get(m.at.ctx, h.name, metav1.GetOptions{}); err != nil {
 			return err.Error()
@@ -242,7 +242,7 @@ func (m *moved) move(to *cluster) {
 			m.t.Errorf("%s (-before the move +after):\n%s", h.name, diff)
 		}
 	}
-	testbed.Eventually(m.t, m.at.ctx, time.Minute, func() string {
+	testbed.Eventually(m.t, m.at.ctx, func() string {
 		var marked []string
 		for name, node := range m.nodes(after) {
 			if node.Extra["metal3_apiserver_host"] != string(after[name].UID) {

@@ -163,7 +163,7 @@ func (c *cluster) serve(t *testing.T, ironic ironicUnderTest, others ...ironicUn
 // IronicInstance has no events for what is found at each read.
 func waitReachable(t *testing.T, ctx context.Context, admin *testbed.Client, instance string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, time.Minute, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		out, _, err := admin.Kubectl(ctx, "", "get", "ironicinstance", instance, "-o", `jsonpath={.status.conditions[?(@.type=="Reachable")].status}`)
 		if err != nil || out != "True" {
 			return fmt.Sprintf("IronicInstance %s is reachable: %q %v", instance, out, err)

@@ -240,7 +240,7 @@ func (in *installation) newProbe() *probe {
 	if _, err := in.hosts.Create(in.ctx, newHost(probeName, p.machine), metav1.CreateOptions{}); err != nil {
 		in.t.Fatal(err)
 	}
-	testbed.Eventually(in.t, in.ctx, 2*time.Minute, func() string {
+	testbed.Eventually(in.t, in.ctx, func() string {
 		host, err := in.hosts.Get(in.ctx, probeName, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
@@ -325,7 +325,7 @@ func (p *probe) survive(f fault) {
 func (p *probe) usualGap() (usual time.Duration) {
 	p.t.Helper()
 	p.noteGap(func() { p.worst, p.count = 0, 0 })
-	testbed.Eventually(p.t, p.ctx, time.Minute, func() (complaint string) {
+	testbed.Eventually(p.t, p.ctx, func() (complaint string) {
 		p.noteGap(func() {
 			if usual = p.worst; p.count < calmReads {
 				complaint = fmt.Sprintf("%d reads have succeeded before anything was done", p.count)
@@ -342,7 +342,7 @@ func (p *probe) switchPower(what string, since time.Time) time.Duration {
 	on := !p.machine.IsOn()
 	patch := []byte(fmt.Sprintf(`{"spec":{"online":%t}}`, on))
 	asked := false
-	testbed.EventuallyEvery(p.t, p.ctx, 2*time.Minute, 100*time.Millisecond, func() string {
+	testbed.EventuallyEvery(p.t, p.ctx, 100*time.Millisecond, func() string {
 		if !asked {
 			_, err := p.hosts.Patch(p.ctx, probeName, types.MergePatchType, patch, metav1.PatchOptions{})
 			if err != nil {

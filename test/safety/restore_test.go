@@ -210,7 +210,7 @@ func (f *fleet) list() map[string]*metal3.BareMetalHost {
 // await waits until all of these hosts have arrived.
 func (f *fleet) await(when string, arrivals map[string]arrival) {
 	f.t.Helper()
-	testbed.EventuallyEvery(f.t, f.ctx, 3*time.Minute, 500*time.Millisecond, func() string {
+	testbed.EventuallyEvery(f.t, f.ctx, 500*time.Millisecond, func() string {
 		var missing []string
 		hosts := f.list()
 		for name, arrived := range arrivals {
@@ -378,7 +378,7 @@ func (f *fleet) accept() {
 // settle does what is left to do for a person, until all hosts are as they are wanted.
 func (f *fleet) settle() {
 	f.t.Helper()
-	testbed.EventuallyEvery(f.t, f.ctx, 4*time.Minute, time.Second, func() string {
+	testbed.EventuallyEvery(f.t, f.ctx, time.Second, func() string {
 		hosts := f.list()
 		var wrong []string
 		for _, h := range f.all {

@@ -170,7 +170,7 @@ func (r *resting) add(hosts typed.BareMetalHostInterface, name string, m machine
 		r.t.Fatal(err)
 	}
 	added := &restingHost{machine: m, arrived: isAtRest(state, image)}
-	testbed.Eventually(r.t, r.ctx, time.Minute, func() string {
+	testbed.Eventually(r.t, r.ctx, func() string {
 		h, err := hosts.Get(r.ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()

@@ -47,7 +47,7 @@ func makeJoiners(t *testing.T, ctx context.Context, ns string) (certificates []t
 func TestConsoleFlood(t *testing.T) {
 	attack(t, "create consoles in one namespace", "fill memory with frames that never end, stop others' reads")
 	simulator(t)
-	ctx, a := s.BeginFor(t, 5*time.Minute)
+	ctx, a := s.Begin(t)
 	b := makeNamespace(t, ctx, "victim-")
 	path := makeConsole(t, ctx, a, "x") + "?share=true"
 	certificates := makeJoiners(t, ctx, a)
@@ -182,7 +182,7 @@ const (
 func TestConsolesHoldNobodyUp(t *testing.T) {
 	attack(t, "create consoles in one namespace", "take the seats of kube-apiserver from others' reads")
 	simulator(t)
-	ctx, a := s.BeginFor(t, 5*time.Minute)
+	ctx, a := s.Begin(t)
 	b := makeNamespace(t, ctx, "victim-")
 	applyFlowControl(t, ctx)
 	var paths []string // of as many consoles as a namespace may use, which is more than kube-apiserver has seats

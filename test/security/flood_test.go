@@ -40,7 +40,7 @@ const (
 func TestThousandsOfNamespaces(t *testing.T) {
 	attack(t, "create namespaces, write hosts in them", "slow others' reads, fill memory")
 	simulator(t)
-	ctx, victims := s.BeginFor(t, 5*time.Minute)
+	ctx, victims := s.Begin(t)
 	server, clientset := s.NewServer(t, ctx, victims, testbed.ServerOptions{
 		IronicEndpoint: s.ironic.server.URL,
 		Args: append([]string{

@@ -239,7 +239,7 @@ func silence(t *testing.T, ctx context.Context, ns string, silent *silentServer,
 // meanwhile.
 func (h hangingTest) run(t *testing.T) {
 	sim := simulator(t)
-	ctx, ns := s.BeginFor(t, 8*time.Minute)
+	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")
 	images := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(images.Close)

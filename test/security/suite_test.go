@@ -183,19 +183,11 @@ func unusedMAC() string { return strings.Replace(testbed.NewMAC(), "52:54:00", "
 // waitHost waits until the host is as wanted, and shows how it was when time is up.
 func waitHost(t *testing.T, ctx context.Context, ns, name, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
 	t.Helper()
-	return s.WaitHost(t, ctx, ns, name, s.patience(), what, wanted)
-}
-
-// patience is how long tests wait for the server and Ironic.
-func (s *suite) patience() time.Duration {
-	if s.machines != nil {
-		return 2 * time.Minute // machines boot
-	}
-	return time.Minute
+	return s.WaitHost(t, ctx, ns, name, what, wanted)
 }
 
 // eventually waits until check has nothing to say.
 func eventually(t *testing.T, ctx context.Context, check func() string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, s.patience(), check)
+	testbed.Eventually(t, ctx, check)
 }

@@ -72,7 +72,7 @@ func (b *BMC) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.run.waitReady(ctx, 15*time.Second, func(ctx context.Context) error { return rmcpPing(ctx, b.Port) })
+	return b.run.waitReady(ctx, func(ctx context.Context) error { return rmcpPing(ctx, b.Port) })
 }
 
 // Stop disconnects the BMC from the network: it no longer answers.

@@ -3,7 +3,6 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // CertManager runs the controllers of cert-manager and its cainjector.
@@ -43,4 +42,4 @@ func CreateCertManagerCRDs(ctx context.Context, kube *Kube) error {
 func (c *CertManager) Log() string { return tail(c.run.log) }
 
 // Stop stops cert-manager.
-func (c *CertManager) Stop() error { return c.run.stop(30 * time.Second) }
+func (c *CertManager) Stop() error { return c.run.stop() }

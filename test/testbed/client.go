@@ -66,7 +66,7 @@ func (c *Client) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	// With its own discovery cache and without preferences, it neither reads nor writes the user's home directory.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "KUBECACHEDIR="+c.cache, "KUBERC=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = time.Minute
 	return cmd
 }
 

@@ -121,7 +121,7 @@ func (c *EtcdCluster) Start(ctx context.Context) error {
 func (c *EtcdCluster) Stop() error {
 	var errs []error
 	for _, member := range c.Members {
-		errs = append(errs, member.run.stop(10*time.Second))
+		errs = append(errs, member.run.stop())
 	}
 	return errors.Join(errs...)
 }
@@ -193,7 +193,7 @@ func (m *EtcdMember) Start() (err error) {
 
 // WaitReady waits until the member is ready, as the probe of the manifests understands it.
 func (m *EtcdMember) WaitReady(ctx context.Context) error {
-	return m.run.waitReady(ctx, 60*time.Second, func(ctx context.Context) error { return httpOK(ctx, nil, m.Probes+"/readyz") })
+	return m.run.waitReady(ctx, func(ctx context.Context) error { return httpOK(ctx, nil, m.Probes+"/readyz") })
 }
 
 // Kill kills the member.

@@ -14,9 +14,7 @@ import (
 // TestEtcdCluster checks what the manifests rely on: that a member without a majority is alive but not ready, and who is
 // let in.
 func TestEtcdCluster(t *testing.T) {
-	if _, err := serverProgram(); err != nil {
-		t.Skip(err)
-	}
+	skipShort(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c, err := NewEtcdCluster(t.TempDir(), 3)
@@ -32,7 +30,7 @@ func TestEtcdCluster(t *testing.T) {
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	err = first.run.waitReady(ctx, time.Minute, func(ctx context.Context) error { return httpOK(ctx, nil, first.Probes+"/livez") })
+	err = first.run.waitReady(ctx, func(ctx context.Context) error { return httpOK(ctx, nil, first.Probes+"/livez") })
 	if err != nil {
 		t.Fatalf("without a majority: %v", err)
 	}
@@ -67,7 +65,7 @@ func TestEtcdCluster(t *testing.T) {
 		if test.member {
 			probe = "/readyz"
 		}
-		if err := third.run.waitReady(ctx, time.Minute, func(ctx context.Context) error { return httpOK(ctx, nil, third.Probes+probe) }); err != nil {
+		if err := third.run.waitReady(ctx, func(ctx context.Context) error { return httpOK(ctx, nil, third.Probes+probe) }); err != nil {
 			t.Fatalf("a member with the name %s: %v", test.name, err)
 		}
 		if err := httpOK(ctx, nil, third.Probes+"/readyz"); err == nil && !test.member {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,12 +46,12 @@ func (s *Suite) DeleteHost(t *testing.T, ctx context.Context, namespace, name st
 	}
 }
 
-// WaitHost reads a host until it is as wanted. Each read asks Ironic. After limit, the test fails and shows how the host
+// WaitHost reads a host until it is as wanted. Each read asks Ironic. After Patience, the test fails and shows how the host
 // was at last.
-func (s *Suite) WaitHost(t *testing.T, ctx context.Context, namespace, name string, limit time.Duration, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
+func (s *Suite) WaitHost(t *testing.T, ctx context.Context, namespace, name string, what string, wanted func(*metal3.BareMetalHost) bool) *metal3.BareMetalHost {
 	t.Helper()
 	var host *metal3.BareMetalHost
-	Eventually(t, ctx, limit, func() string {
+	Eventually(t, ctx, func() string {
 		var err error
 		if host, err = s.Hosts(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			return err.Error()

@@ -187,7 +187,7 @@ func (i *DebianIronic) Start(ctx context.Context) error {
 		return err
 	}
 	operator := i.Operator()
-	return i.run.waitReady(ctx, 60*time.Second, func(ctx context.Context) error {
+	return i.run.waitReady(ctx, func(ctx context.Context) error {
 		// Ironic answers GET / before it has a conductor. Drivers exist only with a conductor.
 		var answer struct {
 			Drivers []struct {
@@ -207,7 +207,7 @@ func (i *DebianIronic) Start(ctx context.Context) error {
 }
 
 // Stop stops Ironic and keeps its database.
-func (i *DebianIronic) Stop() error { return i.run.stop(30 * time.Second) }
+func (i *DebianIronic) Stop() error { return i.run.stop() }
 
 // Kill kills Ironic and keeps its database.
 func (i *DebianIronic) Kill() error { return i.run.kill() }

@@ -63,7 +63,7 @@ func TestIronicControlsBMC(t *testing.T) {
 		if err := act(); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		node, err := operator.WaitNode(ctx, id, 45*time.Second, func(n Node) bool { return n.Reservation == "" && wanted(n) })
+		node, err := operator.WaitNode(ctx, id, func(n Node) bool { return n.Reservation == "" && wanted(n) })
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -106,7 +106,7 @@ func TestVerifyFailsWithoutBMC(t *testing.T) {
 			t.Fatalf("%s: %v", test.name, err)
 		}
 		started := time.Now()
-		node, err := operator.WaitNode(ctx, id, 30*time.Second, func(n Node) bool {
+		node, err := operator.WaitNode(ctx, id, func(n Node) bool {
 			return n.ProvisionState == "enroll" && n.LastError != "" && n.Reservation == ""
 		})
 		if err != nil {
@@ -146,7 +146,7 @@ func TestIronicRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, end := range []func() error{ironic.Stop, ironic.Kill} {
-		if _, err := operator.WaitNode(ctx, "kept", 10*time.Second, func(n Node) bool {
+		if _, err := operator.WaitNode(ctx, "kept", func(n Node) bool {
 			return n.Extra["rack"] == "r1" && n.Maintenance && n.MaintenanceReason == "a new fan"
 		}); err != nil {
 			t.Fatal(err)

@@ -127,14 +127,14 @@ func (k *Keystone) start(ctx context.Context, lifetime time.Duration) (err error
 	if k.run, err = c.start(); err != nil {
 		return err
 	}
-	return k.run.waitReady(ctx, 60*time.Second, func(ctx context.Context) error { return k.do(ctx, http.MethodGet, "/projects", nil, nil) })
+	return k.run.waitReady(ctx, func(ctx context.Context) error { return k.do(ctx, http.MethodGet, "/projects", nil, nil) })
 }
 
 // SetTokenLifetime restarts Keystone, so that the tokens that it issues from now on are valid for a number
 // of whole seconds. Those that it has issued remain valid. With a lifetime of less than two minutes, Ironic
 // would request a token of its own for each request, so it should have one by then.
 func (k *Keystone) SetTokenLifetime(ctx context.Context, lifetime time.Duration) error {
-	if err := k.run.stop(30 * time.Second); err != nil {
+	if err := k.run.stop(); err != nil {
 		return err
 	}
 	return k.start(ctx, lifetime)
@@ -155,7 +155,7 @@ func (k *Keystone) createService(ctx context.Context) error {
 
 // Close stops Keystone, and removes its state but not the log.
 func (k *Keystone) Close() error {
-	return errors.Join(k.run.stop(30*time.Second), os.RemoveAll(k.state))
+	return errors.Join(k.run.stop(), os.RemoveAll(k.state))
 }
 
 // CreateProject creates a project in the default domain, and returns its ID.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // childEnv, if it is set, makes this test binary start everything, with logs in the folder that it
@@ -55,7 +54,7 @@ func startEverything(ctx context.Context, dir string) (groups []int, err error) 
 }
 
 func TestKilledTestLeavesNothing(t *testing.T) {
-	skipUnlessBuilt(t, "etcd", "kube-apiserver", "kubectl")
+	skipShort(t)
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), childEnv+"="+t.TempDir())
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -76,7 +75,7 @@ func TestKilledTestLeavesNothing(t *testing.T) {
 	}
 	// The error of Wait only says that the child was killed.
 	_ = child.Wait()
-	err = poll(t.Context(), 20*time.Second, func(context.Context) error {
+	err = poll(t.Context(), func(context.Context) error {
 		if left := members(t, groups); len(left) > 0 {
 			return fmt.Errorf("still running: %q", left)
 		}

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
 
 	"k8s.io/client-go/discovery"
 )
@@ -184,7 +183,7 @@ func (k *Kube) startEtcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.etcd.waitReady(ctx, 30*time.Second, func(ctx context.Context) error {
+	return k.etcd.waitReady(ctx, func(ctx context.Context) error {
 		return httpOK(ctx, nil, k.EtcdEndpoint+"/readyz")
 	})
 }
@@ -272,7 +271,7 @@ func (k *Kube) startAPIServer(ctx context.Context, name string, admin *Client, p
 	if err != nil {
 		return apiserver, err
 	}
-	return apiserver, apiserver.waitReady(ctx, 90*time.Second, func(ctx context.Context) error {
+	return apiserver, apiserver.waitReady(ctx, func(ctx context.Context) error {
 		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
 }
@@ -319,7 +318,7 @@ func (k *Kube) StartControllers(ctx context.Context) error {
 	// Its certificate is self-signed. The answer "ok" is not secret, so it need not be verified.
 	client := insecureHTTPClient()
 	defer client.CloseIdleConnections()
-	return k.controllers.waitReady(ctx, 60*time.Second, func(ctx context.Context) error {
+	return k.controllers.waitReady(ctx, func(ctx context.Context) error {
 		return httpOK(ctx, client, fmt.Sprintf("https://127.0.0.1:%d/healthz", port))
 	})
 }
@@ -340,5 +339,5 @@ func (k *Kube) Kubectl(ctx context.Context, stdin string, args ...string) (stdou
 
 // Stop stops the control plane.
 func (k *Kube) Stop() error {
-	return errors.Join(k.controllers.stop(5*time.Second), k.apiserver.kill(), k.etcd.stop(10*time.Second))
+	return errors.Join(k.controllers.stop(), k.apiserver.kill(), k.etcd.stop())
 }

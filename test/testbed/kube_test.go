@@ -12,18 +12,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-func skipUnlessBuilt(t *testing.T, names ...string) {
+// skipShort skips a test with -short, because it starts programs.
+func skipShort(t *testing.T) {
 	t.Helper()
-	for _, name := range names {
-		if _, err := builtProgram(name, buildTools); err != nil {
-			t.Skip(err)
-		}
+	if testing.Short() {
+		t.Skip("starts programs: make test-all runs it")
 	}
 }
 
 func startKube(t *testing.T, options KubeOptions) *Kube {
 	t.Helper()
-	skipUnlessBuilt(t, "etcd", "kube-apiserver", "kubectl")
+	skipShort(t)
 	options.Dir = t.TempDir()
 	started := time.Now()
 	k, err := StartKube(t.Context(), options)
@@ -61,7 +60,7 @@ func TestKubeAuthorizesByRBAC(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err = poll(ctx, 10*time.Second, func(ctx context.Context) error {
+	err = poll(ctx, func(ctx context.Context) error {
 		_, err := clients.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 		return err
 	})
@@ -97,7 +96,7 @@ func TestAPIServerRestart(t *testing.T) {
 }
 
 func TestControllerManagerDeletesNamespacesAndFillsRoles(t *testing.T) {
-	skipUnlessBuilt(t, "kube-controller-manager")
+	skipShort(t)
 	k := startKube(t, KubeOptions{ControllerManager: true})
 	for _, args := range [][]string{
 		{"create", "namespace", "short-lived"},
@@ -108,7 +107,7 @@ func TestControllerManagerDeletesNamespacesAndFillsRoles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := poll(t.Context(), 10*time.Second, func(ctx context.Context) error {
+	err := poll(t.Context(), func(ctx context.Context) error {
 		rules, _, err := k.Kubectl(ctx, "", "get", "clusterrole", "view", "-o", "jsonpath={.rules}")
 		if err == nil && rules == "" {
 			err = errors.New("ClusterRole view has no rules")
@@ -126,7 +125,7 @@ func TestStartErrorIncludesLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.waitReady(t.Context(), 10*time.Second, func(context.Context) error { return errors.New("not yet") })
+	err = p.waitReady(t.Context(), func(context.Context) error { return errors.New("not yet") })
 	for _, want := range []string{"liar", "exit status 3", "out of luck"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v lacks %q", err, want)

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -103,7 +102,7 @@ func (l *FlakyLine) Cut() {
 // Mend lets connections through again.
 func (l *FlakyLine) Mend(t *testing.T, ctx context.Context) {
 	t.Helper()
-	Eventually(t, ctx, 30*time.Second, func() string { // another program may have had the port for a moment
+	Eventually(t, ctx, func() string { // another program may have had the port for a moment
 		if err := l.listen(); err != nil {
 			return err.Error()
 		}

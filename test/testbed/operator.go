@@ -121,9 +121,9 @@ func (o *Operator) SetMaintenance(ctx context.Context, id string, on bool, reaso
 }
 
 // WaitNode polls a node until wanted returns true, and returns the node as it was last read.
-func (o *Operator) WaitNode(ctx context.Context, id string, limit time.Duration, wanted func(Node) bool) (Node, error) {
+func (o *Operator) WaitNode(ctx context.Context, id string, wanted func(Node) bool) (Node, error) {
 	var n Node
-	err := poll(ctx, limit, func(ctx context.Context) error {
+	err := poll(ctx, func(ctx context.Context) error {
 		var err error
 		if n, err = o.Node(ctx, id); err != nil {
 			return err

@@ -83,10 +83,10 @@ func (p *process) alive() bool {
 	}
 }
 
-// waitReady calls check until it returns nil. It fails if the program ends, and after limit or when
+// waitReady calls check until it returns nil. It fails if the program ends, and after Patience or when
 // ctx ends, with the last error of check and the end of the log.
-func (p *process) waitReady(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
-	err := poll(ctx, limit, func(ctx context.Context) error {
+func (p *process) waitReady(ctx context.Context, check func(context.Context) error) error {
+	err := poll(ctx, func(ctx context.Context) error {
 		if !p.alive() {
 			return errEnded
 		}
@@ -114,20 +114,20 @@ func (p *process) signal(sig syscall.Signal) error {
 	return err
 }
 
-// stop sends SIGTERM to the program. If it has not ended after grace, stop kills it and returns an
+// stop sends SIGTERM to the program. If it has not ended after Patience, stop kills it and returns an
 // error. In both cases, it then kills the rest of the process group.
-func (p *process) stop(grace time.Duration) error {
+func (p *process) stop() error {
 	if p == nil {
 		return nil
 	}
 	err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT))
 	if p.alive() {
-		timer := time.NewTimer(grace)
+		timer := time.NewTimer(Patience)
 		defer timer.Stop()
 		select {
 		case <-p.exited:
 		case <-timer.C:
-			err = errors.Join(err, fmt.Errorf("%s did not end within %v of SIGTERM and was killed; the end of %s:\n%s", p.name, grace, p.log, tail(p.log)))
+			err = errors.Join(err, fmt.Errorf("%s did not end within %v of SIGTERM and was killed; the end of %s:\n%s", p.name, Patience, p.log, tail(p.log)))
 		}
 	}
 	return errors.Join(err, p.kill())
@@ -146,13 +146,13 @@ func (p *process) kill() error {
 
 var errEnded = errors.New("the program has ended")
 
-// poll calls check every 50 ms until it returns nil, for at most limit. Its error includes the last
+// poll calls check every 50 ms until it returns nil, for at most Patience. Its error includes the last
 // error of check.
-func poll(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
+func poll(ctx context.Context, check func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
 		// A single call that hangs must not use up the whole time.
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		err := check(ctx)
 		if err == nil || errors.Is(err, errEnded) {

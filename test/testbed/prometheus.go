@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -61,7 +60,7 @@ func StartPrometheus(ctx context.Context, dir string, server *Server, token, rul
 	if err != nil {
 		return nil, err
 	}
-	err = p.run.waitReady(ctx, 30*time.Second, func(ctx context.Context) error { return httpOK(ctx, nil, p.endpoint+"/-/ready") })
+	err = p.run.waitReady(ctx, func(ctx context.Context) error { return httpOK(ctx, nil, p.endpoint+"/-/ready") })
 	if err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
@@ -69,7 +68,7 @@ func StartPrometheus(ctx context.Context, dir string, server *Server, token, rul
 }
 
 // Stop stops the Prometheus.
-func (p *Prometheus) Stop() error { return p.run.stop(10 * time.Second) }
+func (p *Prometheus) Stop() error { return p.run.stop() }
 
 // Query returns the labels of the series that a query results in.
 func (p *Prometheus) Query(ctx context.Context, query string) ([]map[string]string, error) {

@@ -77,7 +77,7 @@ func (s *Server) WaitAvailable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, 60*time.Second, func(ctx context.Context) error {
+	err = poll(ctx, func(ctx context.Context) error {
 		notYet := apiAvailable(ctx, client)
 		if notYet == nil {
 			return nil

@@ -47,8 +47,9 @@ type ServerOptions struct {
 	// ServiceAccount is the name of the service account in Namespace that the server runs as. The
 	// default is ServiceName, as in the manifests.
 	ServiceAccount string
-	// StartTimeout is how long the server may take until it is ready: a minute if it is 0.
-	StartTimeout time.Duration
+	// ReadTimeout is how long reads wait for Ironic. By default it is the server's own; servers of a Suite wait long enough for
+	// a busy machine.
+	ReadTimeout time.Duration
 	// Args are additional flags.
 	Args []string
 	// Program is the path of the server's program, for example of an earlier version. The default is the value of
@@ -158,6 +159,9 @@ func (s *Server) Start(ctx context.Context) error {
 	if !s.options.RefuseLocalAddresses {
 		args = append(args, "--allow-local-addresses") // the simulated BMCs have some
 	}
+	if s.options.ReadTimeout != 0 {
+		args = append(args, "--ironic-read-timeout="+s.options.ReadTimeout.String())
+	}
 	if s.options.IronicEndpoint != "" {
 		args = append(args, "--ironic-endpoint="+s.options.IronicEndpoint)
 	}
@@ -185,7 +189,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.run.waitReady(ctx, cmp.Or(s.options.StartTimeout, time.Minute), func(ctx context.Context) error {
+	return s.run.waitReady(ctx, func(ctx context.Context) error {
 		if err := client.RESTClient().Get().AbsPath("/readyz").Param("exclude", "etcd-space").Do(ctx).Error(); err != nil {
 			return err
 		}
@@ -227,7 +231,7 @@ func (s *Server) Restart(ctx context.Context, args ...string) error {
 // the race detector and has logged a data race, Stop returns an error.
 func (s *Server) Stop() (time.Duration, error) {
 	started := time.Now()
-	err := s.run.stop(30 * time.Second)
+	err := s.run.stop()
 	return time.Since(started), errors.Join(err, s.dataRace())
 }
 

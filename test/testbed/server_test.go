@@ -9,9 +9,7 @@ import (
 )
 
 func TestServerThroughKube(t *testing.T) {
-	if _, err := serverProgram(); err != nil {
-		t.Skip(err)
-	}
+	skipShort(t)
 	k := startKube(t, KubeOptions{})
 	ctx := t.Context()
 	started := time.Now()

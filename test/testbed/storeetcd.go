@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 )
 
 // StoreEtcd is an etcd of metal3-apiserver's own, which can be killed without kube-apiserver noticing. It keeps its data
@@ -50,7 +49,7 @@ func (e *StoreEtcd) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.run.waitReady(ctx, 30*time.Second, func(ctx context.Context) error {
+	return e.run.waitReady(ctx, func(ctx context.Context) error {
 		return httpOK(ctx, nil, e.Endpoint+"/readyz")
 	})
 }

@@ -68,8 +68,7 @@ type Runner interface{ Run() (code int) }
 
 // Main is the TestMain of a package: it starts the control plane, calls start for the rest, runs the
 // tests, stops everything and exits. With -short it does nothing. If a test failed, the logs are
-// kept. The control plane and start together have ten minutes, and start can fail after having
-// started some of the programs.
+// kept. start can fail after having started some of the programs.
 func (s *Suite) Main(m Runner, name string, start func(context.Context) error) {
 	if !flag.Parsed() {
 		if err := flag.Set("test.parallel", strconv.Itoa(cmp.Or(s.Parallel, 4))); err != nil {
@@ -107,7 +106,7 @@ func (s *Suite) run(m Runner, name string, start func(context.Context) error) (c
 	if err := os.Setenv("KUBECACHEDIR", filepath.Join(s.dir, "cache")); err != nil {
 		return fail(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*Patience)
 	defer cancel()
 	began := time.Now()
 	if err := s.startKube(ctx); err != nil {
@@ -167,9 +166,12 @@ func (s *Suite) StartSimulatedIronic(options ironicsim.Options) (*SimulatedIroni
 	return ironic, err
 }
 
+// readTimeout is that of the servers of a Suite.
+const readTimeout = 10 * time.Second
+
 // StartServer starts a metal3-apiserver with the given options. It sets their Kube and Dir.
 func (s *Suite) StartServer(ctx context.Context, options ServerOptions) (err error) {
-	options.Kube = s.Kube
+	options.Kube, options.ReadTimeout = s.Kube, cmp.Or(options.ReadTimeout, readTimeout)
 	if options.Dir, err = s.Dir("server"); err != nil {
 		return err
 	}
@@ -190,7 +192,7 @@ func (s *Suite) NewServer(t *testing.T, ctx context.Context, namespace string, o
 	if err := s.allowLease(ctx, namespace, cmp.Or(options.ServiceAccount, ServiceName)); err != nil {
 		t.Fatal(err)
 	}
-	options.Kube, options.Dir = s.Kube, t.TempDir()
+	options.Kube, options.Dir, options.ReadTimeout = s.Kube, t.TempDir(), cmp.Or(options.ReadTimeout, readTimeout)
 	options.Args = append(slices.Clone(options.Args), "--leader-elect-resource-namespace="+namespace)
 	server, err := NewServer(options)
 	if err != nil {
@@ -226,16 +228,10 @@ func (s *Suite) allowLease(ctx context.Context, namespace, serviceAccount string
 	return err
 }
 
-// Begin gives a test a time limit of three minutes and a namespace of its own.
+// Begin gives a test a namespace of its own, and a time limit that ends what hangs.
 func (s *Suite) Begin(t *testing.T) (ctx context.Context, namespace string) {
 	t.Helper()
-	return s.BeginFor(t, 3*time.Minute)
-}
-
-// BeginFor is like Begin, with a different time limit.
-func (s *Suite) BeginFor(t *testing.T, limit time.Duration) (ctx context.Context, namespace string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*Patience)
 	t.Cleanup(cancel)
 	return ctx, s.NewNamespace(t, ctx)
 }

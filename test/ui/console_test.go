@@ -88,7 +88,7 @@ func TestConsole(t *testing.T) {
 	if focused := eval[string](b, "document.activeElement.innerText"); focused != "Connect" && focused != "rack1-u01" {
 		t.Errorf("after the console was left, the focus is on %q", focused)
 	}
-	b.waitFor("the button to be back", actionTimeout, func() string {
+	b.waitFor("the button to be back", func() string {
 		if eval[bool](b, `document.querySelector("button.primary").hidden`) {
 			return "it is hidden"
 		}

@@ -147,7 +147,7 @@ func TestThousandHosts(t *testing.T) {
 		t.Errorf("in the view of a host, the focus is on %q", focused)
 	}
 	b.do(chromedp.NavigateBack())
-	b.waitFor("the filter to be back", actionTimeout, func() string {
+	b.waitFor("the filter to be back", func() string {
 		if got := eval[string](b, `document.querySelector("#filter")?.value ?? "(none)"`); got != "rack3-u07" {
 			return quote(got)
 		}
@@ -158,7 +158,7 @@ func TestThousandHosts(t *testing.T) {
 	b.wait(".bulk", "1 host selected")
 	b.refill("Filter", "rack9")
 	eval[bool](b, `document.querySelector("#filter").dispatchEvent(new Event("input"))`)
-	b.waitFor("the selection to end", actionTimeout, func() string {
+	b.waitFor("the selection to end", func() string {
 		if !eval[bool](b, `document.querySelector(".bulk").hidden`) {
 			return "it is there"
 		}

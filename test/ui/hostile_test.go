@@ -62,7 +62,7 @@ func TestHostileHost(t *testing.T) {
 	b.wait("dialog", "host")
 	b.isHarmless("the question")
 	b.click("dialog button.danger, dialog button[type=submit]")
-	b.waitFor("the cluster to refuse", actionTimeout, func() string {
+	b.waitFor("the cluster to refuse", func() string {
 		if requests.Load() == 0 {
 			return "it was not asked"
 		}

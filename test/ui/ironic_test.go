@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
@@ -18,7 +17,6 @@ const user, password = "admin", "password"
 // startIronic starts the simulator or, with IRONIC=bookworm, trixie or sid, the Ironic of that Debian release with
 // simulated machines that boot. It returns the options of the server.
 func (s *suite) startIronic(ctx context.Context) (options testbed.ServerOptions, err error) {
-	s.patience = 30 * time.Second
 	release := os.Getenv("IRONIC")
 	if release == "" || release == "sim" {
 		s.ironic, err = s.StartSimulatedIronic(ironicsim.Options{AutoInspect: true, AutoDeploy: true})
@@ -27,7 +25,6 @@ func (s *suite) startIronic(ctx context.Context) (options testbed.ServerOptions,
 		}
 		return testbed.ServerOptions{IronicEndpoint: s.ironic.URL(), Args: testbed.UnusedRamdiskArgs}, nil
 	}
-	s.patience = 2 * time.Minute
 	dir, err := s.Dir("ironic")
 	if err != nil {
 		return options, err

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/page"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // otherName is a name of another site, which the browser resolves to 127.0.0.1.
@@ -60,7 +61,7 @@ func attackFrom(t *testing.T, host string) {
 		for (const [name, attempt] of Object.entries(tries)) results[name] = await attempt().then((r) => (r?.type === "opaque" ? "sent" : "done"), () => "refused");
 		window.results = results;
 	})(), true`, quote(base)))
-	attacker.waitFor("the attempts to end", actionTimeout, func() string {
+	attacker.waitFor("the attempts to end", func() string {
 		if !eval[bool](attacker, "Boolean(window.results)") {
 			return "they have not"
 		}
@@ -100,7 +101,7 @@ func TestFramed(t *testing.T) {
 		defer attacker.mu.Unlock()
 		return slices.ContainsFunc(attacker.complaints, func(c string) bool { return strings.Contains(c, "403") || strings.Contains(c, "frame") })
 	}
-	attacker.waitFor("the frame to be refused", actionTimeout, func() string {
+	attacker.waitFor("the frame to be refused", func() string {
 		if !refused() {
 			return "it is not"
 		}
@@ -121,7 +122,7 @@ func TestRebound(t *testing.T) {
 	}
 	eval[bool](b, `fetch("/live", {headers: {"X-Bmh-Key": "x"}}).then(async (r) => { window.answer = r.status + " " + await r.text(); }), true`)
 	var got string
-	b.waitFor("an answer", actionTimeout, func() string {
+	b.waitFor("an answer", func() string {
 		got = eval[string](b, `window.answer ?? ""`)
 		if got == "" {
 			return "there is none"
@@ -151,7 +152,7 @@ func TestStolenLink(t *testing.T) {
 	for _, link := range []string{base + "/", server.Link()} {
 		thief := openTab(t, chromedp.WithNewBrowserContext())
 		thief.open(link)
-		thief.waitFor("the page to refuse", actionTimeout, func() string {
+		thief.waitFor("the page to refuse", func() string {
 			text := eval[string](thief, "document.body.innerText")
 			if strings.Contains(text, "rack1") || !strings.Contains(text, "link") {
 				return quote(text)
@@ -161,7 +162,7 @@ func TestStolenLink(t *testing.T) {
 	}
 	select {
 	case <-reused:
-	case <-time.After(actionTimeout):
+	case <-time.After(testbed.Patience):
 		t.Error("the owner is not told that the link was used again")
 	}
 	if requests.Load() != 0 {

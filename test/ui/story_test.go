@@ -3,7 +3,6 @@ package ui
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -14,7 +13,7 @@ import (
 // without a terminal.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	ctx, ns := s.BeginFor(t, 6*s.patience)
+	ctx, ns := s.Begin(t)
 	b := openTab(t)
 	machine := newMachine(t)
 	link := startPage(t, ctx, ns, "--no-browser")
@@ -84,7 +83,7 @@ func TestStory(t *testing.T) {
 	b.press("main", "Power off")
 	b.wait("dialog", "openshift-worker-0")
 	b.do(chromedp.KeyEvent(kb.Escape))
-	b.waitFor("the dialog to close", 5*time.Second, func() string {
+	b.waitFor("the dialog to close", func() string {
 		if b.text("dialog") != "(no element)" {
 			return "it is open"
 		}

@@ -51,9 +51,6 @@ func startPage(t *testing.T, ctx context.Context, ns string, args ...string) (li
 	return strings.TrimSpace(string(line[:n]))
 }
 
-// actionTimeout is for what a user does: a click, a text.
-const actionTimeout = 20 * time.Second
-
 // tab is a tab of the browser.
 type tab struct {
 	t   *testing.T
@@ -123,7 +120,7 @@ func (b *tab) noComplaints() {
 
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
+	ctx, cancel := context.WithTimeout(b.ctx, testbed.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		b.t.Fatal(err)
@@ -136,7 +133,7 @@ func (b *tab) open(address string) { b.t.Helper(); b.do(chromedp.Navigate(addres
 // eval evaluates JavaScript.
 func eval[T any](b *tab, script string, options ...chromedp.EvaluateOption) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
+	ctx, cancel := context.WithTimeout(b.ctx, testbed.Patience)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, options...))
 	if err != nil {
@@ -159,7 +156,7 @@ func quote(text string) string {
 // wait waits until a user can read a text in an element.
 func (b *tab) wait(selector, text string) {
 	b.t.Helper()
-	b.waitFor(selector+" to show "+text, s.patience, func() string {
+	b.waitFor(selector+" to show "+text, func() string {
 		if got := b.text(selector); !strings.Contains(got, text) {
 			return quote(got)
 		}
@@ -167,9 +164,9 @@ func (b *tab) wait(selector, text string) {
 	})
 }
 
-func (b *tab) waitFor(what string, limit time.Duration, check func() string) {
+func (b *tab) waitFor(what string, check func() string) {
 	b.t.Helper()
-	testbed.EventuallyEvery(b.t, b.ctx, limit, 50*time.Millisecond, func() string {
+	testbed.EventuallyEvery(b.t, b.ctx, 50*time.Millisecond, func() string {
 		if complaint := check(); complaint != "" {
 			return fmt.Sprintf("waiting for %s: %s", what, complaint)
 		}

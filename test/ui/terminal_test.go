@@ -55,7 +55,7 @@ func TestTerminal(t *testing.T) {
 
 	terminal := runInTerminal(t, ctx, ns, width, 9, "watch")
 	var live *screen
-	testbed.EventuallyEvery(t, ctx, actionTimeout, 50*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, 50*time.Millisecond, func() string {
 		live = newScreen(width, 9)
 		if _, err := live.Write(terminal.written()); err != nil {
 			return err.Error() // it may be cut within a sequence
@@ -130,7 +130,7 @@ func createFleet(t *testing.T, ctx context.Context, ns string) {
 
 func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.ProvisioningState, message string) {
 	t.Helper()
-	testbed.Eventually(t, ctx, time.Minute, func() string {
+	testbed.Eventually(t, ctx, func() string {
 		host, err := s.Hosts(ns).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err != nil:
@@ -144,7 +144,7 @@ func waitState(t *testing.T, ctx context.Context, ns, name string, state metal3.
 
 func waitIronic(t *testing.T, ctx context.Context, node, state string) {
 	t.Helper()
-	testbed.EventuallyEvery(t, ctx, time.Minute, 50*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, 50*time.Millisecond, func() string {
 		fields, _ := s.ironic.Node(node)
 		if got := fields["provision_state"]; got != state {
 			return fmt.Sprintf("%s is %v, want %s", node, got, state)
@@ -252,7 +252,7 @@ func (term *terminal) wait(ended <-chan struct{}) {
 	term.t.Helper()
 	select {
 	case <-ended:
-	case <-time.After(actionTimeout):
+	case <-time.After(testbed.Patience):
 		term.t.Fatalf("kubectl bmh does not end; it has written\n%s", term.written())
 	}
 }

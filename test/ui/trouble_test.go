@@ -112,7 +112,7 @@ func openedFile(t *testing.T, ctx context.Context, ns string) string {
 	t.Setenv("DISPLAY", ":0")
 	startPage(t, ctx, ns)
 	var opened []byte
-	testbed.EventuallyEvery(t, ctx, actionTimeout, 20*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, ctx, 20*time.Millisecond, func() string {
 		var err error
 		if opened, err = os.ReadFile(record); err != nil {
 			return err.Error()
@@ -142,7 +142,7 @@ func TestMissingRights(t *testing.T) {
 	b.press("main", "worker-0")
 	b.wait("#explanation + div", "has not been managed")
 	for _, action := range []string{"on", "delete", "console", "nmi"} {
-		b.waitFor("the button "+action, actionTimeout, func() string {
+		b.waitFor("the button "+action, func() string {
 			if got := eval[string](b, fmt.Sprintf(`document.querySelector('[data-action="%s"]')?.title ?? "(none)"`, action)); got != "Not now: you may not do that" {
 				return quote(got)
 			}
@@ -158,7 +158,7 @@ func TestMissingRights(t *testing.T) {
 		const r = await fetch("/api/namespaces/%s/baremetalhosts/worker-0/power", {method: "POST", headers: {"Content-Type": "application/json", "X-Bmh-Key": localStorage.getItem("bmh-key")}, body: '{"spec":{"action":"on"}}'});
 		window.status_ = r.status;
 	})(), 0`, ns))
-	b.waitFor("the answer", actionTimeout, func() string {
+	b.waitFor("the answer", func() string {
 		if status = eval[int](b, "window.status_ ?? 0"); status == 0 {
 			return "none yet"
 		}

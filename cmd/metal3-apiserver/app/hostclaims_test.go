@@ -202,7 +202,7 @@ func (s *claimStores) sorted() (bound, waiting []string) {
 // until waits for so many claims that have a host, and that wait.
 func (s *claimStores) until(bound, waiting int) (boundClaims, waitingClaims []string) {
 	s.t.Helper()
-	testbed.EventuallyEvery(s.t, s.t.Context(), time.Minute, 20*time.Millisecond, func() string {
+	testbed.EventuallyEvery(s.t, s.t.Context(), 20*time.Millisecond, func() string {
 		boundClaims, waitingClaims = s.sorted()
 		if len(boundClaims) == bound && len(waitingClaims) == waiting {
 			return ""
@@ -285,7 +285,7 @@ func TestClaimsForFewerHosts(t *testing.T) {
 	stopOther()
 	// Each write of a status has its claim reconciled once more.
 	before := int64(-1)
-	testbed.EventuallyEvery(t, t.Context(), time.Minute, 300*time.Millisecond, func() string {
+	testbed.EventuallyEvery(t, t.Context(), 300*time.Millisecond, func() string {
 		last := before
 		if before = s.read.Load(); before != last {
 			return fmt.Sprintf("claims that wait are reconciled: %d times, after %d", before, last)
