@@ -61,28 +61,20 @@ generate: need-go ## Regenerate pkg/generated and the zz_generated files
 ##@ Test
 
 .PHONY: test
-test: need-go ## Run everything: verify, unit tests, and end-to-end tests on the simulated Ironic and on the real one of Debian trixie
-	@hack/test.sh e2e+engine+verify+unit ironic-trixie
+test: need-go ## Run lint, the unit tests, and an end-to-end test or two of each main path on the simulated Ironic. Needs Go only
+	@hack/test.sh test
 
-.PHONY: check
-check: need-go ## Run what a change is most likely to break: lint, unit tests, and the heart of the end-to-end tests on the simulated Ironic
-	@hack/test.sh heart quick-unit lint
-
-.PHONY: test-unit
-test-unit: need-go ## Run the unit tests with the race detector, and the fuzz targets with the known inputs
-	@hack/test.sh unit engine
+.PHONY: test-all
+test-all: need-go ## Run everything, on the real Ironic of Debian trixie, too, or only the SUITES of hack/suites.sh. Needs root on Debian or Ubuntu
+	@hack/test.sh $${SUITES:-test-all}
 
 .PHONY: fuzz
 fuzz: need-go ## Search for inputs that break the parsers of user input, for FUZZTIME (30s) per fuzz target
 	@hack/fuzz.sh
 
-.PHONY: test-e2e
-test-e2e: need-go ## Run the end-to-end tests on the simulated Ironic
-	@hack/test.sh e2e
-
 .PHONY: test-ironic
 test-ironic: need-go ## Run all end-to-end tests on a real Ironic, of RELEASE trixie, bookworm or sid; with AUTH=keystone, with a real Keystone. Needs root on Debian or Ubuntu
-	@REQUIRE_IRONIC=1 ALL=$${ALL:-1} hack/test.sh ironic-$(RELEASE)
+	@ALL=$${ALL:-1} RELEASE=$(RELEASE) hack/test.sh ironic-life ironic-safety ironic-e2e ironic-parts
 
 .PHONY: test-ironics
 test-ironics: need-go tools build ## Move a machine that runs between two real Ironics, of RELEASE and OTHER, behind one server. Needs root on Debian or Ubuntu
@@ -123,14 +115,15 @@ bench-100k: need-go tools build ## Measure what depends on the size of the fleet
 	go test -run '^$$' -bench '^BenchmarkSize$$' -benchtime 1x -timeout 60m ./test/bench -hosts $${BENCH_HOSTS:-100000}
 
 .PHONY: verify
-verify: need-go ## Run lint, and check that go.mod and the generated code are up to date
+verify: lint verify-generated ## Run lint, and check that go.mod and the generated code are up to date
+
+.PHONY: verify-generated
+verify-generated: need-go
 	@status=0; \
-	hack/lint.sh || status=1; \
-	echo "go mod tidy"; \
-	go mod tidy -diff || status=1; \
-	go -C hack/tools mod tidy -diff || status=1; \
-	go -C hack/tools/cert-manager mod tidy -diff || status=1; \
-	go -C hack/tools/lint mod tidy -diff || status=1; \
+	for folder in . hack/tools hack/tools/cert-manager hack/tools/lint; do \
+		echo "go mod tidy in $$folder"; \
+		go -C $$folder mod tidy -diff || status=1; \
+	done; \
 	echo "versions of hack/tools"; \
 	hack/tools/verify-versions.sh || status=1; \
 	echo "generated code"; \
