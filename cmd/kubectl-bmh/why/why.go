@@ -130,13 +130,16 @@ func (e *explanation) state() {
 		doing = " Ironic is at it: " + progressText(progress) + "."
 	}
 	e.say("%s %s.%s%s", host.Name, text, doing, e.consumer())
-	if asked := host.Status.Record.Asked; asked != nil && asked.ProvisionState == e.ironicState() {
-		e.say("Ironic was asked to make the node %s %s, and it is not known what became of that. It may still do it, so nothing that it would undo is begun before some minutes have passed.", targetTexts[asked.Target], e.ago(asked.At.Time))
+	if asked := host.Status.Record.Asked; asked != nil && (asked.ProvisionState == e.ironicState() || asked.Times > 1) {
+		left := max(0, asked.At.Add(metal3.AskedLimit).Sub(e.now)).Round(time.Second)
+		e.say("Ironic was asked to make the node %s %s, and it is not known what became of that. It may still do it, so nothing that it would undo is begun for another %s.", targetTexts[asked.Target], e.ago(asked.At.Time), left)
 	}
 }
 
 // targetTexts say what a node is to be made by a transition that may be carried out late.
-var targetTexts = map[string]string{"active": "run an image", "rebuild": "write its image again", "deleted": "run nothing any more"}
+var targetTexts = map[string]string{
+	"active": "run an image", "rebuild": "write its image again", "deleted": "run nothing any more", "clean": "apply settings or carry out clean steps", "service": "change settings while it runs",
+}
 
 // stateTexts say what a host does in a state. The %s is for how long.
 var stateTexts = map[metal3.ProvisioningState]string{

@@ -373,12 +373,16 @@ func TestAskedWithoutAnswer(t *testing.T) {
 	h := host(metal3.StateDeprovisioning)
 	h.Status.Ironic = &metal3.IronicStatus{ProvisionState: "active"}
 	h.Status.Record.Asked = &metal3.AskedChange{Target: "deleted", ProvisionState: "active", At: metav1.NewTime(now.Add(-40 * time.Second)), Times: 1}
-	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "asked to make the node run nothing any more 40s ago") {
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "asked to make the node run nothing any more 40s ago") || !strings.Contains(got, "is begun for another 3m20s.") {
 		t.Error(got)
 	}
 	h.Status.Ironic.ProvisionState = "deleting"
 	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); strings.Contains(got, "asked to make") {
 		t.Error(got)
+	}
+	h.Status.Record.Asked.Times = 2
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "is begun for another 3m20s.") {
+		t.Errorf("asked twice: %s", got)
 	}
 }
 

@@ -138,7 +138,10 @@ func (d *deployments) prepareInstance(ctx context.Context, task Task, info map[s
 	patches := deploy.InstanceInfoPatches(current.InstanceInfo, info)
 	if wanted := lifecycle.InstanceUUID(host); current.InstanceUUID != wanted {
 		if current.InstanceUUID != "" {
-			// That of an earlier deployment. Ironic lets nothing replace it, and wants a PATCH for its removal alone.
+			if !lifecycle.IsOwnInstance(host, node.UUID, current.InstanceUUID) {
+				return ironic.ErrLookedTooLongAgo // somebody has reserved the node meanwhile
+			}
+			// That of an earlier attempt. Ironic lets nothing replace it, and wants a PATCH for its removal alone.
 			if _, err := d.ironic.UpdateNode(ctx, task.Fence, node.UUID, []ironic.Patch{{Op: ironic.PatchRemove, Path: "/instance_uuid"}}); err != nil {
 				return err
 			}

@@ -23,13 +23,8 @@ import (
 //
 // Nothing waits for a clean that leads the node out of the state manageable: Ironic refuses a clean that comes after that.
 
-// askedLimit is after what time a request is taken for lost. Ironic gives up on its own requests to conductors after a
-// minute, and load balancers on theirs after one or two. A repeated request counts from askedPrecision ago at the
-// earliest, because not each repetition is written.
-const (
-	askedLimit     = 4 * time.Minute
-	askedPrecision = time.Minute
-)
+// askedPrecision is how long before its last repetition a recorded request may count from, because not each repetition is written.
+const askedPrecision = time.Minute
 
 // targetOf returns the transition that a step asks for, if its request is to be recorded.
 func targetOf(step Step) (ironic.ProvisionTarget, bool) {
@@ -115,7 +110,7 @@ func observeAsked(status *metal3.BareMetalHostStatus, now time.Time) {
 	if carriedOut && asked.Target == string(ironic.TargetActive) && status.Record.Deployment == nil && node.InstanceUUID == asked.InstanceUUID {
 		status.Record.Deployment = deploymentOn(node) // it has begun late, and is this host's to be undone
 	}
-	if asked.NodeUUID != node.UUID || carriedOut && asked.Times <= 1 || now.Sub(asked.At.Time) > askedLimit {
+	if asked.NodeUUID != node.UUID || carriedOut && asked.Times <= 1 || now.Sub(asked.At.Time) > metal3.AskedLimit {
 		status.Record.Asked = nil
 	}
 }
@@ -127,9 +122,9 @@ func (s Situation) mayStillCome(targets ...ironic.ProvisionTarget) (left time.Du
 	if asked == nil || asked.NodeUUID != s.node.UUID || s.AskedInVain && asked.Times <= 1 { // only the last of several was refused
 		return 0, false
 	}
-	left = askedLimit
+	left = metal3.AskedLimit
 	if !s.ObservedAt.IsZero() {
-		left = asked.At.Add(askedLimit).Sub(s.ObservedAt)
+		left = asked.At.Add(metal3.AskedLimit).Sub(s.ObservedAt)
 	}
 	for _, target := range targets {
 		if asked.Target == string(target) {

@@ -62,7 +62,7 @@ func observeAskedPower(status *metal3.BareMetalHostStatus, now time.Time) {
 		return
 	}
 	carriedOut := node.PowerState == ironic.PowerOff && asked.Times <= 1
-	if asked.NodeUUID != node.UUID || carriedOut || now.Sub(asked.At.Time) > askedLimit {
+	if asked.NodeUUID != node.UUID || carriedOut || now.Sub(asked.At.Time) > metal3.AskedLimit {
 		status.Record.AskedPower = nil
 	}
 }
@@ -74,9 +74,9 @@ func (s Situation) powerOffMayStillCome() (left time.Duration, may bool) {
 	if asked == nil || asked.NodeUUID != s.node.UUID || s.PowerAnswered && asked.Times <= 1 { // only the last of several was
 		return 0, false
 	}
-	left = askedLimit
+	left = metal3.AskedLimit
 	if !s.ObservedAt.IsZero() {
-		left = asked.At.Add(askedLimit).Sub(s.ObservedAt)
+		left = asked.At.Add(metal3.AskedLimit).Sub(s.ObservedAt)
 	}
 	return max(left, time.Second), left > 0
 }

@@ -276,10 +276,16 @@ func healthyValue(health string) conditionValue {
 	return conditionValue{conditionUnknown, metal3.UnknownReason}
 }
 
-// progressMessage says what Ironic is doing, for users who wonder why it takes so long.
+// progressMessage says what Ironic is doing, or what is waited for, for users who wonder why it takes so long.
 func progressMessage(status *metal3.BareMetalHostStatus) string {
 	if status.Ironic == nil {
 		return ""
+	}
+	asked := status.Record.Asked
+	if asked != nil && asked.NodeUUID == status.Ironic.NodeUUID && status.Provisioning.State == metal3.StateProvisioning && status.Ironic.ProvisionState == string(ironic.Available) &&
+		(asked.Target == string(ironic.TargetDeleted) || asked.Target == string(ironic.TargetRebuild)) {
+		return fmt.Sprintf("Ironic may still carry out an earlier request for the state %q, of which it is not known what became: nothing is deployed before %s, when it counts as lost",
+			asked.Target, asked.At.Add(metal3.AskedLimit).UTC().Format(time.RFC3339))
 	}
 	message := "Ironic: " + status.Ironic.ProvisionState
 	if status.Ironic.Step != "" {

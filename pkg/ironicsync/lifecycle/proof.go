@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -83,6 +85,10 @@ func contradictionOf(s Situation, step Step) *contradiction {
 	switch {
 	case shared(s) != nil:
 		return shared(s)
+	case isReserved(host, node):
+		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
+			"Node %s is reserved with instance_uuid %q, which this server has not set: somebody else uses Ironic to deploy the node. It is not deployed, cleaned, inspected or switched off. Have its user release it, or remove its instance_uuid in Ironic; to have it treated as this host's, confirm it with the subresource takeover",
+			node.UUID, node.InstanceUUID)}
 	case !isDeploymentOf(host, node):
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
 			"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
@@ -240,9 +246,44 @@ func deploymentOn(node *Node) *metal3.Deployment {
 }
 
 // newInstanceUUID is the instance_uuid of an attempt to provision host. Another attempt
-// begins at another time, and so has another one.
+// begins at another time, and so has another one. Its first groups follow from the host, and the last one from that time, so that
+// the server knows what it has set itself, whatever has become of the record of that attempt.
 func newInstanceUUID(host *metal3.BareMetalHost, began metav1.Time) string {
-	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "metal3-apiserver/%s/%d", host.UID, began.Unix())).String()
+	id := instanceUUIDsOf(host)
+	seconds := binary.BigEndian.AppendUint64(nil, uint64(began.Unix()))
+	copy(id[lastGroup:], seconds[len(seconds)-len(id[lastGroup:]):])
+	return id.String()
+}
+
+// lastGroup is where the last of the groups of a UUID begins.
+const lastGroup = 10
+
+// instanceUUIDsOf has the first groups of all instance_uuids of host.
+func instanceUUIDsOf(host *metal3.BareMetalHost) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("metal3-apiserver/"+string(host.UID)))
+}
+
+// IsOwnInstance reports whether instance, which is not empty, is an instance_uuid that this server has set for host, at some time, or
+// that the Bare Metal Operator has: the host's UID; or that a person has confirmed to be the host's.
+func IsOwnInstance(host *metal3.BareMetalHost, nodeUUID, instance string) bool {
+	record := &host.Status.Record
+	if instance == string(host.UID) || record.Deployment != nil && record.Deployment.InstanceUUID == instance ||
+		record.Takeover != nil && record.Takeover.NodeUUID == nodeUUID && record.Takeover.InstanceUUID == instance {
+		return true
+	}
+	given, err := uuid.Parse(instance)
+	own := instanceUUIDsOf(host)
+	return err == nil && bytes.Equal(given[:lastGroup], own[:lastGroup])
+}
+
+// isReserved reports whether somebody else has set the instance_uuid of a node on which nothing is deployed: that is how users of
+// Ironic reserve a node before they deploy it.
+func isReserved(host *metal3.BareMetalHost, node *Node) bool {
+	switch node.ProvisionState {
+	case ironic.Available, ironic.Manageable:
+		return node.InstanceUUID != "" && !IsOwnInstance(host, node.UUID, node.InstanceUUID)
+	}
+	return false
 }
 
 // InstanceUUID is the instance_uuid that the node of a host has while it is deployed.

@@ -11,6 +11,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 )
@@ -181,8 +182,8 @@ func TestUnreachableIronicAndDetached(t *testing.T) {
 	})
 }
 
-// TestLeftOverInstance: an earlier host of the name left its UID as the node's
-// instance, which Ironic lets nobody replace.
+// TestLeftOverInstance: somebody left an instance of which the server does not know whether anybody waits for it. When a person
+// has confirmed the node, it is replaced, which Ironic lets nobody do in one step.
 func TestLeftOverInstance(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.secret("secret")
@@ -192,6 +193,16 @@ func TestLeftOverInstance(t *testing.T) {
 		var node *ironic.Registration
 		w.ironic.Change(func() { node = w.ironic.registrations[id]; node.InstanceUUID = "an-earlier-host" })
 		w.update(wantImage)
+		w.after(20*time.Second, "held", func() bool { return condition(w.host(), metal3.HeldCondition) == metal3.AnotherDeploymentReason })
+		seen, err := w.ironic.GetNode(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.hosts.EditStatus(t, enrolled(0).Name, func(h *metal3.BareMetalHost) {
+			if err := lifecycle.TakeOver(h, seen, time.Now()); err != nil {
+				t.Error(err)
+			}
+		})
 		w.after(20*time.Second, "provisioned", w.in(metal3.StateProvisioned))
 		if wanted := w.host().Status.Record.Deployment.InstanceUUID; !w.inIronic(func() bool { return node.InstanceUUID == wanted }) {
 			t.Errorf("the instance is %q, and %q is recorded", node.InstanceUUID, wanted)

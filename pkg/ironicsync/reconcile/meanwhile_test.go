@@ -73,10 +73,21 @@ func TestReservedMeanwhile(t *testing.T) {
 		})
 		w.update(wantImage)
 		w.after(20*time.Second, "validated", func() bool { return w.ironic.count("Validate") > 0 })
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(5 * time.Minute)
 		if n := w.ironic.count("active"); n != 0 {
 			t.Error("what somebody else has reserved is deployed")
 		}
+		if got := w.ironic.registrations[id].InstanceUUID; got != "by-hand" {
+			t.Errorf("the reservation of somebody else is %q now", got)
+		}
+		if got := condition(w.host(), metal3.HeldCondition); got != metal3.AnotherDeploymentReason {
+			t.Errorf("Held is %q", got)
+		}
+		w.ironic.Change(func() {
+			w.ironic.registrations[id].InstanceUUID = ""
+			w.ironic.edit(id, func(*ironic.Node) {})
+		})
+		w.after(10*time.Minute, "provisioned, as it was released", w.in(metal3.StateProvisioned))
 	})
 }
 

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // RecordEpoch is the epoch of the records that this version of the server writes. It is raised with
 // each change of HostRecord that an earlier version would misunderstand or lose.
@@ -365,6 +369,10 @@ type AskedChange struct {
 	// How often it was sent since the state last changed.
 	Times int `json:"times"`
 }
+
+// AskedLimit is after what time a request is taken for lost. Ironic gives up on its own requests to conductors after a
+// minute, and load balancers on theirs after one or two.
+const AskedLimit = 4 * time.Minute
 
 // AskedPower is a request that switches a machine off or reboots it. It is recorded before the request is sent. While it
 // is there, the request may still be carried out, also if no answer came or the server that sent it was killed.
