@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/egressselector"
@@ -29,7 +30,9 @@ const etcdAnswerTimeout = 5 * time.Second
 func reachEtcd(ctx context.Context, config storagebackend.Config) error {
 	servers := config.Transport.ServerList
 	fail := func(err error) error { return fmt.Errorf("etcd at %s: %w", strings.Join(servers, ", "), err) }
-	client, err := newEtcdClient(config.Transport)
+	// An attempt to connect outlasts the limit: otherwise its end would look like a refusal of a server that is only silent.
+	patient := grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 2 * etcdAnswerTimeout})
+	client, err := newEtcdClient(config.Transport, patient)
 	if err != nil {
 		return fail(err)
 	}
@@ -38,12 +41,10 @@ func reachEtcd(ctx context.Context, config storagebackend.Config) error {
 	// that.
 	kv := etcdserverpb.NewKVClient(client.ActiveConnection())
 	key := []byte(path.Join("/", config.Prefix, "health"))
-	var refusal error
+	refusal := fmt.Errorf("no answer within %s", etcdAnswerTimeout)
 	err = wait.PollUntilContextTimeout(ctx, time.Second, etcdAnswerTimeout, true, func(ctx context.Context) (bool, error) {
 		_, err := kv.Range(ctx, &etcdserverpb.RangeRequest{Key: key})
-		// The error of an attempt that was cut off at the time limit is less informative than the
-		// last error before it.
-		if err != nil && (refusal == nil || ctx.Err() == nil) {
+		if err != nil && ctx.Err() == nil { // an attempt that was cut off at the time limit says nothing
 			refusal = errors.New(status.Convert(err).Message())
 		}
 		return err == nil, nil
@@ -58,11 +59,11 @@ func reachEtcd(ctx context.Context, config storagebackend.Config) error {
 // the answer may take.
 const etcdKeepalive = 10 * time.Second
 
-func newEtcdClient(config storagebackend.TransportConfig) (*clientv3.Client, error) {
+func newEtcdClient(config storagebackend.TransportConfig, more ...grpc.DialOption) (*clientv3.Client, error) {
 	options := clientv3.Config{
 		Endpoints: config.ServerList, Logger: zap.NewNop(),
 		DialKeepAliveTime: etcdKeepalive, DialKeepAliveTimeout: etcdKeepalive,
-		DialOptions: []grpc.DialOption{quickReconnect()},
+		DialOptions: append([]grpc.DialOption{quickReconnect()}, more...),
 	}
 	if config.EgressLookup != nil {
 		dial, err := config.EgressLookup(egressselector.Etcd.AsNetworkContext())
