@@ -57,14 +57,14 @@ quick() {
 }
 
 # One end-to-end test or two of each main path, through kube-apiserver, on the simulated Ironic.
-heart() { IRONIC=sim e2e_test -p 2 ./test/e2e ./test/contract -run "^Test($(heart_tests))\$"; }
+heart() { IRONIC=sim e2e_test -p 2 ./test/e2e ./test/contract ./test/migrate -run "^Test($(heart_tests))\$"; }
 
 heart_tests() {
 	paste -sd '|' <<-'END'
 		EnrolAndDelete|Life|PowerByKubectl|Inspect|WhatUsersType|ListsShowEachChange|ReadsAreNeverStale|ReadsGoOnWithoutIronic
-		TwoHostsWithOneBMC|AnotherDeployment|NodeLostWhileProvisioned|DisksAreWrittenForImagesOnly|SpecChangeReachesIronic|Plugin
+		HostClaim|TwoHostsWithOneBMC|AnotherDeployment|NodeLostWhileProvisioned|DisksAreWrittenForImagesOnly|SpecChangeReachesIronic|Plugin
 		Discovery|Tables|ClientGoInformers|ClientGoListVersions|ClientGoOptimisticLocking|ClientGoFinalizers|KubectlApply
-		KubectlServerSideApply|KubectlGetFormats|CAPM3Machine|RuntimeController|EachFileIsInSeesCache
+		KubectlServerSideApply|KubectlGetFormats|CAPM3Machine|RuntimeController|EachFileIsInSeesCache|ThereAndBack
 	END
 }
 
