@@ -34,7 +34,7 @@ func newBed(t *testing.T, options bmcsim.Options) *bed {
 	if err := testbed.DebianIronicMissing(); err != nil {
 		t.Skip("left out: ", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	defer cancel()
 	ironic, err := testbed.StartDebianIronic(ctx, testbed.IronicOptions{Release: release, Dir: t.TempDir(), ExtraConf: extraConf})
 	if err != nil {
@@ -92,7 +92,7 @@ func (b *bed) enrol(m *bmcsim.Machine, boot string, more map[string]any) {
 
 // remove deletes a node at the end of a part of the test, so that Ironic has more capacity for the others.
 func (b *bed) remove(m *bmcsim.Machine, uuid string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	m.SetPower(bmcsim.Off)
 	// A node in maintenance can be deleted from any state.

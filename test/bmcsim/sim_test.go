@@ -2,6 +2,7 @@ package bmcsim_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
 )
@@ -242,13 +245,9 @@ func TestPowerDelay(t *testing.T) {
 	}
 	reset(t, m, "ForceOff")
 	reset(t, m, "On")
-	deadline := time.After(10 * time.Second)
-	for m.Power() != bmcsim.On {
-		select {
-		case <-deadline:
-			t.Fatal("the machine does not switch on")
-		case <-time.After(5 * time.Millisecond):
-		}
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) { return m.Power() == bmcsim.On, nil })
+	if err != nil {
+		t.Fatal("the machine does not switch on")
 	}
 	if history := m.PowerHistory(); len(history) != 1 {
 		t.Errorf("power history %v, want the last command only", history)
@@ -400,7 +399,7 @@ func TestRamdisk(t *testing.T) {
 	var beat map[string]string
 	select {
 	case beat = <-beats:
-	case <-time.After(10 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("no heartbeat")
 	}
 	if beat["agent_token"] != token || beat["agent_version"] == "" {

@@ -53,7 +53,7 @@ func startInBubble(t *testing.T, o Options) *api {
 func newHTTPClient(t *testing.T) *http.Client {
 	tr := &http.Transport{MaxIdleConnsPerHost: 4}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 30 * time.Second}
+	return &http.Client{Transport: tr, Timeout: 5 * time.Minute}
 }
 
 // answer is a response with its fault text taken out of Ironic's wrappings.
@@ -204,7 +204,7 @@ func eventually(t *testing.T, ok func() bool, what func() string) {
 
 // comesTrue polls until ok; it reports false after a while.
 func comesTrue(t *testing.T, ok func() bool) bool {
-	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) { return ok(), nil })
 	return err == nil
 }

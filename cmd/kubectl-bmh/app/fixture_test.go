@@ -77,9 +77,7 @@ func newCluster(objects ...runtime.Object) *cluster {
 // run executes a command line and returns the exit code.
 func (c *cluster) run(t *testing.T, args ...string) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	return c.runWith(ctx, t, args...)
+	return c.runWith(t.Context(), t, args...)
 }
 
 func (c *cluster) runWith(ctx context.Context, t *testing.T, args ...string) int {

@@ -102,9 +102,7 @@ func TestWaitForDeletion(t *testing.T) {
 	c := newCluster(host("w", metal3.StateDeleting, func(h *metal3.BareMetalHost) { h.DeletionTimestamp, h.Finalizers = &at, []string{"x"} }))
 	done := make(chan int, 1)
 	go func() { done <- c.run(t, "wait", "w", "--for", "deleted") }()
-	deadline, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	waitForWatch(deadline, t, c)
+	waitForWatch(t.Context(), t, c)
 	if err := c.metal3.Tracker().Delete(metal3.SchemeGroupVersion.WithResource("baremetalhosts"), "metal3", "w"); err != nil {
 		t.Fatal(err)
 	}

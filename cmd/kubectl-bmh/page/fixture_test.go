@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -75,7 +74,7 @@ func newFixture(t *testing.T, change ...func(*Options)) *fixture {
 // request makes a request as the page does. change can make it another one.
 func (f *fixture) request(t *testing.T, method, path, body string, change ...func(*http.Request)) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, method, f.base+path, strings.NewReader(body))
 	if err != nil {

@@ -43,7 +43,7 @@ func TestConsoleClaims(t *testing.T) {
 		t.Helper()
 		select {
 		case <-claim.Lost():
-		case <-time.After(20 * time.Second):
+		case <-time.After(5 * time.Minute):
 			t.Fatal("the claim is not lost")
 		}
 	}
@@ -51,7 +51,7 @@ func TestConsoleClaims(t *testing.T) {
 	alice := claim(one, "alice", false)
 	_, err := other.Claim(t.Context(), console.Node{UUID: "node"}, "bob", false)
 	var inUse *console.InUseError
-	if !errors.As(err, &inUse) || inUse.User != "alice" || time.Since(inUse.Since) > time.Minute {
+	if !errors.As(err, &inUse) || inUse.User != "alice" || time.Since(inUse.Since) > time.Hour {
 		t.Errorf("bob is told %v", err)
 	}
 	bob := claim(other, "bob", true)

@@ -50,7 +50,7 @@ func TestExplainedStorageHasWatchCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	hosts := baremetalhost.NewHosts(store)
-	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, wait.ForeverTestTimeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		return hosts.Cached(ctx, "metal3", "worker-0") != nil, nil
 	})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
@@ -74,14 +73,10 @@ func TestEmbeddedEtcd(t *testing.T) {
 	_ = prober.Close()
 	put(t, etcd, "before the restart")
 
-	// While it runs, another attempt to use the directory is refused at once.
-	began := time.Now()
+	// While it runs, another attempt to use the directory is refused: it does not wait for the end of the first one.
 	_, err = startEmbeddedEtcd(t.Context(), dir, defaultEtcdQuota, zapcore.WarnLevel)
 	if want := fmt.Sprintf("is in use by another process (pid %d)", os.Getpid()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a second etcd on the same directory: %v", err)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the refusal took %s", took)
 	}
 	etcd.Close()
 

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -162,28 +165,48 @@ func breakOff(w http.ResponseWriter) {
 
 // A retry must not take the time that its caller does not have.
 func TestRetriesEndInTime(t *testing.T) {
-	f := newFake(t, newestMinor, func(w http.ResponseWriter, _ *http.Request) { hangUp(t, w) })
-	start := time.Now()
-	_, err := f.client().GetNode(within(t, 45*time.Millisecond), "a")
-	if took := time.Since(start); took > time.Second || !ironic.IsUnavailable(err) {
-		t.Errorf("took %v, error %v", took, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 45 * time.Millisecond
+		c := newClient(t, Config{Endpoint: "http://ironic.test", Transport: lost{}})
+		start := time.Now()
+		_, err := c.GetNode(within(t, limit), "a")
+		if took := time.Since(start); took > limit || !ironic.IsUnavailable(err) {
+			t.Errorf("took %v, error %v", took, err)
+		}
+	})
 }
+
+// lost is a network in which each connection breaks.
+type lost struct{}
+
+func (lost) RoundTrip(*http.Request) (*http.Response, error) { return nil, syscall.ECONNRESET }
 
 // Ironic is away when the client is made, and comes back.
 func TestIronicComesLater(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	// A socket that is bound and does not listen refuses connections, and nobody else can have its port.
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	listener.Close()
-	c := newClient(t, Config{Endpoint: "http://" + address})
+	file := os.NewFile(uintptr(socket), "listener")
+	defer file.Close()
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, Config{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)})
 	if _, err := c.GetNode(t.Context(), "a"); ironic.ReasonOf(err) != "connection refused" {
 		t.Fatalf("got %v", err)
 	}
-	if listener, err = net.Listen("tcp", address); err != nil {
-		t.Skipf("the port was taken meanwhile: %v", err)
+	if err := syscall.Listen(socket, 8); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.FileListener(file)
+	if err != nil {
+		t.Fatal(err)
 	}
 	server := &http.Server{Handler: (&fakeIronic{t: t, maxMinor: 96}).handler(answer(200, "{}")), ReadHeaderTimeout: time.Minute}
 	go server.Serve(listener) //nolint:errcheck // Ends with Close.

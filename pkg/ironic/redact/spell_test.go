@@ -6,14 +6,12 @@ import (
 	"encoding/xml"
 	"fmt"
 	"html"
-	"math"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -153,30 +151,16 @@ func TestShortPasswords(t *testing.T) {
 	}
 }
 
-// Who controls a BMC decides what is in a message. It must not take much longer than usual to look for secrets in it.
+// Who controls a BMC decides what is in a message. What takes longer than in proportion to it would never end with these.
 func TestHostileMessages(t *testing.T) {
 	const nasty = `a'b"c\d%e&f<g>é😀/+?=~!$`
 	for name, test := range map[string]struct{ message, secret, written string }{
-		"cuts":           {strings.Repeat("a..", 1<<20), nasty, ""},
-		"repetitions":    {strings.Repeat("a", 1<<20), strings.Repeat("a", longestNested), "a://"},
-		"written texts":  {strings.Repeat("a://b", 1<<20), "://b", "a://b"},
-		"long user data": {strings.Repeat(nasty, 1<<15), strings.Repeat(nasty+"\n", 1<<12), ""},
+		"cuts":           {strings.Repeat("a..", 1<<22), nasty, ""},
+		"repetitions":    {strings.Repeat("a", 1<<22), strings.Repeat("a", longestNested), "a://"},
+		"written texts":  {strings.Repeat("a://b", 1<<22), "://b", "a://b"},
+		"long user data": {strings.Repeat(nasty, 1<<17), strings.Repeat(nasty+"\n", 1<<14), ""},
 	} {
-		took := func(message string) time.Duration { // the least of five, which a busy machine changes the least
-			least := time.Duration(math.MaxInt64)
-			for range 5 {
-				began := time.Now()
-				Secrets(message, []string{test.secret}, test.written)
-				least = min(least, time.Since(began))
-			}
-			return least
-		}
-		usual := took(strings.Repeat("The BMC has refused it. ", 1<<16))
-		hostile := took(test.message)
-		t.Logf("%s: %s, usually %s", name, hostile, usual)
-		if hostile > 10*usual {
-			t.Errorf("%s: %s, and %s for a usual message", name, hostile, usual)
-		}
+		t.Run(name, func(t *testing.T) { Secrets(test.message, []string{test.secret}, test.written) })
 	}
 }
 

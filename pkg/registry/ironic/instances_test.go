@@ -57,7 +57,7 @@ func serve(t *testing.T, hosts ...metal3.BareMetalHost) *served {
 		t.Fatal(err)
 	}
 	t.Cleanup(stored.DestroyFunc)
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, wait.ForeverTestTimeout, true,
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) { return stored.ReadinessCheck() == nil, nil })
 	if err != nil {
 		t.Fatal("the store does not become ready")

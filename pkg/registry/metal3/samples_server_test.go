@@ -67,7 +67,7 @@ func newServer(t *testing.T) *server {
 	for _, resource := range slices.Sorted(maps.Keys(s.stores)) {
 		store := s.stores[resource]
 		t.Cleanup(store.DestroyFunc)
-		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, wait.ForeverTestTimeout, true,
+		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true,
 			func(context.Context) (bool, error) { return store.ReadinessCheck() == nil, nil })
 		if err != nil {
 			t.Fatalf("the store of %s does not become ready", resource)

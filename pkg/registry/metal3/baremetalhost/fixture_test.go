@@ -154,7 +154,7 @@ func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 			t.Fatalf("the watch ended: %+v", e)
 		}
 		return e
-	case <-time.After(wait.ForeverTestTimeout):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("no event")
 	}
 	panic("not reached")
@@ -170,7 +170,7 @@ func hostIn(e watch.Event) *metal3.BareMetalHost {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, wait.ForeverTestTimeout, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) { return condition(), nil })
 	if err != nil {
 		t.Fatalf("never came true: %s", what)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -262,35 +261,6 @@ func newer(a, b string) string {
 		return a
 	}
 	return b
-}
-
-// TestListAfterWriteElsewhere measures a list right after some other key of the
-// same etcd was written: left alone, the watch cache would need 100 ms to learn
-// that it has missed nothing.
-func TestListAfterWriteElsewhere(t *testing.T) {
-	const lists = 20
-	etcd, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
-	for _, cached := range []bool{false, true} {
-		store := newStore(t, *config, cached)
-		hosts := baremetalhost.NewREST(store, newScripted(store), nil)
-		create(t, store, newHost("worker-0"))
-		list(t, hosts, &metainternalversion.ListOptions{})
-		var took []time.Duration
-		for i := range lists {
-			if _, err := etcd.V3Client.KV.Put(t.Context(), "/another/key", fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
-			began := time.Now()
-			list(t, hosts, &metainternalversion.ListOptions{})
-			took = append(took, time.Since(began))
-		}
-		slices.Sort(took)
-		median := took[lists/2]
-		t.Logf("watch cache %t: median %s, slowest %s", cached, median.Round(10*time.Microsecond), took[lists-1].Round(10*time.Microsecond))
-		if median >= 50*time.Millisecond {
-			t.Errorf("watch cache %t: a list takes %s after a write elsewhere", cached, median)
-		}
-	}
 }
 
 // failing is a Refresher that does not get through to Ironic.

@@ -53,7 +53,7 @@ func newRecords(t *testing.T) *hardwaredata.Records {
 	}
 	for _, k := range kinds {
 		t.Cleanup(k.DestroyFunc)
-		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, wait.ForeverTestTimeout, true,
+		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true,
 			func(context.Context) (bool, error) { return k.ReadinessCheck() == nil, nil })
 		if err != nil {
 			t.Fatal("the store does not become ready")

@@ -85,7 +85,7 @@ func newREST(t *testing.T, k Kind, config storagebackend.Config, cached bool) *R
 		t.Fatal(err)
 	}
 	t.Cleanup(r.DestroyFunc)
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, wait.ForeverTestTimeout, true,
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) { return r.ReadinessCheck() == nil, nil })
 	if err != nil {
 		t.Fatal("the store does not become ready")

@@ -68,7 +68,7 @@ func TestRecords(t *testing.T) {
 				if event.Type == watch.Deleted {
 					return
 				}
-			case <-time.After(30 * time.Second):
+			case <-time.After(5 * time.Minute):
 				t.Fatal("the deletion was not seen")
 			}
 		}

@@ -232,7 +232,7 @@ func end(t *testing.T, c *Connection) error {
 	select {
 	case <-c.Ended():
 		return c.Err()
-	case <-time.After(30 * time.Second):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("the connection does not end")
 		return nil
 	}
