@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -134,7 +133,7 @@ func watchFrom(ctx context.Context, ns, version string) error {
 // compactHosts has the etcd that our server embeds forget all that was.
 func compactHosts(t *testing.T, ctx context.Context) {
 	t.Helper()
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(filepath.Dir(s.Server.LogPath), "data", "etcd.sock")}, DialTimeout: 10 * time.Second})
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(filepath.Dir(s.Server.LogPath), "data", "etcd.sock")}, DialTimeout: testbed.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // kindSample is an object of a kind as its users write them, in JSON.
@@ -111,7 +111,7 @@ type kindTest struct {
 
 // deleteAll deletes the objects of a kind that do not go with the namespace of the test.
 func (k *kindTest) deleteAll() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), testbed.Patience)
 	defer cancel()
 	if err := k.client.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "pool"}); err != nil {
 		k.t.Error(err)

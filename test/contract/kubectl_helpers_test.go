@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // kubectlShell runs kubectl in the namespace of a test, as an administrator.
@@ -213,5 +214,5 @@ func hostYAML(name, spec string) string {
 
 // cleanupContext is for what is left to do when the context of a test has ended.
 func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	return context.WithTimeout(context.WithoutCancel(ctx), testbed.Patience)
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -138,7 +137,7 @@ func disableCache() error {
 		return err
 	}
 	watchCache = false
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	return s.Server.Restart(ctx, serverArgs()...)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // webPage makes requests as the scripts of a web page do, of which each is one that Headlamp's plugin
@@ -82,7 +83,7 @@ func (p *webPage) watch(path string, protocols ...string) (next func() frame) {
 		p.t.Fatal(err)
 	}
 	tls.NextProtos = []string{"http/1.1"}
-	dialer := websocket.Dialer{TLSClientConfig: tls, HandshakeTimeout: 20 * time.Second, Subprotocols: protocols}
+	dialer := websocket.Dialer{TLSClientConfig: tls, HandshakeTimeout: testbed.Patience, Subprotocols: protocols}
 	connection, response, err := dialer.DialContext(p.ctx, strings.Replace(s.Config.Host, "https:", "wss:", 1)+path, http.Header{"Origin": {"http://localhost:4466"}})
 	if err != nil {
 		status := ""
@@ -95,7 +96,7 @@ func (p *webPage) watch(path string, protocols ...string) (next func() frame) {
 	p.t.Cleanup(func() { _ = connection.Close() })
 	return func() (f frame) {
 		p.t.Helper()
-		if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		if err := connection.SetReadDeadline(time.Now().Add(testbed.Patience)); err != nil {
 			p.t.Fatal(err)
 		}
 		kind, content, err := connection.ReadMessage()

@@ -142,7 +142,7 @@ func (c *terminal) waitEnd(t *testing.T, ctx context.Context) string {
 			return ""
 		}
 		return err.Error()
-	case <-time.After(60 * time.Second):
+	case <-time.After(testbed.Patience):
 		t.Fatalf("the console does not end; it shows %q", c.screen())
 	case <-ctx.Done():
 		t.Fatal(ctx.Err())

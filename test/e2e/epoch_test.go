@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -54,7 +53,7 @@ func TestLaterVersionLeads(t *testing.T) {
 // changeInEtcd changes a host behind the server's back, unless change is nil, and returns what is stored.
 func changeInEtcd(t *testing.T, ctx context.Context, ns, name string, change func(host map[string]any)) map[string]any {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + bed(ctx).Server.DataDir() + "/etcd.sock"}, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + bed(ctx).Server.DataDir() + "/etcd.sock"}, DialTimeout: testbed.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

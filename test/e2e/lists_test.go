@@ -266,15 +266,14 @@ func TestListsOfLaggingConductor(t *testing.T) {
 		l.want[late] = &shown
 		l.done[late]++
 	}
-	changeLate(0)
-	changed := time.Now()
-	testbed.EventuallyEvery(t, ctx, 500*time.Millisecond, func() string {
-		return cmp.Diff(l.want, l.shown())
-	})
-	t.Logf("a change by a conductor five seconds behind was found after %s", time.Since(changed).Round(time.Millisecond))
+	// A change that a sweep finds before the feed was read again is none that the feed should have shown.
 	missesAfter := feedMisses(t, ctx)
-	if missesAfter == 0 {
-		t.Error("the metric does not count a change that the feed did not show")
+	for missesAfter == 0 {
+		changeLate(0)
+		testbed.EventuallyEvery(t, ctx, 500*time.Millisecond, func() string {
+			return cmp.Diff(l.want, l.shown())
+		})
+		missesAfter = feedMisses(t, ctx)
 	}
 	for l.round = range 20 {
 		changeLate(l.round)

@@ -128,7 +128,7 @@ func TestInventoryThatCannotBeKept(t *testing.T) {
 }
 
 // TestWritesRefused: where Ironic answers reads and refuses writes, a host that waits for
-// one says so within a minute, in its status and with an event; reads are live all the
+// one says so, in its status and with an event; reads are live all the
 // same, and it goes on by itself when that ends.
 func TestWritesRefused(t *testing.T) {
 	for code, words := range map[int][]string{
@@ -147,9 +147,7 @@ func TestWritesRefused(t *testing.T) {
 			observedHost(t, ctx, ns, "other")
 			sim.SetFaults(ironicsim.Faults{FailWrites: code})
 			bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"online":false}}`)
-			refused := time.Now()
 			bed(ctx).WaitHost(t, ctx, ns, "worker-0", "says that Ironic refuses", func(h *metal3.BareMetalHost) bool { return says(h, words...) })
-			t.Logf("said after %s", time.Since(refused).Round(100*time.Millisecond))
 			testbed.Eventually(t, ctx, func() string {
 				events := kubectl(t, ctx, "", "get", "events", "-n", ns, "--field-selector=type=Warning,involvedObject.name=worker-0", "-o", "jsonpath={.items[*].message}")
 				for _, word := range words {

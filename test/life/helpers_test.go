@@ -88,7 +88,7 @@ func faulty(f bmcsim.Fault) option {
 // newHost makes a namespace, a machine, its Secret and its host, with a time limit.
 func newHost(t *testing.T, options ...option) *host {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	t.Cleanup(cancel)
 	return newHostIn(t, ctx, s.NewNamespace(t, ctx), "worker-0", options...)
 }
@@ -136,7 +136,7 @@ func (h *host) create(bmh *metal3.BareMetalHost) {
 // leave has the host go the quick way, without cleaning, so that it does not keep
 // Ironic busy while other tests run. Nobody waits for that.
 func (h *host) leave() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.ctx), testbed.Patience)
 	defer cancel()
 	_ = h.machine.ClearFault()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:"{\"force\":true}"}}}`, metal3.PausedAnnotation, metal3.DetachedAnnotation)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -14,6 +13,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/bmcsim"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // warnings are those that a server sends along with its answers.
@@ -39,7 +39,7 @@ func (w *warnings) all() []string {
 // them a host goes its way, and what is read stays live.
 func TestHungBMCs(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	t.Cleanup(cancel)
 	ns := s.NewNamespace(t, ctx)
 	hung := make([]*host, 10)
@@ -57,25 +57,21 @@ func TestHungBMCs(t *testing.T) {
 		t.Fatal(err)
 	}
 	healthy := newHostIn(t, ctx, ns, "healthy", withImage)
-	reads, slow := 0, 0
+	reads := 0
 	// A minute for one of the hung ones, over and over, at each step of this one would
 	// take several times as long.
 	healthy.wait("provisioned beside the others", func(bmh *metal3.BareMetalHost) bool {
 		for _, name := range []string{healthy.name, hung[reads/2%len(hung)].name} {
-			began := time.Now()
 			if _, err := client.Metal3V1alpha1().BareMetalHosts(ns).Get(ctx, name, metav1.GetOptions{}); err != nil {
 				t.Fatal(err)
-			}
-			if time.Since(began) > 3*time.Second {
-				slow++
 			}
 			reads++
 		}
 		return isIn(metal3.StateProvisioned)(bmh)
 	})
-	// Now and then this machine is busy with the other tests; BMCs that hang do so all the time.
-	if texts := told.all(); len(texts) > reads/10 || slow > reads/10 {
-		t.Errorf("of %d reads, %d took more than 3 s and %d were not live: %q", reads, slow, len(texts), texts)
+	// Reads of this suite wait for Ironic for longer than Ironic takes to answer on a busy machine, and shorter than a BMC hangs.
+	if texts := told.all(); len(texts) > 0 {
+		t.Errorf("of %d reads, %d were not live: %q", reads, len(texts), texts)
 	}
 	for _, h := range hung {
 		if bmh := h.get(); bmh.Status.Provisioning.State != metal3.StateRegistering {

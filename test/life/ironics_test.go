@@ -59,10 +59,9 @@ func TestTwoIronics(t *testing.T) {
 	if err := other.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	_, stderr, err := s.Kube.Kubectl(h.ctx, "", "get", "baremetalhosts", "-A")
-	if took := time.Since(began); err != nil || took > 4*time.Second || strings.Count(stderr, "Warning:") != 1 || !strings.Contains(stderr, release) {
-		t.Errorf("a list while one Ironic is away: %v after %s: %s", err, took, stderr)
+	if err != nil || strings.Count(stderr, "Warning:") != 1 || !strings.Contains(stderr, release) {
+		t.Errorf("a list while one Ironic is away: %v: %s", err, stderr)
 	}
 	if err := other.Start(h.ctx); err != nil {
 		t.Fatal(err)

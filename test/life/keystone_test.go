@@ -115,7 +115,7 @@ type keystoneBed struct {
 
 func startKeystone(t *testing.T) *keystoneBed {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	t.Cleanup(cancel)
 	dir, err := s.Dir("keystone")
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -54,7 +53,7 @@ func (o *ownServer) start() {
 // startOwnServer is newOwnServer, and starts it, with a time limit for the test.
 func startOwnServer(t *testing.T, args ...string) *ownServer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	t.Cleanup(cancel)
 	o := newOwnServer(t, ctx, args...)
 	o.start()
@@ -64,7 +63,7 @@ func startOwnServer(t *testing.T, args ...string) *ownServer {
 // end ends the server, takes what it made out of Ironic, for the other tests to
 // have Ironic to themselves, and shows the log of a failure.
 func (o *ownServer) end() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testbed.Patience)
 	defer cancel()
 	if o.t.Failed() {
 		hosts := o.describe(ctx)

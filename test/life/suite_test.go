@@ -92,5 +92,5 @@ func (s *suite) start(ctx context.Context) error {
 			"--deploy-ramdisk-url-by-arch="+arch+"="+s.machines.FileURL(bmcsim.RamdiskFile),
 			"--deploy-iso-url-by-arch="+arch+"="+s.machines.FileURL(bmcsim.AgentISO))
 	}
-	return s.StartServer(ctx, testbed.ServerOptions{IronicEndpoint: s.ironic.Endpoint, Args: args})
+	return s.StartServer(ctx, testbed.ServerOptions{IronicEndpoint: s.ironic.Endpoint, ReadTimeout: 50 * time.Second, Args: args})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/openapi"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/migrate"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 type object = map[string]any
@@ -119,7 +120,7 @@ func (s *suite) applyCRDs(ctx context.Context) error {
 			return fmt.Errorf("CRD %s: %w", kind.CRD(), err)
 		}
 	}
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(testbed.Patience)
 	for {
 		var missing []error
 		for _, kind := range s.kinds {

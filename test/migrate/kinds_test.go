@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,7 +40,7 @@ func TestImportsEachKind(t *testing.T) {
 // remove removes an object that does not go with its namespace.
 func remove(t *testing.T, client dynamic.ResourceInterface, name string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.Patience)
 	defer cancel()
 	_, err := client.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	if err := errors.Join(err, client.Delete(ctx, name, metav1.DeleteOptions{})); err != nil {

@@ -45,7 +45,7 @@ func TestRefusesWhileTheOperatorRuns(t *testing.T) {
 	stopped := make(chan struct{})
 	lease, err := s.Core.CoordinationV1().Leases(ns).Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: "baremetal-operator"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("laptop"), LeaseDurationSeconds: ptr.To[int32](4), RenewTime: &metav1.MicroTime{Time: time.Now()}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("laptop"), LeaseDurationSeconds: ptr.To[int32](20), RenewTime: &metav1.MicroTime{Time: time.Now()}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func TestClusterctlMove(t *testing.T) {
 	if os.Getenv("CLUSTERCTL") == "" {
 		t.Skip("clusterctl takes minutes to be built: make test-clusterctl")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	defer cancel()
 	kube, err := testbed.StartKube(ctx, testbed.KubeOptions{Dir: t.TempDir(), ControllerManager: true})
 	if err != nil {

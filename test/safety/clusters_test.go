@@ -117,7 +117,7 @@ func (c *cluster) repo(path ...string) string {
 
 // kubectlAfter is for the end of a test, when its context has ended.
 func (c *cluster) kubectlAfter(args ...string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), testbed.Patience)
 	defer cancel()
 	if _, _, err := c.kube.Kubectl(ctx, "", args...); err != nil {
 		c.t.Errorf("%s: %v", c.name, err)

@@ -53,7 +53,7 @@ func TestPartsDie(t *testing.T) {
 	if !everything {
 		inParallel(t)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // beside two other suites on two cores
+	ctx, cancel := context.WithTimeout(t.Context(), 9*testbed.Patience)
 	defer cancel()
 	in := newInstallation(t, ctx)
 	lives := in.beginLives(fromEnv(t, "HOSTS", map[bool]int{true: 20, false: 3}[everything]))

@@ -38,7 +38,7 @@ func TestKilled(t *testing.T) {
 	kills, seed := fromEnv(t, "KILLS", 20), fromEnv(t, "SEED", 1)
 	t.Logf("%d kills, SEED=%d", kills, seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+time.Duration(kills)*10*time.Second) // beside two other suites on two cores
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience+time.Duration(kills)*time.Minute)
 	defer cancel()
 	args := lease
 	if testbed.IsSimulated() {

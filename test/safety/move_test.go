@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +27,7 @@ func TestMoved(t *testing.T) {
 	}
 	inParallel(t)
 	n := fromEnv(t, "MOVE_HOSTS", map[bool]int{true: len(fates), false: 7}[os.Getenv("HA") == "all"])
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	defer cancel()
 	flags := append([]string{"--provisioning-limit=100"}, lease...)
 	f := &fleet{bed: newBed(t, ctx, flags...)}
@@ -169,7 +168,7 @@ func (h *fleetHost) isReady(host *metal3.BareMetalHost) bool {
 // expectGone checks that a watch from before ends with 410, after which clients list again.
 func (f *fleet) expectGone(where, resourceVersion string) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(f.ctx, testbed.Patience)
 	defer cancel()
 	watcher, err := f.hosts.Watch(ctx, metav1.ListOptions{ResourceVersion: resourceVersion})
 	if err == nil {

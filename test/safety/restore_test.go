@@ -69,7 +69,7 @@ func (r restore) run(t *testing.T) {
 		otherwise = len(fates)
 	}
 	n := fromEnv(t, "RESTORE_HOSTS", otherwise)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	defer cancel()
 	f := &fleet{bed: newBed(t, ctx, append([]string{"--provisioning-limit=100"}, lease...)...), restore: r}
 	for i := range n {

@@ -29,7 +29,7 @@ func TestSuspended(t *testing.T) {
 	suspensions, seed := fromEnv(t, "SUSPENSIONS", 5), fromEnv(t, "SEED", 1)
 	t.Logf("%d suspensions, SEED=%d", suspensions, seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 1))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+time.Duration(suspensions)*15*time.Second) // beside two other suites on two cores
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience+time.Duration(suspensions)*time.Minute)
 	defer cancel()
 	b := newIronicBed(t, ctx)
 	options := testbed.ServerOptions{EtcdServers: s.Kube.EtcdEndpoint, Args: append([]string{"--etcd-prefix=/registry/" + b.ns}, lease...)}
@@ -68,12 +68,7 @@ func TestSuspended(t *testing.T) {
 // leader waits until one of the servers leads, and returns it.
 func (b *bed) leader(servers ...*testbed.Server) (leader *testbed.Server) {
 	b.t.Helper()
-	return b.leaderWithin(time.Minute, servers...)
-}
-
-func (b *bed) leaderWithin(limit time.Duration, servers ...*testbed.Server) (leader *testbed.Server) {
-	b.t.Helper()
-	err := wait.PollUntilContextTimeout(b.ctx, 100*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(b.ctx, 100*time.Millisecond, testbed.Patience, true, func(ctx context.Context) (bool, error) {
 		leases, err := s.Core.CoordinationV1().Leases(b.ns).List(ctx, metav1.ListOptions{})
 		if err != nil || len(leases.Items) == 0 || ptr.Deref(leases.Items[0].Spec.HolderIdentity, "") == "" {
 			return false, err

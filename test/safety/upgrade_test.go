@@ -35,7 +35,7 @@ func TestUpgrade(t *testing.T) {
 	if program == "" {
 		t.Skip("an earlier version takes minutes to be built: make test-upgrade")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	defer cancel()
 	b := newIronicBed(t, ctx)
 	// A replica that knows epoch 2 of the record, or 1, accepts the action for hosts that a later one has recorded, and forgets it.
@@ -74,7 +74,7 @@ func TestUpgrade(t *testing.T) {
 	r.during("both, this version leads", 5*time.Second, former, present)
 	stop(present)
 	r.during("rolled back, nobody leads", 5*time.Second, former)
-	b.leaderWithin(3*time.Minute, former) // it has given the Lease up for a minute, for a later version to lead
+	b.leader(former) // it has given the Lease up for a minute, for a later version to lead
 	r.during("rolled back", 8*time.Second, former)
 	start(present)
 	stop(former)
@@ -134,7 +134,7 @@ type restingHost struct {
 
 func (b *bed) rest() *resting {
 	b.t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Kube.EtcdEndpoint}, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.Kube.EtcdEndpoint}, DialTimeout: testbed.Patience})
 	if err != nil {
 		b.t.Fatal(err)
 	}

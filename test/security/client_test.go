@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -101,7 +102,7 @@ func (c *client) with(name string, values ...string) *client {
 
 // do sends a request. Of a watch, which has no end, only the code is waited for.
 func (c *client) do(ctx context.Context, method, path, contentType, body string) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, testbed.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.server+path, bytes.NewReader([]byte(body)))
 	if err != nil {

@@ -107,7 +107,7 @@ func join(ctx context.Context, server string, certificate tls.Certificate, path 
 }
 
 func (j *joined) handshake(path, host string) error {
-	if err := j.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := j.SetDeadline(time.Now().Add(testbed.Patience)); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintf(j, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -90,50 +89,39 @@ func testFairness(t *testing.T, ctx context.Context, server *rest.Config, a, b s
 	var attackers sync.WaitGroup
 	defer attackers.Wait()
 	defer stop()
-	took := make(chan time.Duration, 100_000) // by each request of the flood that was served
+	var served atomic.Int64 // requests of the flood
 	for i := range floodUsers {
 		attacker := newClient(t, server, user(t, fmt.Sprintf("%s-%d", a, i), "users-of-"+a))
 		for range floodPerUser {
 			attackers.Go(func() {
 				for flood.Err() == nil {
-					began := time.Now()
 					if got, err := attacker.do(flood, http.MethodGet, hostsOf(a), "", ""); err == nil && got.code == http.StatusOK {
-						took <- time.Since(began)
+						served.Add(1)
 					}
 				}
 			})
 		}
 	}
-	for range 2 * floodUsers * floodPerUser { // until all of them are at it
-		select {
-		case <-took:
-		case <-ctx.Done():
-			t.Fatal("the flood does not begin: ", ctx.Err())
+	const atOnce = floodUsers * floodPerUser
+	eventually(t, ctx, func() string { // until all of them are at it
+		if n := served.Load(); n < 2*atOnce {
+			return fmt.Sprintf("%d requests of the flood were served", n)
 		}
-	}
-	var ofVictim, ofAttackers []time.Duration
+		return ""
+	})
+	// In its turn among all of them, a request would wait for as many as there are at once.
+	waited := int64(0)
 	for range readsOfTheVictim {
-		began := time.Now()
+		before := served.Load()
 		if got := victim.get(t, ctx, hostsOf(b)); got.code != http.StatusOK {
 			t.Errorf("the other tenant: %d %.300s", got.code, got.body)
 		}
-		ofVictim = append(ofVictim, time.Since(began))
+		waited += served.Load() - before
 	}
-	for range len(took) {
-		ofAttackers = append(ofAttackers, <-took)
+	t.Logf("%d reads of the other tenant waited for %d requests of the flood", readsOfTheVictim, waited)
+	if waited > readsOfTheVictim*atOnce/3 {
+		t.Errorf("%d reads of the other tenant waited for %d requests of a flood of %d at once: want a third of a round for each at most", readsOfTheVictim, waited, atOnce)
 	}
-	v, f := median(ofVictim), median(ofAttackers)
-	t.Logf("half of %d reads of the other tenant took %s, half of %d of the flood %s", len(ofVictim), v, len(ofAttackers), f)
-	if f < 3*v {
-		t.Errorf("half of the reads of the other tenant took %s, and half of those of the flood %s: want a third of that at most", v, f)
-	}
-}
-
-func median(of []time.Duration) time.Duration {
-	if len(of) == 0 {
-		return 0
-	}
-	return slices.Sorted(slices.Values(of))[len(of)/2]
 }
 
 // TestOwnPriority: the server's own requests, on which all hosts depend, do not compete with those

@@ -235,8 +235,8 @@ func silence(t *testing.T, ctx context.Context, ns string, silent *silentServer,
 	}
 }
 
-// run measures how long something takes for another tenant's host before and during the attack, and reads that tenant's hosts
-// meanwhile.
+// run has another tenant do something during the attack, and reads that tenant's hosts meanwhile: it is done before the attacker's
+// hosts have all been tried once more, each of which takes as long as it is waited for an answer.
 func (h hangingTest) run(t *testing.T) {
 	sim := simulator(t)
 	ctx, ns := s.Begin(t)
@@ -270,40 +270,24 @@ func (h hangingTest) run(t *testing.T) {
 	waitHost(t, ctx, victim, "victim", "ready", isReady)
 	read := waitHost(t, ctx, victim, "read", "ready", isReady).Status.Provisioning.ID
 
-	measure := func() (took []time.Duration) {
-		stop := keepReading(t, ctx, victim, "read", read)
-		defer stop()
-		for range cycles {
-			began := time.Now()
-			h.cycle(t, ctx, victim, images.URL)
-			took = append(took, time.Since(began).Round(10*time.Millisecond))
-		}
-		return took
-	}
-	without := measure()
 	h.attack(t, ctx, ns, silent)
 	attacked := func() string { return silent.expectHeld(h.held) }
 	eventually(t, ctx, attacked)
 	t.Logf("%d connections hang", silent.count())
-	with := measure()
-	compare(t, "half of the cycles of another tenant", median(without), median(with))
-	compare(t, "the longest cycle of another tenant, with some patience", slices.Max(without)+longestTolerance, slices.Max(with))
-	t.Logf("the cycles take %s, and %s during the attack", without, with)
+	stop := keepReading(t, ctx, victim, "read", read)
+	defer stop()
+	var tried []int
+	for range cycles {
+		before := silent.acceptedSoFar()
+		h.cycle(t, ctx, victim, images.URL)
+		tried = append(tried, silent.acceptedSoFar()-before)
+	}
+	t.Logf("during the cycles of another tenant, the attacker's hosts were tried %v times", tried)
+	if most := slices.Max(tried); most >= hanging {
+		t.Errorf("during a cycle of another tenant, %d of the attacker's %d hosts were tried", most, hanging)
+	}
 	if problem := attacked(); problem != "" {
 		t.Error("the attack is over before the end: ", problem)
-	}
-}
-
-// longestTolerance is how much longer a single cycle may take on a busy machine. What never answers holds up others for
-// half a minute.
-const longestTolerance = 5 * time.Second
-
-// compare checks that something takes no more than a tenth longer during an attack, or a second.
-func compare(t *testing.T, what string, without, with time.Duration) {
-	t.Helper()
-	t.Logf("%s: %s, and %s during the attack", what, without, with)
-	if with > without*11/10+time.Second {
-		t.Errorf("%s: %s, and %s during the attack: want at most a tenth more", what, without, with)
 	}
 }
 
@@ -335,38 +319,32 @@ func setSpec(t *testing.T, ctx context.Context, ns, name string, change func(*me
 	})
 }
 
-// maxRead is how long a read may take at most.
-const maxRead = 3 * time.Second
-
 // keepReading reads a host again and again, each time after Ironic has said something new about its node.
 func keepReading(t *testing.T, ctx context.Context, ns, name, node string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	var reader sync.WaitGroup
 	reader.Go(func() {
-		var took []time.Duration
+		reads := 0
 		for ctx.Err() == nil {
 			news := fmt.Sprint("news at ", time.Now().UnixNano())
 			if err := simulator(t).SetNode(node, map[string]any{"last_error": news}); err != nil {
 				t.Error(err)
 				return
 			}
-			began := time.Now()
 			host, err := s.Hosts(ns).Get(ctx, name, metav1.GetOptions{})
 			if ctx.Err() != nil {
 				break
 			}
-			took = append(took, time.Since(began))
+			reads++
 			switch {
 			case err != nil:
 				t.Error("a read of another tenant: ", err)
 			case host.Status.Ironic == nil || host.Status.Ironic.LastError != news:
 				t.Errorf("a read of another tenant is stale: %+v, want %s", host.Status.Ironic, news)
-			case time.Since(began) > maxRead:
-				t.Errorf("a read of another tenant took %s", time.Since(began))
 			}
 		}
-		t.Logf("half of %d reads took %s", len(took), median(took))
+		t.Logf("%d reads were live", reads)
 	})
 	return func() { cancel(); reader.Wait() }
 }

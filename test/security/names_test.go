@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -66,7 +67,7 @@ func TestRightToReadEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The reviews are remembered for 10 s; kube-apiserver's own informer takes a moment more.
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, testbed.Patience)
 	defer cancel()
 	for way, c := range ways {
 		err := wait.PollUntilContextCancel(ctx, 250*time.Millisecond, true, func(ctx context.Context) (bool, error) {

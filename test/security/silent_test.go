@@ -14,6 +14,8 @@ type silentServer struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
+	// accepted is how many connections there were.
+	accepted int
 }
 
 func newSilentServer(t *testing.T) *silentServer {
@@ -60,6 +62,7 @@ func (v *silentServer) hold(conn net.Conn, held bool) {
 	defer v.mu.Unlock()
 	if held {
 		v.conns[conn] = true
+		v.accepted++
 		return
 	}
 	delete(v.conns, conn)
@@ -70,6 +73,12 @@ func (v *silentServer) count() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.conns)
+}
+
+func (v *silentServer) acceptedSoFar() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.accepted
 }
 
 // expectHeld tells how many connections hang, if they are fewer than wanted.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
 // TestUnrecordableHost: an object from before the limits has no room for its status. That is its
@@ -85,7 +86,7 @@ func TestUnrecordableHost(t *testing.T) {
 // then has.
 func rewriteInEtcd(t *testing.T, ctx context.Context, ns, name string, change func(map[string]any) int) {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + s.Server.DataDir() + "/etcd.sock"}, DialTimeout: 10 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + s.Server.DataDir() + "/etcd.sock"}, DialTimeout: testbed.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

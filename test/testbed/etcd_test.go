@@ -15,7 +15,7 @@ import (
 // let in.
 func TestEtcdCluster(t *testing.T) {
 	skipShort(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*Patience)
 	defer cancel()
 	c, err := NewEtcdCluster(t.TempDir(), 3)
 	if err != nil {
