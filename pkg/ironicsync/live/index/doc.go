@@ -31,7 +31,7 @@
 // of one conductor may lag behind that of another, and databases such as MySQL keep whole seconds. So
 // the feed is read again from a little before the newest known change, until that change has been known
 // for as long by our clock. This overlap is three seconds at first. An updated_at that is ahead of
-// Ironic's own clock counts as the time of that clock, so that it hides no later change.
+// Ironic's own clock counts as the time of that clock when Ironic was asked, so that it hides no later change.
 //
 // # Sweeps
 //

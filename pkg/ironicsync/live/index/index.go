@@ -219,8 +219,10 @@ func (x *Index) ApplyChanges(read FeedRead, changes *ironic.Changes, now time.Ti
 		seen.feed, seen.sweeps = read.number, x.sweeps
 	}
 	// A conductor's clock may be ahead, or a single updated_at wrong. If the feed were read
-	// only from such a time on, the changes made by all other conductors would be missed.
-	if ahead := changes.AnsweredAt.Add(time.Second); !changes.AnsweredAt.IsZero() && newest.After(ahead) {
+	// only from such a time on, the changes made by all other conductors would be missed. Ironic reads its database when it is
+	// asked, and may take long to answer: what changes meanwhile is not in the answer.
+	askedAt := changes.AnsweredAt.Add(read.began.Sub(now))
+	if ahead := askedAt.Add(time.Second); !changes.AnsweredAt.IsZero() && newest.After(ahead) {
 		newest = ahead
 	}
 	switch {
@@ -229,7 +231,7 @@ func (x *Index) ApplyChanges(read FeedRead, changes *ironic.Changes, now time.Ti
 	case !changes.AnsweredAt.IsZero() && changes.AnsweredAt.Add(x.overlap).Before(x.newest):
 		// Ironic's clock was set back, and what changes now is older than what was read last. A sweep finds what has
 		// changed since. If this is one of several API servers whose clocks differ, the overlap soon allows for that.
-		x.newest, x.newestSince = changes.AnsweredAt, now
+		x.newest, x.newestSince = askedAt, now
 		x.overlap = min(2*x.overlap, maxOverlap)
 		x.completeFrom = x.sweeps + 1
 	}

@@ -381,3 +381,16 @@ func TestInventoryMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowAnswerWithANodeOfTheFuture: while Ironic takes long to answer, it goes on changing nodes. The next read shows that, also if
+// the newest time of the answer is one that no clock has.
+func TestSlowAnswerWithANodeOfTheFuture(t *testing.T) {
+	x := index.New()
+	sweep := x.BeginSweep(at(0))
+	x.ApplySweep(sweep, []ironic.Node{node("future", 3600, ""), node("a", -60, "")}, at(0))
+	read := x.BeginFeed(at(1))
+	x.ApplyChanges(read, changes(31, node("future", 3600, "")), at(31)) // Ironic has read its database at 1 s
+	if since := x.BeginFeed(at(32)).Since; since.After(ironicAt(2)) {
+		t.Errorf("the feed is read from %s on, a change after %s is missed", since.Sub(ironicStart), 2*time.Second)
+	}
+}
