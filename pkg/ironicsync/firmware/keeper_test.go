@@ -387,13 +387,16 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// TestSchemaCreatedByOthers: two hosts of a model create their schema at the same time.
+// TestSchemaCreatedByOthers: two hosts of a model create their schema at the same time. Ironic is not asked again for that.
 func TestSchemaCreatedByOthers(t *testing.T) {
 	f := newFleet("a", "b")
 	f.schemas.race = func() { f.ensure(t, "b") }
 	f.ensure(t, "a")
 	if len(f.schemas.stored) != 1 {
 		t.Errorf("there are %d schemas", len(f.schemas.stored))
+	}
+	if asked := f.ironic.asked; len(asked) != 2 || asked["node-a"] != 1 || asked["node-b"] != 1 {
+		t.Errorf("asked for %v", asked)
 	}
 	for name, schema := range f.schemas.stored {
 		if len(schema.OwnerReferences) != 2 {
