@@ -117,6 +117,11 @@ func TestNewerThanTheWatch(t *testing.T) {
 		later := *b
 		later.Refresher = live.NewRefresher(t.Context(), deps)
 		defer later.Wait()
+		other := &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{UID: "of-another-ironic", ResourceVersion: "1000"}}
+		other.Status.Record.Ironic = "room-b"
+		if err := changes.Update(other); err != nil { // before the hosts are listed
+			t.Fatal(err)
+		}
 		b.nodes.Say(enginetest.NodeID(0), "of now")
 		for range 3 {
 			later.list(t)

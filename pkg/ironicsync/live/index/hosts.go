@@ -44,7 +44,10 @@ func (x *Index) ReplaceHosts(hosts []*metal3.BareMetalHost, resourceVersion stri
 			x.removeHost(uid)
 		}
 	}
-	x.eventsUntil = max(x.eventsUntil, at)
+	for _, version := range x.gone {
+		at = max(at, version)
+	}
+	x.eventsUntil, x.gone = max(x.eventsUntil, at), nil
 }
 
 // KnowHosts tells the Index of versions of hosts that were read, in whatever order.
@@ -69,7 +72,12 @@ func (x *Index) HostChanged(host *metal3.BareMetalHost, gone bool) {
 	case !gone:
 		x.know(host, true)
 	}
-	x.eventsUntil = max(x.eventsUntil, version)
+	switch {
+	case x.gone == nil:
+		x.eventsUntil = max(x.eventsUntil, version)
+	case gone:
+		x.gone[host.UID] = version
+	}
 }
 
 // know stores a version of a host, unless a later one is known. The host of an event shares memory with the watch cache, and is
@@ -78,7 +86,7 @@ func (x *Index) know(host *metal3.BareMetalHost, event bool) {
 	version := versionOf(host.ResourceVersion)
 	before, is := x.hosts[host.UID]
 	switch {
-	case !is && version <= x.eventsUntil:
+	case !is && (version <= x.eventsUntil || version <= x.gone[host.UID]):
 		return // events up to a later version have been seen, so this one was deleted or moved meanwhile
 	case is && version < before.version:
 		return

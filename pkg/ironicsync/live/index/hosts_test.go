@@ -128,3 +128,20 @@ func TestUnpolled(t *testing.T) {
 		})
 	}
 }
+
+// TestEventsBeforeTheFirstList: an Index that is newer than the watch is told of events before it has listed the hosts. They say
+// nothing of hosts that have not changed since, and a host that has gone by then does not come back.
+func TestEventsBeforeTheFirstList(t *testing.T) {
+	x := swept(node("a", 0, "first"), node("b", 0, "first"), node("c", 0, "first"))
+	x.HostChanged(named("elsewhere", "x", "30"), true)
+	x.HostChanged(named("2", "b", "31"), false)
+	x.HostChanged(named("3", "c", "32"), true)
+	x.ReplaceHosts([]*metal3.BareMetalHost{named("1", "a", "11"), named("2", "b", "12"), named("3", "c", "13")}, "29")
+	if got, want := due(x, x.BeginFeed(at(1))), []string{"1", "2"}; !slices.Equal(got, want) {
+		t.Errorf("due are %q, want %q", got, want)
+	}
+	x.KnowHosts(named("3", "c", "13")) // read before it went
+	if n := x.CountHosts(); n != 2 {
+		t.Errorf("%d hosts are known", n)
+	}
+}

@@ -51,8 +51,11 @@ type Index struct {
 	byNode map[string]map[types.UID]bool
 	// due holds the hosts that may not show what their node says, so that what has not changed need not be looked at.
 	due map[types.UID]bool
-	// eventsUntil is the resourceVersion up to which the Index was told of all that became of hosts.
+	// eventsUntil is the resourceVersion up to which the Index was told of all that became of hosts. It is 0 until all hosts were
+	// listed: an event says nothing of the hosts that it is not about.
 	eventsUntil uint64
+	// gone holds, until then, the versions in which hosts have gone, by UID: the list may be older.
+	gone map[types.UID]uint64
 	// recorded holds the hosts, by UID, whose recorded status is what their node says.
 	recorded map[types.UID]hostVersion
 	// pending holds the hosts, by UID, whose node was read but not yet recorded in their
@@ -137,7 +140,7 @@ func noticedFor(all map[string]noticed, uuid string, about, now time.Time) time.
 func New() *Index {
 	return &Index{
 		nodes: map[string]*seenNode{}, byBMC: map[string]map[string]bool{},
-		unpolled: map[string]bool{}, hosts: map[types.UID]*knownHost{}, byNode: map[string]map[types.UID]bool{}, due: map[types.UID]bool{},
+		unpolled: map[string]bool{}, hosts: map[types.UID]*knownHost{}, gone: map[types.UID]uint64{}, byNode: map[string]map[types.UID]bool{}, due: map[types.UID]bool{},
 		recorded: map[types.UID]hostVersion{}, pending: map[types.UID]hostVersion{}, forgotten: map[string]readsBegun{},
 		inventoryMissing: map[string]noticed{}, setBack: map[string]noticed{}, overlap: minOverlap, completeFrom: 1,
 	}
