@@ -104,11 +104,13 @@ func contradictionOf(s Situation, step Step) *contradiction {
 // anotherIronic is that the Ironic which has no node of the host is not the one in which the host was registered, or others were.
 func anotherIronic(s Situation) *contradiction {
 	host := s.Host
-	if !s.AnotherIronic || !hasBMC(host) || !host.DeletionTimestamp.IsZero() && !IsNodeExpected(host) {
+	switch {
+	case !s.AnotherIronic || !hasBMC(host) || !host.DeletionTimestamp.IsZero() && !IsNodeExpected(host),
+		hasAnnotation(host, metal3.DetachedAnnotation): // a person lets it go, and nothing is asked of Ironic for that
 		return nil
 	}
 	return &contradiction{reason: metal3.AnotherIronicReason, anything: true, message: fmt.Sprintf(
-		"Ironic has no node of this host, nor of any other host that was registered in it, and it has nodes of others: its address seems to lead to another Ironic, while the host's own still manages the machine. Nothing is registered in it. Put the address right (the server's flags, or spec.endpoint of the IronicInstance). If it is the right one, and has lost its database, create a node with the name %q and the address of the host's BMC in it: all hosts are registered again then",
+		"Ironic has no node of this host, nor of any other host that was registered in it, and it has nodes of others: its address seems to lead to another Ironic, while the host's own still manages the machine. Nothing is registered in it. Put the address right (the server's flags, or spec.endpoint of the IronicInstance). If it is the right one, and has lost its database, create a node with the name %q and the address of the host's BMC in it: all hosts are registered again then. To let this host go without its machine being touched, detach it",
 		NodeName(host))}
 }
 

@@ -133,7 +133,11 @@ func TestMarkTransferred(t *testing.T) {
 		t.Errorf("the node that was removed is reported as lost: %+v", got)
 	}
 	before := host.DeepCopy()
+	host.Status.Record.RegisteredWith.NodeRemoved = false // somebody else has removed the node
 	MarkTransferred(host, now.Add(time.Minute))
+	if IsNodeExpected(host) {
+		t.Error("the new Ironic is expected to have a node of the host")
+	}
 	Render(host, now.Add(time.Minute))
 	after := &host.Status
 	if after.Record.Ironic != "room-b" || after.Record.Transfer != nil || after.Record.Registration.Reason != metal3.NodeLostReason || after.Record.Error != nil || after.Record.Failure != nil || after.Ironic != nil {
