@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -26,7 +27,15 @@ type Breaker struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
-	silent map[string]silence // by the UUID of the node
+	silent map[Node]silence
+}
+
+// Node is a node of an Ironic. Two Ironics, of which one is a copy, may have nodes of the same UUID.
+type Node struct{ Ironic, UUID string }
+
+// NodeOf returns the node of a host.
+func NodeOf(host *metal3.BareMetalHost) Node {
+	return Node{Ironic: host.Status.Record.Ironic, UUID: host.Status.Provisioning.ID}
 }
 
 type silence struct {
@@ -36,7 +45,7 @@ type silence struct {
 
 // NewBreaker returns a Breaker that knows of no silent BMC.
 func NewBreaker(clock clock.PassiveClock) *Breaker {
-	return &Breaker{clock: clock, silent: map[string]silence{}}
+	return &Breaker{clock: clock, silent: map[Node]silence{}}
 }
 
 // SilentError says that a BMC was not asked, because it has not answered a moment ago.
@@ -51,7 +60,7 @@ func (e *SilentError) Error() string {
 }
 
 // Ask makes a request that waits for the BMC of a node, unless that is to be left alone.
-func (b *Breaker) Ask(node string, request func() error) error {
+func (b *Breaker) Ask(node Node, request func() error) error {
 	began := b.clock.Now()
 	b.mu.Lock()
 	left := b.silent[node].until.Sub(began)
@@ -70,7 +79,7 @@ func (b *Breaker) Ask(node string, request func() error) error {
 		delete(b.silent, node)
 		return err
 	}
-	maps.DeleteFunc(b.silent, func(_ string, s silence) bool { return now.Sub(s.until) > maxSilence })
+	maps.DeleteFunc(b.silent, func(_ Node, s silence) bool { return now.Sub(s.until) > maxSilence })
 	s := b.silent[node]
 	delay := min(minSilence<<min(s.times, 10), maxSilence)
 	b.silent[node] = silence{s.times + 1, now.Add(delay*3/4 + rand.N(delay/2))}
@@ -78,7 +87,7 @@ func (b *Breaker) Ask(node string, request func() error) error {
 }
 
 // Reset has the BMC of a node asked again that may be back.
-func (b *Breaker) Reset(node string) {
+func (b *Breaker) Reset(node Node) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.silent, node)

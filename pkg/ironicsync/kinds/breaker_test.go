@@ -21,19 +21,19 @@ func TestBreaker(t *testing.T) {
 	leftAlone := func(node string) (left time.Duration) {
 		t.Helper()
 		var err *SilentError
-		if errors.As(b.Ask(node, func() error { return errors.New("asked") }), &err) {
+		if errors.As(b.Ask(Node{UUID: node}, func() error { return errors.New("asked") }), &err) {
 			left = err.Left
 		}
 		return left
 	}
 
 	for _, request := range []func() error{answers, refuses, answers} {
-		if err := b.Ask("a", request); errors.As(err, new(*SilentError)) {
+		if err := b.Ask(Node{UUID: "a"}, request); errors.As(err, new(*SilentError)) {
 			t.Error("a BMC that has answered is left alone")
 		}
 	}
 	for _, delay := range []time.Duration{minSilence, 2 * minSilence, 4 * minSilence} {
-		if err := b.Ask("a", hangs); !errors.Is(err, silent) {
+		if err := b.Ask(Node{UUID: "a"}, hangs); !errors.Is(err, silent) {
 			t.Fatal(err)
 		}
 		left := leftAlone("a")
@@ -43,22 +43,25 @@ func TestBreaker(t *testing.T) {
 		if leftAlone("b") != 0 {
 			t.Error("another BMC is left alone")
 		}
+		if errors.As(b.Ask(Node{Ironic: "room-b", UUID: "a"}, refuses), new(*SilentError)) {
+			t.Error("the BMC of a node of the same UUID in another Ironic is left alone")
+		}
 		clock.Step(left)
 	}
-	if err := b.Ask("a", answers); err != nil {
+	if err := b.Ask(Node{UUID: "a"}, answers); err != nil {
 		t.Error(err)
 	}
 	if leftAlone("a") != 0 {
 		t.Error("left alone after an answer")
 	}
-	_ = b.Ask("a", hangs)
-	b.Reset("a")
+	_ = b.Ask(Node{UUID: "a"}, hangs)
+	b.Reset(Node{UUID: "a"})
 	if leftAlone("a") != 0 {
 		t.Error("left alone though it may be back")
 	}
-	_ = b.Ask("a", hangs)
+	_ = b.Ask(Node{UUID: "a"}, hangs)
 	clock.Step(time.Hour)
-	_ = b.Ask("b", hangs)
+	_ = b.Ask(Node{UUID: "b"}, hangs)
 	if len(b.silent) != 1 {
 		t.Errorf("%d silent BMCs are remembered, want that of the last hour", len(b.silent))
 	}

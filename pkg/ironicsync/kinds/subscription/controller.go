@@ -250,7 +250,7 @@ func (c *Controller) ask(ctx context.Context, host *metal3.BareMetalHost, reques
 	if _, err := kinds.ProvenNode(ctx, client, c.Prove, host); err != nil {
 		return err
 	}
-	return c.bmcs.Ask(host.Status.Provisioning.ID, func() error { return request(client) })
+	return c.bmcs.Ask(kinds.NodeOf(host), func() error { return request(client) })
 }
 
 // isDue tells whether the BMC is to be asked for a subscription now. If not, left is after what time it
@@ -349,6 +349,9 @@ func (c *Controller) headers(ctx context.Context, subscription *metal3.BMCEventS
 func (c *Controller) failed(ctx context.Context, subscription *metal3.BMCEventSubscription, what string, err error) error {
 	if ironic.IsLocked(err) || errors.Is(err, ironic.ErrNotLeading) {
 		return err
+	}
+	if subscription.Status.Error != "" && errors.As(err, new(*kinds.SilentError)) {
+		return err // what is recorded says why the BMC is left alone
 	}
 	if reportErr := c.report(ctx, subscription, what+": "+ironic.MessageOf(err)); reportErr != nil {
 		return reportErr

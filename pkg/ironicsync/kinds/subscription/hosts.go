@@ -3,6 +3,7 @@ package subscription
 import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
@@ -18,7 +19,7 @@ func (c *Controller) HostChanged(old, host *metal3.BareMetalHost) {
 		host = old
 	}
 	if returned {
-		c.bmcs.Reset(host.Status.Provisioning.ID)
+		c.bmcs.Reset(kinds.NodeOf(host))
 	}
 	for _, subscription := range c.ByIndex(byHost, host.Namespace+"/"+host.Name) {
 		if returned {
