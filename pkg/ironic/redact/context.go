@@ -54,13 +54,17 @@ func Texts(ctx context.Context, texts []*string, sent ...string) {
 		}
 		all.Secrets, all.Written = append(all.Secrets, known.Secrets...), append(all.Written, known.Written...)
 	}
+	var forms [][]string
+	if unknown == nil {
+		forms = formsOf(all.Secrets)
+	}
 	for _, text := range texts {
 		switch {
 		case *text == "":
 		case unknown != nil:
 			*text = Withheld + unknown.Error()
 		default:
-			*text = Secrets(*text, all.Secrets, all.Written...)
+			*text = hideForms(*text, forms, all.Written)
 		}
 	}
 }

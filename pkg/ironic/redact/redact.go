@@ -88,10 +88,26 @@ var echoedPatch = regexp.MustCompile(`(?s)(Couldn't apply patch) '.*'\. (Reason:
 // Users may have Ironic repeat texts of their own, such as a URL. If a part of these were compared with a secret, they
 // would see whether they have guessed it. So what is within one of the written texts, which they know, is left as it is.
 func Secrets(message string, secrets []string, written ...string) string {
+	if message == "" {
+		return ""
+	}
+	return hideForms(message, formsOf(secrets), written)
+}
+
+// formsOf returns the spellings of each of the secrets, which are many: they are computed once for several messages.
+func formsOf(secrets []string) [][]string {
+	var all [][]string
+	for _, secret := range secrets {
+		all = append(all, spellings(string([]rune(secret)))) // JSON, in which it was sent, has no bytes that are not UTF-8
+	}
+	return all
+}
+
+// hideForms is Secrets for secrets in all of their spellings.
+func hideForms(message string, secrets [][]string, written []string) string {
 	message = echoedPatch.ReplaceAllString(cut(message, longestAnswer), "$1. $2")
 	s := newSieve(message, written)
-	for _, secret := range secrets {
-		forms := spellings(string([]rune(secret))) // JSON, in which it was sent, has no bytes that are not UTF-8
+	for _, forms := range secrets {
 		for _, form := range forms {
 			s.hideWhole(form)
 		}
