@@ -96,7 +96,7 @@ test-ha: need-go tools build ## Kill and suspend each part of a highly available
 	HA=all METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver IRONIC=sim go test -count=1 -v -timeout 40m ./test/safety -run '^(TestPartsDie|TestMoved)$$'
 
 .PHONY: soak
-soak: need-go tools build ## Repeat for hours, on the simulated Ironic or on the real one of Debian release IRONIC, what make test does for minutes: kills, suspensions, restores, lists after changes, random scripts
+soak: need-go tools build ## Repeat for hours, on the simulated Ironic or on the real one of Debian release IRONIC, what make test-all does for minutes: kills, suspensions, restores, lists after changes, random scripts
 	KILLS=$${KILLS:-1000} SUSPENSIONS=$${SUSPENSIONS:-100} RESTORE_HOSTS=$${RESTORE_HOSTS:-100} HOSTS=$${HOSTS:-20} go test -count=1 -v -timeout 12h ./test/safety
 	go test -count=1 -v -timeout 2h -run '^TestLists' ./test/e2e -list-rounds 500
 	go test -count=1 -timeout 12h -run '^TestPromises$$' ./pkg/ironicsync/reconcile -rapid.nofailfile -rapid.seed=$${SEED:-$$RANDOM} -rapid.checks=$${SCRIPTS:-100000}

@@ -42,9 +42,7 @@ say() { printf '=== %s (after %d min %02d s)\n' "$1" $(((SECONDS - began) / 60))
 
 # Runs go test. The compiler takes a quarter less time if it collects garbage more rarely, and so do the tests.
 go_test() {
-	local format=standard-quiet
-	[ "${suite_format-}" = '' ] || format=$suite_format
-	GOGC=${GOGC:-400} bin/lint/gotestsum --format "$format" --hide-summary=skipped --jsonfile "$results/$suite.$(date +%s%N).json" -- -vet=off ${TEST_FLAGS-} "$@"
+	GOGC=${GOGC:-400} bin/lint/gotestsum --format "${suite_format:-standard-quiet}" --hide-summary=skipped --jsonfile "$results/$suite.$(date +%s%N).json" -- -vet=off ${TEST_FLAGS-} "$@"
 }
 
 # Runs end-to-end tests: nothing of them is cached, and their limit only ends what hangs. What they start collects garbage as
@@ -127,9 +125,9 @@ run_lane() {
 
 # Notes the suites that have passed on this commit, and says which ones of test-all have not.
 remember() {
-	local ended suite status seconds cpu lacking=() lane
-	[ -n "$tested" ] && [ "$tested" = "$(commit)" ] || {
-		[ "$tier" != test-all ] || echo "nothing is remembered: there were changes in the work tree"
+	local ended suite status seconds cpu lacking=()
+	[ -n "$tested" ] && [ "$tested" = "$(commit)" ] && [ -z "${TEST_FLAGS-}" ] && [ "$release" = trixie ] || {
+		[ "$tier" != test-all ] || echo "nothing is remembered: there were changes in the work tree, TEST_FLAGS or another RELEASE"
 		return 0
 	}
 	for ended in "$results"/*.ended; do
@@ -147,20 +145,28 @@ remember() {
 	fi
 }
 
-# shellcheck disable=SC2046
-if ! (prepare $(tr + ' ' <<<"${lanes[*]}")); then
-	echo "1 $((SECONDS - began)) 0" >"$results/programs.ended"
-	lanes=()
+read -ra all <<<"$(tr + ' ' <<<"${lanes[*]}")"
+# In a condition, even a subshell would go on after an error.
+set +e
+(set -e; prepare "${all[@]}")
+prepared=$?
+set -e
+if [ $prepared != 0 ]; then
+	echo "$prepared $((SECONDS - began)) 0" >"$results/programs.ended"
+	lanes=() all=()
+else
+	say "the programs are built"
 fi
-say "the programs are built"
 for i in "${!lanes[@]}"; do
 	IFS=+ read -ra suites <<<"${lanes[i]}"
 	(
-		[ "$i" = 0 ] || renice -n $((i * 7)) "$BASHPID" >/dev/null
+		[ "$i" = 0 ] || renice -n $((i * 7)) "$BASHPID" >/dev/null || true
 		run_lane "${suites[@]}"
 	) &
 done
 wait
+# A suite whose shell was killed has not said how it ended.
+for suite in "${all[@]}"; do [ -s "$results/$suite.ended" ] || echo "1 0 0" >"$results/$suite.ended"; done
 remember >"$results/remarks"
 say summary
 bin/lint/testreport "$results"

@@ -62,6 +62,9 @@ func read(folder string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(ended) == 0 {
+		return nil, fmt.Errorf("no suite has ended in %s", folder)
+	}
 	for _, path := range ended {
 		s := suite{name: strings.TrimSuffix(filepath.Base(path), ".ended")}
 		content, err := os.ReadFile(path)
