@@ -365,8 +365,8 @@ func TestReadersShare(t *testing.T) {
 	testbed.OnSimulator(t, "this is about the requests that the server makes")
 	const n = 200
 	ctx, ns := s.Begin(t)
-	// The suite's server also asks Ironic for the hosts of other tests.
-	ctx = onServerOfItsOwn(t, ctx, ns)
+	// The suite's server also asks Ironic for the hosts of other tests. No read gives up while Ironic is held.
+	ctx = onServerOfItsOwn(t, ctx, ns, "--ironic-read-timeout="+testbed.Patience.String())
 	for i := range n {
 		observedHost(t, ctx, ns, fmt.Sprintf("w-%03d", i))
 	}

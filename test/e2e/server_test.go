@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/clientset/versioned"
@@ -107,8 +108,8 @@ func TestTwoReplicas(t *testing.T) {
 	waitGone(t, ctx, ns, "worker-0")
 }
 
-// TestLeaderStopped: after an orderly stop of the leader the other replica goes on
-// at once. The Lease is free then, so nobody has to wait for it to run out.
+// TestLeaderStopped: after an orderly stop of the leader the other replica goes on. The Lease is free then, so nobody has to
+// wait for it to run out.
 func TestLeaderStopped(t *testing.T) {
 	testbed.OnSimulator(t, "this is about the Lease")
 	ctx, ns := s.Begin(t)
@@ -119,9 +120,20 @@ func TestLeaderStopped(t *testing.T) {
 		t.Fatal("both replicas lead")
 	}
 	ctx = withHosts(ctx, other.hosts)
+	holder := func() string {
+		leases, err := s.Core.CoordinationV1().Leases(ns).List(ctx, metav1.ListOptions{})
+		if err != nil || len(leases.Items) != 1 {
+			t.Fatalf("the Leases are %+v, %v", leases, err)
+		}
+		return ptr.Deref(leases.Items[0].Spec.HolderIdentity, "")
+	}
+	held := holder()
 	stopped, err := leader.Stop()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if now := holder(); now == held {
+		t.Errorf("%q has ended and still holds the Lease", now)
 	}
 	ended := time.Now()
 	bed(ctx).DeleteHost(t, ctx, ns, "worker-0")

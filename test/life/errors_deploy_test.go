@@ -1,6 +1,7 @@
 package life
 
 import (
+	"strings"
 	"testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -20,7 +21,9 @@ func TestDeploymentFails(t *testing.T) {
 	if bmh.Status.ProvisioningFailCount != 1 || bmh.Status.ErrorCount != 1 || bmh.Status.OperationalStatus != metal3.OperationalStatusError {
 		t.Errorf("provisioningFailCount %d, errorCount %d, operational status %q", bmh.Status.ProvisioningFailCount, bmh.Status.ErrorCount, bmh.Status.OperationalStatus)
 	}
-	h.failed(metal3.ProvisioningError, "simulated fault deploy-step-fails")
+	if !strings.Contains(bmh.Status.ErrorMessage, "simulated fault deploy-step-fails") {
+		t.Errorf("the error is %q", bmh.Status.ErrorMessage)
+	}
 	h.wrote(0)
 
 	h.mend(bmcsim.DeployStepFails)
@@ -33,7 +36,7 @@ func TestDeploymentFails(t *testing.T) {
 	}
 }
 
-// An image that is not there is replaced by one that is: no back-off for that.
+// An image that is not there is replaced by one that is.
 func TestImageNotFound(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, notInspected, notCleaned)
@@ -54,10 +57,11 @@ func TestWrongChecksum(t *testing.T) {
 	h := newHost(t, notInspected, notCleaned)
 	h.available()
 	h.wantImageAt(s.machines.FileURL(bmcsim.ImageFile), s.machines.FileChecksum(bmcsim.KernelFile))
-	h.undone(1)
-	h.failed(metal3.ProvisioningError, "failed to verify against checksum")
+	if bmh := h.undone(1); !strings.Contains(bmh.Status.ErrorMessage, "failed to verify against checksum") {
+		t.Errorf("the error is %q", bmh.Status.ErrorMessage)
+	}
 	h.wrote(0)
-	// The checksum alone is no other image, but mended by it the next try is due at once.
+	// The checksum alone is no other image.
 	h.wantImage()
 	h.wait("provisioned", isIn(metal3.StateProvisioned))
 	h.wrote(1)

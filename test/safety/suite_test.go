@@ -4,7 +4,7 @@
 //
 // The Ironic is the simulator, or, with IRONIC=trixie, the real one of that Debian release with
 // simulated machines. Each test has a server and an Ironic of its own. These variables make the
-// tests longer than they are in `make test`, and `make soak` sets them:
+// tests longer than they are in `make test-all`, and `make soak` sets them:
 //
 //	HOSTS          how many hosts TestKilled and TestSuspended have: 20 on the simulator and 8 on a real Ironic otherwise
 //	KILLS          how often TestKilled kills the server: 20 otherwise; 1000 take about an hour

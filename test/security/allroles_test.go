@@ -22,7 +22,7 @@ import (
 // namespace can be reached by that: neither by any verb on any resource there, nor by what objects of their own refer to. The reads of
 // the other tenant stay live.
 func TestAllRolesInOneNamespace(t *testing.T) {
-	attack(t, "all roles in one namespace except takeover", "reach another's machine, slow another's reads")
+	attack(t, "all roles in one namespace except takeover", "reach another's machine, make another's reads stale")
 	simulator(t)
 	ctx, ns := s.Begin(t)
 	victim := makeNamespace(t, ctx, "victim-")

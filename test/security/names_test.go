@@ -66,7 +66,7 @@ func TestRightToReadEnds(t *testing.T) {
 	if err := s.Core.RbacV1().RoleBindings(ns).Delete(ctx, "ralf", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// The reviews are remembered for 10 s; kube-apiserver's own informer takes a moment more.
+	// The reviews are remembered for a while, and kube-apiserver's own informer takes a moment more.
 	ctx, cancel := context.WithTimeout(ctx, testbed.Patience)
 	defer cancel()
 	for way, c := range ways {
