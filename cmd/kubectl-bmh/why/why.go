@@ -131,7 +131,7 @@ func (e *explanation) state() {
 	}
 	e.say("%s %s.%s%s", host.Name, text, doing, e.consumer())
 	if asked := host.Status.Record.Asked; asked != nil && (asked.ProvisionState == e.ironicState() || asked.Times > 1) {
-		left := max(0, asked.At.Add(metal3.AskedLimit).Sub(e.now)).Round(time.Second)
+		left := min(max(0, asked.At.Add(metal3.AskedLimit).Sub(e.now)), metal3.AskedLimit).Round(time.Second) // the clocks may differ
 		e.say("Ironic was asked to make the node %s %s, and it is not known what became of that. It may still do it, so nothing that it would undo is begun for another %s.", targetTexts[asked.Target], e.ago(asked.At.Time), left)
 	}
 }
