@@ -73,7 +73,7 @@ func TestMigrationPermissions(t *testing.T) {
 		})
 	}
 	for _, kind := range kindsForTest(t) {
-		for _, verb := range []string{"list", "create", "update", "delete"} {
+		for _, verb := range []string{"list", "create", "update", "patch", "delete"} {
 			if !may(verb, "metal3.io", kind.Resource) {
 				t.Errorf("the role does not grant %s on %s", verb, kind.Resource)
 			}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -54,22 +55,26 @@ func (c *Cluster) forEachDependent(ctx context.Context, report *Report, visit fu
 	return forbidden, nil
 }
 
+// forEachMetadata lists a resource, and begins again if somebody else wrote one of its objects before visit did: an
+// object that visit has been at needs nothing more. (To get just that object would need a permission to get Secrets.)
 func (c *Cluster) forEachMetadata(ctx context.Context, gvr schema.GroupVersionResource, visit func(schema.GroupVersionResource, *metav1.PartialObjectMetadata) error) error {
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := c.metadata.Resource(gvr).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing %s: %w", gvr.Resource, err)
-		}
-		for i := range page.Items {
-			if err := visit(gvr, &page.Items[i]); err != nil {
-				return fmt.Errorf("%s %s/%s: %w", gvr.Resource, page.Items[i].Namespace, page.Items[i].Name, err)
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		options := metav1.ListOptions{Limit: pageSize}
+		for {
+			page, err := c.metadata.Resource(gvr).List(ctx, options)
+			if err != nil {
+				return fmt.Errorf("listing %s: %w", gvr.Resource, err)
+			}
+			for i := range page.Items {
+				if err := visit(gvr, &page.Items[i]); err != nil {
+					return fmt.Errorf("%s %s/%s: %w", gvr.Resource, page.Items[i].Namespace, page.Items[i].Name, err)
+				}
+			}
+			if options.Continue = page.Continue; options.Continue == "" {
+				return nil
 			}
 		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+	})
 }
 
 // detachDependents removes the owner references that would be dangling once the CRDs serve
@@ -87,7 +92,6 @@ func (e *Export) detachDependents(ctx context.Context, uids UIDs) error {
 		if !slices.ContainsFunc(obj.OwnerReferences, dangling) {
 			return nil
 		}
-		n++
 		var taken []metav1.OwnerReference
 		if text, has := obj.Annotations[ownersAnnotation]; has {
 			if err := json.Unmarshal([]byte(text), &taken); err != nil {
@@ -103,7 +107,11 @@ func (e *Export) detachDependents(ctx context.Context, uids UIDs) error {
 		if err != nil {
 			return err
 		}
-		return e.Cluster.setOwners(ctx, gvr, obj, slices.DeleteFunc(slices.Clone(obj.OwnerReferences), dangling), string(text))
+		err = e.Cluster.setOwners(ctx, gvr, obj, slices.DeleteFunc(slices.Clone(obj.OwnerReferences), dangling), string(text))
+		if err == nil {
+			n++
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -140,8 +148,11 @@ func (e *Export) reattachDependents(ctx context.Context, uids UIDs) error {
 				owners = append(owners, owner)
 			}
 		}
-		n++
-		return e.Cluster.setOwners(ctx, gvr, obj, owners, "")
+		err := e.Cluster.setOwners(ctx, gvr, obj, owners, "")
+		if err == nil {
+			n++
+		}
+		return err
 	})
 	if err == nil && n > 0 {
 		e.Report.Done("objects that have their owners again: %d", n)

@@ -186,10 +186,11 @@ func (e *Export) prune(ctx context.Context, kind *Kind, version string, extra ma
 		client := e.Cluster.dynamic.Resource(kind.resource(version)).Namespace(key.Namespace)
 		uid := item.GetUID()
 		// The work that the finalizers stand for was done when the object was deleted from
-		// metal3-apiserver.
+		// metal3-apiserver. The patch has no resourceVersion: the garbage collector may have
+		// written the object since it was listed, because its owner has just been pruned.
 		if len(item.GetFinalizers()) > 0 {
-			item.SetFinalizers(nil)
-			if _, err := client.Update(ctx, item, metav1.UpdateOptions{FieldManager: fieldManager}); ignoreNotFound(err) != nil {
+			patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"finalizers":null}}`, uid)
+			if _, err := client.Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); ignoreNotFound(err) != nil {
 				return nil, fmt.Errorf("%s %s: removing its finalizers: %w", kind.Kind, key, err)
 			}
 		}
