@@ -103,7 +103,7 @@ func situationOf(t *testing.T, codec runtime.Codec, plan formerPlan) lifecycle.S
 	var node *ironic.Node
 	decode("Node", &node)
 
-	s := lifecycle.Situation{ObservedAt: host.CreationTimestamp.Time, NodesAsOf: time.Now(), IronicNow: plan.AnsweredAt}
+	s := lifecycle.Situation{ObservedAt: host.CreationTimestamp.Time, OtherNodes: lifecycle.OtherNodes{AsOf: time.Now()}, IronicNow: plan.AnsweredAt}
 	decode("SecretVersion", &s.SecretVersion)
 	decode("NetworkVersion", &s.NetworkVersion)
 	decode("SettingsDigest", &s.SettingsDigest)
@@ -112,7 +112,7 @@ func situationOf(t *testing.T, codec runtime.Codec, plan formerPlan) lifecycle.S
 	decode("Restored", &s.Restored)
 	decode("Cluster", &s.Cluster)
 	decode("NodeOfAnother", &s.NodeOfAnother)
-	decode("NodesWithSameBMC", &s.NodesWithSameBMC)
+	decode("NodesWithSameBMC", &s.OtherNodes.Exist)
 	decode("SameBMC", &s.SameBMC)
 	decode("ProvisioningNetworkDisabled", &s.ProvisioningNetworkDisabled)
 	decode("CanService", &s.CanService)

@@ -196,10 +196,8 @@ type Situation struct {
 	AnotherIronic, NodeMayExist bool
 	// NodeOfAnother is set if the node belongs to another host that exists.
 	NodeOfAnother bool
-	// NodesWithSameBMC is set if Ironic reaches the BMC of the host's node for another node, too. All
-	// nodes were known at NodesAsOf, by the same clock as ObservedAt; it is zero while they are not known.
-	NodesWithSameBMC bool
-	NodesAsOf        time.Time
+	// OtherNodes are other nodes with the BMC of the host's node.
+	OtherNodes OtherNodes
 	// SameMachine tells the user which other host is of the same machine, by another BMC address; empty if none is, or
 	// if the machine is this host's rather than that one's.
 	SameMachine string
@@ -209,6 +207,17 @@ type Situation struct {
 	// ProvisioningNetworkDisabled is set if drivers that boot from the provisioning network
 	// are to be refused.
 	ProvisioningNetworkDisabled bool
+}
+
+// OtherNodes is what is known of other nodes for which Ironic, or another Ironic of this server, reaches a BMC.
+type OtherNodes struct {
+	// Exist is set if there are any.
+	Exist bool
+	// AsOf is when all nodes were known, by the same clock as Situation.ObservedAt; it is zero while they are not known.
+	AsOf time.Time
+	// MayExistElsewhere is set if another Ironic has not been read since this process drives it. That ends no hold, and begins
+	// none.
+	MayExistElsewhere bool
 }
 
 // Next decides what to do next for a host. It is a pure function, and the plan files contain the

@@ -47,7 +47,8 @@ func isUnknown(s Situation) bool {
 	if s.node == nil || isSharedBMCConfirmed(s.Host, s.node) {
 		return false // other nodes do not matter
 	}
-	return s.NodesAsOf.IsZero() || !s.ObservedAt.IsZero() && s.ObservedAt.Sub(s.NodesAsOf) > maxNodesAge
+	asOf := s.OtherNodes.AsOf
+	return asOf.IsZero() || !s.ObservedAt.IsZero() && s.ObservedAt.Sub(asOf) > maxNodesAge
 }
 
 // contradictionOf returns what keeps the server from acting on the host's node; nil if
@@ -117,7 +118,7 @@ func anotherIronic(s Situation) *contradiction {
 // shared is that somebody may use the machine through another node.
 func shared(s Situation) *contradiction {
 	switch {
-	case s.NodesWithSameBMC:
+	case s.OtherNodes.Exist:
 		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
 			"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
 			s.node.BMC, s.node.UUID)}
@@ -125,8 +126,18 @@ func shared(s Situation) *contradiction {
 		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
 			"%s, so somebody may use the machine through another BMC address. It is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, inspect that other one again, or confirm node %s with the subresource takeover",
 			s.SameMachine, s.node.UUID)}
+	case s.OtherNodes.MayExistElsewhere && !isUnknown(s) && isHeldForBMC(s.Host):
+		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+			"Another node had the BMC at %q, and it is not known whether an Ironic of this server still has it: not all have been read since the server started. The machine is not undeployed, cleaned, inspected or switched off. Have them answer (kubectl get ironicinstances), or confirm node %s with the subresource takeover",
+			s.node.BMC, s.node.UUID)}
 	}
 	return nil
+}
+
+// isHeldForBMC tells whether the host is held because another node had its BMC.
+func isHeldForBMC(host *metal3.BareMetalHost) bool {
+	held := host.Status.Record.Hold
+	return held != nil && held.Reason == metal3.BMCInUseReason
 }
 
 // isOthersDeployment tells whether the host is provisioned with what was found on its node, while its spec asks
@@ -343,7 +354,7 @@ func untilKnown(s Situation, step Step) Step {
 	switch {
 	case step.Do == Begin:
 		return step
-	case held != nil && held.Reason != metal3.BMCInUseReason && !metal3.IsPaused(s.Host):
+	case held != nil && !isHeldForBMC(s.Host) && !metal3.IsPaused(s.Host):
 		return Step{Do: Hold} // what it was about is over
 	case step.Interrupts():
 		return Step{Do: Wait, After: nodesPause}

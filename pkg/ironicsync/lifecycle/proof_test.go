@@ -80,18 +80,21 @@ func TestHeld(t *testing.T) {
 		"another host's":                              {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Wait", held: metal3.NodeOfAnotherHostReason},
 		"another host's, deleted":                     {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Release"},
 		"whose machine another host has":              {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.SameMachine = "Host \"b\" in this namespace is of the same machine" }, want: "Wait:10s", held: metal3.BMCInUseReason},
-		"whose BMC another node has":                  {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesWithSameBMC = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
-		"whose BMC nobody knows other nodes of":       {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s"},
-		"and no longer knows":                         {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = now.Add(-61 * time.Second) }, want: "Wait:1s"},
-		"and still knows":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = now.Add(-time.Minute) }, want: "=deprovisioning"},
-		"held for another node of which nobody knows": {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s", held: metal3.BMCInUseReason},
+		"whose BMC another node has":                  {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.Exist = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
+		"whose BMC nobody knows other nodes of":       {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "Wait:1s"},
+		"and no longer knows":                         {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = now.Add(-61 * time.Second) }, want: "Wait:1s"},
+		"and still knows":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = now.Add(-time.Minute) }, want: "=deprovisioning"},
+		"held for another node of which nobody knows": {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "Wait:1s", held: metal3.BMCInUseReason},
+		"held, another Ironic was not read yet":       {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
+		"paused, and another Ironic was not read yet": {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason), annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "Wait", held: metal3.BMCInUseReason},
+		"not held, another Ironic was not read yet":   {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "=deprovisioning"},
 		"held, other nodes are known now":             {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
 		"taken over, nobody knows other nodes": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
 			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", BMC: "ipmi 192.0.2.1:623", InstanceUUID: own}
-		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "Wait:1s"},
+		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "Wait:1s"},
 		"taken over in view of others, nobody knows them": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
 			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", BMC: "ipmi 192.0.2.1:623", InstanceUUID: own, Held: metal3.BMCInUseReason}
-		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodesAsOf = time.Time{} }, want: "=deprovisioning"},
+		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "=deprovisioning"},
 		"another cluster's":                            {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
 		"this cluster's":                               {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
 		"with another BMC":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
@@ -202,7 +205,7 @@ func TestTakeoverNamesWhatWasSeen(t *testing.T) {
 	host, node := provisionedBy()
 	shared := func() *metal3.Hold {
 		s := planned(host, node)
-		s.NodesWithSameBMC = true
+		s.OtherNodes.Exist = true
 		_, held := next(s)
 		return held
 	}

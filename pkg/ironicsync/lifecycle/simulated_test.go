@@ -180,7 +180,7 @@ func (w *world) plan() Step {
 	}
 	s.CanService = w.machine.Allows(fsm.Active, string(ironic.TargetService))
 	s.CanAbortService = w.machine.AbortsService()
-	s.Cluster, s.NodesWithSameBMC, s.NodeOfAnother = "this", w.bmcShared && s.Node != nil, w.isAnothers && s.Node != nil
+	s.Cluster, s.OtherNodes.Exist, s.NodeOfAnother = "this", w.bmcShared && s.Node != nil, w.isAnothers && s.Node != nil
 	if w.noSecret {
 		s.SecretVersion = ""
 	}

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -21,6 +22,7 @@ import (
 // polls or its limits with others, so that an Ironic that hangs holds up no host of another.
 type driver struct {
 	member    *Member
+	began     time.Time
 	ironics   Ironics
 	hosts     live.Hosts
 	refresher Refresher
@@ -44,12 +46,12 @@ type driver struct {
 func newDriver(c *Reconciler, m *Member) *driver {
 	deps, settings := c.deps, m.Settings
 	queue := NewQueue(deps.Clock)
-	claims := registrar.NewClaims(c.index, m.Refresher, func(key bmc.Key) []ironic.Node { return c.nodesElsewhere(m.Name, key) })
+	claims := registrar.NewClaims(c.index, m.Refresher, func(key bmc.Key) registrar.Elsewhere { return c.nodesElsewhere(m.Name, key) })
 	registrations := registrar.New(registrar.Deps{
 		Name: m.Name, Hosts: deps.Hosts, Ironic: m.Ironic, Secrets: deps.Secrets, Recorder: c.recorder, Claims: claims, HostImages: deps.HostImages, Clock: deps.Clock,
 	}, settings.registrar())
 	d := &driver{
-		member: m, ironics: deps.Ironics, hosts: deps.Hosts, refresher: m.Refresher, index: c.index, planner: deps.Planner, queue: queue, term: ironic.TermOf(deps.Leading), settings: settings, clock: deps.Clock,
+		member: m, began: deps.Clock.Now(), ironics: deps.Ironics, hosts: deps.Hosts, refresher: m.Refresher, index: c.index, planner: deps.Planner, queue: queue, term: ironic.TermOf(deps.Leading), settings: settings, clock: deps.Clock,
 		firmware: c.firmware,
 		recorder: c.recorder,
 		executor: executor.New(executor.Deps{

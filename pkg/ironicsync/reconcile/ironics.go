@@ -3,11 +3,11 @@ package reconcile
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
 )
@@ -29,6 +29,8 @@ type Ironics interface {
 	// Members returns those that can be used, among them the Ironic of the server's flags. One that is reached in another way
 	// than before is another Member. The channel is closed when they change, or the hosts that are their own.
 	Members() (members []*Member, changed <-chan struct{})
+	// Known returns how many Ironics there are, with those that cannot be used.
+	Known() int
 	// OwnerOf returns the name of the Ironic whose own a host is. If it is no Ironic's, or cannot be known, problem
 	// tells the user of the host why, and nothing must be done for it in any Ironic; the name is empty then.
 	OwnerOf(host *metal3.BareMetalHost) (name, problem string)
@@ -120,12 +122,26 @@ func (c *Reconciler) running() []*driver {
 	return drivers
 }
 
-// nodesElsewhere returns the nodes of all Ironics but one whose BMC may be the one with the key, as they were last observed.
-func (c *Reconciler) nodesElsewhere(except string, key bmc.Key) (found []ironic.Node) {
-	for _, d := range c.running() {
+// firstReadLimit is how long steps that interrupt a machine wait for the first reads of the other Ironics.
+const firstReadLimit = time.Minute
+
+// nodesElsewhere tells of the nodes of all Ironics but one whose BMC may be the one with the key.
+func (c *Reconciler) nodesElsewhere(except string, key bmc.Key) (found registrar.Elsewhere) {
+	running := c.running()
+	unread := func(since time.Time) {
+		found.Unread = true
+		found.Awaited = found.Awaited || c.clock.Since(since) < firstReadLimit
+	}
+	if len(running) < c.deps.Ironics.Known() {
+		unread(c.began)
+	}
+	for _, d := range running {
 		if d.member.Name != except {
-			nodes, _ := d.refresher.NodesWithBMC(key)
-			found = append(found, nodes...)
+			nodes, asOf := d.refresher.NodesWithBMC(key)
+			found.Nodes = append(found.Nodes, nodes...)
+			if asOf.IsZero() {
+				unread(d.began)
+			}
 		}
 	}
 	return found

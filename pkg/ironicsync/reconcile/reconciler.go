@@ -102,6 +102,7 @@ type Reconciler struct {
 	index    *hostindex.Index
 	firmware *firmware.Watch
 	recorder *recorder.Recorder
+	began    time.Time // set by Run
 
 	mu sync.Mutex
 	// drivers are those that run, by the names of their Ironics.
@@ -163,6 +164,7 @@ func (c *Reconciler) Run(ctx context.Context) error {
 	}
 	log.Info("Driving Ironic from the specs", "hosts", len(c.index.All()))
 	running.Go(func() { c.deps.Hold.onChange(ctx, c.requeueAll) })
+	c.began = c.clock.Now()
 	c.runDrivers(ctx)
 	return nil
 }

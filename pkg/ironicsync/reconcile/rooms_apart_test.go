@@ -202,19 +202,8 @@ func TestBMCInTwoRooms(t *testing.T) {
 		r.after(10*time.Second, "refused", func() bool { return condition(r.at(1), metal3.RegisteredCondition) == metal3.BMCInUseReason })
 
 		// A node that is no host's has it.
-		foreign := func(room string, i int) string {
-			id, err := r.sims[room].Sim.CreateNode(map[string]any{"name": fmt.Sprintf("rack-%d", i), "driver": "ipmi", "driver_info": map[string]any{
-				"ipmi_address": enginetest.BMCAddress(i), "ipmi_username": enginetest.BMCUser, "ipmi_password": enginetest.BMCPassword}})
-			if err == nil {
-				err = r.sims[room].Sim.SetNode(id, map[string]any{"provision_state": "manageable"})
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return id
-		}
 		// Nodes are polled of an Ironic that has a host, or is about to.
-		node := foreign("", 2)
+		node := r.addWithBMC("", 2)
 		time.Sleep(30 * time.Second)
 		r.hosts.Add(in("b", 2))
 		r.after(10*time.Second, "refused", func() bool { return condition(r.at(2), metal3.RegisteredCondition) == metal3.BMCInUseReason })
@@ -234,7 +223,7 @@ func TestBMCInTwoRooms(t *testing.T) {
 		r.after(2*time.Minute, "available when the node is gone", r.is(2, metal3.StateAvailable))
 
 		// A node appears that has the BMC of a registered host.
-		foreign("", 3)
+		r.addWithBMC("", 3)
 		time.Sleep(30 * time.Second)
 		r.hosts.Edit(t, enginetest.HostName(3), wantImage)
 		r.after(time.Minute, "held", func() bool { return condition(r.at(3), metal3.HeldCondition) == metal3.BMCInUseReason })
@@ -242,6 +231,95 @@ func TestBMCInTwoRooms(t *testing.T) {
 			t.Errorf("deployed all the same")
 		}
 	}, "b")
+}
+
+// addWithBMC creates a node of nobody's that has the BMC of host number i.
+func (r *rooms) addWithBMC(room string, i int) (uuid string) {
+	id, err := r.sims[room].Sim.CreateNode(map[string]any{"name": fmt.Sprintf("rack-%d", i), "driver": "ipmi", "driver_info": map[string]any{
+		"ipmi_address": enginetest.BMCAddress(i), "ipmi_username": enginetest.BMCUser, "ipmi_password": enginetest.BMCPassword}})
+	if err == nil {
+		err = r.sims[room].Sim.SetNode(id, map[string]any{"provision_state": "manageable"})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return id
+}
+
+// TestOtherIronicAwayAfterRestart: a host that is held, or refused, for a node of another Ironic stays so while a new leader cannot
+// read that one. Other hosts wait for a minute.
+func TestOtherIronicAwayAfterRestart(t *testing.T) {
+	for name, restart := range map[string]func(r *rooms){
+		"away": func(r *rooms) {
+			r.sims[""].SetAway(true)
+			r.stop()
+			r.begin(0)
+			r.use("b")
+		},
+		"not to be used": func(r *rooms) {
+			r.stop()
+			r.begin(0)
+			r.disuse("")
+			r.use("b")
+		},
+		"reached in another way": func(r *rooms) {
+			r.sims[""].SetAway(true)
+			r.use("")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRooms(t, func(t *testing.T, r *rooms) {
+				for i := range 2 {
+					r.hosts.Add(in("b", i))
+					r.after(time.Minute, "available", r.is(i, metal3.StateAvailable))
+					r.hosts.Edit(t, enginetest.HostName(i), wantImage)
+					r.after(time.Minute, "provisioned", r.is(i, metal3.StateProvisioned))
+				}
+				node, refused := r.addWithBMC("", 0), r.addWithBMC("", 2)
+				time.Sleep(30 * time.Second) // they are known
+				r.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+				isHeld := func() bool { return condition(r.at(0), metal3.HeldCondition) == metal3.BMCInUseReason }
+				r.after(time.Minute, "held", isHeld)
+				r.hosts.Add(in("b", 2))
+				isRefused := func() bool { return condition(r.at(2), metal3.RegisteredCondition) == metal3.BMCInUseReason }
+				r.after(time.Minute, "refused", isRefused)
+
+				restart(r)
+				r.hosts.Edit(t, enginetest.HostName(1), func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+				if took := r.after(2*time.Minute, "deprovisioned, as nobody has its BMC", r.is(1, metal3.StateAvailable)); name != "reached in another way" && took < time.Minute {
+					t.Errorf("the host that nothing was known to contradict waited only %s for what another Ironic may have", took)
+				}
+				for range 300 {
+					time.Sleep(time.Second)
+					if !isHeld() || !isRefused() {
+						t.Fatalf("held: %t, refused: %t, while the other Ironic was not read", isHeld(), isRefused())
+					}
+				}
+				if n := r.sims["b"].Count("deleted"); n != 1 {
+					t.Errorf("undeployed %d times: the held one, too", n)
+				}
+				for _, text := range []string{r.at(0).Status.Record.Hold.Message, r.at(2).Status.ErrorMessage} {
+					if !strings.Contains(text, "kubectl get ironicinstances") {
+						t.Errorf("not told why: %s", text)
+					}
+				}
+
+				r.sims[""].SetAway(false)
+				r.use("")
+				time.Sleep(time.Minute)
+				if !isHeld() || !isRefused() {
+					t.Fatalf("held: %t, refused: %t, though the other Ironic has the nodes", isHeld(), isRefused())
+				}
+				for _, id := range []string{node, refused} {
+					if err := r.sims[""].Sim.LoseNode(id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.after(5*time.Minute, "deprovisioned", r.is(0, metal3.StateAvailable))
+				r.after(5*time.Minute, "available", r.is(2, metal3.StateAvailable))
+			}, "b")
+		})
+	}
 }
 
 // TestKilledWhileRelabelled: killed anywhere while it registers a host, with the host selected by another Ironic after each

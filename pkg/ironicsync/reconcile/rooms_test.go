@@ -154,6 +154,9 @@ func (r *rooms) Members() (members []*reconcile.Member, changed <-chan struct{})
 	return slices.Collect(maps.Values(r.members)), r.changed
 }
 
+// Known counts all that there could be.
+func (r *rooms) Known() int { return len(r.sims) }
+
 // OwnerOf goes by the host's label, as fleet.Fleet goes by selectors.
 func (r *rooms) OwnerOf(host *metal3.BareMetalHost) (name, problem string) {
 	r.mu.Lock()

@@ -73,7 +73,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 	}
 	switch {
 	case node != nil:
-		s.NodesWithSameBMC, s.NodesAsOf = c.claims.HasOtherNodeWithBMC(host, node)
+		s.OtherNodes = c.claims.OtherNodesWithBMC(host, node)
 	case !lifecycle.IsDetached(host):
 		s.AnotherIronic, s.NodeMayExist = c.strange.of(host)
 	}

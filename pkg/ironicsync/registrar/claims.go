@@ -30,13 +30,23 @@ type Nodes interface {
 type Claims struct {
 	hosts *hostindex.Index
 	nodes Nodes
-	// elsewhere returns the nodes of all other Ironics whose BMC may be the one with the key, as they were last observed.
-	elsewhere func(key bmc.Key) []ironic.Node
+	// elsewhere tells of the nodes of all other Ironics whose BMC may be the one with the key.
+	elsewhere func(key bmc.Key) Elsewhere
 }
 
-// NewClaims returns Claims of the given hosts on the nodes of an Ironic. elsewhere returns the nodes of all other Ironics whose
-// BMC may be the one with the key, as they were last observed: an Ironic that is away holds up no host of another.
-func NewClaims(hosts *hostindex.Index, nodes Nodes, elsewhere func(key bmc.Key) []ironic.Node) *Claims {
+// Elsewhere is what is known of the nodes of all other Ironics whose BMC may be that of a host. An Ironic that is away does not
+// hold up the hosts of another for long; but what it was known to have does not go away with it.
+type Elsewhere struct {
+	// Nodes are those that were last observed.
+	Nodes []ironic.Node
+	// Unread is set if not all of those Ironics have been read since this process began to drive them. Awaited is set, too, as
+	// long as it can be expected that they will be within moments.
+	Unread, Awaited bool
+}
+
+// NewClaims returns Claims of the given hosts on the nodes of an Ironic. elsewhere tells of the nodes of all other Ironics whose
+// BMC may be the one with the key.
+func NewClaims(hosts *hostindex.Index, nodes Nodes, elsewhere func(key bmc.Key) Elsewhere) *Claims {
 	return &Claims{hosts, nodes, elsewhere}
 }
 
@@ -103,16 +113,22 @@ func (c *Claims) DescribeBMCConflict(host *metal3.BareMetalHost) string {
 		}
 		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
 	}
-	if c.isKnownElsewhere(key) {
+	elsewhere := c.elsewhere(key)
+	switch told := host.Status.Record.Registration; {
+	case elsewhere.hasVerified():
 		return fmt.Sprintf("A node in another Ironic of this server has the BMC %s%s", key, advice)
+	case told == nil || told.Reason != metal3.BMCInUseReason || !elsewhere.Unread:
+		return ""
+	case elsewhere.Awaited:
+		return told.Message
 	}
-	return ""
+	return fmt.Sprintf("Another node had the BMC %s, and it is not known whether an Ironic of this server still has it: not all have been read since the server started. Have them answer (kubectl get ironicinstances)", key)
 }
 
-// isKnownElsewhere tells whether another Ironic has verified the BMC for a node of its own. Two Ironics that manage one
+// hasVerified tells whether another Ironic has verified the BMC for a node of its own. Two Ironics that manage one
 // machine would switch it, and write to its disks, under each other.
-func (c *Claims) isKnownElsewhere(key bmc.Key) bool {
-	return slices.ContainsFunc(c.elsewhere(key), func(node ironic.Node) bool {
+func (e Elsewhere) hasVerified() bool {
+	return slices.ContainsFunc(e.Nodes, func(node ironic.Node) bool {
 		return node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
 	})
 }
@@ -144,20 +160,24 @@ func wasInspected(host *metal3.BareMetalHost) bool {
 	return host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil && !host.InspectionDisabled()
 }
 
-// HasOtherNodeWithBMC tells whether Ironic, or another one, has verified the BMC of the host's node for another
-// node, too: an operator has created it, or has changed its address to that of the BMC. All nodes were
-// known at asOf; while it is zero, they are not.
-func (c *Claims) HasOtherNodeWithBMC(host *metal3.BareMetalHost, node *lifecycle.Node) (has bool, asOf time.Time) {
+// OtherNodesWithBMC tells whether Ironic, or another one, has verified the BMC of the host's node for another
+// node, too: an operator has created it, or has changed its address to that of the BMC.
+func (c *Claims) OtherNodesWithBMC(host *metal3.BareMetalHost, node *lifecycle.Node) lifecycle.OtherNodes {
 	nodes, asOf := c.nodes.NodesWithBMC(node.BMC)
+	elsewhere := c.elsewhere(node.BMC)
+	others := lifecycle.OtherNodes{Exist: elsewhere.hasVerified(), AsOf: asOf, MayExistElsewhere: elsewhere.Unread}
+	if elsewhere.Awaited {
+		others.AsOf = time.Time{}
+	}
 	for _, other := range nodes {
 		switch {
 		case other.UUID == node.UUID, other.Name == lifecycle.NodeName(host):
 		case other.ProvisionState == ironic.Enroll, other.ProvisionState == ironic.Verifying:
 		default:
-			return true, asOf
+			others.Exist = true
 		}
 	}
-	return c.isKnownElsewhere(node.BMC), asOf
+	return others
 }
 
 // HasBMCToItself tells whether no other host or node has the BMC of host, as Ironic says now:

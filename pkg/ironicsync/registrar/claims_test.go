@@ -33,7 +33,7 @@ func claimsOf(t *testing.T, all ...*metal3.BareMetalHost) *Claims {
 	if !cache.WaitForCacheSync(t.Context().Done(), index.HasSynced) {
 		t.Fatal("the index has not synced")
 	}
-	return NewClaims(index, live.NewRefresher(t.Context(), live.Deps{}), func(bmc.Key) []ironic.Node { return nil })
+	return NewClaims(index, live.NewRefresher(t.Context(), live.Deps{}), func(bmc.Key) Elsewhere { return Elsewhere{} })
 }
 
 // TestWhoHasTheBMC: of two hosts with one BMC, the one that is registered with it has it,
