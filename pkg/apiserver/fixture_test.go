@@ -519,6 +519,8 @@ type fakeRequests struct{}
 
 func (fakeRequests) CutPower(*metal3.BareMetalHost, *ironic.Node) {}
 
+func (fakeRequests) PowerCutAnswered(*metal3.BareMetalHost, *metal3.AskedPower) bool { return false }
+
 func (fakeRequests) ForgetPowerCut(*metal3.BareMetalHost) {}
 
 // TakeOver does what this package's tests of it need.

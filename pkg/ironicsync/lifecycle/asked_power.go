@@ -25,8 +25,12 @@ func AskPower(host *metal3.BareMetalHost, step Step, answered bool, now time.Tim
 	if node == nil {
 		return false // it was lost meanwhile, and the request fails
 	}
-	asked := metal3.AskedPower{NodeUUID: node.UUID, Target: string(step.Power), At: WholeSeconds(now), Times: 1}
-	if before := host.Status.Record.AskedPower; before != nil && before.NodeUUID == node.UUID {
+	return askPower(host, node.UUID, step.Power, answered, now)
+}
+
+func askPower(host *metal3.BareMetalHost, nodeUUID string, target ironic.PowerTarget, answered bool, now time.Time) (changed bool) {
+	asked := metal3.AskedPower{NodeUUID: nodeUUID, Target: string(target), At: WholeSeconds(now), Times: 1}
+	if before := host.Status.Record.AskedPower; before != nil && before.NodeUUID == nodeUUID {
 		asked.Times = min(before.Times+1, severalTimes) // the earlier ones may still be carried out
 		if answered {
 			asked.Times = before.Times

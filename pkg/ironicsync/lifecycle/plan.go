@@ -190,6 +190,8 @@ type Situation struct {
 	// PowerAnswered is set if the request that status.record.askedPower is about was accepted, refused or never sent: it does
 	// not come later.
 	PowerAnswered bool
+	// PowerCutKnownFor is for how long this process has seen what status.record.powerCut is.
+	PowerCutKnownFor time.Duration
 	// AnotherIronic is set if Ironic has no node of the host, nor of any other host that was registered in it, but nodes of
 	// others: it is another Ironic than it was. NodeMayExist is set if the node of a registered host is missing, and the nodes
 	// have not been read since.

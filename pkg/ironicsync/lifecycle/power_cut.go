@@ -11,13 +11,34 @@ const (
 	// powerCutGrace is how long the leader leaves it to the replica that serves the subresource power to ask Ironic for a
 	// hard power-off. That one is no longer at work then (actionTimeout of its package).
 	powerCutGrace = 10 * time.Second
-	// powerCutLimit is after what time a requested hard power-off no longer counts: the machine could not be switched off.
-	powerCutLimit = 2 * time.Minute
+	// powerCutLimit is after what time a hard power-off no longer counts of a host that is to be on: who has requested it was
+	// killed before spec.online was written. It is long because the clocks of two replicas may differ.
+	powerCutLimit = 10 * time.Minute
 )
 
-// CutPower records that the power of the node is to be cut.
+// CutPower records that the power of the node is to be cut, and that Ironic is about to be asked for that.
 func CutPower(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
 	host.Status.Record.PowerCut = &metal3.PowerCut{NodeUUID: node.UUID, RequestedAt: WholeSeconds(now)}
+	askPower(host, node.UUID, ironic.TargetPowerOff, false, now)
+}
+
+// PowerCutAnswered records that the request of CutPower does not come later: Ironic has answered it, or it was not sent. before is
+// what was recorded of requests before. It returns false if nothing is to be written: others have been sent since.
+func PowerCutAnswered(host *metal3.BareMetalHost, before *metal3.AskedPower) (changed bool) {
+	asked := host.Status.Record.AskedPower
+	if asked == nil || asked.Target != string(ironic.TargetPowerOff) {
+		return false
+	}
+	if before == nil || before.NodeUUID != asked.NodeUUID {
+		before = nil
+		changed = asked.Times == 1
+	} else {
+		changed = before.Times < severalTimes && asked.Times == before.Times+1
+	}
+	if changed {
+		host.Status.Record.AskedPower = before.DeepCopy()
+	}
+	return changed
 }
 
 // ForgetPowerCut records that the power of the host is not to be cut.
@@ -29,25 +50,19 @@ func observePowerCut(status *metal3.BareMetalHostStatus, host *metal3.BareMetalH
 	if cut == nil {
 		return
 	}
-	age := now.Sub(cut.RequestedAt.Time)
-	// spec.online is written a moment after the record.
-	revoked := host.Spec.Online && age > powerCutGrace
-	if cut.NodeUUID != node.UUID || node.PowerState == ironic.PowerOff || revoked || age > powerCutLimit {
+	revoked := host.Spec.Online && now.Sub(cut.RequestedAt.Time) > powerCutLimit
+	if cut.NodeUUID != node.UUID || node.PowerState == ironic.PowerOff || revoked {
 		status.Record.PowerCut = nil
 	}
 }
 
 // powerCut tells whether the host is to be switched off without asking its operating system, and for how long that is left to
-// who asked for it. Ironic cannot cancel a soft power-off, which may take minutes: were the leader quicker, the power
-// could not be cut before that.
+// who asked for it, as long as the leader has seen the record for less. Ironic cannot cancel a soft power-off, which may take
+// minutes: were the leader quicker, the power could not be cut before that.
 func (s Situation) powerCut() (wait time.Duration, cut bool) {
 	asked := s.Host.Status.Record.PowerCut
 	if asked == nil || asked.NodeUUID != s.node.UUID {
 		return 0, false
 	}
-	if s.ObservedAt.IsZero() {
-		return powerCutGrace, true
-	}
-	left := asked.RequestedAt.Add(powerCutGrace).Sub(s.ObservedAt)
-	return min(left, powerCutGrace), true // the clocks of replicas differ
+	return powerCutGrace - s.PowerCutKnownFor, true
 }

@@ -8,6 +8,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // maxBackoffExponent makes the longest back-off 2^9 minutes, as the Bare Metal
@@ -75,6 +76,9 @@ type backoff struct {
 	// powerAnswered is what status.record.askedPower was when Ironic answered the request, or it was not sent; nil if neither
 	// has happened.
 	powerAnswered *metal3.AskedPower
+	// powerCut is what status.record.powerCut was when it was last seen, and powerCutSince since when it has been that.
+	powerCut      *metal3.PowerCut
+	powerCutSince time.Time
 }
 
 // begin says that a step is taken. One that only leads out of a failed state of the node is no
@@ -98,6 +102,15 @@ func (b *backoff) pollWait(step lifecycle.Step, now time.Time) time.Duration {
 		return 0
 	}
 	return max(stepPause-now.Sub(b.acceptedAt), 0)
+}
+
+// powerCutKnownFor returns for how long a power cut has been seen. The time at which it was requested is by the clock of another
+// replica.
+func (b *backoff) powerCutKnownFor(cut *metal3.PowerCut, now time.Time) time.Duration {
+	if cut == nil || !equality.Semantic.DeepEqual(cut, b.powerCut) {
+		b.powerCut, b.powerCutSince = cut, now
+	}
+	return now.Sub(b.powerCutSince)
 }
 
 // refused says that Ironic has refused a step, or that its requests keep failing, which the host is

@@ -85,7 +85,9 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		versions["HostFirmwareComponents"] = strconv.FormatInt(settings.ComponentsGeneration, 10)
 	}
 	c.queue.backoffOf(keyOf(host), func(b *backoff) {
-		s.Hold, retryNow = b.hold(host, versions, c.clock.Now())
+		now := c.clock.Now()
+		s.Hold, retryNow = b.hold(host, versions, now)
+		s.PowerCutKnownFor = b.powerCutKnownFor(host.Status.Record.PowerCut, now)
 	})
 	return s, retryNow
 }

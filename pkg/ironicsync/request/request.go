@@ -45,9 +45,15 @@ func (r Recorder) CallOffTransfer(host *metal3.BareMetalHost) bool {
 	return lifecycle.CallOffTransfer(host, r.clock.Now())
 }
 
-// CutPower records that the power of the node is to be cut.
+// CutPower records that the power of the node is to be cut, and that Ironic is about to be asked for that.
 func (r Recorder) CutPower(host *metal3.BareMetalHost, node *ironic.Node) {
 	lifecycle.CutPower(host, node, r.clock.Now())
+}
+
+// PowerCutAnswered records that the request of CutPower does not come later. before is what was recorded of requests before. It
+// returns false if nothing is to be written.
+func (Recorder) PowerCutAnswered(host *metal3.BareMetalHost, before *metal3.AskedPower) (changed bool) {
+	return lifecycle.PowerCutAnswered(host, before)
 }
 
 // ForgetPowerCut records that the power of the host is not to be cut.

@@ -134,6 +134,9 @@ func (noRequests) RequestTransfer(*metal3.BareMetalHost, *ironic.Node, string) e
 	return nil
 }
 func (noRequests) ForgetPowerCut(*metal3.BareMetalHost) {}
+func (noRequests) PowerCutAnswered(*metal3.BareMetalHost, *metal3.AskedPower) bool {
+	return false
+}
 func (noRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
 	return nil
 }

@@ -75,6 +75,12 @@ func (o *oneHost) Record(ctx context.Context, host *metal3.BareMetalHost) (*meta
 
 func (*oneHost) CutPower(host *metal3.BareMetalHost, node *ironic.Node) {
 	host.Status.Record.PowerCut = &metal3.PowerCut{NodeUUID: node.UUID}
+	host.Status.Record.AskedPower = &metal3.AskedPower{NodeUUID: node.UUID, Times: 1}
+}
+
+func (*oneHost) PowerCutAnswered(host *metal3.BareMetalHost, before *metal3.AskedPower) bool {
+	host.Status.Record.AskedPower = before
+	return true
 }
 
 func (*oneHost) ForgetPowerCut(host *metal3.BareMetalHost) { host.Status.Record.PowerCut = nil }

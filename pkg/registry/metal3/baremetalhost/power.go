@@ -108,7 +108,11 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 
 // act asks Ironic to switch the power, unless it is doing so already.
 func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
+	target := powerTarget(request.Spec)
 	if isUnderWay(request.Spec.Action, node) {
+		if target == ironic.TargetPowerOff {
+			p.cuts.answered(ctx, host)
+		}
 		reportUnderWay(request)
 		return nil
 	}
@@ -120,9 +124,11 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 	if left, err := p.leaveToController(ctx, host, node, request); left || err != nil {
 		return err
 	}
-	target := powerTarget(request.Spec)
 	used, softRefusal, err := asked.SwitchPower(ctx, ironic.NoFence, node.UUID, target)
 	refused := refusalOf(host, err)
+	if target == ironic.TargetPowerOff && (err == nil || ironic.IsNotCarriedOut(err)) {
+		p.cuts.answered(ctx, host)
+	}
 	switch {
 	case err == nil:
 		if used != target {

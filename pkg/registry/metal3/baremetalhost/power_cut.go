@@ -2,6 +2,7 @@ package baremetalhost
 
 import (
 	"context"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -11,8 +12,11 @@ import (
 
 // PowerCutter records hard power-offs in the status of hosts.
 type PowerCutter interface {
-	// CutPower records that the power of the node is to be cut.
+	// CutPower records that the power of the node is to be cut, and that Ironic is about to be asked for that.
 	CutPower(host *metal3.BareMetalHost, node *ironic.Node)
+	// PowerCutAnswered records that this request does not come later. before is what was recorded of requests before it.
+	// It returns false if nothing is to be written.
+	PowerCutAnswered(host *metal3.BareMetalHost, before *metal3.AskedPower) (changed bool)
 	// ForgetPowerCut records that it is not to be.
 	ForgetPowerCut(host *metal3.BareMetalHost)
 }
@@ -39,15 +43,32 @@ func (c PowerCuts) record(ctx context.Context, host *metal3.BareMetalHost, node 
 	})
 }
 
-// forget takes the record back, because the action was refused. What cannot be taken back ends by itself after two minutes.
+// answered records that the request for a hard power-off does not come later: Ironic has answered it, or it was not sent. Otherwise,
+// the machine would not be switched on until the request is taken for lost. host is as it was before the record.
+func (c PowerCuts) answered(ctx context.Context, host *metal3.BareMetalHost) {
+	ctx, cancel := undoContext(ctx)
+	defer cancel()
+	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // what cannot be written costs that wait
+		if !c.Cutter.PowerCutAnswered(h, host.Status.Record.AskedPower) {
+			return errRecordedAlready
+		}
+		return nil
+	})
+}
+
+// forget takes the record back, because the action was refused. What cannot be taken back ends by itself after some minutes.
 func (c PowerCuts) forget(ctx context.Context, host *metal3.BareMetalHost) {
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
 	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // the caller has an error already
+		c.Cutter.PowerCutAnswered(h, host.Status.Record.AskedPower)
 		c.Cutter.ForgetPowerCut(h)
 		return nil
 	})
 }
+
+// errRecordedAlready says that there is nothing to be written.
+var errRecordedAlready = errors.New("it is recorded already")
 
 // change records a change of the host's status.
 func (c PowerCuts) change(ctx context.Context, host *metal3.BareMetalHost, change func(*metal3.BareMetalHost) error) error {

@@ -45,6 +45,7 @@ func TestHardPowerOffIsRecordedFirst(t *testing.T) {
 		denied         bool
 		answer         error
 		recorded, left bool
+		mayCome        bool // the request, later
 	}{
 		"hard":                  {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, recorded: true, left: true},
 		"power unknown":         {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, recorded: true, left: true},
@@ -52,7 +53,8 @@ func TestHardPowerOffIsRecordedFirst(t *testing.T) {
 		"soft":                  {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeSoft}, power: ironic.PowerOn},
 		"denied by admission":   {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, denied: true},
 		"refused by Ironic":     {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: &ironic.APIError{Status: 400, Op: "test", Message: "sealed"}, recorded: true},
-		"no answer of Ironic's": {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: errors.New("odd"), recorded: true, left: true},
+		"no answer of Ironic's": {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: errors.New("odd"), recorded: true, left: true, mayCome: true},
+		"locked":                {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: &ironic.APIError{Status: 409, Op: "test", Message: "Node n is locked by host c"}, recorded: true, left: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &oneHost{
@@ -72,6 +74,9 @@ func TestHardPowerOffIsRecordedFirst(t *testing.T) {
 			}
 			if got := o.host.Status.Record.PowerCut != nil; got != test.left {
 				t.Errorf("afterwards, it is recorded that the power is to be cut: %t, want %t", got, test.left)
+			}
+			if got := o.host.Status.Record.AskedPower != nil; got != test.mayCome {
+				t.Errorf("afterwards, it is recorded that the request may still be carried out: %t, want %t", got, test.mayCome)
 			}
 		})
 	}
