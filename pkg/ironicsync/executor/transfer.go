@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -24,6 +25,10 @@ type Destinations interface {
 // shows why.
 var ErrNotTaken = errors.New("the host cannot be moved at this moment")
 
+// destinationTimeout bounds all requests to that Ironic for one attempt. What has been read of the host and its node before has to be
+// recent enough afterwards for its node to be deleted.
+const destinationTimeout = 10 * time.Second
+
 // transfers takes the steps of a host that is to be moved to another Ironic.
 type transfers struct {
 	*settler
@@ -36,10 +41,14 @@ type transfers struct {
 // nobody would know of it.
 func (t *transfers) leave(ctx context.Context, task Task) (Outcome, error) {
 	to := task.Host.Status.Record.Transfer.To
-	why, err := t.destinations.WhyNotTaken(ctx, to, task.Host)
+	asking, cancel := context.WithTimeout(ctx, destinationTimeout)
+	defer cancel()
+	why, err := t.destinations.WhyNotTaken(asking, to, task.Host)
 	switch {
 	case ctx.Err() != nil:
 		return Outcome{}, ctx.Err()
+	case err != nil && asking.Err() != nil:
+		return t.wait(ctx, task, fmt.Sprintf("it has not answered within %s", destinationTimeout))
 	case err != nil:
 		return t.wait(ctx, task, "it cannot be asked: "+ironic.ReasonOf(err))
 	case why != "":

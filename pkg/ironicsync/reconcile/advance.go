@@ -170,6 +170,9 @@ func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAsid
 				}
 				return 0, live.IgnoreNotFound(err)
 			}
+			if owner, problem := c.ironics.OwnerOf(host); owner != c.member.Name || problem != "" && !isGoneFromIronic(host) {
+				return 0, nil // it has been changed since the informer told of it, which will tell of that, too
+			}
 			continue
 		}
 		switch {
@@ -189,6 +192,8 @@ func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAsid
 				return 0, nil // it shows the error meanwhile
 			}
 			return 0, c.delay(ctx, host)
+		case step.Do == lifecycle.LeaveIronic && !c.gates.moves.TryEnter(host.Namespace, host.Name):
+			return 0, nil
 		}
 		next, err := c.take(ctx, host, seen, step, stepAside)
 		if err != nil {
@@ -214,10 +219,14 @@ func (c *driver) observeBefore(ctx context.Context, host *metal3.BareMetalHost, 
 	return fresh, seen, err
 }
 
-// take takes a step. It ends what gates.enterDeployment has begun.
+// take takes a step. It leaves the place that the step has in gates.deployments or gates.moves.
 func (c *driver) take(ctx context.Context, host *metal3.BareMetalHost, seen observation, step lifecycle.Step, stepAside func()) (next executor.Outcome, err error) {
-	if step.WaitsForImageServer() {
+	switch {
+	case step.WaitsForImageServer():
 		defer func() { c.gates.leaveDeployment(host, err == nil && next.Accepted) }()
+		stepAside()
+	case step.Do == lifecycle.LeaveIronic:
+		defer c.gates.moves.Leave(host.Namespace)
 		stepAside()
 	}
 	fence := c.fence(step, seen.at, host)

@@ -32,6 +32,8 @@ const (
 	// once: a single process of Ironic verifies some 37 BMCs per second and does
 	// nothing else then.
 	retriesPerSecond = 10
+	// maxMoves bounds the hosts for which another Ironic is asked at a time whether it can take them, because it may hang.
+	maxMoves = 10
 )
 
 // The groups of hosts that the gates count.
@@ -78,6 +80,8 @@ type gates struct {
 	working *limit.Gate
 	// deployments are the places of steps that wait for image servers. As many connections to Ironic are for them.
 	deployments *limit.Places
+	// moves are the places of steps that wait for the Ironic to which a host is to be moved.
+	moves *limit.Places
 }
 
 func newGates(ironicName string, hosts *hostindex.Index, queue *Queue, provisioningLimit int, clock clock.PassiveClock) *gates {
@@ -88,9 +92,9 @@ func newGates(ironicName string, hosts *hostindex.Index, queue *Queue, provision
 	}
 	g.retries = limit.NewPaced(maxRetrying, retriesPerSecond, g.retrying).WithShares(g.greed)
 	g.working = limit.New(maxWorking, g.locked).WithShares(g.greed)
-	g.deployments = limit.NewPlaces(ironic.DeploymentConnections, 1, func(namespace, name string) {
-		queue.Add(types.NamespacedName{Namespace: namespace, Name: name})
-	})
+	wake := func(namespace, name string) { queue.Add(types.NamespacedName{Namespace: namespace, Name: name}) }
+	g.deployments = limit.NewPlaces(ironic.DeploymentConnections, 1, wake)
+	g.moves = limit.NewPlaces(maxMoves, 1, wake)
 	return g
 }
 
@@ -210,6 +214,7 @@ func (g *gates) hostGone(host types.NamespacedName) {
 	g.leave(g.retries, host)
 	g.leave(g.working, host)
 	g.deployments.Forget(host.Namespace, host.Name)
+	g.moves.Forget(host.Namespace, host.Name)
 }
 
 // leave frees the place of a host that does not want to start any more.
@@ -224,6 +229,7 @@ func (g *gates) wakeAll() {
 	g.wake(g.retries)
 	g.wake(g.working)
 	g.deployments.Wake()
+	g.moves.Wake()
 }
 
 func (g *gates) wake(gate *limit.Gate) {

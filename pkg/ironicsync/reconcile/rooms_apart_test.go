@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
@@ -322,6 +324,47 @@ func TestOtherIronicAwayAfterRestart(t *testing.T) {
 	}
 }
 
+// TestRelabelledWhilePlanned: a host that is relabelled at any moment while it is planned is registered in the Ironic that its
+// labels select when its node is chosen.
+func TestRelabelledWhilePlanned(t *testing.T) {
+	for n := 1; ; n++ {
+		asked := 0
+		t.Run(fmt.Sprintf("at %d", n), func(t *testing.T) {
+			inRooms(t, func(t *testing.T, r *rooms) {
+				chosen := false
+				r.onRecord(func(h *metal3.BareMetalHost) {
+					if h.Status.Provisioning.ID != "" && !chosen {
+						chosen = true
+						if is, want := h.Status.Record.Ironic, h.Labels[roomLabel]; is != want {
+							t.Errorf("registered in %q, while its labels select %q", is, want)
+						}
+					}
+				})
+				var mu sync.Mutex
+				r.change(func() {
+					r.asksOwner = func() {
+						mu.Lock()
+						asked++
+						now := asked == n
+						mu.Unlock()
+						if now {
+							r.hosts.Edit(t, enginetest.HostName(0), func(h *metal3.BareMetalHost) { h.Labels = map[string]string{roomLabel: "b"} })
+						}
+					}
+				})
+				r.hosts.Add(in("", 0))
+				r.after(time.Minute, "available", r.is(0, metal3.StateAvailable))
+				if all := r.nodes(); len(all) != 1 {
+					t.Errorf("its nodes are %v", all)
+				}
+			}, "b")
+		})
+		if asked < n || n == 40 || t.Failed() {
+			return
+		}
+	}
+}
+
 // TestKilledWhileRelabelled: killed anywhere while it registers a host, with the host selected by another Ironic after each
 // restart, the server leaves one node.
 func TestKilledWhileRelabelled(t *testing.T) {
@@ -404,4 +447,55 @@ func TestLimitsOfEachRoom(t *testing.T) {
 			t.Errorf("%d at a time with a limit of 1, and %d with one of 2", mostHere, mostThere)
 		}
 	})
+}
+
+// TestMovesToHangingIronic: hosts that are to be moved to an Ironic that answers nothing say so, and hold up no other host of the
+// Ironic where they are.
+func TestMovesToHangingIronic(t *testing.T) {
+	off := func(t *testing.T, moves int) (took time.Duration) {
+		inRooms(t, func(t *testing.T, r *rooms) {
+			const other = 50
+			for _, i := range append([]int{other}, sequence(moves)...) {
+				r.hosts.Add(in("", i))
+			}
+			for _, i := range append([]int{other}, sequence(moves)...) {
+				r.after(5*time.Minute, "available", r.is(i, metal3.StateAvailable))
+			}
+			r.hang("b")
+			for i := range moves {
+				r.hosts.Edit(t, enginetest.HostName(i), func(h *metal3.BareMetalHost) {
+					if err := lifecycle.RequestTransfer(h, r.sims[""].Node(h.Status.Provisioning.ID), "b", time.Now()); err != nil {
+						t.Fatal(err)
+					}
+				})
+			}
+			time.Sleep(3*time.Minute + 11*time.Second)
+			for i := range moves {
+				if failed := r.at(i).Status.Record.Failure; failed == nil || !strings.Contains(failed.Message, "has not answered within 10s") {
+					t.Errorf("%s does not say why it is not moved: %+v", enginetest.HostName(i), failed)
+				}
+			}
+			for range 10 {
+				began := time.Now()
+				r.hosts.Edit(t, enginetest.HostName(other), wantImage)
+				r.after(10*time.Minute, "provisioned", r.is(other, metal3.StateProvisioned))
+				r.hosts.Edit(t, enginetest.HostName(other), func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+				r.after(10*time.Minute, "deprovisioned", r.is(other, metal3.StateAvailable))
+				took += time.Since(began)
+			}
+		}, "b")
+		return took
+	}
+	alone, beside := off(t, 0), off(t, 40)
+	t.Logf("alone %s, beside 40 hosts that are to be moved %s", alone, beside)
+	if beside > alone*11/10 {
+		t.Errorf("it took %s beside hosts that are to be moved, and %s alone", beside, alone)
+	}
+}
+
+func sequence(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
 }

@@ -37,6 +37,8 @@ type rooms struct {
 	mu      sync.Mutex
 	members map[string]*reconcile.Member
 	changed chan struct{}
+	// asksOwner, if it is not nil, is called after each OwnerOf has found its answer, and before it is returned.
+	asksOwner func()
 	// unsure is what OwnerOf says of hosts without a node.
 	unsure string
 	asked  map[string]map[string]int // requests, by Ironic and name
@@ -159,6 +161,14 @@ func (r *rooms) Known() int { return len(r.sims) }
 
 // OwnerOf goes by the host's label, as fleet.Fleet goes by selectors.
 func (r *rooms) OwnerOf(host *metal3.BareMetalHost) (name, problem string) {
+	defer func() {
+		r.mu.Lock()
+		ask := r.asksOwner
+		r.mu.Unlock()
+		if ask != nil {
+			ask()
+		}
+	}()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	record := &host.Status.Record
