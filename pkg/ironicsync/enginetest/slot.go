@@ -55,6 +55,12 @@ func (s *Slot[T]) Get(_ context.Context, _, name string) (none T, err error) {
 	return (*s.Object).DeepCopyObject().(T), nil
 }
 
+// Cached returns the object, as a watch cache that never lags.
+func (s *Slot[T]) Cached(ctx context.Context, namespace, name string) T {
+	obj, _ := s.Get(ctx, namespace, name)
+	return obj
+}
+
 // Create puts a copy of obj into the variable.
 func (s *Slot[T]) Create(_ context.Context, obj T) (none T, err error) {
 	if s.exists() {

@@ -71,6 +71,12 @@ func (s *Stock[T]) Get(_ context.Context, namespace, name string) (none T, err e
 	return none, apierrors.NewNotFound(metal3.Resource(s.resource), name)
 }
 
+// Cached returns an object, as a watch cache that never lags.
+func (s *Stock[T]) Cached(ctx context.Context, namespace, name string) T {
+	obj, _ := s.Get(ctx, namespace, name)
+	return obj
+}
+
 // Create puts a copy of obj into the Stock.
 func (s *Stock[T]) Create(_ context.Context, obj T) (T, error) { return s.put(obj), nil }
 

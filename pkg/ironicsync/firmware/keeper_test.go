@@ -192,10 +192,12 @@ func (f *fleet) Get(_ context.Context, _, name string) (*metal3.BareMetalHost, e
 	return nil, apierrors.NewNotFound(metal3.Resource("baremetalhosts"), name)
 }
 
-func (f *fleet) List(context.Context, metav1.ListOptions) (*metal3.BareMetalHostList, error) {
+func (f *fleet) ListIn(_ context.Context, namespace string) (*metal3.BareMetalHostList, error) {
 	list := &metal3.BareMetalHostList{}
 	for _, host := range f.hosts {
-		list.Items = append(list.Items, *host.DeepCopy())
+		if namespace == "" || host.Namespace == namespace {
+			list.Items = append(list.Items, *host.DeepCopy())
+		}
 	}
 	return list, nil
 }

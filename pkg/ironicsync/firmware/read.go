@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -19,7 +18,8 @@ import (
 // Hosts gives access to the recorded hosts.
 type Hosts interface {
 	Get(ctx context.Context, namespace, name string) (*metal3.BareMetalHost, error)
-	List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error)
+	// ListIn returns the hosts of a namespace; empty means of all.
+	ListIn(ctx context.Context, namespace string) (*metal3.BareMetalHostList, error)
 }
 
 // HostRefresher brings the recorded status of hosts up to date with Ironic.
@@ -88,7 +88,7 @@ func refreshOne[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 
 func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], namespace string) error {
 	stale := r.Refresher.RefreshAll(ctx, namespace)
-	hosts, err := r.Hosts.List(ctx, metav1.ListOptions{})
+	hosts, err := r.Hosts.ListIn(ctx, namespace)
 	if err != nil {
 		return errors.Join(stale, err)
 	}
@@ -100,7 +100,7 @@ func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
 		known, exists := recorded[types.NamespacedName{Namespace: host.Namespace, Name: host.Name}]
-		if exists && (namespace == "" || host.Namespace == namespace) && keeper.isDue(host, known) {
+		if exists && keeper.isDue(host, known) {
 			due[host.Status.Record.Ironic] = append(due[host.Status.Record.Ironic], host)
 		}
 	}

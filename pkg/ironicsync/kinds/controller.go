@@ -65,8 +65,9 @@ type Config[T Object] struct {
 	// RunAfter has what must return true before the first object is reconciled.
 	RunAfter []cache.InformerSynced
 	// IronicOf returns the name of the Ironic that the reconciliation of an object asks. Each Ironic has places of its own, so that
-	// one that does not answer delays only what asks it. Nil if Ironic is not asked.
-	IronicOf func(ctx context.Context, key types.NamespacedName) (string, error)
+	// one that does not answer delays only what asks it. It must not block: it is called for one object after the other. Nil if
+	// Ironic is not asked.
+	IronicOf func(ctx context.Context, key types.NamespacedName) string
 	// Places is how many objects of an Ironic are reconciled at a time if they wait for something of a tenant's, such as a BMC.
 	// Each namespace has a share of them (see limit.Places). 0 is for objects that do not wait for that: two of an Ironic, of any
 	// namespace.
@@ -228,14 +229,7 @@ func (c *Controller[T]) admit(ctx context.Context, key types.NamespacedName) (as
 		return "", false // a paused object is reconciled again when the annotation is removed
 	}
 	if c.config.IronicOf != nil {
-		limited, cancel := context.WithTimeout(ctx, reconcileTimeout)
-		defer cancel()
-		var err error
-		if asked, err = c.config.IronicOf(limited, key); err != nil {
-			c.places.Forget(key.Namespace, key.Name)
-			c.requeue(ctx, key, 0, err)
-			return "", false
-		}
+		asked = c.config.IronicOf(ctx, key)
 	}
 	return asked, c.places.TryEnter(asked, key.Namespace, key.Name)
 }

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -40,9 +38,9 @@ func TestAnIronicThatHangsDelaysItsOwnObjectsOnly(t *testing.T) {
 				began := time.Now()
 				c := New(Config[*metal3.DataImage]{
 					Name: "dataimages", Objects: list{watch.NewFake()}, Example: &metal3.DataImage{}, Places: test.places,
-					IronicOf: func(_ context.Context, key types.NamespacedName) (string, error) {
+					IronicOf: func(_ context.Context, key types.NamespacedName) string {
 						room, _, _ := strings.Cut(key.Name, "-")
-						return room, nil
+						return room
 					},
 					Reconcile: func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 						room, _, _ := strings.Cut(key.Name, "-")
@@ -94,27 +92,22 @@ func TestAnIronicThatHangsDelaysItsOwnObjectsOnly(t *testing.T) {
 	}
 }
 
-// An object whose host cannot be read is tried again after a back-off. One whose host has come to another Ironic meanwhile does not
-// wait for the one before.
+// An object whose host has come to another Ironic meanwhile does not wait for the one before.
 func TestTheIronicOfAnObjectIsLookedUpEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		reconciled := map[string]int{}
-		room, failures := "hangs", 1
+		room := "hangs"
 		c := New(Config[*metal3.DataImage]{
 			Name: "dataimages", Objects: list{watch.NewFake()}, Example: &metal3.DataImage{},
-			IronicOf: func(_ context.Context, key types.NamespacedName) (string, error) {
+			IronicOf: func(_ context.Context, key types.NamespacedName) string {
 				mu.Lock()
 				defer mu.Unlock()
-				switch {
-				case key.Name != "moves":
-					return "hangs", nil
-				case failures > 0:
-					failures--
-					return "", errors.New("etcd is away")
+				if key.Name != "moves" {
+					return "hangs"
 				}
-				return room, nil
+				return room
 			},
 			Reconcile: func(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 				mu.Lock()
@@ -132,25 +125,25 @@ func TestTheIronicOfAnObjectIsLookedUpEachTime(t *testing.T) {
 		c.Enqueue("metal3", "moves")
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
-		seen := func() (int, int) {
+		seen := func() int {
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
-			return failures, reconciled["moves"]
+			return reconciled["moves"]
 		}
-		time.Sleep(2 * minBackoff)
-		if failures, times := seen(); failures > 0 || times > 0 {
-			t.Errorf("%d failures are left, and the object was reconciled %d times while its Ironic has no place", failures, times)
+		time.Sleep(time.Second) // the informer has synced
+		if times := seen(); times > 0 {
+			t.Errorf("the object was reconciled %d times while its Ironic has no place", times)
 		}
 		mu.Lock()
 		room = "answers"
 		mu.Unlock()
 		c.Enqueue("metal3", "moves")
-		if _, times := seen(); times != 1 {
+		if times := seen(); times != 1 {
 			t.Errorf("the object was reconciled %d times, want once at its new Ironic", times)
 		}
 		time.Sleep(2 * reconcileTimeout)
-		if _, times := seen(); times != 1 {
+		if times := seen(); times != 1 {
 			t.Errorf("the object was reconciled %d times: it still waited for its old Ironic", times)
 		}
 		cancel()
@@ -160,33 +153,29 @@ func TestTheIronicOfAnObjectIsLookedUpEachTime(t *testing.T) {
 	})
 }
 
-// hosts has one host, or a failure.
-type hosts struct {
-	host *metal3.BareMetalHost
-	err  error
+// cachedHost is the host in the watch cache; nil if there is none.
+type cachedHost struct{ host *metal3.BareMetalHost }
+
+func (c cachedHost) Get(context.Context, string, string) (*metal3.BareMetalHost, error) {
+	panic("etcd is asked")
 }
 
-func (h hosts) Get(context.Context, string, string) (*metal3.BareMetalHost, error) {
-	return h.host, h.err
-}
+func (c cachedHost) Cached(context.Context, string, string) *metal3.BareMetalHost { return c.host }
 
 func TestIronicOf(t *testing.T) {
-	away := errors.New("etcd is away")
 	elsewhere := &metal3.BareMetalHost{}
 	elsewhere.Status.Record.Ironic = "room-b"
 	for name, test := range map[string]struct {
-		hosts hosts
+		hosts cachedHost
 		want  string
-		err   error
 	}{
-		"the Ironic of the flags": {hosts: hosts{host: &metal3.BareMetalHost{}}},
-		"another one":             {hosts: hosts{host: elsewhere}, want: "room-b"},
-		"no host":                 {hosts: hosts{err: apierrors.NewNotFound(metal3.Resource("baremetalhosts"), "worker-0")}},
-		"etcd is away":            {hosts: hosts{err: away}, err: away},
+		"the Ironic of the flags": {hosts: cachedHost{&metal3.BareMetalHost{}}},
+		"another one":             {hosts: cachedHost{elsewhere}, want: "room-b"},
+		"no host":                 {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := IronicOf(t.Context(), test.hosts, types.NamespacedName{}); got != test.want || !errors.Is(err, test.err) {
-				t.Errorf("%q, %v; want %q, %v", got, err, test.want, test.err)
+			if got := IronicOf(t.Context(), test.hosts, types.NamespacedName{}); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
 	}

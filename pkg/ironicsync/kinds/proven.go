@@ -41,12 +41,18 @@ func ProvenNode(ctx context.Context, nodes NodeGetter, prove Prove, host *metal3
 	return node, nil
 }
 
-// IronicOf returns the name of the Ironic that has a host's node; empty for that of the server's flags, and for a host that does not
-// exist.
-func IronicOf(ctx context.Context, hosts Getter[*metal3.BareMetalHost], key types.NamespacedName) (string, error) {
-	host, err := hosts.Get(ctx, key.Namespace, key.Name)
-	if err != nil {
-		return "", IgnoreNotFound(err)
+// Hosts are the recorded hosts.
+type Hosts interface {
+	Getter[*metal3.BareMetalHost]
+	// Cached returns the host as the watch cache has it, which must not be changed; nil if that does not have it.
+	Cached(ctx context.Context, namespace, name string) *metal3.BareMetalHost
+}
+
+// IronicOf returns the name of the Ironic that has a host's node, as far as is known without asking etcd; empty for that of the
+// server's flags, and for a host that does not exist.
+func IronicOf(ctx context.Context, hosts Hosts, key types.NamespacedName) string {
+	if host := hosts.Cached(ctx, key.Namespace, key.Name); host != nil {
+		return host.Status.Record.Ironic
 	}
-	return host.Status.Record.Ironic, nil
+	return ""
 }

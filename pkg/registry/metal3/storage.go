@@ -65,7 +65,7 @@ type Requests interface {
 func (s *Stores) Storage(scheme *runtime.Scheme, live Live, requests Requests, ironicOf baremetalhost.IronicOf, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer, events baremetalhost.EventRecorder, cleanSteps validation.CleanSteps) map[string]rest.Storage {
 	recorded := baremetalhost.NewHosts(s.Hosts)
 	sources := baremetalhost.Sources{Hosts: recorded, Ironic: ironicOf, Prover: live, Refresher: live, Passwords: live, Events: events}
-	hostREST := baremetalhost.NewREST(s.Hosts, live, ironicOf)
+	hostREST := baremetalhost.NewREST(s.Hosts, live, ironicOf, live)
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
 	updates := baremetalhost.NewAdmission(admit, scheme)
 	changers := baremetalhost.HostChangers{User: baremetalhost.NewUserHosts(s.Hosts, updates, ""), Own: recorded}

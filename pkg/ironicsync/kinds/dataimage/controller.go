@@ -42,7 +42,7 @@ type Ironic interface {
 // Deps are what a Controller works with.
 type Deps struct {
 	Images kinds.Store[*metal3.DataImage]
-	Hosts  kinds.Getter[*metal3.BareMetalHost]
+	Hosts  kinds.Hosts
 	// Ironic returns the Ironic that has the node of a host.
 	Ironic func(host *metal3.BareMetalHost) (Ironic, error)
 	Events kinds.Events
@@ -103,14 +103,14 @@ func New(deps Deps) *Controller {
 	}
 	c.Controller = kinds.New(kinds.Config[*metal3.DataImage]{
 		Name: "dataimages", Objects: deps.Images, Example: &metal3.DataImage{}, Namespaces: deps.Namespaces,
-		Changed: c.imageChanged, IronicOf: c.ironicOf, Places: ironic.DriveConnections, Reconcile: c.reconcile,
+		Changed: c.imageChanged, ReconcilePaused: true, IronicOf: c.ironicOf, Places: ironic.DriveConnections, Reconcile: c.reconcile,
 	})
 	c.changes = limit.NewIronicPlaces(maxChanges, changesGreed, c.Enqueue)
 	return c
 }
 
 // ironicOf returns the name of the Ironic that is asked for an image.
-func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) (string, error) {
+func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) string {
 	return kinds.IronicOf(ctx, c.Hosts, key)
 }
 
@@ -173,7 +173,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	switch {
 	case err != nil:
 		return 0, err
-	case metal3.IsPaused(host):
+	case metal3.IsPaused(image), metal3.IsPaused(host):
+		c.leaveChange(key) // whose end the pause may be long before
+		c.changes.Forget(key.Namespace, key.Name)
 		return 0, nil
 	}
 	if after, err := c.prepare(ctx, host); after > 0 || err != nil {

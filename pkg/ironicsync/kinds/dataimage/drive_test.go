@@ -318,3 +318,35 @@ func TestChangesAreShared(t *testing.T) {
 		t.Errorf("the place was not given back: %v", c.changing)
 	}
 }
+
+// Whose host, or whose image, is paused while Ironic changes the drive keeps no place from others until the pause ends.
+func TestPausedKeepsNoPlace(t *testing.T) {
+	for name, pause := range map[string]func(w *world, annotations map[string]string){
+		"host":  func(w *world, annotations map[string]string) { w.host.Annotations = annotations },
+		"image": func(w *world, annotations map[string]string) { w.image.Annotations = annotations },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.controller()
+			if ready, problem, err := c.BeforePowerOn(t.Context(), w.host); ready || problem != "" || err != nil {
+				t.Errorf("%t, %q, %v", ready, problem, err)
+			}
+			w.reconcile(c)
+			w.node.Reservation = "conductor-0"
+			w.reconcile(c)
+			if len(c.changing) != 1 {
+				t.Fatal("it has no place")
+			}
+			pause(w, map[string]string{metal3.PausedAnnotation: ""})
+			w.reconcile(c)
+			if len(c.changing) != 0 {
+				t.Error("it keeps its place")
+			}
+			pause(w, nil)
+			w.node.Reservation = ""
+			if ready, problem := w.powerOn(c); !ready {
+				t.Error(problem)
+			}
+		})
+	}
+}

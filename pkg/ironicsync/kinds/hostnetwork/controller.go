@@ -35,7 +35,7 @@ type Attachments interface {
 
 // Hosts are the recorded hosts.
 type Hosts interface {
-	kinds.Getter[*metal3.BareMetalHost]
+	kinds.Hosts
 	// Record writes the status. It returns a Conflict if the host has been written since it was read.
 	Record(ctx context.Context, host *metal3.BareMetalHost) (*metal3.BareMetalHost, error)
 }
@@ -92,7 +92,7 @@ func New(deps Deps) *Controller {
 }
 
 // ironicOf returns the name of the Ironic that is asked for a host.
-func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) (string, error) {
+func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) string {
 	return kinds.IronicOf(ctx, c.Hosts, key)
 }
 

@@ -46,7 +46,7 @@ type Ironic interface {
 // Deps are what a Controller works with.
 type Deps struct {
 	Subscriptions kinds.Store[*metal3.BMCEventSubscription]
-	Hosts         kinds.Getter[*metal3.BareMetalHost]
+	Hosts         kinds.Hosts
 	// Ironic returns the Ironic that has the node of a host.
 	Ironic func(host *metal3.BareMetalHost) (Ironic, error)
 	Events kinds.Events
@@ -113,10 +113,10 @@ func New(deps Deps) *Controller {
 }
 
 // ironicOf returns the name of the Ironic that is asked for a subscription.
-func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) (string, error) {
+func (c *Controller) ironicOf(ctx context.Context, key types.NamespacedName) string {
 	subscription, exists := c.Cached(key)
 	if !exists {
-		return "", nil
+		return ""
 	}
 	return kinds.IronicOf(ctx, c.Hosts, types.NamespacedName{Namespace: key.Namespace, Name: subscription.Spec.HostName})
 }

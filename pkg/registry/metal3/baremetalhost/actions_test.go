@@ -91,16 +91,21 @@ func (o *oneHost) cuts() baremetalhost.PowerCuts {
 
 func (o *oneHost) ironic(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return o, nil }
 
-func (o *oneHost) GetNode(context.Context, string) (*ironic.Node, error) { return o.node, nil }
+func (o *oneHost) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
+	mustBeGuarded(ctx)
+	return o.node, nil
+}
 
-func (o *oneHost) SwitchPower(_ context.Context, fence ironic.Fence, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+func (o *oneHost) SwitchPower(ctx context.Context, fence ironic.Fence, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	mustBeGuarded(ctx)
 	if err := fence.Check(); err != nil { // as the client does
 		return "", "", err
 	}
 	return target, "", o.answer
 }
 
-func (o *oneHost) SetProvisionState(_ context.Context, fence ironic.Fence, _ string, _ ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
+func (o *oneHost) SetProvisionState(ctx context.Context, fence ironic.Fence, _ string, _ ironic.ProvisionTarget, _ ironic.ProvisionOptions) error {
+	mustBeGuarded(ctx)
 	if err := fence.Check(); err != nil { // as the client does
 		return err
 	}
@@ -121,7 +126,18 @@ func (*oneHost) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.N
 	return nil
 }
 
-func (*oneHost) Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx }
+// guarded marks the contexts from Guard. An error of Ironic's may have a password in it without one.
+type guarded struct{}
+
+func (*oneHost) Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context {
+	return context.WithValue(ctx, guarded{}, true)
+}
+
+func mustBeGuarded(ctx context.Context) {
+	if ctx.Value(guarded{}) == nil {
+		panic("Ironic is asked without Guard")
+	}
+}
 
 // TestActionsWithHungEtcd: an action ends though etcd hangs, at whatever point, and
 // tells what is known then.

@@ -68,7 +68,7 @@ func TestReadsAreFresh(t *testing.T) {
 	}
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
-		hosts := baremetalhost.NewREST(store, script, nil)
+		hosts := baremetalhost.NewREST(store, script, nil, nil)
 		create(t, store, newHost("worker-0"))
 		create(t, store, newHost("worker-1"))
 		version := get(t, hosts, "worker-1").ResourceVersion
@@ -143,7 +143,7 @@ func TestReadsAreFresh(t *testing.T) {
 func TestHistoryIsNotRefreshed(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
-		hosts := baremetalhost.NewREST(store, script, nil)
+		hosts := baremetalhost.NewREST(store, script, nil, nil)
 		create(t, store, newHost("worker-0"))
 		create(t, store, newHost("worker-1"))
 		script.set("worker-1", "before")
@@ -178,7 +178,7 @@ func TestWatcherSeesWhatListsShow(t *testing.T) {
 	const readers = 4
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
-		hosts := baremetalhost.NewREST(store, script, nil)
+		hosts := baremetalhost.NewREST(store, script, nil, nil)
 		create(t, store, newHost("worker-0"))
 		w := openWatch(t, hosts, &metainternalversion.ListOptions{})
 		// Without the cache, a watch begins with the state at a moment after it was opened.
@@ -280,7 +280,7 @@ func (failing) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.No
 // TestReadsWithoutIronic: what is recorded is served, whatever is missing.
 func TestReadsWithoutIronic(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewREST(store, failing{}, nil)
+		hosts := baremetalhost.NewREST(store, failing{}, nil, nil)
 		create(t, store, newHost("worker-0"))
 		record(t, store, "worker-0", func(s *metal3.BareMetalHostStatus) { s.PoweredOn = true })
 		if !get(t, hosts, "worker-0").Status.PoweredOn {

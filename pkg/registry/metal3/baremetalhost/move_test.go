@@ -28,14 +28,16 @@ type oneNode struct {
 	removed []string
 }
 
-func (o *oneNode) GetNode(context.Context, string) (*ironic.Node, error) {
+func (o *oneNode) GetNode(ctx context.Context, _ string) (*ironic.Node, error) {
+	mustBeGuarded(ctx)
 	if o.read != nil {
 		return nil, o.read
 	}
 	return o.node, nil
 }
 
-func (o *oneNode) UpdateNode(_ context.Context, fence ironic.Fence, _ string, patches []ironic.Patch) (*ironic.Node, error) {
+func (o *oneNode) UpdateNode(ctx context.Context, fence ironic.Fence, _ string, patches []ironic.Patch) (*ironic.Node, error) {
+	mustBeGuarded(ctx)
 	if err := fence.Check(); err != nil { // as the client does
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func TestDeletedForMove(t *testing.T) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				asked, id := test.ironic, strings.ReplaceAll(name, " ", "-")
-				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil })
+				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil }, new(oneHost))
 				host := create(t, store, newHost(id, test.host))
 				if !test.noNode {
 					record(t, store, id, func(s *metal3.BareMetalHostStatus) { s.Provisioning.ID = "node" })
@@ -145,7 +147,7 @@ func TestFinalizersRemovedForMove(t *testing.T) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				asked, id := oneNode{read: test.read}, "finalizers-"+strings.ReplaceAll(name, " ", "-")
-				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil })
+				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil }, new(oneHost))
 				created := create(t, store, newHost(id, func(h *metal3.BareMetalHost) {
 					h.Finalizers = []string{metal3.BareMetalHostFinalizer, "example.com/another"}
 					if !test.notForMove {

@@ -33,7 +33,7 @@ var selectable = map[string]string{
 func TestFieldSelectors(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
-		hosts := baremetalhost.NewREST(store, script, nil)
+		hosts := baremetalhost.NewREST(store, script, nil, nil)
 		create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Spec.Online = true
 			h.Spec.BMC.Address = "redfish://192.168.111.2/redfish/v1/Systems/1"
@@ -80,7 +80,7 @@ func TestFieldSelectors(t *testing.T) {
 // comes and goes.
 func TestWatchBySelector(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewREST(store, newScripted(store), nil)
+		hosts := baremetalhost.NewREST(store, newScripted(store), nil, nil)
 		create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Labels = map[string]string{"rack": "1"} }))
 		last := create(t, store, newHost("worker-1"))
 		// Without a version, the watch may begin after all that follows.
@@ -109,7 +109,7 @@ func TestLimitAndContinue(t *testing.T) {
 	const total, page = 25, 10
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
-		hosts := baremetalhost.NewREST(store, script, nil)
+		hosts := baremetalhost.NewREST(store, script, nil, nil)
 		var want []string
 		for i := range total {
 			want = append(want, create(t, store, newHost(fmt.Sprintf("worker-%02d", i))).Name)

@@ -54,7 +54,7 @@ func TestSilenceIsShown(t *testing.T) {
 	observed := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		live := &blinded{scripted: newScripted(store)}
-		r := baremetalhost.NewREST(store, live, nil)
+		r := baremetalhost.NewREST(store, live, nil, nil)
 		create(t, store, newHost("silent"))
 		recorded := record(t, store, "silent", func(s *metal3.BareMetalHostStatus) {
 			s.Provisioning.ID = "node"

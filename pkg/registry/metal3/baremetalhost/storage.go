@@ -76,14 +76,15 @@ func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, name
 // REST serves baremetalhosts.
 type REST struct {
 	*genericregistry.Store
-	live     Refresher
-	ironicOf IronicOf
+	live      Refresher
+	ironicOf  IronicOf
+	passwords PasswordRedacter
 }
 
 // NewREST returns the storage of baremetalhosts. The store is one from NewStore.
-func NewREST(store *genericregistry.Store, live Refresher, ironicOf IronicOf) *REST {
+func NewREST(store *genericregistry.Store, live Refresher, ironicOf IronicOf, passwords PasswordRedacter) *REST {
 	registerMetrics()
-	return &REST{Store: store, live: live, ironicOf: ironicOf}
+	return &REST{Store: store, live: live, ironicOf: ironicOf, passwords: passwords}
 }
 
 var (

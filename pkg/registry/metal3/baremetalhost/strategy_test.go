@@ -160,7 +160,7 @@ func TestUpdateRefused(t *testing.T) {
 		{"against the rules", func(h *metal3.BareMetalHost) { h.Spec.BootMode = "floppy" }, apierrors.IsInvalid},
 	}
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil), scheme)
+		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme)
 		host := create(t, store, newHost("worker-0"))
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestUpdateRefused(t *testing.T) {
 
 func TestStatusUpdate(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil), scheme)
+		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme)
 		before := create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Labels = map[string]string{"rack": "1"}
 			h.Finalizers = []string{metal3.BareMetalHostFinalizer}
@@ -223,7 +223,7 @@ func TestStatusUpdate(t *testing.T) {
 // those of other namespaces alone.
 func TestDeleteCollection(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewREST(store, newScripted(store), nil)
+		hosts := baremetalhost.NewREST(store, newScripted(store), nil, nil)
 		for i := range 5 {
 			create(t, hosts, newHost(fmt.Sprintf("worker-%d", i)))
 		}

@@ -56,7 +56,7 @@ func TestTable(t *testing.T) {
 	t.Run("columns", func(t *testing.T) { testColumns(t, store) })
 	t.Run("rows", func(t *testing.T) { testRows(t, store) })
 	t.Run("of a subresource", func(t *testing.T) {
-		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil), scheme)
+		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme)
 		if diff := cmp.Diff(printedCells, toTable(t, status, printed(), nil).Rows[0].Cells); diff != "" {
 			t.Error(diff)
 		}
@@ -136,7 +136,7 @@ func testRows(t *testing.T, store rest.TableConvertor) {
 // and bookmarks among it.
 func TestTableOfWatch(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewREST(store, newScripted(store), nil)
+		hosts := baremetalhost.NewREST(store, newScripted(store), nil, nil)
 		create(t, store, newHost("worker-0"))
 		yes := true
 		w := openWatch(t, hosts, &metainternalversion.ListOptions{
