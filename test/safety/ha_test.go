@@ -24,16 +24,11 @@ import (
 )
 
 const (
-	// readsPause is how much longer than before no read may succeed through any replica when a part dies. (On a machine
-	// with more work than processors, reads take seconds without that.)
-	readsPause = 3 * time.Second
-	// calmReads is how many reads before that tell what is usual.
-	calmReads = 20
+	// someReads is how many reads have to succeed, through any replica, before a part dies and while it is away.
+	someReads = 20
 	// attempt is how long clients wait before they try the next replica: longer than a read waits for Ironic (3 s), which
 	// is answered then.
 	attempt = 5 * time.Second
-	// stepPause is how long after that a change of a spec may take to reach the machine.
-	stepPause = 30 * time.Second
 	// suspension is how long a part is suspended: longer than it takes etcd's client in k8s.io/apiserver to give up a
 	// connection on which nothing is answered (40 s).
 	suspension = 42 * time.Second
@@ -304,6 +299,7 @@ func (p *probe) survive(f fault) {
 	if !f.nobodyLeads {
 		step = p.switchPower(f.what, died)
 	}
+	p.readSome("while " + f.what)
 	waitFor(p.ctx, time.Until(died.Add(f.lasts)))
 	if err := f.back(); err != nil {
 		p.t.Fatalf("%s, and started again: %v", f.what, err)
@@ -313,27 +309,29 @@ func (p *probe) survive(f fault) {
 	p.noteGap(func() { reads, ended = p.worst, p.ended.Sub(died) })
 	p.t.Logf("%s: no read for %s until %s (before: %s), a change carried out after %s, and after %s when it was back",
 		f.what, reads.Round(10*time.Millisecond), ended.Round(10*time.Millisecond), usual.Round(10*time.Millisecond), step.Round(10*time.Millisecond), back.Round(10*time.Millisecond))
-	if reads > usual+readsPause {
-		p.t.Errorf("%s: no read succeeded for %s; before, it was %s at most", f.what, reads, usual)
-	}
-	if step > stepPause || back > stepPause {
-		p.t.Errorf("%s: a change was carried out after %s, and after %s when it was back", f.what, step, back)
-	}
 }
 
 // usualGap returns the longest time between two reads while nothing is wrong.
 func (p *probe) usualGap() (usual time.Duration) {
 	p.t.Helper()
-	p.noteGap(func() { p.worst, p.count = 0, 0 })
+	p.noteGap(func() { p.worst = 0 })
+	p.readSome("before anything was done")
+	p.noteGap(func() { usual = p.worst })
+	return usual
+}
+
+// readSome waits until some reads have succeeded from now on.
+func (p *probe) readSome(when string) {
+	p.t.Helper()
+	p.noteGap(func() { p.count = 0 })
 	testbed.Eventually(p.t, p.ctx, func() (complaint string) {
 		p.noteGap(func() {
-			if usual = p.worst; p.count < calmReads {
-				complaint = fmt.Sprintf("%d reads have succeeded before anything was done", p.count)
+			if p.count < someReads {
+				complaint = fmt.Sprintf("%d reads have succeeded %s", p.count, when)
 			}
 		})
 		return complaint
 	})
-	return usual
 }
 
 // switchPower asks for the other power state, and returns how long after since the machine had it.

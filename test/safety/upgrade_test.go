@@ -63,26 +63,26 @@ func TestUpgrade(t *testing.T) {
 	b.leader(former)
 	r := b.rest()
 	lives := b.beginLives(manyHosts(t))
-	r.during("the former version alone", 3*time.Second, former)
+	r.during("the former version alone", 10, former)
 	start(present)
-	r.during("both, the former leads", 8*time.Second, former, present)
+	r.during("both, the former leads", 25, former, present)
 	stop(former)
 	b.leader(present)
 	r.elsewhere(present)
-	r.during("this version alone", 8*time.Second, present)
+	r.during("this version alone", 25, present)
 	start(former)
-	r.during("both, this version leads", 5*time.Second, former, present)
+	r.during("both, this version leads", 15, former, present)
 	stop(present)
-	r.during("rolled back, nobody leads", 5*time.Second, former)
+	r.during("rolled back, nobody leads", 15, former)
 	b.leader(former) // it has given the Lease up for a minute, for a later version to lead
-	r.during("rolled back", 8*time.Second, former)
+	r.during("rolled back", 25, former)
 	start(present)
 	stop(former)
 	b.leader(present)
-	r.during("this version again", 5*time.Second, present)
+	r.during("this version again", 15, present)
 	ended, steps := lives.end()
 	t.Logf("%d lives with %d steps", ended, steps)
-	r.during("at the end", time.Second, present)
+	r.during("at the end", 3, present)
 }
 
 // throughEither returns a client whose connections lead to one of the servers that runs.
@@ -216,19 +216,18 @@ func (r *resting) through(server *testbed.Server) typed.BareMetalHostInterface {
 	return throughEither(r.t, server).Metal3V1alpha1().BareMetalHosts(r.ns)
 }
 
-// during reads and relabels the hosts through each of the servers for a while, and then looks at what has become of them.
-func (r *resting) during(phase string, period time.Duration, servers ...*testbed.Server) {
+// during relabels the hosts through each of the servers and lists them so many times, and then looks at what has become of them.
+func (r *resting) during(phase string, lists int, servers ...*testbed.Server) {
 	r.t.Helper()
 	records, versions := r.stored()
-	until := time.Now().Add(period)
-	rounds, labels := 0, 0
-	for ; time.Now().Before(until); rounds++ {
+	labels := 0
+	for round := range lists {
 		for i, server := range servers {
 			hosts := r.through(server)
 			if _, err := hosts.List(r.ctx, metav1.ListOptions{}); err != nil {
 				r.t.Errorf("%s: %v", phase, err)
 			}
-			if rounds > 0 {
+			if round > 0 {
 				continue
 			}
 			labels++
@@ -246,7 +245,7 @@ func (r *resting) during(phase string, period time.Duration, servers ...*testbed
 		// The first replica of another version may write what it says in other words.
 		const rewrites = 3
 		if writes := versionsNow[name] - versions[name] - int64(labels); writes > rewrites {
-			r.t.Errorf("%s: %s was written %d times in %s, with %d reads of each replica", phase, name, writes, period, rounds)
+			r.t.Errorf("%s: %s was written %d times, with %d reads of each replica", phase, name, writes, lists)
 		}
 		for field, was := range records[name] {
 			if _, is := recordsNow[name][field]; !is {
