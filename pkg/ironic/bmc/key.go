@@ -76,29 +76,34 @@ func cleanSystem(path string) string {
 func (k Key) IsZero() bool { return k.Service == "" }
 
 // Matches tells whether two keys may be of the same machine: without a path, the system is
-// the only one that the BMC has, and a BMC that speaks IPMI at the usual port of an address is the one
-// that speaks Redfish there. Keys without an address match nothing.
+// the only one that the BMC has, and all services at the usual ports of an address are of one BMC: IPMI, Redfish by https and
+// by http. Keys without an address match nothing.
 func (k Key) Matches(other Key) bool {
-	return !k.IsZero() && k.Service == other.Service && (k.System == other.System || k.System == "" || other.System == "") ||
-		slices.Contains(k.siblings(), other.Service)
+	if k.IsZero() || k.Service != other.Service && !slices.Contains(k.siblings(), other.Service) {
+		return false
+	}
+	return k.System == other.System || k.System == "" || other.System == ""
 }
 
-// siblings returns the services of the same BMC by the other protocol, if both are at their usual ports. (At others,
-// simulators have the BMCs of many machines at one address.)
-func (k Key) siblings() []string {
-	if address, is := strings.CutPrefix(k.Service, "ipmi "); is {
-		if host, is := strings.CutSuffix(address, ":623"); is {
-			return []string{"redfish " + host + ":443", "redfish " + host + ":80"}
+// usualServices are the protocols and ports of the services of a BMC. (At other ports, simulators have the BMCs of many machines
+// at one address.)
+var usualServices = [][2]string{{"ipmi ", ":623"}, {"redfish ", ":443"}, {"redfish ", ":80"}}
+
+// siblings returns the other services of the same BMC, if k is of one of the usual ones.
+func (k Key) siblings() (services []string) {
+	for _, own := range usualServices {
+		address, isProtocol := strings.CutPrefix(k.Service, own[0])
+		host, isPort := strings.CutSuffix(address, own[1])
+		if !isProtocol || !isPort {
+			continue
 		}
-	}
-	if address, is := strings.CutPrefix(k.Service, "redfish "); is {
-		for _, port := range []string{":443", ":80"} {
-			if host, is := strings.CutSuffix(address, port); is {
-				return []string{"ipmi " + host + ":623"}
+		for _, other := range usualServices {
+			if other != own {
+				services = append(services, other[0]+host+other[1])
 			}
 		}
 	}
-	return nil
+	return services
 }
 
 // IndexValues returns what to index something with the key by, and LookupValues what to look
@@ -121,7 +126,11 @@ func (k Key) LookupValues() []string {
 	case k.System == "":
 		return append(k.siblings(), k.Service)
 	}
-	return append(k.siblings(), k.String(), k.Service+" *")
+	var values []string
+	for _, service := range append(k.siblings(), k.Service) {
+		values = append(values, Key{service, k.System}.String(), service+" *")
+	}
+	return values
 }
 
 // String is for messages.

@@ -216,11 +216,12 @@ func isRegistered(host *metal3.BareMetalHost) bool {
 	if with == nil || with.BMC != "" && with.BMC != lifecycle.BMCKey(host).String() {
 		return false
 	}
-	node := lifecycle.NodeOf(&host.Status)
-	if lifecycle.IsDetached(host) || node == nil && lifecycle.UsesMachine(host) { // it has lost its node, or is on its way to another Ironic
-		return host.Status.GoodCredentials.Reference != nil
+	if node := lifecycle.NodeOf(&host.Status); node != nil && !lifecycle.IsDetached(host) && node.Unproven == "" && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying {
+		return true
 	}
-	return node != nil && node.Unproven == "" && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
+	// Who runs something on a machine keeps its BMC while Ironic has lost the node, or has it again and has not verified it yet,
+	// and on the way to another Ironic.
+	return (lifecycle.IsDetached(host) || lifecycle.UsesMachine(host)) && host.Status.GoodCredentials.Reference != nil
 }
 
 // SharingBMC returns the other hosts whose BMC may be that of host.

@@ -69,6 +69,14 @@ func TestWhoHasTheBMC(t *testing.T) {
 		detached(h)
 		h.Status.OperationalStatus, h.Status.Provisioning.State = metal3.OperationalStatusOK, metal3.StateProvisioned
 	}
+	lost := func(h *metal3.BareMetalHost) { // with Ironic's database, and created again
+		onItsWay(h)
+		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: h.Name, ProvisionState: "enroll"}
+	}
+	lostAvailable := func(h *metal3.BareMetalHost) {
+		lost(h)
+		h.Status.Provisioning.State = metal3.StateAvailable
+	}
 	claimed := func(h *metal3.BareMetalHost) { // by the annotation with a status
 		h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateProvisioned, ID: "x"}
 	}
@@ -86,6 +94,9 @@ func TestWhoHasTheBMC(t *testing.T) {
 		"the older one claims to be, both new": {a: host("ns", "a", 0, claimed), b: host("other", "b", 1)},
 		"the older one is detached":            {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},
 		"the younger one is on its way":        {a: host("ns", "a", 0), b: host("ns", "b", 1, onItsWay), aIsRefused: true},
+		"the younger one runs, node lost":      {a: host("ns", "a", 0), b: host("ns", "b", 1, lost), aIsRefused: true},
+		"the same in another namespace":        {a: host("ns", "a", 0), b: host("other", "b", 1, lost), aIsRefused: true},
+		"the younger one runs not, node lost":  {a: host("ns", "a", 0), b: host("other", "b", 1, lostAvailable)},
 		"both are registered":                  {a: host("ns", "a", 0, registered), b: host("other", "b", 1, registered), bIsRefused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
