@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"maps"
 
 	"k8s.io/utils/clock"
 
@@ -12,32 +13,39 @@ import (
 )
 
 // asker records requests before they are sent that may be carried out although no answer comes, or this process is killed
-// meanwhile.
+// meanwhile, and has each one that interrupts a machine sent for a host that is as it was when that was decided.
 type asker struct {
 	recorder *recorder.Recorder
 	clock    clock.PassiveClock
 }
 
-// ask records the request of a task's step, if the spec still asks for it. The error is ErrLookedTooLongAgo if it does not.
+// ask records the request of a task's step, if the host is still as the step was planned for it. The error is ErrLookedTooLongAgo if
+// it is not. Where nothing is to be recorded, because the step has no record or the request is repeated, etcd is asked all the
+// same.
 func (a *asker) ask(ctx context.Context, task *Task) error {
 	now, step := a.clock.Now(), task.Step
-	note := func(h *metal3.BareMetalHost) bool { return lifecycle.Ask(h, step, task.AskedInVain, now) }
-	isNoted := func(h *metal3.BareMetalHost) bool { return lifecycle.IsAsked(h, step) }
-	if lifecycle.MustAskPower(step) {
+	note, isNoted := func(*metal3.BareMetalHost) bool { return false }, func(*metal3.BareMetalHost) bool { return true }
+	switch {
+	case lifecycle.MustAskPower(step):
 		note = func(h *metal3.BareMetalHost) bool { return lifecycle.AskPower(h, step, task.PowerAnswered, now) }
 		isNoted = func(h *metal3.BareMetalHost) bool { return lifecycle.IsPowerAsked(h, step) }
+	case lifecycle.MustAsk(step):
+		note = func(h *metal3.BareMetalHost) bool { return lifecycle.Ask(h, step, task.AskedInVain, now) }
+		isNoted = func(h *metal3.BareMetalHost) bool { return lifecycle.IsAsked(h, step) }
 	}
-	if !note(task.Host.DeepCopy()) {
-		return nil
+	planned := task.Host
+	if !note(planned.DeepCopy()) {
+		return a.recorder.Confirm(ctx, planned)
 	}
-	wanted, state, ok := recorder.HasSpecOf(task.Host), task.Host.Status.Provisioning.State, false
-	host, err := a.recorder.RecordWhileTrue(ctx, task.Host, func(h *metal3.BareMetalHost) bool {
-		return wanted(h) && h.Status.Provisioning.State == state
-	}, func(h *metal3.BareMetalHost) { ok = note(h) })
+	asPlanned := func(h *metal3.BareMetalHost) bool {
+		return recorder.HasSpecOf(planned)(h) && h.Status.Provisioning.State == planned.Status.Provisioning.State &&
+			maps.Equal(h.Annotations, planned.Annotations) // a pause, a detachment, a reboot that is called off
+	}
+	host, err := a.recorder.RecordWhileTrue(ctx, planned, asPlanned, func(h *metal3.BareMetalHost) { note(h) })
 	switch {
 	case err != nil:
 		return err
-	case !ok || !isNoted(host):
+	case !asPlanned(host) || !isNoted(host):
 		return ironic.ErrLookedTooLongAgo
 	}
 	task.Host = host

@@ -23,17 +23,17 @@ type deployments struct {
 	asker *asker
 }
 
-// request requests a transition. One that begins, repeats or ends a deployment is recorded before: it may be carried out
-// although no answer comes, or this process is killed meanwhile.
+// request requests a transition. See asker for one that interrupts the machine.
 func (d *deployments) request(ctx context.Context, task *Task, target ironic.ProvisionTarget, options ironic.ProvisionOptions) error {
-	if !lifecycle.MustAsk(task.Step) {
+	if !task.Step.Interrupts() {
 		return d.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, target, options)
 	}
 	if err := d.asker.ask(ctx, task); err != nil {
+		task.notCarriedOut = task.AskedInVain // what is recorded is still about the former request
 		return err
 	}
 	err := d.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, target, options)
-	task.notCarriedOut = ironic.IsNotCarriedOut(err)
+	task.notCarriedOut = lifecycle.MustAsk(task.Step) && ironic.IsNotCarriedOut(err)
 	return err
 }
 

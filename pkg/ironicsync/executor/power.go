@@ -30,6 +30,7 @@ func (p *power) switchPower(ctx context.Context, task *Task) error {
 	}
 	if lifecycle.MustAskPower(task.Step) {
 		if err := p.asker.ask(ctx, task); err != nil {
+			task.powerAnswered = task.PowerAnswered // what is recorded is still about the former request
 			return err
 		}
 	}

@@ -2,9 +2,12 @@ package reconcile_test
 
 import (
 	"context"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -216,4 +219,42 @@ func TestLostRebuild(t *testing.T) {
 		}
 		w.after(time.Minute, "provisioned again", w.is(key, metal3.StateProvisioned))
 	})
+}
+
+// TestPutBackBeforeRepetition: a request that Ironic has refused is not repeated for a spec that was put back, for a host that was
+// paused, or for one that was detached, after the host was read for it.
+func TestPutBackBeforeRepetition(t *testing.T) {
+	for name, change := range map[string]func(h *metal3.BareMetalHost){
+		"put back": setImage,
+		"paused": func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+		},
+		"detached": func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.DetachedAnnotation, `{"force":true}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
+				w.sim.Refuse("deleted", http.StatusServiceUnavailable, "no free worker")
+				w.edit(key, noImage)
+				w.after(2*time.Minute, "refused", func() bool { return w.sim.Count("deleted") > 0 })
+				var once sync.Once
+				asked := 0
+				w.sim.Intercept(func(call string, _ *http.Request) error {
+					if call == "GetNode" { // the host has just been read
+						once.Do(func() {
+							asked = w.sim.Count("deleted")
+							w.sim.Accept("deleted")
+							w.edit(key, change)
+						})
+					}
+					return nil
+				})
+				time.Sleep(10 * time.Minute)
+				if n := w.sim.Count("deleted") - asked; asked == 0 || n != 0 {
+					t.Errorf("the end of the deployment was asked for %d times more, after %d times", n, asked)
+				}
+			})
+		})
+	}
 }

@@ -38,6 +38,12 @@ func (r *Recorder) Record(ctx context.Context, host *metal3.BareMetalHost, chang
 	return r.hosts.Record(ctx, updated)
 }
 
+// Confirm fails with a Conflict if somebody has written the host since it was read. It writes nothing: the write changes nothing.
+func (r *Recorder) Confirm(ctx context.Context, host *metal3.BareMetalHost) error {
+	_, err := r.hosts.Record(ctx, host.DeepCopy())
+	return err
+}
+
 // RecordWhileTrue is Record that tries again when somebody else, mostly an observation, has written the
 // host meanwhile, as long as isTrue says that the change is still true of the host. It returns the host as it was
 // last written or read.
