@@ -63,15 +63,24 @@ func TestExternalTakenOver(t *testing.T) {
 	h.expectStates(metal3.StateRegistering, metal3.StateExternallyProvisioned, metal3.StateProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable)
 }
 
-// Without an image a host whose flag is cleared is free for others.
-func TestExternalReleased(t *testing.T) {
+// Without an image, the machine of a host whose flag is cleared is left as it is, and the flag can be set again.
+func TestExternalFlagLost(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, external, runsAlready)
 	h.in(metal3.StateExternallyProvisioned)
 	h.patch(`{"spec":{"externallyProvisioned":false}}`)
-	h.available()
-	h.expectStates(metal3.StateRegistering, metal3.StateExternallyProvisioned, metal3.StateDeprovisioning, metal3.StateAvailable)
-	h.wrote(0)
+	bmh := h.provisioned()
+	if bmh.Status.Provisioning.Image.URL != "" {
+		t.Errorf("image is %+v", bmh.Status.Provisioning.Image)
+	}
+	h.ironicIn("active")
+	h.patch(`{"spec":{"externallyProvisioned":true}}`)
+	h.in(metal3.StateExternallyProvisioned)
+	h.expectStates(metal3.StateRegistering, metal3.StateExternallyProvisioned, metal3.StateProvisioned, metal3.StateExternallyProvisioned)
+	if boots := len(h.machine.Boots()); boots != 1 {
+		t.Errorf("the machine was rebooted: it booted %d times", boots)
+	}
+	h.untouched()
 }
 
 // An available host may be marked later; that alone does not reboot it.

@@ -129,6 +129,8 @@ func heldHelp(reason string, host *metal3.BareMetalHost) string {
 		return "Somebody has deployed something else on the machine, and the server does not wipe that. " + confirm
 	case metal3.AnotherIronicReason:
 		return "The address of the host's Ironic leads to one with the nodes of others only. An administrator puts it right: spec.endpoint of the IronicInstance, or the server's flags. docs/several-ironics.md says what to do if that Ironic has lost its database."
+	case metal3.StatusUnreadableReason:
+		return fmt.Sprintf("The host brings along a status that cannot be read: compare its annotation %s with the status in the cluster from which it comes.", metal3.StatusAnnotation)
 	case metal3.NodeInMaintenanceReason:
 		return "Its deletion goes on when the maintenance ends: kubectl bmh maintenance shows and ends one that was asked for here, and `openstack baremetal node maintenance unset` one that was asked for in Ironic. To delete the host without touching the machine, detach it."
 	}

@@ -2260,13 +2260,6 @@ func schema_pkg_apis_metal3_v1alpha1_Deployment(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
-					"external": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Whether the host that is being deprovisioned was externally provisioned, so that it can become that again until Ironic has begun.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
 					"rebuild": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The rebuild that was requested of the deployment and has not ended.",
@@ -2668,7 +2661,7 @@ func schema_pkg_apis_metal3_v1alpha1_GoneDeployment(ref common.ReferenceCallback
 					},
 					"provisionState": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The provision state of the node then. A rescue is over when the node is active again; anything else stays until a person decides.",
+							Description: "The provision state of the node then. A rescue is over when the node is active again; anything else stays until a person decides. Empty if the node was lost or undeployed while the image was written again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -5272,6 +5265,13 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 						SchemaProps: spec.SchemaProps{
 							Description: "What Ironic was asked to do with the host's node that writes its disk or interrupts what it runs, while it is not known what became of the request. It may be carried out minutes later.",
 							Ref:         ref(metal3v1alpha1.AskedChange{}.OpenAPIModelName()),
+						},
+					},
+					"machineErrors": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many of the errors in a row that status.errorCount counts were the machine's: not those of requests that Ironic did not carry out, nor of restarts of its conductors. A deletion gives up after some of these only.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 					"askedPower": {

@@ -29,7 +29,6 @@ func TestChangesOfAnnotations(t *testing.T) {
 		"hardware not needed":   {[]func(*host){annotated(metal3.HardwareDetailsAnnotation, `{}`), known}, []func(*host){known}, []string{"Normal RemoveAnnotation"}},
 		"hardware not readable": {[]func(*host){annotated(metal3.HardwareDetailsAnnotation, `{"ram":1}`)}, nil, []string{"Warning InvalidAnnotationValue"}},
 		"hardware waits":        {nil, []func(*host){annotated(metal3.HardwareDetailsAnnotation, `{}`)}, nil},
-		"status not readable":   {[]func(*host){annotated(metal3.StatusAnnotation, `{`)}, []func(*host){in(metal3.StateRegistering)}, []string{"Warning InvalidAnnotationValue"}},
 	} {
 		var got []string
 		for _, e := range Changes(made(tt.old...), made(tt.new...)) {

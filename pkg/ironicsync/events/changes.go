@@ -51,11 +51,7 @@ func Changes(old, new *metal3.BareMetalHost) []Event {
 	}
 	c := change{old: old, new: new}
 	if hasStatusAnnotation(old) && !hasStatusAnnotation(new) {
-		// The status was restored: what it tells happened long ago.
-		if _, err := metal3.ParseStatusAnnotation(old.Annotations[metal3.StatusAnnotation]); err != nil {
-			c.invalid(metal3.StatusAnnotation, err, "is dropped")
-		}
-		return c.events
+		return nil // the status was restored: what it tells happened long ago
 	}
 	c.annotations()
 	c.registration()
@@ -283,7 +279,7 @@ func (c *change) deprovisioning() {
 		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available):
 		c.normal("DeprovisioningComplete", "Deprovisioning complete%s", after(status.OperationHistory.Deprovision))
 	default: // a deletion gives up after some errors
-		c.warning("DeprovisioningAbandoned", "The host is deleted without being deprovisioned, after %d errors: its disks may hold data", old.ErrorCount)
+		c.warning("DeprovisioningAbandoned", "The host is deleted without being deprovisioned, after %d errors of its machine: its disks may hold data", old.Record.MachineErrors)
 	}
 }
 

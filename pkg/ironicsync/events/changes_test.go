@@ -335,9 +335,9 @@ func TestChanges(t *testing.T) {
 			[]string{"Normal DeprovisioningComplete: Deprovisioning complete"},
 		},
 		"deprovisioning given up": {
-			changes{in(deprovisioning), deleted, failing(metal3.ProvisioningError, "x", 3)},
+			changes{in(deprovisioning), deleted, failing(metal3.ProvisioningError, "x", 3), func(h *host) { h.Status.Record.MachineErrors = 3 }},
 			changes{in(metal3.StatePoweringOffBeforeDelete), deleted, nodeIn("clean failed"), failing(metal3.ProvisioningError, "x", 0)},
-			[]string{"Warning DeprovisioningAbandoned: The host is deleted without being deprovisioned, after 3 errors: its disks may hold data"},
+			[]string{"Warning DeprovisioningAbandoned: The host is deleted without being deprovisioned, after 3 errors of its machine: its disks may hold data"},
 		},
 
 		"power on":  {changes{in(available), online}, changes{in(available), online, powered}, []string{"Normal PowerOn: The host is powered on"}},

@@ -44,16 +44,15 @@ func clearRebootRequest(host *metal3.BareMetalHost, _ time.Time) {
 	lifecycle.RemoveRebootAnnotation(host)
 	switch host.Status.Provisioning.State {
 	case metal3.StateInspecting, metal3.StatePreparing, metal3.StateProvisioning:
-		host.Status.ErrorCount = 0 // the abort was asked for, and so is the next try
+		host.Status.ErrorCount, host.Status.Record.MachineErrors = 0, 0 // the abort was asked for, and so is the next try
 	}
 }
 
 func (s *states) begin(ctx context.Context, task Task) (Outcome, error) {
 	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) {
 		if err := lifecycle.StartManaging(h, task.Step.State); err != nil {
-			klog.FromContext(ctx).Error(err, "The annotation with a status cannot be read and is dropped", "annotation", metal3.StatusAnnotation)
-		}
-		if !task.Host.Status.Record.Observed {
+			klog.FromContext(ctx).Error(err, "The annotation with a status cannot be read", "annotation", metal3.StatusAnnotation) // the next plan holds the host
+		} else if !task.Host.Status.Record.Observed {
 			h.Status.Record.Ironic = s.ironic // a restored status has the node's UUID, but may be that of another cluster
 		}
 	})

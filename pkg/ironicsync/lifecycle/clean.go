@@ -20,7 +20,7 @@ func RequestClean(host *metal3.BareMetalHost, node *ironic.Node, steps []metal3.
 	status := &host.Status
 	status.Record.RequestedClean = settings.NewRequestedClean(steps, node, WholeSeconds(now))
 	status.Provisioning.State = metal3.StatePreparing
-	status.ErrorCount = 0
+	resetErrorCount(status)
 	status.Record.Failure = nil
 	Render(host, now)
 	return nil

@@ -103,7 +103,7 @@ func TestDeletionCountsItsOwnErrors(t *testing.T) {
 			t.Errorf("%s: then %s, want %s", name, got, tt.next)
 		}
 		// From now on they are.
-		host.Status.ErrorCount = 3
+		host.Status.ErrorCount, host.Status.Record.MachineErrors = 3, 3
 		if got := nextOf(planned(host, tt.node)).String(); got == "=deprovisioning" {
 			t.Errorf("%s: the deletion begins anew", name)
 		}

@@ -16,6 +16,9 @@ type hostError struct {
 	// isHold is set if the error comes from the record's Hold. It is never counted, because it is not a failed
 	// attempt: a deletion gives up after several failed attempts, and must not do so because of it.
 	isHold bool
+	// isOfMachine is set if the machine, or its BMC, may be the reason: it is not that a request got no answer from Ironic, or
+	// that Ironic was restarted.
+	isOfMachine bool
 }
 
 // newError returns an error that is counted if it is new.
@@ -49,6 +52,9 @@ func setError(status *metal3.BareMetalHostStatus, failure *hostError, again bool
 		isNew := recorded == nil || *recorded != failure.HostError
 		if isNew && !failure.isHold || again && !failure.isCounted {
 			status.ErrorCount++
+			if failure.isOfMachine {
+				status.Record.MachineErrors++
+			}
 		}
 		status.Record.Error = &failure.HostError
 		return
@@ -60,10 +66,15 @@ func setError(status *metal3.BareMetalHostStatus, failure *hostError, again bool
 			// host has reached its goal, so that another failure before that counts as the next
 			// one in a row.
 		default:
-			status.ErrorCount = 0
+			resetErrorCount(status)
 		}
 	}
 	status.Record.Error = nil
+}
+
+// resetErrorCount has errors be counted from 0.
+func resetErrorCount(status *metal3.BareMetalHostStatus) {
+	status.ErrorCount, status.Record.MachineErrors = 0, 0
 }
 
 // SetError records an error without counting it.
@@ -74,8 +85,13 @@ func SetError(host *metal3.BareMetalHost, kind metal3.ErrorType, message string)
 // CountAgain counts the error with this message again if the host shows it already, because a
 // repeated failure is not a new error.
 func CountAgain(host *metal3.BareMetalHost, message string) {
-	if shown := host.Status.Record.Error; shown != nil && shown.Message == CutMessage(message) {
-		host.Status.ErrorCount++
+	record := &host.Status.Record
+	if shown := record.Error; shown == nil || shown.Message != CutMessage(message) {
+		return
+	}
+	host.Status.ErrorCount++
+	if failed := record.Failure; failed != nil && failed.Cause != metal3.RequestFailed && failed.Message == CutMessage(message) {
+		record.MachineErrors++
 	}
 }
 
@@ -91,7 +107,9 @@ func ErrorType(status *metal3.BareMetalHostStatus) metal3.ErrorType {
 func errorOf(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost) *hostError {
 	var ofNode *hostError
 	if node := NodeOf(status); node != nil {
-		ofNode = nodeError(status, host, node)
+		if ofNode = nodeError(status, host, node); ofNode != nil {
+			ofNode.isOfMachine = ofNode.Cause != metal3.Interrupted
+		}
 	}
 	if isTimedOut(status) {
 		return firstError(holdError(status), registrationError(status), stepError(status), ofNode)
@@ -129,9 +147,13 @@ func stepError(status *metal3.BareMetalHostStatus) *hostError {
 	case failure == nil:
 		return nil
 	case failure.Cause != "":
-		return countedError(errorTypeInState(status.Provisioning.State), failure.Message)
+		err := countedError(errorTypeInState(status.Provisioning.State), failure.Message)
+		err.isOfMachine = failure.Cause != metal3.RequestFailed
+		return err
 	}
-	return countedError(failure.Type, failure.Message)
+	err := countedError(failure.Type, failure.Message)
+	err.isOfMachine = true
+	return err
 }
 
 // errorTypeInState returns the type of an error of which only the host's state is known.

@@ -82,7 +82,7 @@ func (w *world) wanted() string {
 		if host.Status.Provisioning.State == metal3.StateProvisioned {
 			want = metal3.StateProvisioned
 		}
-	case isDeployed && (w.restored || strings.HasPrefix(node.InstanceUUID, "by-hand")) && !deploy.Deployed(host):
+	case isDeployed && (w.restored || w.disk == "foreign" || strings.HasPrefix(node.InstanceUUID, "by-hand")) && !deploy.Deployed(host):
 		want = metal3.StateProvisioned // nobody has asked for its end
 	}
 	s := &host.Status

@@ -80,8 +80,12 @@ func goneMessage(status *metal3.BareMetalHostStatus, gone *metal3.GoneDeployment
 	case state == ironic.Deploying, state == ironic.DeployWait, state == ironic.DeployHold, state == ironic.DeployFail:
 		what = "deployed or rebuilt by somebody else"
 	}
-	message := fmt.Sprintf("Node %s was found %q at %s, although nobody has asked this server for that: it is %s. It is not adopted, cleaned or deployed. If it runs this host's deployment all the same, confirm the node with the subresource takeover",
-		status.Provisioning.ID, gone.ProvisionState, gone.Since.UTC().Format(time.RFC3339), what)
+	since := gone.Since.UTC().Format(time.RFC3339)
+	found := fmt.Sprintf("Node %s was found %q at %s, although nobody has asked this server for that: it is %s", status.Provisioning.ID, gone.ProvisionState, since, what)
+	if gone.ProvisionState == "" {
+		found = fmt.Sprintf("By %s, Ironic had lost node %s, or somebody had undeployed it, while the image was written again: what its disks have now is not known", since, status.Provisioning.ID)
+	}
+	message := found + ". It is not adopted, cleaned or deployed. If it runs this host's deployment all the same, confirm the node with the subresource takeover"
 	if status.Provisioning.State == metal3.StateExternallyProvisioned {
 		return message
 	}

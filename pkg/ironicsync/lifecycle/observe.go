@@ -186,7 +186,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 		status.Record.Health = node.Health
 	}
 	if errorOf(status, host) == nil && isSettled(status, host, recorded) {
-		status.ErrorCount = 0
+		resetErrorCount(status)
 	}
 	return before != nil && hasAttemptEnded(ErrorType(status), before, recorded)
 }

@@ -398,10 +398,10 @@ func hasBMC(host *metal3.BareMetalHost) bool {
 	return host.Spec.BMC.Address != "" || host.Spec.BMC.CredentialsName != ""
 }
 
-// hasStatusToRestore tells whether the host was created with an annotation that contains its
-// status, which has not been restored yet.
+// hasStatusToRestore tells whether the host was created with an annotation that contains its status, which has not been restored yet:
+// managing the host was never begun, whatever has been recorded of it meanwhile.
 func hasStatusToRestore(host *metal3.BareMetalHost) bool {
-	return hasAnnotation(host, metal3.StatusAnnotation) && host.Status.LastUpdated.IsZero()
+	return hasAnnotation(host, metal3.StatusAnnotation) && host.Status.Provisioning.State == metal3.StateNone
 }
 
 func hasAnnotation(host *metal3.BareMetalHost, key string) bool {

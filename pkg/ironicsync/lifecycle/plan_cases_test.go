@@ -155,7 +155,7 @@ func TestNextOfHost(t *testing.T) {
 		// Provisioned.
 		"checksum and user data changed": {options: and(provisionedHost, func(h *metal3.BareMetalHost) { h.Spec.Image.Checksum = "other" }), node: nodeIn(ironic.Active), want: "Wait"},
 		"flag cleared, image":            {options: []hostOption{withState(metal3.StateExternallyProvisioned), wantsImage("http://images/a")}, node: nodeIn(ironic.Active), want: "=provisioned"},
-		"flag cleared, nothing":          {options: []hostOption{withState(metal3.StateExternallyProvisioned)}, node: nodeIn(ironic.Active), want: "=deprovisioning"},
+		"flag cleared, nothing":          {options: []hostOption{withState(metal3.StateExternallyProvisioned)}, node: nodeIn(ironic.Active), want: "=provisioned"},
 		"taken over as it is":            {options: []hostOption{withState(metal3.StateProvisioned), withPower(true)}, node: nodeIn(ironic.Active), want: "Wait"},
 		"adoption failed just now":       {options: and(provisionedHost, withError(metal3.ProvisionedRegistrationError, "no", 1)), node: nodeIn(ironic.AdoptFail), change: hold, want: "Wait:7s"},
 		"undeploying failed just now":    {options: []hostOption{withState(metal3.StateDeprovisioning), withError(metal3.ProvisioningError, "no", 1)}, node: nodeIn(ironic.Error), change: hold, want: "Wait:7s"},

@@ -6,9 +6,16 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
-// abandonAfter is the number of errors in a row after which a deletion gives up undeploying or
+// abandonAfter is the number of errors of the machine's in a row after which a deletion gives up undeploying or
 // switching off the machine, and continues without.
 const abandonAfter = 3
+
+// mayGiveUp tells whether the machine has failed so often that a deletion continues without undeploying it or switching it off. What
+// has nothing to do with it, such as that Ironic does not answer, is waited for: the machine may run something. (Who may write
+// a status can lower errorCount, to have the errors counted from 0, but not raise the other one.)
+func mayGiveUp(status *metal3.BareMetalHostStatus) bool {
+	return min(status.ErrorCount, status.Record.MachineErrors) >= abandonAfter
+}
 
 // IsDetached tells whether the host has been taken out of Ironic.
 func IsDetached(host *metal3.BareMetalHost) bool {
@@ -109,7 +116,7 @@ func nextOfDeleted(s Situation) Step {
 		return leaveIronic(s)
 	}
 	state, ours := host.Status.Provisioning.State, mustUndeploy(host, node)
-	giveUp := host.Status.ErrorCount >= abandonAfter
+	giveUp := mayGiveUp(&host.Status)
 	switch {
 	case giveUp && ours && !isDeletionBegun(host):
 		return setState(metal3.StateDeprovisioning) // the errors occurred before the deletion and do not count

@@ -313,6 +313,9 @@ func nextOfDeployed(s Situation) Step {
 
 // nextOfProvisioned deprovisions the host if its spec has changed accordingly.
 func nextOfProvisioned(s Situation) Step {
+	if s.Host.Spec.ExternallyProvisioned && metal3.MayBeExternallyProvisioned(&s.Host.Status) {
+		return setState(metal3.StateExternallyProvisioned)
+	}
 	// A host that was taken over without an image in its spec is not deprovisioned: nobody has
 	// asked for its disks to be wiped, unless a person has confirmed what runs there since.
 	if (deploy.Deployed(s.Host) || isDeploymentConfirmed(s.Host, s.node)) && deploy.MustDeprovision(s.Host) {
@@ -321,16 +324,18 @@ func nextOfProvisioned(s Situation) Step {
 	return keepDeployed(s)
 }
 
-// nextOfExternallyProvisioned leaves the host as it is until spec.externallyProvisioned is false.
+// nextOfExternallyProvisioned leaves the host as it is until spec.externallyProvisioned is false. The machine is then said to run
+// the image in the spec, or what nobody has named. It is not undeployed: this server has not deployed it, and one boolean that
+// is left out of a manifest is no wish to have its disks erased.
 func nextOfExternallyProvisioned(s Situation) Step {
 	host := s.Host
 	switch {
 	case host.Spec.ExternallyProvisioned:
 		return keepDeployed(s)
-	case deploy.WantsImage(&host.Spec):
-		return setState(metal3.StateProvisioned)
+	case !deploy.WantsImage(&host.Spec) && goneDeployment(&host.Status) != nil && s.node.ProvisionState == ironic.Available:
+		return setState(metal3.StateDeprovisioning) // somebody has undeployed it: there is nothing left to be done
 	}
-	return Step{Do: SetState, State: metal3.StateDeprovisioning, Limited: true}
+	return setState(metal3.StateProvisioned)
 }
 
 // keepDeployed has Ironic adopt the node of a deployed machine if it is not active already, and
@@ -362,11 +367,8 @@ func nextOfDeprovisioning(s Situation) Step {
 		return nextOfOthersDeployment(s)
 	}
 	if _, begun := s.mayStillCome(ironic.TargetDeleted); node.ProvisionState == ironic.Active && host.DeletionTimestamp.IsZero() && !begun {
-		switch { // the spec was changed back before Ironic began
-		case deploy.Deployed(host) && !deploy.MustDeprovision(host):
-			return setState(metal3.StateProvisioned)
-		case host.Spec.ExternallyProvisioned && metal3.MayStayExternallyProvisioned(&host.Status):
-			return setState(metal3.StateExternallyProvisioned)
+		if deploy.Deployed(host) && !deploy.MustDeprovision(host) {
+			return setState(metal3.StateProvisioned) // the spec was changed back before Ironic began
 		}
 	}
 	undeploy := provision(ironic.TargetDeleted, metal3.ProvisioningError)

@@ -58,6 +58,9 @@ func contradictionOf(s Situation, step Step) *contradiction {
 		return &contradiction{reason: metal3.RestoredReason, message: s.Restored + step.intention(), anything: true}
 	}
 	host, node := s.Host, s.node
+	if c := unreadableStatus(host); c != nil {
+		return c
+	}
 	if isLostSinceBackup(host, node) {
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host is of a backup, and Ironic does not have the deployment any more that is to be undone: it may be over, and the machine somebody else's. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm its node with the subresource takeover; to leave it alone, detach the host"}
 	}
@@ -100,6 +103,21 @@ func contradictionOf(s Situation, step Step) *contradiction {
 			node.UUID, node.ProvisionState, node.InstanceUUID)}
 	}
 	return nil
+}
+
+// unreadableStatus is that a host brings along a status that cannot be read, so that it is not known what its machine runs. Without the
+// status, the host would be new, and its machine would be deployed anew.
+func unreadableStatus(host *metal3.BareMetalHost) *contradiction {
+	if !hasStatusToRestore(host) || !host.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	_, err := metal3.ParseStatusAnnotation(host.Annotations[metal3.StatusAnnotation])
+	if err == nil {
+		return nil
+	}
+	return &contradiction{reason: metal3.StatusUnreadableReason, anything: true, message: fmt.Sprintf(
+		"The annotation %s, with which the host was created, cannot be read, so it is not known what the machine runs: it %v. Correct the annotation; or remove it to have the host registered as a new one, whose machine runs nothing",
+		metal3.StatusAnnotation, err)}
 }
 
 // anotherIronic is that the Ironic which has no node of the host is not the one in which the host was registered, or others were.
@@ -310,7 +328,7 @@ func guarded(s Situation, step Step) Step {
 		return untilKnown(s, step)
 	}
 	switch {
-	case step.Do == Begin, metal3.IsPaused(s.Host) && !changesHoldOfPaused(found, held):
+	case step.Do == Begin && (found == nil || found.reason != metal3.StatusUnreadableReason), metal3.IsPaused(s.Host) && !changesHoldOfPaused(found, held):
 		return step
 	case found == nil && held != nil:
 		return Step{Do: Hold}
@@ -329,7 +347,7 @@ func guarded(s Situation, step Step) Step {
 		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
 	case held == nil || held.Reason != found.reason || held.Message != CutMessage(found.message):
 		return Step{Do: Hold, Reason: found.reason, Message: found.message}
-	case found.anything && step.asksIronic(), step.Interrupts():
+	case found.anything && step.asksIronic(), step.Interrupts(), step.Do == Begin:
 		step = Step{Do: Wait}
 	}
 	if step.Do == Wait && step.After == 0 && (found.reason == metal3.BMCInUseReason || found.reason == metal3.AnotherIronicReason) {

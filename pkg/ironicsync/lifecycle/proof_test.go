@@ -46,8 +46,8 @@ func TestHeld(t *testing.T) {
 		return func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, reason }
 	}
 	external := []hostOption{withState(metal3.StateExternallyProvisioned), deployed}
-	leavingExternal := []hostOption{withState(metal3.StateExternallyProvisioned), deployed, func(h *metal3.BareMetalHost) {
-		Enter(h, Step{Do: SetState, State: metal3.StateDeprovisioning}, now)
+	noLongerExternal := []hostOption{withState(metal3.StateExternallyProvisioned), deployed, func(h *metal3.BareMetalHost) {
+		Enter(h, Step{Do: SetState, State: metal3.StateProvisioned}, now)
 	}}
 	noCleaning := func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled }
 	for name, test := range map[string]struct {
@@ -135,10 +135,11 @@ func TestHeld(t *testing.T) {
 		"available and deleted in a maintenance":     {host: []hostOption{withState(metal3.StateAvailable), deleted}, node: nodeIn(ironic.Manageable, maintained("a fan is broken")), want: "=powering-off-before-delete"},
 		"of a backup, paused":                        {host: append(provisioned[:4:4], annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.Restored = "a backup" }, want: "Wait", held: metal3.RestoredReason},
 		"with another deployment, paused":            {host: append(provisioned[:4:4], annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(another)), want: "Wait"},
-		"no longer external":                         {host: external, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
+		"no longer external":                         {host: external, node: nodeIn(ironic.Active, instance(own)), want: "=provisioned"},
 		"external again at once":                     {host: append(external[:len(external):len(external)], externallyProvisioned), node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
-		"external again, Ironic has not begun":       {host: append(leavingExternal[:len(leavingExternal):len(leavingExternal)], externallyProvisioned), node: nodeIn(ironic.Active, instance(own)), want: "=externally-provisioned"},
-		"external again, Ironic has begun":           {host: append(leavingExternal[:len(leavingExternal):len(leavingExternal)], externallyProvisioned), node: nodeIn(ironic.Deleting), want: "Wait"},
+		"external again, later":                      {host: append(noLongerExternal[:len(noLongerExternal):len(noLongerExternal)], externallyProvisioned), node: nodeIn(ironic.Active, instance(own)), want: "=externally-provisioned"},
+		"no longer external, and deleted":            {host: append(noLongerExternal[:len(noLongerExternal):len(noLongerExternal)], deleted), node: nodeIn(ironic.Active, instance(own)), want: "=deleting"},
+		"no longer external, with an image later":    {host: append(noLongerExternal[:len(noLongerExternal):len(noLongerExternal)], wantsImage("http://images/v1")), node: nodeIn(ironic.Active, instance(own)), want: "Wait", held: metal3.AnotherDeploymentReason},
 		"external only now":                          {host: append(deprovisioning[:len(deprovisioning):len(deprovisioning)], externallyProvisioned), node: nodeIn(ironic.Active, instance(own)), want: "deleted"},
 		"paused while it was held":                   {host: append(provisioned[:4:4], heldFor(metal3.RestoredReason), annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), want: "Wait"},
 		"taken over while it ran": {host: []hostOption{withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline, func(h *metal3.BareMetalHost) {

@@ -37,7 +37,8 @@ func RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node, now time.Time
 	status.Provisioning.State = metal3.StateProvisioning
 	status.OperationHistory.Provision = metal3.OperationMetric{Start: WholeSeconds(now)}
 	status.LastAttemptedImage = imageOf(host)
-	status.ProvisioningFailCount, status.ErrorCount = 0, 0
+	status.ProvisioningFailCount = 0
+	resetErrorCount(status)
 	status.Record.Failure = nil
 	Render(host, now)
 	return nil
@@ -149,7 +150,8 @@ func nextOfRebuild(s Situation, rebuild *metal3.Rebuild) Step {
 	case state.IsInTransit(), isDeployed(state): // somebody else services or rescues the machine
 		return Step{Do: Wait}
 	}
-	// Ironic has lost the node, or somebody has undeployed it. Nothing is written to it as it is.
+	// Ironic has lost the node, or somebody has undeployed it. Nothing is written to it as it is, and it is not adopted, because half
+	// of the image may have been written: its deployment is gone.
 	return setState(metal3.StateProvisioned)
 }
 

@@ -90,6 +90,7 @@ func TestNextOfRebuild(t *testing.T) {
 		host hostOption
 		node func(*ironic.Node)
 		want string
+		gone bool
 	}{
 		"requested":                      {want: "Rebuild"},
 		"as recorded":                    {node: func(n *ironic.Node) { n.ProvisionUpdatedAt, n.AnsweredAt = nil, time.Time{} }, want: "Rebuild"},
@@ -109,7 +110,8 @@ func TestNextOfRebuild(t *testing.T) {
 		"paused":                        {host: annotated(metal3.PausedAnnotation, ""), want: "Wait"},
 		"maintenance":                   {node: func(n *ironic.Node) { n.Maintenance = true }, want: "Wait"},
 		"serviced by somebody":          {node: in(ironic.Servicing), want: "Wait"},
-		"lost by Ironic":                {node: in(ironic.Manageable), want: "=provisioned"},
+		"lost by Ironic":                {node: in(ironic.Manageable), want: "=provisioned", gone: true},
+		"undeployed by somebody":        {node: in(ironic.Available), want: "=provisioned", gone: true},
 		"deployed by somebody":          {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "Hold"},
 		"deleted": {host: func(h *metal3.BareMetalHost) {
 			h.DeletionTimestamp = &metav1.Time{Time: now}
@@ -136,6 +138,14 @@ func TestNextOfRebuild(t *testing.T) {
 			enter(host, node, step, now)
 			if host.Status.Record.Deployment == nil || host.Status.Record.Deployment.Rebuild != nil {
 				t.Errorf("in the state %s, the deployment is %+v", step.State, host.Status.Record.Deployment)
+			}
+			if gone := host.Status.Record.Deployment.Gone != nil; gone != test.gone {
+				t.Errorf("in the state %s, the deployment is gone: %t, want %t", step.State, gone, test.gone)
+			}
+			if test.gone {
+				if next := nextOf(planned(host, node)); next.Do != Hold || next.Reason != metal3.DeploymentGoneReason || !strings.Contains(next.Message, "while the image was written again") {
+					t.Errorf("then %s: %s", next, next.Message)
+				}
 			}
 		})
 	}

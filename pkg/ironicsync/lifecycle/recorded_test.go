@@ -153,6 +153,7 @@ func withError(kind metal3.ErrorType, message string, count int) hostOption {
 	return func(h *metal3.BareMetalHost) {
 		h.Status.OperationalStatus = metal3.OperationalStatusError
 		h.Status.ErrorType, h.Status.ErrorMessage, h.Status.ErrorCount = kind, message, count
+		h.Status.Record.MachineErrors = count
 		h.Status.Record.Error = nil
 		if kind != "" {
 			h.Status.Record.Error = &newError(kind, message).HostError

@@ -115,8 +115,7 @@ func (w *world) wants() workload { return workloadOf(w.host.Spec.Image, w.host.S
 // left that state, the way to the next arrival is free, failures included.
 //
 // It also follows whether anything has asked for a write to the disks at all: an image
-// or a custom deployment in the spec, now or since the host was last at rest without,
-// or the end of externallyProvisioned, which has the host deprovisioned.
+// or a custom deployment in the spec, now or since the host was last at rest without.
 func (w *world) permit() {
 	host := w.host
 	state := host.Status.Provisioning.State
@@ -125,13 +124,11 @@ func (w *world) permit() {
 		w.asked = true
 	case state == metal3.StateAvailable && !w.isInTransit():
 		w.asked = false
-	case state == metal3.StateExternallyProvisioned && !host.Spec.ExternallyProvisioned:
-		w.asked = true
 	}
 	switch want := w.wants(); {
 	case !host.DeletionTimestamp.IsZero():
 		// Nothing of an externally provisioned host is ours to clean.
-		w.mayWipe = w.mayWipe || w.state == metal3.StateProvisioned
+		w.mayWipe = w.mayWipe || w.state == metal3.StateProvisioned && w.runs != workload{}
 	case state == metal3.StateProvisioned:
 		if w.state != state {
 			w.runs = workloadOf(&host.Status.Provisioning.Image, host.Status.Provisioning.CustomDeploy)
@@ -140,7 +137,7 @@ func (w *world) permit() {
 		changed := w.runs.url != "" && w.runs.url != want.url || w.runs.method != "" && w.runs.method != want.method
 		w.mayWipe = w.runs != workload{} && (removed || changed)
 	case state == metal3.StateExternallyProvisioned:
-		w.mayWipe = !host.Spec.ExternallyProvisioned && want == workload{}
+		w.mayWipe = false
 	}
 	w.state = state
 }

@@ -45,7 +45,7 @@ func CallOffTransfer(host *metal3.BareMetalHost, now time.Time) bool {
 func endDetachError(host *metal3.BareMetalHost) {
 	if HasFailureOf(&host.Status, metal3.DetachError) {
 		ClearFailure(host)
-		host.Status.ErrorCount = 0
+		resetErrorCount(&host.Status)
 	}
 }
 

@@ -53,8 +53,11 @@ var onEnter = map[metal3.ProvisioningState]func(transition){
 // leave ends what belongs to the state that is left.
 func (t transition) leave(entered metal3.ProvisioningState, now time.Time) {
 	status := t.status
-	if status.Record.Deployment != nil {
-		status.Record.Deployment.Rebuild = nil // it has ended, or is given up
+	if d := status.Record.Deployment; d != nil && d.Rebuild != nil {
+		d.Rebuild = nil // it has ended, or is given up
+		if entered == metal3.StateProvisioned && (t.node == nil || t.node.ProvisionState != ironic.Active) {
+			d.MayAdopt, d.Gone = false, &metal3.GoneDeployment{Since: t.now} // half of it may be written
+		}
 	}
 	if entered != metal3.StatePreparing {
 		settings.FailRequestedClean(status, "It has not begun, because the host has become "+string(entered), t.now)
@@ -145,9 +148,6 @@ func enterDeprovisioning(t transition) {
 		start = *t.host.DeletionTimestamp
 	}
 	t.status.OperationHistory.Deprovision = metal3.OperationMetric{Start: start}
-	if t.status.Record.Deployment != nil {
-		t.status.Record.Deployment.External = t.left == metal3.StateExternallyProvisioned
-	}
 }
 
 // recordFailure records whether the state that is left has failed.
@@ -167,7 +167,7 @@ func (t transition) recordFailure(step Step) {
 	default:
 		ClearFailure(t.host)
 		if step.State != metal3.StateProvisioning {
-			status.ErrorCount = 0
+			resetErrorCount(status)
 		}
 	}
 }
@@ -246,13 +246,15 @@ func RemoveRebootAnnotation(host *metal3.BareMetalHost) {
 
 // StartManaging sets the finalizer, restores the status that the host was created with in an
 // annotation, and sets the provisioning state if the host has none yet. The error says that the
-// annotation cannot be parsed; everything else has been done then.
+// annotation cannot be parsed; nothing has been changed then.
 func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) error {
-	var err error
 	if value, has := host.Annotations[metal3.StatusAnnotation]; has {
-		if host.Status.LastUpdated.IsZero() {
-			var restored *metal3.BareMetalHostStatus
-			if restored, err = metal3.ParseStatusAnnotation(value); restored != nil {
+		if hasStatusToRestore(host) {
+			restored, err := metal3.ParseStatusAnnotation(value)
+			if err != nil {
+				return err // without it, the host would be new, and its machine to be erased
+			}
+			if restored != nil {
 				hardware := host.Status.HardwareDetails
 				host.Status = *restored
 				if host.Status.HardwareDetails == nil {
@@ -281,7 +283,7 @@ func StartManaging(host *metal3.BareMetalHost, state metal3.ProvisioningState) e
 	if host.Status.OperationalStatus == metal3.OperationalStatusDiscovered {
 		host.Status.OperationalStatus = metal3.OperationalStatusOK
 	}
-	return err
+	return nil
 }
 
 // StatusTime returns a time in the form that statuses use, with whole seconds.
@@ -289,7 +291,8 @@ func StatusTime(now time.Time) *metav1.Time { return &metav1.Time{Time: now.Trun
 
 // ClearFailures resets the record of failed deployments, after the spec has changed.
 func ClearFailures(host *metal3.BareMetalHost, _ time.Time) {
-	host.Status.ProvisioningFailCount, host.Status.ErrorCount = 0, 0
+	host.Status.ProvisioningFailCount = 0
+	resetErrorCount(&host.Status)
 	host.Status.LastAttemptedImage = imageOf(host)
 	host.Status.Provisioning.CustomDeploy = nil
 	ClearFailure(host)

@@ -2,9 +2,12 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A host that was moved here keeps what it runs, and is registered anew: what was
@@ -17,6 +20,8 @@ func TestBeginRestoresStatus(t *testing.T) {
 	}
 	host := newHost(annotated(metal3.StatusAnnotation, string(status)))
 	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
+	SetHold(host, metal3.RestoredReason, "it was created while all hosts were held") // and the status was written because of that
+	host.Status.LastUpdated = StatusTime(now)
 	if err := StartManaging(host, metal3.StateRegistering); err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +33,47 @@ func TestBeginRestoresStatus(t *testing.T) {
 	}
 	if got := nextOf(planned(host, nodeIn("active"))); got.Do != Register {
 		t.Errorf("next is %s, want Register", got)
+	}
+}
+
+// A host of which it is not known what it runs is held, and the annotation stays, until a person has corrected or removed it.
+func TestUnreadableStatusHolds(t *testing.T) {
+	for name, value := range map[string]string{
+		"not JSON":       `{`,
+		"another type":   `[]`,
+		"a later field":  `{"provisioning":{"state":"provisioned","ID":"x","image":{"url":""},"colour":"red"}}`,
+		"a wrong number": `{"errorCount":"three"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := newHost(annotated(metal3.StatusAnnotation, value), wantsImage("http://images/v1"))
+			host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
+			before := host.DeepCopy()
+			if err := StartManaging(host, metal3.StateRegistering); err == nil || !equality.Semantic.DeepEqual(before, host) {
+				t.Errorf("error %v; the host is %+v, %+v", err, host.ObjectMeta, host.Status)
+			}
+			step := nextOf(planned(host, nil))
+			if step.Do != Hold || step.Reason != metal3.StatusUnreadableReason || !strings.Contains(step.Message, "must be JSON in the format of the status of a host") {
+				t.Fatalf("the next step is %+v", step)
+			}
+			SetHold(host, step.Reason, step.Message)
+			if step := nextOf(planned(host, nil)); step.Do != Wait {
+				t.Errorf("then %s", step)
+			}
+			removed := host.DeepCopy()
+			delete(removed.Annotations, metal3.StatusAnnotation)
+			if step := nextOf(planned(removed, nil)); step.Do != Begin {
+				t.Errorf("without the annotation, %s", step)
+			}
+			host.Annotations[metal3.StatusAnnotation] = `{"provisioning":{"state":"provisioned","ID":"x","image":{"url":""}}}`
+			if step := nextOf(planned(host, nil)); step.Do != Begin {
+				t.Errorf("with a corrected annotation, %s", step)
+			}
+			deletedHost := before.DeepCopy()
+			deletedHost.DeletionTimestamp = &metav1.Time{Time: now}
+			if step := nextOf(planned(deletedHost, nil)); step.Do != Wait {
+				t.Errorf("deleted, %s", step)
+			}
+		})
 	}
 }
 

@@ -123,6 +123,8 @@ const (
 	// AnotherIronicReason means that the Ironic in which the host was to have its node has none of the nodes that were registered
 	// in it, but those of others: its address leads to another one.
 	AnotherIronicReason = "AnotherIronic"
+	// StatusUnreadableReason means that the annotation with the status that the host brings along cannot be read.
+	StatusUnreadableReason = "StatusUnreadable"
 	// NodeInMaintenanceReason means that the host is being deleted while its node is in a maintenance that
 	// somebody has asked for.
 	NodeInMaintenanceReason = "NodeInMaintenance"

@@ -8,7 +8,7 @@ import (
 
 // RecordEpoch is the epoch of the records that this version of the server writes. It is raised with
 // each change of HostRecord that an earlier version would misunderstand or lose.
-const RecordEpoch = 3
+const RecordEpoch = 4
 
 // HostRecord is what the server has recorded of a host for itself: what it asked of Ironic and how
 // that ended, which deployment is the host's, and why it leaves a machine alone. Decisions are based on
@@ -68,6 +68,11 @@ type HostRecord struct {
 	// known what became of the request. It may be carried out minutes later.
 	// +optional
 	Asked *AskedChange `json:"asked,omitempty"`
+
+	// How many of the errors in a row that status.errorCount counts were the machine's: not those of requests that Ironic
+	// did not carry out, nor of restarts of its conductors. A deletion gives up after some of these only.
+	// +optional
+	MachineErrors int `json:"machineErrors,omitempty"`
 
 	// The power-off or reboot that Ironic was asked for, while it is not known what became of the request. It may be
 	// carried out minutes later.
@@ -316,11 +321,6 @@ type Deployment struct {
 	// +optional
 	KeepPower bool `json:"keepPower,omitempty"`
 
-	// Whether the host that is being deprovisioned was externally provisioned, so that it can become that again
-	// until Ironic has begun.
-	// +optional
-	External bool `json:"external,omitempty"`
-
 	// The rebuild that was requested of the deployment and has not ended.
 	// +optional
 	Rebuild *Rebuild `json:"rebuild,omitempty"`
@@ -406,7 +406,7 @@ type GoneDeployment struct {
 	Since metav1.Time `json:"since"`
 
 	// The provision state of the node then. A rescue is over when the node is active again;
-	// anything else stays until a person decides.
+	// anything else stays until a person decides. Empty if the node was lost or undeployed while the image was written again.
 	ProvisionState string `json:"provisionState"`
 }
 

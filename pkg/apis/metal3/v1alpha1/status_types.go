@@ -419,15 +419,14 @@ const (
 	OperationService IronicOperation = "service"
 )
 
-// MayStayExternallyProvisioned tells whether the host was externally provisioned until Ironic begins to undeploy it,
-// so that setting spec.externallyProvisioned again keeps it so.
-func MayStayExternallyProvisioned(status *BareMetalHostStatus) bool {
-	switch status.Provisioning.State {
+// MayBeExternallyProvisioned tells whether the host is externally provisioned, or runs what nobody has named, as one does of which
+// spec.externallyProvisioned was removed.
+func MayBeExternallyProvisioned(status *BareMetalHostStatus) bool {
+	switch saved := &status.Provisioning; saved.State {
 	case StateExternallyProvisioned:
 		return true
-	case StateDeprovisioning:
-		d := status.Record.Deployment
-		return d != nil && d.External && status.Record.Asked == nil && status.Ironic != nil && status.Ironic.ProvisionState == "active"
+	case StateProvisioned:
+		return saved.Image.URL == "" && saved.CustomDeploy == nil && status.Record.Deployment != nil
 	}
 	return false
 }

@@ -58,9 +58,9 @@ func validateChange(host, old *v1alpha1.BareMetalHost) field.ErrorList {
 			"cannot be changed or removed once it is set: keep "+before+", or delete the host and create it again"))
 	}
 	if host.Spec.ExternallyProvisioned && !old.Spec.ExternallyProvisioned &&
-		state != v1alpha1.StateAvailable && state != v1alpha1.StateReady && !v1alpha1.MayStayExternallyProvisioned(&old.Status) {
+		state != v1alpha1.StateAvailable && state != v1alpha1.StateReady && !v1alpha1.MayBeExternallyProvisioned(&old.Status) {
 		all = append(all, field.Forbidden(spec.Child("externallyProvisioned"),
-			"can be set to true only while status.provisioning.state is available, or to call off the deprovisioning of an externally provisioned host before Ironic has begun"))
+			"can be set to true only while status.provisioning.state is available, or provisioned with an empty image"))
 	}
 	return all
 }

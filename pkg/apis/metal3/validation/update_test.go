@@ -18,11 +18,10 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 	broken := address("ilo4://192.0.2.1")
 	adopted := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
 	available := status(v1alpha1.StateAvailable, v1alpha1.OperationalStatusOK)
-	leaving := func(state string, external bool) mutation {
-		return func(h *v1alpha1.BareMetalHost) {
-			h.Status.Ironic = &v1alpha1.IronicStatus{ProvisionState: state}
-			h.Status.Record.Deployment = &v1alpha1.Deployment{NodeUUID: "u", External: external}
-		}
+	found := func(h *v1alpha1.BareMetalHost) { h.Status.Record.Deployment = &v1alpha1.Deployment{NodeUUID: "u"} }
+	runsImage := func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.Image.URL = "http://images/v1" }
+	runsCustom := func(h *v1alpha1.BareMetalHost) {
+		h.Status.Provisioning.CustomDeploy = &v1alpha1.CustomDeploy{Method: "install"}
 	}
 	provisioned := status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusOK)
 	tests := map[string]struct {
@@ -49,12 +48,12 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		// 16. externallyProvisioned.
 		"adopted while available":            {both: []mutation{available}, new: []mutation{adopted}},
 		"adopted while ready":                {both: []mutation{status(v1alpha1.StateReady, "")}, new: []mutation{adopted}},
-		"adopted while provisioned":          {both: []mutation{provisioned}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
+		"adopted while provisioned":          {both: []mutation{provisioned, found, runsImage}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
+		"adopted while deployed by a method": {both: []mutation{provisioned, found, runsCustom}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
 		"no longer adopted":                  {both: []mutation{status(v1alpha1.StateExternallyProvisioned, "")}, old: []mutation{adopted}},
 		"adopted again at once":              {both: []mutation{status(v1alpha1.StateExternallyProvisioned, "")}, new: []mutation{adopted}},
-		"adopted again in time":              {both: []mutation{status(v1alpha1.StateDeprovisioning, ""), leaving("active", true)}, new: []mutation{adopted}},
-		"adopted again too late":             {both: []mutation{status(v1alpha1.StateDeprovisioning, ""), leaving("deleting", true)}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
-		"adopted while its image is removed": {both: []mutation{status(v1alpha1.StateDeprovisioning, ""), leaving("active", false)}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
+		"adopted again":                      {both: []mutation{provisioned, found}, new: []mutation{adopted}},
+		"adopted while its image is removed": {both: []mutation{status(v1alpha1.StateDeprovisioning, ""), runsImage}, new: []mutation{adopted}, want: []string{adopt + ": only while status.provisioning.state is available"}},
 		"still adopted":                      {both: []mutation{provisioned, adopted}},
 
 		// Create rules on update.

@@ -47,10 +47,10 @@ func (c upgradingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, i
 func UpgradeRecord(host *metal3.BareMetalHost, data []byte) error {
 	switch host.Status.Record.Epoch {
 	case 0:
-	case 2:
-		// Epoch 3 stores the hardware details in another way, and has further fields, which say nothing while they are absent.
-		// If the first observation raised the epoch, an upgrade would write all hosts at once.
-		host.Status.Record.Epoch = 3
+	case 2, 3:
+		// Epoch 3 stores the hardware details in another way. It, and epoch 4, have further fields, which say nothing while they
+		// are absent. If the first observation raised the epoch, an upgrade would write all hosts at once.
+		host.Status.Record.Epoch = metal3.RecordEpoch
 		return nil
 	default:
 		return nil

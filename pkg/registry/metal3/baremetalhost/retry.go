@@ -61,7 +61,7 @@ func resetErrorCounts(status *metal3.BareMetalHostStatus) metal3.HostRetryStatus
 	previous := metal3.HostRetryStatus{ErrorType: status.ErrorType, ErrorMessage: status.ErrorMessage, ErrorCount: status.ErrorCount}
 	counted := status.ErrorCount > 0 || status.ProvisioningFailCount > 0
 	if counted {
-		status.ErrorCount, status.ProvisioningFailCount = 0, 0
+		status.ErrorCount, status.ProvisioningFailCount, status.Record.MachineErrors = 0, 0, 0
 		now := metav1.Now()
 		status.LastUpdated = &now
 	}
