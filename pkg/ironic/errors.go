@@ -63,7 +63,16 @@ func (e *UnavailableError) Error() string { return e.Op + ": Ironic is not avail
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // IsNotFound tells whether Ironic itself said that the thing does not exist.
-func IsNotFound(err error) bool { return isStatus(err, http.StatusNotFound) }
+func IsNotFound(err error) bool {
+	return isStatus(err, http.StatusNotFound) && !IsWithoutConductor(err)
+}
+
+// IsWithoutConductor tells whether none of the conductors that could work on the node is alive. Ironic's API has that as a 404, too
+// (NoValidHost), though the node is there.
+func IsWithoutConductor(err error) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Status == http.StatusNotFound && api.says(noConductor)
+}
 
 // IsConflict tells whether Ironic refused because of the state of the thing.
 func IsConflict(err error) bool { return isStatus(err, http.StatusConflict) }
@@ -156,9 +165,10 @@ const (
 	inTransition = "while a state transition is in progress"
 	isInspecting = `while it is in state "inspecting"`
 	exists       = "already exists"
+	noConductor  = "No valid host was found"
 )
 
-var phrases = []string{inWrongState, isLocked, inTransition, isInspecting, exists}
+var phrases = []string{inWrongState, isLocked, inTransition, isInspecting, exists, noConductor}
 
 // says tells whether a phrase was in the answer. It may be no longer in the
 // message, where a password of "host" was struck out.
@@ -173,7 +183,7 @@ func isStatus(err error, status int) bool {
 
 // IsUnavailable tells whether the failure is one of Ironic as a whole, and not
 // an answer about the thing that was asked for: no connection, a time-out, an
-// internal error, no free conductor worker, refused credentials, an API that is
+// internal error, no conductor, or no free worker of one, refused credentials, an API that is
 // too old. A request that the caller cancelled is not a failure of Ironic.
 func IsUnavailable(err error) bool {
 	var unavailable *UnavailableError
@@ -185,7 +195,7 @@ func IsUnavailable(err error) bool {
 		switch {
 		case api.Status >= 500, api.Status == http.StatusTooManyRequests:
 			return true
-		case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden:
+		case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden, IsWithoutConductor(err):
 			return true
 		default:
 			return api.foreign

@@ -90,6 +90,10 @@ func TestAnswers(t *testing.T) {
 			status: 503, body: fault("Requested action cannot be performed due to lack of free conductor workers."),
 			message: "Requested action cannot be performed due to lack of free conductor workers.", reason: "HTTP 503", is: is{unavailable: true},
 		},
+		"no conductor": {
+			status: 404, body: fault(`No valid host was found. Reason: No conductor service registered which supports driver ipmi for conductor group "".`),
+			message: `No valid host was found. Reason: No conductor service registered which supports driver ipmi for conductor group "".`, reason: "HTTP 404", is: is{unavailable: true},
+		},
 		"moved": {status: 301, reason: "HTTP 301", is: is{unavailable: true}},
 		"not JSON at all": {
 			status: 200, body: "<html>log in</html>", reason: "the answer is not what Ironic sends", is: is{unavailable: true},

@@ -136,6 +136,9 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 			request.Status.Message = "soft was refused, hard was used instead: " + softRefusal
 		}
 		return nil
+	case ironic.IsWithoutConductor(err) && request.Spec.Action != metal3.PowerActionReboot:
+		// The controller switches the host when there is one again: who fences a machine must not have to come back for that.
+		return serviceUnavailable(host.Name, fmt.Sprintf("Ironic has no conductor for the node at the moment: %s; spec.online is %t now", ironic.ReasonOf(err), request.Spec.Action == metal3.PowerActionOn))
 	case ironic.IsLocked(err):
 		return p.lockedMeanwhile(ctx, asked, host, node, request, err)
 	case refused != nil:

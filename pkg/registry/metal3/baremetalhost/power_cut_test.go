@@ -53,6 +53,7 @@ func TestHardPowerOffIsRecordedFirst(t *testing.T) {
 		"soft":                  {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeSoft}, power: ironic.PowerOn},
 		"denied by admission":   {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, denied: true},
 		"refused by Ironic":     {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: &ironic.APIError{Status: 400, Op: "test", Message: "sealed"}, recorded: true},
+		"no conductor":          {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: &ironic.APIError{Status: 404, Op: "test", Message: "No valid host was found. Reason: No conductor service registered which supports driver ipmi for conductor group \"\"."}, recorded: true, left: true},
 		"no answer of Ironic's": {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: errors.New("odd"), recorded: true, left: true, mayCome: true},
 		"locked":                {spec: metal3.HostPowerSpec{Action: metal3.PowerActionOff, Mode: metal3.PowerModeHard}, power: ironic.PowerOn, answer: &ironic.APIError{Status: 409, Op: "test", Message: "Node n is locked by host c"}, recorded: true, left: true},
 	} {
@@ -71,6 +72,9 @@ func TestHardPowerOffIsRecordedFirst(t *testing.T) {
 			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), namespace), "worker-0", &metal3.HostPower{Spec: test.spec}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 			if (err != nil) != (test.denied || test.answer != nil) {
 				t.Error(err)
+			}
+			if online := o.host.Spec.Online; online == test.left && test.power != ironic.PowerOff && test.spec.Mode == metal3.PowerModeHard {
+				t.Errorf("afterwards, spec.online is %t", online)
 			}
 			if got := o.host.Status.Record.PowerCut != nil; got != test.left {
 				t.Errorf("afterwards, it is recorded that the power is to be cut: %t, want %t", got, test.left)
