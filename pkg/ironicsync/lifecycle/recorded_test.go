@@ -39,7 +39,7 @@ func recorded(t testing.TB, name string) *ironic.Node {
 		t.Fatalf("%s: %v", name, err)
 	}
 	// It was recorded of another host, with the BMC of a machine of that time.
-	node.Address = ownBMC
+	node.Address, node.Driver = ownBMC, "ipmi"
 	if node.Name != "" {
 		node.Name = "metal3~host-0"
 	}

@@ -124,9 +124,19 @@ func IsOlder(a, b *metal3.BareMetalHost) bool {
 }
 
 // KeyOfNode returns the key of the BMC that Ironic talks to for the node; a zero one if it
-// was told none, or does not say.
+// was told none, or does not say. Drivers read their own fields of driver_info only, whatever else is in there: ilo, for example,
+// reads ilo_address.
 func KeyOfNode(node *ironic.Node) bmc.Key {
 	a := node.Address
+	switch node.Driver {
+	case "ipmi", "intel-ipmi":
+		a.RedfishAddress, a.RedfishSystem = "", ""
+	case "redfish", "idrac":
+		a.IPMIAddress, a.IPMIPort = "", ""
+	case "", "fake-hardware": // it was not asked for, or talks to none
+	default:
+		return bmc.Key{}
+	}
 	return bmc.RegisteredKey(string(a.RedfishAddress), string(a.RedfishSystem), string(a.IPMIAddress), string(a.IPMIPort))
 }
 
