@@ -519,7 +519,7 @@ type fakeRequests struct{}
 
 func (fakeRequests) CutPower(*metal3.BareMetalHost, *ironic.Node) {}
 
-func (fakeRequests) PowerCutAnswered(*metal3.BareMetalHost, *metal3.AskedPower) bool { return false }
+func (fakeRequests) PowerCutAnswered(*metal3.BareMetalHost) bool { return false }
 
 func (fakeRequests) ForgetPowerCut(*metal3.BareMetalHost) {}
 

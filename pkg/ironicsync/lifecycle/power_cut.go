@@ -11,8 +11,8 @@ const (
 	// powerCutGrace is how long the leader leaves it to the replica that serves the subresource power to ask Ironic for a
 	// hard power-off. That one is no longer at work then (actionTimeout of its package).
 	powerCutGrace = 10 * time.Second
-	// powerCutLimit is after what time a hard power-off no longer counts of a host that is to be on: who has requested it was
-	// killed before spec.online was written. It is long because the clocks of two replicas may differ.
+	// powerCutLimit is after how long a hard power-off of a host that is to be on no longer counts: the replica that recorded it was
+	// killed before it wrote spec.online. It is long because the clocks of two replicas may differ.
 	powerCutLimit = 10 * time.Minute
 )
 
@@ -22,23 +22,16 @@ func CutPower(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) {
 	askPower(host, node.UUID, ironic.TargetPowerOff, false, now)
 }
 
-// PowerCutAnswered records that the request of CutPower does not come later: Ironic has answered it, or it was not sent. before is
-// what was recorded of requests before. It returns false if nothing is to be written: others have been sent since.
-func PowerCutAnswered(host *metal3.BareMetalHost, before *metal3.AskedPower) (changed bool) {
+// PowerCutAnswered records that the request of CutPower does not come later: Ironic has answered it, or it was not sent. It returns
+// false if nothing is to be written, because there were others, too: which of them comes later is not known, and that the
+// machine is off then says nothing of it.
+func PowerCutAnswered(host *metal3.BareMetalHost) (changed bool) {
 	asked := host.Status.Record.AskedPower
-	if asked == nil || asked.Target != string(ironic.TargetPowerOff) {
+	if asked == nil || asked.Target != string(ironic.TargetPowerOff) || asked.Times > 1 {
 		return false
 	}
-	if before == nil || before.NodeUUID != asked.NodeUUID {
-		before = nil
-		changed = asked.Times == 1
-	} else {
-		changed = before.Times < severalTimes && asked.Times == before.Times+1
-	}
-	if changed {
-		host.Status.Record.AskedPower = before.DeepCopy()
-	}
-	return changed
+	host.Status.Record.AskedPower = nil
+	return true
 }
 
 // ForgetPowerCut records that the power of the host is not to be cut.
@@ -61,7 +54,7 @@ func observePowerCut(status *metal3.BareMetalHostStatus, host *metal3.BareMetalH
 // minutes: were the leader quicker, the power could not be cut before that.
 func (s Situation) powerCut() (wait time.Duration, cut bool) {
 	asked := s.Host.Status.Record.PowerCut
-	if asked == nil || asked.NodeUUID != s.node.UUID {
+	if asked == nil || asked.NodeUUID != s.node.UUID || s.Host.Spec.Online { // a reboot by an annotation has a mode of its own
 		return 0, false
 	}
 	return powerCutGrace - s.PowerCutKnownFor, true

@@ -71,7 +71,7 @@ func TestPowerCutAnswered(t *testing.T) {
 		want   *metal3.AskedPower
 	}{
 		"the only one":              {},
-		"after another one":         {before: asked(1, ironic.TargetSoftPowerOff), want: asked(1, ironic.TargetSoftPowerOff)},
+		"after another one":         {before: asked(1, ironic.TargetSoftPowerOff), want: &metal3.AskedPower{NodeUUID: "node", Target: "power off", At: WholeSeconds(now), Times: 2}},
 		"after one of another node": {before: &metal3.AskedPower{NodeUUID: "v", Times: 2}},
 		"after several":             {before: asked(2, ironic.TargetPowerOff), want: &metal3.AskedPower{NodeUUID: "node", Target: "power off", At: WholeSeconds(now), Times: 2}},
 		"and off meanwhile":         {before: asked(1, ironic.TargetPowerOff), then: func(h *metal3.BareMetalHost) { h.Status.Record.AskedPower = nil }},
@@ -89,7 +89,7 @@ func TestPowerCutAnswered(t *testing.T) {
 			if test.then != nil {
 				test.then(host)
 			}
-			PowerCutAnswered(host, test.before)
+			PowerCutAnswered(host)
 			if diff := cmp.Diff(test.want, host.Status.Record.AskedPower); diff != "" {
 				t.Error(diff)
 			}

@@ -30,8 +30,24 @@ func TestPowerCutOfKilledReplica(t *testing.T) {
 }
 
 // TestLatePowerCutOfReplica checks that a machine is not cut while it boots: the replica that served the action got no answer, the leader
-// has switched the machine off, and it is to be on again when what the replica has asked for is carried out.
+// has switched the machine off, or the user by the action once more, and it is to be on again when what the replica has asked
+// for is carried out.
 func TestLatePowerCutOfReplica(t *testing.T) {
+	for name, repeat := range map[string]func(t *testing.T, w *world, key types.NamespacedName, id string){
+		"by the leader": func(*testing.T, *world, types.NamespacedName, string) {},
+		"by the action": func(t *testing.T, w *world, key types.NamespacedName, id string) {
+			w.edit(key, func(h *metal3.BareMetalHost) { lifecycle.CutPower(h, &ironic.Node{UUID: id}, time.Now()) })
+			if _, _, err := w.sim.SwitchPower(t.Context(), ironic.NoFence, id, ironic.TargetPowerOff); err != nil {
+				t.Fatal(err)
+			}
+			w.edit(key, func(h *metal3.BareMetalHost) { lifecycle.PowerCutAnswered(h) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testLatePowerCut(t, repeat) })
+	}
+}
+
+func testLatePowerCut(t *testing.T, repeat func(t *testing.T, w *world, key types.NamespacedName, id string)) {
 	inLateWorld(t, true, func(t *testing.T, w *world, key types.NamespacedName) {
 		cuts, id := w.sim.BMC(0).PowerCuts(), w.hostOf(key).Status.Provisioning.ID
 		w.sim.SetLate(string(ironic.TargetPowerOff), lateBy)
@@ -45,6 +61,7 @@ func TestLatePowerCutOfReplica(t *testing.T) {
 			t.Fatal("the late request was answered")
 		}
 		w.sim.SetLate(string(ironic.TargetPowerOff), 0)
+		repeat(t, w, key, id)
 		w.after(30*time.Second, "off", func() bool { return !w.hostOf(key).Status.PoweredOn })
 		w.edit(key, func(h *metal3.BareMetalHost) { h.Spec.Online = true })
 		w.after(10*time.Minute, "on", func() bool { return w.hostOf(key).Status.PoweredOn })

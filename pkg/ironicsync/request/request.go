@@ -50,10 +50,9 @@ func (r Recorder) CutPower(host *metal3.BareMetalHost, node *ironic.Node) {
 	lifecycle.CutPower(host, node, r.clock.Now())
 }
 
-// PowerCutAnswered records that the request of CutPower does not come later. before is what was recorded of requests before. It
-// returns false if nothing is to be written.
-func (Recorder) PowerCutAnswered(host *metal3.BareMetalHost, before *metal3.AskedPower) (changed bool) {
-	return lifecycle.PowerCutAnswered(host, before)
+// PowerCutAnswered records that the request of CutPower does not come later. It returns false if nothing is to be written.
+func (Recorder) PowerCutAnswered(host *metal3.BareMetalHost) (changed bool) {
+	return lifecycle.PowerCutAnswered(host)
 }
 
 // ForgetPowerCut records that the power of the host is not to be cut.

@@ -133,10 +133,8 @@ func (noRequests) CallOffTransfer(*metal3.BareMetalHost) bool               { re
 func (noRequests) RequestTransfer(*metal3.BareMetalHost, *ironic.Node, string) error {
 	return nil
 }
-func (noRequests) ForgetPowerCut(*metal3.BareMetalHost) {}
-func (noRequests) PowerCutAnswered(*metal3.BareMetalHost, *metal3.AskedPower) bool {
-	return false
-}
+func (noRequests) ForgetPowerCut(*metal3.BareMetalHost)        {}
+func (noRequests) PowerCutAnswered(*metal3.BareMetalHost) bool { return false }
 func (noRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
 	return nil
 }

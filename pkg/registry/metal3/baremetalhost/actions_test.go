@@ -78,8 +78,8 @@ func (*oneHost) CutPower(host *metal3.BareMetalHost, node *ironic.Node) {
 	host.Status.Record.AskedPower = &metal3.AskedPower{NodeUUID: node.UUID, Times: 1}
 }
 
-func (*oneHost) PowerCutAnswered(host *metal3.BareMetalHost, before *metal3.AskedPower) bool {
-	host.Status.Record.AskedPower = before
+func (*oneHost) PowerCutAnswered(host *metal3.BareMetalHost) bool {
+	host.Status.Record.AskedPower = nil
 	return true
 }
 

@@ -89,7 +89,7 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 	if request.Spec.Action == metal3.PowerActionReboot {
 		return p.requestReboot(ctx, host, node, request, dryRun)
 	}
-	cut := powerTarget(request.Spec) == ironic.TargetPowerOff && node.PowerState != ironic.PowerOff && !dryRun
+	cut := isCut(request, node) && !dryRun
 	if cut {
 		if err := p.cuts.record(ctx, host, node); err != nil {
 			return nil, err
@@ -106,13 +106,14 @@ func (p *power) write(ctx context.Context, _ Ironic, host *metal3.BareMetalHost,
 	return written, err
 }
 
+// isCut tells whether the power of a machine is to be cut that may be on.
+func isCut(request *metal3.HostPower, node *ironic.Node) bool {
+	return powerTarget(request.Spec) == ironic.TargetPowerOff && node.PowerState != ironic.PowerOff
+}
+
 // act asks Ironic to switch the power, unless it is doing so already.
 func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) error {
-	target := powerTarget(request.Spec)
 	if isUnderWay(request.Spec.Action, node) {
-		if target == ironic.TargetPowerOff {
-			p.cuts.answered(ctx, host)
-		}
 		reportUnderWay(request)
 		return nil
 	}
@@ -124,9 +125,10 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 	if left, err := p.leaveToController(ctx, host, node, request); left || err != nil {
 		return err
 	}
+	target := powerTarget(request.Spec)
 	used, softRefusal, err := asked.SwitchPower(ctx, ironic.NoFence, node.UUID, target)
 	refused := refusalOf(host, err)
-	if target == ironic.TargetPowerOff && (err == nil || ironic.IsNotCarriedOut(err)) {
+	if isCut(request, node) && (err == nil || ironic.IsNotCarriedOut(err)) {
 		p.cuts.answered(ctx, host)
 	}
 	switch {

@@ -14,9 +14,8 @@ import (
 type PowerCutter interface {
 	// CutPower records that the power of the node is to be cut, and that Ironic is about to be asked for that.
 	CutPower(host *metal3.BareMetalHost, node *ironic.Node)
-	// PowerCutAnswered records that this request does not come later. before is what was recorded of requests before it.
-	// It returns false if nothing is to be written.
-	PowerCutAnswered(host *metal3.BareMetalHost, before *metal3.AskedPower) (changed bool)
+	// PowerCutAnswered records that this request does not come later. It returns false if nothing is to be written.
+	PowerCutAnswered(host *metal3.BareMetalHost) (changed bool)
 	// ForgetPowerCut records that it is not to be.
 	ForgetPowerCut(host *metal3.BareMetalHost)
 }
@@ -44,12 +43,12 @@ func (c PowerCuts) record(ctx context.Context, host *metal3.BareMetalHost, node 
 }
 
 // answered records that the request for a hard power-off does not come later: Ironic has answered it, or it was not sent. Otherwise,
-// the machine would not be switched on until the request is taken for lost. host is as it was before the record.
+// the machine would not be switched on until the request is taken for lost.
 func (c PowerCuts) answered(ctx context.Context, host *metal3.BareMetalHost) {
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
 	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // what cannot be written costs that wait
-		if !c.Cutter.PowerCutAnswered(h, host.Status.Record.AskedPower) {
+		if !c.Cutter.PowerCutAnswered(h) {
 			return errRecordedAlready
 		}
 		return nil
@@ -61,7 +60,7 @@ func (c PowerCuts) forget(ctx context.Context, host *metal3.BareMetalHost) {
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
 	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // the caller has an error already
-		c.Cutter.PowerCutAnswered(h, host.Status.Record.AskedPower)
+		c.Cutter.PowerCutAnswered(h)
 		c.Cutter.ForgetPowerCut(h)
 		return nil
 	})
