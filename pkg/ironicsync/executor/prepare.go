@@ -7,6 +7,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // cleans takes the steps that clean a machine, or change its settings by a clean.
@@ -36,6 +37,7 @@ func (c *cleans) prepare(ctx context.Context, task Task) (Outcome, error) {
 	}
 	requested := host.Status.Record.Preparation
 	isRequested := func(h *metal3.BareMetalHost) bool { return lifecycle.IsPreparationRequested(h, requested) }
+	task.Host = host
 	err = c.start(ctx, task)
 	notCarriedOut := ironic.IsNotCarriedOut(err)
 	if message, refused := refusal(err, conflictTries); err == nil || refused {
@@ -102,6 +104,11 @@ func (c *cleans) start(ctx context.Context, task Task) error {
 		return err
 	case current.ProvisionState != ironic.Manageable, current.InstanceUUID != node.InstanceUUID:
 		return ironic.ErrLookedTooLongAgo
+	}
+	if err := c.recorder.Confirm(ctx, task.Host); apierrors.IsConflict(err) {
+		return ironic.ErrLookedTooLongAgo // the request was not sent
+	} else if err != nil {
+		return err
 	}
 	err = c.ironic.SetProvisionState(ctx, task.Fence, node.UUID, ironic.TargetClean, ironic.ProvisionOptions{CleanSteps: clean.Steps})
 	if ironic.IsWrongState(err) {

@@ -7,6 +7,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // services takes the steps that change the settings of a machine that runs something.
@@ -91,6 +92,11 @@ func (s *services) start(ctx context.Context, task Task) error {
 	case current.ProvisionState != ironic.Active, current.InstanceUUID != task.Node.InstanceUUID, lifecycle.HasServiceBegun(task.Host.Status.Record.Servicing, current):
 		return ironic.ErrLookedTooLongAgo
 	}
+	if err := s.recorder.Confirm(ctx, task.Host); apierrors.IsConflict(err) {
+		return ironic.ErrLookedTooLongAgo // the request was not sent
+	} else if err != nil {
+		return err
+	}
 	err = s.ironic.SetProvisionState(ctx, task.Fence, task.Node.UUID, ironic.TargetService, ironic.ProvisionOptions{ServiceSteps: task.Step.Clean.Steps})
 	if ironic.IsWrongState(err) {
 		return ironic.ErrLookedTooLongAgo
@@ -121,6 +127,9 @@ func (s *services) leave(ctx context.Context, task Task) (Outcome, error) {
 var harmlessStep = ironic.StepRequest{Interface: "power", Step: "power_on"}
 
 func (s *services) end(ctx context.Context, task Task) error {
+	if err := s.recorder.Confirm(ctx, task.Host); err != nil {
+		return err
+	}
 	if task.Node.Maintenance {
 		if err := s.ironic.ClearMaintenance(ctx, task.Fence, task.Node.UUID); err != nil {
 			return err

@@ -123,6 +123,13 @@ func IsOlder(a, b *metal3.BareMetalHost) bool {
 	return a.UID < b.UID
 }
 
+// ToldKeyOfNode returns the key of the BMC that Ironic was told for the node, whether its driver reads that or not: whoever asks who
+// else may use a BMC had better ask one time too often.
+func ToldKeyOfNode(node *ironic.Node) bmc.Key {
+	a := node.Address
+	return bmc.RegisteredKey(string(a.RedfishAddress), string(a.RedfishSystem), string(a.IPMIAddress), string(a.IPMIPort))
+}
+
 // KeyOfNode returns the key of the BMC that Ironic talks to for the node; a zero one if it
 // was told none, or does not say. Drivers read their own fields of driver_info only, whatever else is in there: ilo, for example,
 // reads ilo_address.

@@ -274,7 +274,7 @@ func (x *Index) set(node *ironic.Node) {
 
 // indexBMC adds the node to byBMC, or removes it from there. x.mu is held.
 func (x *Index) indexBMC(node *ironic.Node, add bool) {
-	for _, value := range lifecycle.KeyOfNode(node).IndexValues() {
+	for _, value := range lifecycle.ToldKeyOfNode(node).IndexValues() {
 		nodes := x.byBMC[value]
 		switch {
 		case add && nodes == nil:
@@ -346,7 +346,7 @@ func (x *Index) NodesWithBMC(key bmc.Key) (nodes []ironic.Node, asOf time.Time) 
 	defer x.mu.Unlock()
 	for _, value := range key.LookupValues() {
 		for id := range x.byBMC[value] {
-			if seen := x.nodes[id]; seen != nil && lifecycle.KeyOfNode(&seen.node).Matches(key) {
+			if seen := x.nodes[id]; seen != nil && lifecycle.ToldKeyOfNode(&seen.node).Matches(key) {
 				nodes = append(nodes, seen.node)
 			}
 		}
