@@ -186,11 +186,8 @@ func (l *ledIronics) Members() (members []*reconcile.Member, changed <-chan stru
 	return members, l.changed
 }
 
-// Known returns how many Ironics there are, with those that cannot be used.
-func (l *ledIronics) Known() int {
-	usable, _ := l.fleet.Members()
-	return len(usable) + len(l.fleet.Unusable())
-}
+// Known returns the names of all Ironics, with those that cannot be used.
+func (l *ledIronics) Known() []string { return l.fleet.Known() }
 
 // settingsOf returns the settings with what an IronicInstance has of its own.
 func settingsOf(spec *api.IronicInstanceSpec, settings reconcile.Settings) reconcile.Settings {

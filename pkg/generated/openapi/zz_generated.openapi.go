@@ -5269,7 +5269,7 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 					},
 					"machineErrors": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many of the errors in a row that status.errorCount counts were the machine's: not those of requests that Ironic did not carry out, nor of restarts of its conductors. A deletion gives up after some of these only.",
+							Description: "How many of the errors that status.errorCount counts were the machine's, or about what the host says of it: not those of requests that got no answer from Ironic, nor of restarts of its conductors. A deletion gives up after some of these only.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

@@ -324,6 +324,12 @@ func (f *Fleet) ClientOfInstance(name string) (*client.Client, error) {
 	return m.Client, nil
 }
 
+// Known returns the names of all Ironics, with those that cannot be used.
+func (f *Fleet) Known() []string {
+	s := f.state.Load()
+	return slices.AppendSeq(slices.Collect(maps.Keys(s.members)), maps.Keys(s.problems))
+}
+
 // Unusable returns the names of the IronicInstances that cannot be used.
 func (f *Fleet) Unusable() []string { return slices.Sorted(maps.Keys(f.state.Load().problems)) }
 

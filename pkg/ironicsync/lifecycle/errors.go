@@ -16,8 +16,8 @@ type hostError struct {
 	// isHold is set if the error comes from the record's Hold. It is never counted, because it is not a failed
 	// attempt: a deletion gives up after several failed attempts, and must not do so because of it.
 	isHold bool
-	// isOfMachine is set if the machine, or its BMC, may be the reason: it is not that a request got no answer from Ironic, or
-	// that Ironic was restarted.
+	// isOfMachine is set if the machine, its BMC, or what the host says of it may be the reason: it is not that a request got no answer
+	// from Ironic, or that Ironic was restarted.
 	isOfMachine bool
 }
 
@@ -90,7 +90,7 @@ func CountAgain(host *metal3.BareMetalHost, message string) {
 		return
 	}
 	host.Status.ErrorCount++
-	if failed := record.Failure; failed != nil && failed.Cause != metal3.RequestFailed && failed.Message == CutMessage(message) {
+	if !IsAnyRequestFailing(&host.Status) {
 		record.MachineErrors++
 	}
 }
@@ -179,7 +179,9 @@ func registrationError(status *metal3.BareMetalHostStatus) *hostError {
 	if r == nil || r.Reason == metal3.RegisteredReason || r.Reason == metal3.NodeLostReason {
 		return nil
 	}
-	return newError(registrationErrorType(status), r.Message)
+	err := newError(registrationErrorType(status), r.Message)
+	err.isOfMachine = r.Reason != metal3.RequestFailedReason
+	return err
 }
 
 // registrationErrorType returns the error type of a failed registration. It differs for hosts

@@ -457,3 +457,36 @@ func TestErrorsEndWithPowerThatIsKept(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsOfTheMachine: only requests that got no answer, and restarts of conductors, are not counted as errors for which a deletion
+// gives up.
+func TestErrorsOfTheMachine(t *testing.T) {
+	for name, test := range map[string]struct {
+		record func(*metal3.BareMetalHost)
+		node   func(*ironic.Node)
+		want   int
+	}{
+		"a registration that Ironic refuses":      {record: func(h *metal3.BareMetalHost) { SetNotRegistered(h, metal3.IronicRefusedReason, "no") }, want: 1},
+		"a registration that gets no answer":      {record: func(h *metal3.BareMetalHost) { SetNotRegistered(h, metal3.RequestFailedReason, "HTTP 500") }},
+		"a step that Ironic refuses":              {record: func(h *metal3.BareMetalHost) { SetFailure(h, metal3.ProvisioningError, "no") }, want: 1},
+		"a step that gets no answer":              {record: func(h *metal3.BareMetalHost) { SetRequestFailing(h, Step{Do: Provision}, "HTTP 500") }},
+		"cleaning that has failed":                {node: func(n *ironic.Node) { n.LastError = "erase failed" }, want: 1},
+		"cleaning that a restart has interrupted": {node: func(n *ironic.Node) { n.LastError = "Operation was aborted due to conductor take over" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, node := newHost(withState(metal3.StateDeprovisioning), deleted), nodeIn(ironic.Active)
+			if test.node != nil {
+				node = nodeIn(ironic.CleanFail, test.node)
+			}
+			host = observed(host, node)
+			host.Status.ErrorCount, host.Status.Record.MachineErrors, host.Status.Record.Error = 0, 0, nil
+			if test.record != nil {
+				test.record(host)
+			}
+			Render(host, now)
+			if got := host.Status.Record.MachineErrors; got != test.want || host.Status.ErrorCount != 1 {
+				t.Errorf("%d errors of the machine's of %d, want %d", got, host.Status.ErrorCount, test.want)
+			}
+		})
+	}
+}

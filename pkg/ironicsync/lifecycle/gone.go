@@ -65,10 +65,21 @@ func isGone(host *metal3.BareMetalHost) bool {
 	if goneDeployment(&host.Status) == nil || !host.DeletionTimestamp.IsZero() {
 		return false
 	}
-	if host.Status.Provisioning.State == metal3.StateExternallyProvisioned {
+	switch {
+	case host.Status.Provisioning.State == metal3.StateExternallyProvisioned:
 		return host.Spec.ExternallyProvisioned || deploy.WantsImage(&host.Spec)
+	case !deploy.Deployed(host) && host.Status.Record.Takeover == nil:
+		return !isUndeployed(host) // that the spec asks for nothing is not a decision about what nobody has named
 	}
 	return !deploy.MustDeprovision(host)
+}
+
+// isUndeployed tells whether somebody has undeployed the node of a provisioned host of which nobody has named what it runs. Nothing
+// is left of that, and the host becomes available.
+func isUndeployed(host *metal3.BareMetalHost) bool {
+	status := &host.Status
+	return status.Provisioning.State == metal3.StateProvisioned && goneDeployment(status) != nil && !deploy.Deployed(host) &&
+		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available)
 }
 
 // goneMessage says what was noticed, and what a person can do.
@@ -86,8 +97,11 @@ func goneMessage(status *metal3.BareMetalHostStatus, gone *metal3.GoneDeployment
 		found = fmt.Sprintf("By %s, Ironic had lost node %s, or somebody had undeployed it, while the image was written again: what its disks have now is not known", since, status.Provisioning.ID)
 	}
 	message := found + ". It is not adopted, cleaned or deployed. If it runs this host's deployment all the same, confirm the node with the subresource takeover"
-	if status.Provisioning.State == metal3.StateExternallyProvisioned {
+	switch saved := &status.Provisioning; {
+	case saved.State == metal3.StateExternallyProvisioned:
 		return message
+	case saved.Image.URL == "" && saved.CustomDeploy == nil:
+		return message + "; to give it up, undeploy and clean the node in Ironic"
 	}
 	return message + "; to have the image written again, use the subresource rebuild; to give it up, remove the image from the spec"
 }

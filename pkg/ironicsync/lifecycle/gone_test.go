@@ -74,7 +74,7 @@ func TestGone(t *testing.T) {
 		"undeployed, then lost":           {states: []ironic.ProvisionState{ironic.Available, lost, ironic.Enroll, ironic.Manageable}, gone: "undeployed", step: "Wait"},
 		"no image wanted":                 {states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { h.Spec.Image = nil }, gone: "undeployed", step: "=deprovisioning"},
 		"another image wanted":            {states: []ironic.ProvisionState{ironic.Available}, change: wantsImage("http://b"), gone: "undeployed", step: "=deprovisioning"},
-		"no longer external":              {host: external, states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = false }, gone: "undeployed", step: "=deprovisioning"},
+		"no longer external":              {host: external, states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = false }, gone: "undeployed", step: "=provisioned"},
 		"no longer external, not cleaned": {host: external, states: []ironic.ProvisionState{ironic.Manageable}, change: func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = false }, gone: "undeployed", step: "=provisioned"},
 		"external with an image":          {host: external, states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = false; wantsImage("http://b")(h) }, gone: "undeployed", step: "Wait"},
 	} {
@@ -104,6 +104,40 @@ func TestGone(t *testing.T) {
 				t.Errorf("%s, want %s", step, test.step)
 			}
 			if isHeld := held != nil && held.Reason == metal3.DeploymentGoneReason; isHeld != (test.gone != "" && test.step == "Wait") {
+				t.Errorf("held: %+v", held)
+			}
+		})
+	}
+}
+
+// TestUnnamedDeploymentGone: where somebody undeploys what nobody has named, as the host itself advises, the host becomes available when
+// the node is. Until then, and in any other state, nothing is adopted.
+func TestUnnamedDeploymentGone(t *testing.T) {
+	for name, test := range map[string]struct {
+		states []ironic.ProvisionState
+		image  bool
+		step   string
+	}{
+		"undeployed":                  {states: []ironic.ProvisionState{ironic.Deleting, ironic.Cleaning, ironic.Available}, step: "=deprovisioning"},
+		"undeployed, an image wanted": {states: []ironic.ProvisionState{ironic.Available}, image: true, step: "=deprovisioning"},
+		"being cleaned":               {states: []ironic.ProvisionState{ironic.Deleting, ironic.Cleaning}, step: "Wait"},
+		"not cleaned":                 {states: []ironic.ProvisionState{ironic.Manageable}, step: "Wait"},
+		"failed to be undeployed":     {states: []ironic.ProvisionState{ironic.Error}, step: "Wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, node := provisionedBy()
+			host.Spec.Image, host.Status.Provisioning.Image, host.Status.LastAttemptedImage = nil, metal3.Image{}, nil
+			if test.image {
+				wantsImage("http://b")(host)
+			}
+			host, node = seenIn(host, node, ironic.Active)
+			host, node = seenIn(host, node, test.states...)
+			host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
+			step, held := next(planned(host, node))
+			if step.String() != test.step {
+				t.Errorf("%s, want %s", step, test.step)
+			}
+			if isHeld := held != nil && held.Reason == metal3.DeploymentGoneReason; isHeld != (test.step == "Wait") || isHeld && strings.Contains(held.Message, "rebuild,") {
 				t.Errorf("held: %+v", held)
 			}
 		})

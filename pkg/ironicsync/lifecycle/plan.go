@@ -213,12 +213,12 @@ type Situation struct {
 
 // OtherNodes is what is known of other nodes for which Ironic, or another Ironic of this server, reaches a BMC.
 type OtherNodes struct {
-	// Exist is set if there are any.
-	Exist bool
+	// Exist is set if there are any in the host's own Ironic, and ExistElsewhere if there are any in another one.
+	Exist, ExistElsewhere bool
 	// AsOf is when all nodes were known, by the same clock as Situation.ObservedAt; it is zero while they are not known.
 	AsOf time.Time
-	// MayExistElsewhere is set if another Ironic has not been read since this process drives it. That ends no hold, and begins
-	// none.
+	// MayExistElsewhere is set if another Ironic has not been read since this process drives it. That ends no hold for a node
+	// elsewhere, and begins none.
 	MayExistElsewhere bool
 }
 

@@ -316,6 +316,9 @@ func nextOfProvisioned(s Situation) Step {
 	if s.Host.Spec.ExternallyProvisioned && metal3.MayBeExternallyProvisioned(&s.Host.Status) {
 		return setState(metal3.StateExternallyProvisioned)
 	}
+	if isUndeployed(s.Host) {
+		return setState(metal3.StateDeprovisioning) // in which nothing is left to be done
+	}
 	// A host that was taken over without an image in its spec is not deprovisioned: nobody has
 	// asked for its disks to be wiped, unless a person has confirmed what runs there since.
 	if (deploy.Deployed(s.Host) || isDeploymentConfirmed(s.Host, s.node)) && deploy.MustDeprovision(s.Host) {
@@ -328,12 +331,8 @@ func nextOfProvisioned(s Situation) Step {
 // the image in the spec, or what nobody has named. It is not undeployed: this server has not deployed it, and one boolean that
 // is left out of a manifest is no wish to have its disks erased.
 func nextOfExternallyProvisioned(s Situation) Step {
-	host := s.Host
-	switch {
-	case host.Spec.ExternallyProvisioned:
+	if s.Host.Spec.ExternallyProvisioned {
 		return keepDeployed(s)
-	case !deploy.WantsImage(&host.Spec) && goneDeployment(&host.Status) != nil && s.node.ProvisionState == ironic.Available:
-		return setState(metal3.StateDeprovisioning) // somebody has undeployed it: there is nothing left to be done
 	}
 	return setState(metal3.StateProvisioned)
 }

@@ -144,24 +144,41 @@ func shared(s Situation) *contradiction {
 		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
 			"%s, so somebody may use the machine through another BMC address. It is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, inspect that other one again, or confirm node %s with the subresource takeover",
 			s.SameMachine, s.node.UUID)}
-	case s.OtherNodes.MayExistElsewhere && !isUnknown(s) && isHeldForBMC(s.Host):
-		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
-			"Another node had the BMC at %q, and it is not known whether an Ironic of this server still has it: not all have been read since the server started. The machine is not undeployed, cleaned, inspected or switched off. Have them answer (kubectl get ironicinstances), or confirm node %s with the subresource takeover",
-			s.node.BMC, s.node.UUID)}
+	}
+	elsewhere, unread := nodeElsewhere(s.node), maybeElsewhere(s.node)
+	switch held := s.Host.Status.Record.Hold; {
+	case s.OtherNodes.ExistElsewhere:
+		return elsewhere
+	case s.OtherNodes.MayExistElsewhere && !isUnknown(s) && (elsewhere.isOf(held) || unread.isOf(held)):
+		return unread
 	}
 	return nil
 }
 
-// isHeldForBMC tells whether the host is held because another node had its BMC.
-func isHeldForBMC(host *metal3.BareMetalHost) bool {
-	held := host.Status.Record.Hold
-	return held != nil && held.Reason == metal3.BMCInUseReason
+// isOf tells whether a contradiction is what is recorded of a host.
+func (c *contradiction) isOf(held *metal3.Hold) bool {
+	return held != nil && held.Reason == c.reason && held.Message == CutMessage(c.message)
+}
+
+// The words of these two are compared with what is recorded of a host: other words would let a host go that is held.
+
+// nodeElsewhere is that another Ironic has a node with the BMC of node, and maybeElsewhere that it had one, and cannot be read.
+func nodeElsewhere(node *Node) *contradiction {
+	return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+		"Another Ironic of this server has a node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete that node or correct its driver_info, or confirm node %s with the subresource takeover",
+		node.BMC, node.UUID)}
+}
+
+func maybeElsewhere(node *Node) *contradiction {
+	return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+		"Another Ironic of this server had a node with the BMC at %q. Whether it still has it is not known, because not all Ironics have been read since the server started. The machine is not undeployed, cleaned, inspected or switched off. Have them answer (kubectl get ironicinstances), or confirm node %s with the subresource takeover",
+		node.BMC, node.UUID)}
 }
 
 // isOthersDeployment tells whether the host is provisioned with what was found on its node, while its spec asks
 // for an image.
 func isOthersDeployment(host *metal3.BareMetalHost) bool {
-	return host.Status.Provisioning.State == metal3.StateProvisioned && host.DeletionTimestamp.IsZero() && deploy.WantsImage(&host.Spec) && !deploy.Deployed(host)
+	return host.Status.Provisioning.State == metal3.StateProvisioned && host.DeletionTimestamp.IsZero() && deploy.WantsImage(&host.Spec) && !deploy.Deployed(host) && !isUndeployed(host)
 }
 
 // isInOthersMaintenance tells whether a host that is to be deleted, and not only detached, has a node in a
@@ -345,7 +362,7 @@ func guarded(s Situation, step Step) Step {
 		return step
 	case found.foreign && !s.Host.DeletionTimestamp.IsZero() && hasFinalizer(s.Host):
 		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
-	case held == nil || held.Reason != found.reason || held.Message != CutMessage(found.message):
+	case !found.isOf(held):
 		return Step{Do: Hold, Reason: found.reason, Message: found.message}
 	case found.anything && step.asksIronic(), step.Interrupts(), step.Do == Begin:
 		step = Step{Do: Wait}
@@ -372,7 +389,7 @@ func untilKnown(s Situation, step Step) Step {
 	switch {
 	case step.Do == Begin:
 		return step
-	case held != nil && !isHeldForBMC(s.Host) && !metal3.IsPaused(s.Host):
+	case held != nil && held.Reason != metal3.BMCInUseReason && !metal3.IsPaused(s.Host):
 		return Step{Do: Hold} // what it was about is over
 	case step.Interrupts():
 		return Step{Do: Wait, After: nodesPause}

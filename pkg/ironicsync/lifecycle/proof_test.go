@@ -42,6 +42,10 @@ func TestHeld(t *testing.T) {
 	heldFor := func(reason string) hostOption {
 		return func(h *metal3.BareMetalHost) { SetHold(h, reason, "recorded earlier") }
 	}
+	heldForElsewhere := func(h *metal3.BareMetalHost) {
+		c := nodeElsewhere(RecordOf(nodeIn(ironic.Active)))
+		SetHold(h, c.reason, c.message)
+	}
 	maintained := func(reason string) func(*ironic.Node) {
 		return func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, reason }
 	}
@@ -85,8 +89,10 @@ func TestHeld(t *testing.T) {
 		"and no longer knows":                         {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = now.Add(-61 * time.Second) }, want: "Wait:1s"},
 		"and still knows":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = now.Add(-time.Minute) }, want: "=deprovisioning"},
 		"held for another node of which nobody knows": {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "Wait:1s", held: metal3.BMCInUseReason},
-		"held, another Ironic was not read yet":       {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
-		"paused, and another Ironic was not read yet": {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason), annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "Wait", held: metal3.BMCInUseReason},
+		"whose BMC another Ironic has":                {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.ExistElsewhere = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
+		"held, another Ironic was not read yet":       {host: append(provisioned[:4:4], heldForElsewhere), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
+		"paused, and another Ironic was not read yet": {host: append(provisioned[:4:4], heldForElsewhere, annotated(metal3.PausedAnnotation, "")), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "Wait", held: metal3.BMCInUseReason},
+		"held for a node in its own Ironic":           {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "=deprovisioning"},
 		"not held, another Ironic was not read yet":   {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.MayExistElsewhere = true }, want: "=deprovisioning"},
 		"held, other nodes are known now":             {host: append(provisioned[:4:4], heldFor(metal3.BMCInUseReason)), node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
 		"taken over, nobody knows other nodes": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {

@@ -5,10 +5,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
-	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // maxBackoffExponent makes the longest back-off 2^9 minutes, as the Bare Metal

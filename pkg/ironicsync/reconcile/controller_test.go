@@ -129,7 +129,7 @@ type oneIronic struct{ member *reconcile.Member }
 
 func (oneIronic) HasSynced() bool { return true }
 
-func (oneIronic) Known() int { return 1 }
+func (oneIronic) Known() []string { return []string{""} }
 
 func (i oneIronic) Members() (members []*reconcile.Member, changed <-chan struct{}) {
 	return []*reconcile.Member{i.member}, nil

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"sync"
-	"time"
 
 	"k8s.io/utils/clock"
 
@@ -22,7 +21,6 @@ import (
 // polls or its limits with others, so that an Ironic that hangs holds up no host of another.
 type driver struct {
 	member    *Member
-	began     time.Time
 	ironics   Ironics
 	hosts     live.Hosts
 	refresher Refresher
@@ -51,7 +49,7 @@ func newDriver(c *Reconciler, m *Member) *driver {
 		Name: m.Name, Hosts: deps.Hosts, Ironic: m.Ironic, Secrets: deps.Secrets, Recorder: c.recorder, Claims: claims, HostImages: deps.HostImages, Clock: deps.Clock,
 	}, settings.registrar())
 	d := &driver{
-		member: m, began: deps.Clock.Now(), ironics: deps.Ironics, hosts: deps.Hosts, refresher: m.Refresher, index: c.index, planner: deps.Planner, queue: queue, term: ironic.TermOf(deps.Leading), settings: settings, clock: deps.Clock,
+		member: m, ironics: deps.Ironics, hosts: deps.Hosts, refresher: m.Refresher, index: c.index, planner: deps.Planner, queue: queue, term: ironic.TermOf(deps.Leading), settings: settings, clock: deps.Clock,
 		firmware: c.firmware,
 		recorder: c.recorder,
 		executor: executor.New(executor.Deps{

@@ -29,8 +29,8 @@ type Ironics interface {
 	// Members returns those that can be used, among them the Ironic of the server's flags. One that is reached in another way
 	// than before is another Member. The channel is closed when they change, or the hosts that are their own.
 	Members() (members []*Member, changed <-chan struct{})
-	// Known returns how many Ironics there are, with those that cannot be used.
-	Known() int
+	// Known returns the names of all Ironics, with those that cannot be used.
+	Known() []string
 	// OwnerOf returns the name of the Ironic whose own a host is. If it is no Ironic's, or cannot be known, problem
 	// tells the user of the host why, and nothing must be done for it in any Ironic; the name is empty then.
 	OwnerOf(host *metal3.BareMetalHost) (name, problem string)
@@ -122,28 +122,26 @@ func (c *Reconciler) running() []*driver {
 	return drivers
 }
 
-// firstReadLimit is how long steps that interrupt a machine wait for the first reads of the other Ironics.
+// firstReadLimit is for how long after a change of the leader steps that interrupt a machine wait until all other Ironics have been
+// read. One that cannot be read after that holds up no host of another, and neither does one that is added later.
 const firstReadLimit = time.Minute
 
 // nodesElsewhere tells of the nodes of all Ironics but one whose BMC may be the one with the key.
 func (c *Reconciler) nodesElsewhere(except string, key bmc.Key) (found registrar.Elsewhere) {
-	running := c.running()
-	unread := func(since time.Time) {
-		found.Unread = true
-		found.Awaited = found.Awaited || c.clock.Since(since) < firstReadLimit
-	}
-	if len(running) < c.deps.Ironics.Known() {
-		unread(c.began)
-	}
-	for _, d := range running {
-		if d.member.Name != except {
-			nodes, asOf := d.refresher.NodesWithBMC(key)
-			found.Nodes = append(found.Nodes, nodes...)
-			if asOf.IsZero() {
-				unread(d.began)
-			}
+	for _, name := range c.deps.Ironics.Known() {
+		if name == except {
+			continue
 		}
+		d := c.driverOf(name)
+		if d == nil { // it cannot be used, or its driver has not begun
+			found.Unread = true
+			continue
+		}
+		nodes, asOf := d.refresher.NodesWithBMC(key)
+		found.Nodes = append(found.Nodes, nodes...)
+		found.Unread = found.Unread || asOf.IsZero()
 	}
+	found.Awaited = found.Unread && c.clock.Since(c.began) < firstReadLimit
 	return found
 }
 

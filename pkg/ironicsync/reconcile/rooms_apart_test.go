@@ -286,11 +286,18 @@ func TestOtherIronicAwayAfterRestart(t *testing.T) {
 				isRefused := func() bool { return condition(r.at(2), metal3.RegisteredCondition) == metal3.BMCInUseReason }
 				r.after(time.Minute, "refused", isRefused)
 
+				duplicate := in("b", 4)
+				duplicate.Spec.BMC.Address = in("b", 1).Spec.BMC.Address
+				r.hosts.Add(duplicate)
+				r.after(time.Minute, "refused for a host of its own Ironic", func() bool { return condition(r.at(4), metal3.RegisteredCondition) == metal3.BMCInUseReason })
+
 				restart(r)
 				r.hosts.Edit(t, enginetest.HostName(1), func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
 				if took := r.after(2*time.Minute, "deprovisioned, as nobody has its BMC", r.is(1, metal3.StateAvailable)); name != "reached in another way" && took < time.Minute {
 					t.Errorf("the host that nothing was known to contradict waited only %s for what another Ironic may have", took)
 				}
+				r.hosts.Edit(t, enginetest.HostName(4), func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = in("b", 4).Spec.BMC.Address })
+				r.after(2*time.Minute, "available at its own address", r.is(4, metal3.StateAvailable))
 				for range 300 {
 					time.Sleep(time.Second)
 					if !isHeld() || !isRefused() {

@@ -156,8 +156,8 @@ func (r *rooms) Members() (members []*reconcile.Member, changed <-chan struct{})
 	return slices.Collect(maps.Values(r.members)), r.changed
 }
 
-// Known counts all that there could be.
-func (r *rooms) Known() int { return len(r.sims) }
+// Known are all that there could be.
+func (r *rooms) Known() []string { return slices.Collect(maps.Keys(r.sims)) }
 
 // OwnerOf goes by the host's label, as fleet.Fleet goes by selectors.
 func (r *rooms) OwnerOf(host *metal3.BareMetalHost) (name, problem string) {

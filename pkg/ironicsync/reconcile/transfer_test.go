@@ -30,7 +30,7 @@ func (twoIronics) HasSynced() bool { return true }
 
 func (i twoIronics) Members() (members []*reconcile.Member, changed <-chan struct{}) { return i, nil }
 
-func (i twoIronics) Known() int { return len(i) }
+func (twoIronics) Known() []string { return []string{"", otherRoom} }
 
 func (twoIronics) OwnerOf(host *metal3.BareMetalHost) (name, problem string) {
 	return host.Status.Record.Ironic, ""

@@ -114,15 +114,17 @@ func (c *Claims) DescribeBMCConflict(host *metal3.BareMetalHost) string {
 		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
 	}
 	elsewhere := c.elsewhere(key)
+	has := fmt.Sprintf("A node in another Ironic of this server has the BMC %s%s", key, advice)
+	had := fmt.Sprintf("A node in another Ironic of this server had the BMC %s. Whether it still has it is not known, because not all Ironics have been read since the server started: have them answer (kubectl get ironicinstances)", key)
 	switch told := host.Status.Record.Registration; {
 	case elsewhere.hasVerified():
-		return fmt.Sprintf("A node in another Ironic of this server has the BMC %s%s", key, advice)
-	case told == nil || told.Reason != metal3.BMCInUseReason || !elsewhere.Unread:
+		return has
+	case told == nil || told.Message != lifecycle.CutMessage(has) && told.Message != lifecycle.CutMessage(had) || !elsewhere.Unread:
 		return ""
 	case elsewhere.Awaited:
 		return told.Message
 	}
-	return fmt.Sprintf("Another node had the BMC %s, and it is not known whether an Ironic of this server still has it: not all have been read since the server started. Have them answer (kubectl get ironicinstances)", key)
+	return had
 }
 
 // hasVerified tells whether another Ironic has verified the BMC for a node of its own. Two Ironics that manage one
@@ -165,7 +167,7 @@ func wasInspected(host *metal3.BareMetalHost) bool {
 func (c *Claims) OtherNodesWithBMC(host *metal3.BareMetalHost, node *lifecycle.Node) lifecycle.OtherNodes {
 	nodes, asOf := c.nodes.NodesWithBMC(node.BMC)
 	elsewhere := c.elsewhere(node.BMC)
-	others := lifecycle.OtherNodes{Exist: elsewhere.hasVerified(), AsOf: asOf, MayExistElsewhere: elsewhere.Unread}
+	others := lifecycle.OtherNodes{ExistElsewhere: elsewhere.hasVerified(), AsOf: asOf, MayExistElsewhere: elsewhere.Unread}
 	if elsewhere.Awaited {
 		others.AsOf = time.Time{}
 	}

@@ -69,8 +69,8 @@ type HostRecord struct {
 	// +optional
 	Asked *AskedChange `json:"asked,omitempty"`
 
-	// How many of the errors in a row that status.errorCount counts were the machine's: not those of requests that Ironic
-	// did not carry out, nor of restarts of its conductors. A deletion gives up after some of these only.
+	// How many of the errors that status.errorCount counts were the machine's, or about what the host says of it: not those of
+	// requests that got no answer from Ironic, nor of restarts of its conductors. A deletion gives up after some of these only.
 	// +optional
 	MachineErrors int `json:"machineErrors,omitempty"`
 
