@@ -9,11 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/generated/informers/externalversions"
@@ -365,7 +367,9 @@ func TestReadersShare(t *testing.T) {
 	testbed.OnSimulator(t, "this is about the requests that the server makes")
 	const n = 200
 	ctx, ns := s.Begin(t)
-	// The suite's server also asks Ironic for the hosts of other tests. No read gives up while Ironic is held.
+	// The suite's server also asks Ironic for the hosts of other tests, and a leader for its own work. No read gives up while Ironic
+	// is held.
+	somebodyElseLeads(t, ctx, ns)
 	ctx = onServerOfItsOwn(t, ctx, ns, "--ironic-read-timeout="+testbed.Patience.String())
 	for i := range n {
 		observedHost(t, ctx, ns, fmt.Sprintf("w-%03d", i))
@@ -418,11 +422,22 @@ func TestReadersShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	spent = requestsSince(t, ctx, before)
-	// The leader's poll and its sweep can fall into the same moment.
-	if spent["GetNode"] != 0 || spent["ChangedSince"] < 1 || spent["ChangedSince"] > 3 || spent["ListNodes"] > 1 {
+	if spent["GetNode"] != 0 || spent["ListNodes"] != 0 || spent["ChangedSince"] != 1 {
 		t.Errorf("a LIST cost Ironic %v, want one ChangedSince", spent)
 	}
 	t.Logf("a LIST of %d hosts cost Ironic %v", n, spent)
+}
+
+// somebodyElseLeads has the servers of a namespace follow for as long as the test runs.
+func somebodyElseLeads(t *testing.T, ctx context.Context, ns string) {
+	t.Helper()
+	_, err := s.Core.CoordinationV1().Leases(ns).Create(ctx, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "metal3-apiserver"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("another"), LeaseDurationSeconds: ptr.To[int32](24 * 3600), RenewTime: ptr.To(metav1.NowMicro())},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // waitingReads reads from /metrics how many reads of hosts wait for Ironic.
