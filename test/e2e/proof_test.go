@@ -203,17 +203,7 @@ func TestOneMachineAtTwoAddresses(t *testing.T) {
 	createSecretOnce(t, ctx, ns, "first") // it goes with its host
 	createSecretOnce(t, ctx, ns, "bmc")
 	inventory := strings.Replace(rawInventory("2400", "", ""), `"system_vendor": {}`, `"system_vendor": {"manufacturer": "Contoso", "product_name": "2U", "serial_number": "CNT0042"}`, 1)
-	inspected := func(name, secret string) bmc {
-		b := startBMC(t, ctx)
-		createHost(t, ctx, ns, name, b.Address(), secret, "", wholeLife)
-		testbed.EventuallyEvery(t, ctx, 10*time.Millisecond, func() string {
-			if err := sim.SetRawInventory(ns+"~"+name, []byte(inventory)); err != nil {
-				return err.Error()
-			}
-			return ""
-		})
-		return b
-	}
+	inspected := func(name, secret string) bmc { return inspectedAs(t, ctx, sim, ns, name, secret, inventory) }
 	first := inspected("first", "first")
 	waitAvailable(t, ctx, ns, "first")
 	second := inspected("second", "bmc")
@@ -231,6 +221,46 @@ func TestOneMachineAtTwoAddresses(t *testing.T) {
 	bed(ctx).WaitHost(t, ctx, ns, "second", "is off", func(h *metal3.BareMetalHost) bool {
 		return !h.Status.PoweredOn && meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition) == nil
 	})
+}
+
+// inspectedAs creates a host of a new BMC, of whose machine Ironic will have the inventory.
+func inspectedAs(t *testing.T, ctx context.Context, sim *simulated, ns, name, secret, inventory string) bmc {
+	t.Helper()
+	b := startBMC(t, ctx)
+	createHost(t, ctx, ns, name, b.Address(), secret, "", wholeLife)
+	testbed.EventuallyEvery(t, ctx, 10*time.Millisecond, func() string {
+		if err := sim.SetRawInventory(ns+"~"+name, []byte(inventory)); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	return b
+}
+
+// TestSledsOfOneChassis: machines that report one serial number, and have nothing else in common, are all used, and say so.
+func TestSledsOfOneChassis(t *testing.T) {
+	testbed.OnSimulator(t, "the server compares what inspections have found")
+	t.Parallel()
+	ctx, ns := s.Begin(t)
+	ctx, sim := onSimulatorOfItsOwn(t, ctx, ns, ironicsim.Options{})
+	createSecretOnce(t, ctx, ns, "bmc")
+	for i, name := range []string{"sled-1", "sled-2"} {
+		inventory := strings.Replace(rawInventory("2400", "", ""), `"system_vendor": {}`, `"system_vendor": {"manufacturer": "Contoso", "product_name": "4 in 2U", "serial_number": "CNT0042"}`, 1)
+		inspectedAs(t, ctx, sim, ns, name, "bmc", strings.ReplaceAll(inventory, "52:54:00:00:00:01", fmt.Sprintf("52:54:00:00:00:%02d", i)))
+	}
+	for name, other := range map[string]string{"sled-1": "sled-2", "sled-2": "sled-1"} {
+		host := bed(ctx).WaitHost(t, ctx, ns, name, "is available, and says what it has in common", func(h *metal3.BareMetalHost) bool {
+			c := meta.FindStatusCondition(h.Status.Conditions, metal3.MachineUniqueCondition)
+			return h.Status.Provisioning.State == metal3.StateAvailable && c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, fmt.Sprintf("%q in this namespace has a machine with the same serial number", other))
+		})
+		if meta.FindStatusCondition(host.Status.Conditions, metal3.HeldCondition) != nil {
+			t.Errorf("%s is held: %+v", name, host.Status.Conditions)
+		}
+		bed(ctx).PatchHost(t, ctx, ns, name, `{"spec":{"image":{"url":"http://images.example.org/a.iso","format":"live-iso"}}}`)
+	}
+	for _, name := range []string{"sled-1", "sled-2"} {
+		bed(ctx).WaitHost(t, ctx, ns, name, "is provisioned", func(h *metal3.BareMetalHost) bool { return h.Status.Provisioning.State == metal3.StateProvisioned })
+	}
 }
 
 // TestNodeOfAnotherCluster: a node that the server of another cluster has marked is shown

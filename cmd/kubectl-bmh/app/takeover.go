@@ -93,7 +93,9 @@ func afterTakeover(host *metal3.BareMetalHost) string {
 	if !host.Spec.Online {
 		power = ", and is switched off, as spec.online says"
 	}
-	switch {
+	switch held := host.Status.Record.Hold; {
+	case held != nil && held.Other != "":
+		return "its machine counts as another one than that of the other host, for good, and it goes on as its spec says"
 	case !host.DeletionTimestamp.IsZero():
 		return "its deletion goes on: WHAT THE MACHINE RUNS IS UNDEPLOYED, and its disks are cleaned unless that is switched off"
 	case host.Spec.ExternallyProvisioned:

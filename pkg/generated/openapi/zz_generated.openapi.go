@@ -3070,6 +3070,13 @@ func schema_pkg_apis_metal3_v1alpha1_Hold(ref common.ReferenceCallback) common.O
 							Format:      "",
 						},
 					},
+					"other": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The UID of the host that seems to be of the same machine. Empty if the host is held for another reason.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"reason", "message"},
 			},
@@ -5314,6 +5321,32 @@ func schema_pkg_apis_metal3_v1alpha1_HostRecord(ref common.ReferenceCallback) co
 						SchemaProps: spec.SchemaProps{
 							Description: "Why the host's machine is left alone. Absent if it is not.",
 							Ref:         ref(metal3v1alpha1.Hold{}.OpenAPIModelName()),
+						},
+					},
+					"otherMachines": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The UIDs of hosts of which a person has confirmed that their machines are others, although they seem to be the same.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resembles": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the machine has in common with that of another host, while the rest differs. Empty if nothing.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"failure": {

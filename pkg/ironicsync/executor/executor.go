@@ -168,6 +168,7 @@ func New(deps Deps) *Executor {
 		lifecycle.RecordGivenHardware: states.hardware.recordGiven,
 		lifecycle.Hold:                states.hold,
 		lifecycle.AwaitImage:          states.awaitImage,
+		lifecycle.NoteResemblance:     states.noteResemblance,
 		lifecycle.ClearRebootRequest:  states.recording(clearRebootRequest),
 		lifecycle.ForgetFailures:      states.recording(lifecycle.ClearFailures),
 		lifecycle.ForgetRequest:       states.recording(forgetRequest),

@@ -81,7 +81,12 @@ func (s *states) hold(ctx context.Context, task Task) (Outcome, error) {
 		klog.FromContext(ctx).Info("Held", "reason", step.Reason, "message", step.Message)
 		heldSteps.WithLabelValues(step.Reason).Inc()
 	}
-	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.SetHold(h, step.Reason, step.Message) })
+	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.SetHold(h, step) })
+}
+
+// noteResemblance records what the machine has in common with another host's.
+func (s *states) noteResemblance(ctx context.Context, task Task) (Outcome, error) {
+	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.SetResemblance(h, task.Step.Message) })
 }
 
 // awaitImage records what the host's image waits for, or that the host does not wait any more.

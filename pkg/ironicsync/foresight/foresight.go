@@ -52,15 +52,19 @@ func (c Checks) Of(ctx context.Context, hosts []*metal3.BareMetalHost) (Report, 
 			report.First = append(report.First, name(host)+" "+text)
 		}
 	}
-	for _, pair := range pairs(hosts, func(host *metal3.BareMetalHost) []string { return lifecycle.BMCKey(host).IndexValues() },
-		func(host *metal3.BareMetalHost) []string { return lifecycle.BMCKey(host).LookupValues() },
+	bmcs := by(hosts, func(host *metal3.BareMetalHost) []string { return lifecycle.BMCKey(host).IndexValues() })
+	for _, pair := range pairs(hosts, bmcs, func(host *metal3.BareMetalHost) []string { return lifecycle.BMCKey(host).LookupValues() },
 		func(a, b *metal3.BareMetalHost) bool { return lifecycle.BMCKey(a).Matches(lifecycle.BMCKey(b)) }) {
 		problem(pair[0], "has the same BMC as %s: only one of them will be registered", name(pair[1]))
 	}
-	for _, pair := range pairs(hosts, lifecycle.MachineKeys, lifecycle.MachineKeys, func(a, b *metal3.BareMetalHost) bool {
-		return lifecycle.IsSameMachine(a, b) && !lifecycle.BMCKey(a).Matches(lifecycle.BMCKey(b))
+	machines := by(hosts, lifecycle.MachineKeys)
+	likeness := func(a, b *metal3.BareMetalHost) lifecycle.Likeness {
+		return lifecycle.LikenessOf(a, b, func(key string) []*metal3.BareMetalHost { return machines[key] })
+	}
+	for _, pair := range pairs(hosts, machines, lifecycle.MachineKeys, func(a, b *metal3.BareMetalHost) bool {
+		return likeness(a, b).IsSame() && !lifecycle.AreConfirmedApart(a, b) && !lifecycle.BMCKey(a).Matches(lifecycle.BMCKey(b))
 	}) {
-		problem(pair[0], "is of the same machine as %s, according to their serial numbers or MAC addresses: one of them, or both, will be held", name(pair[1]))
+		problem(pair[0], "is of the same machine as %s, according to %s: one of them, or both, will be held", name(pair[1]), likeness(pair[0], pair[1]))
 	}
 	return report, nil
 }
@@ -99,22 +103,24 @@ func (c Checks) isSecretMissing(ctx context.Context, host *metal3.BareMetalHost)
 	return !has && err == nil, err
 }
 
-// maxSharing is how many hosts may share what tells hosts apart. What more have in common does not.
-const maxSharing = 8
-
-// pairs returns the hosts that are the same as another one, each with the first such host.
-func pairs(hosts []*metal3.BareMetalHost, index, lookup func(*metal3.BareMetalHost) []string, same func(a, b *metal3.BareMetalHost) bool) (found [][2]*metal3.BareMetalHost) {
-	by := map[string][]*metal3.BareMetalHost{}
+// by returns the hosts by what index has of them.
+func by(hosts []*metal3.BareMetalHost, index func(*metal3.BareMetalHost) []string) map[string][]*metal3.BareMetalHost {
+	found := map[string][]*metal3.BareMetalHost{}
 	for _, host := range hosts {
 		for _, value := range index(host) {
-			by[value] = append(by[value], host)
+			found[value] = append(found[value], host)
 		}
 	}
+	return found
+}
+
+// pairs returns the hosts that are the same as another one, each with the first such host.
+func pairs(hosts []*metal3.BareMetalHost, by map[string][]*metal3.BareMetalHost, lookup func(*metal3.BareMetalHost) []string, same func(a, b *metal3.BareMetalHost) bool) (found [][2]*metal3.BareMetalHost) {
 	for _, host := range hosts {
 		for _, value := range lookup(host) {
 			others := by[value]
 			i := slices.IndexFunc(others, func(other *metal3.BareMetalHost) bool { return other != host && same(host, other) })
-			if i >= 0 && len(others) <= maxSharing {
+			if i >= 0 && len(others) <= lifecycle.MaxSharing {
 				found = append(found, [2]*metal3.BareMetalHost{host, others[i]})
 				break
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/destination"
@@ -43,6 +44,12 @@ func serial(number string) change {
 	}
 }
 
+func nic(mac string) change {
+	return func(h *metal3.BareMetalHost) {
+		h.Status.HardwareDetails.NIC = append(h.Status.HardwareDetails.NIC, metal3.NIC{MAC: mac})
+	}
+}
+
 // TestProblems: what the server will refuse or hold is said before it has the hosts.
 func TestProblems(t *testing.T) {
 	networks, err := destination.ParseHosts([]string{"192.0.2.0/24", "198.51.100.0/24"})
@@ -57,15 +64,17 @@ func TestProblems(t *testing.T) {
 		hosts []*metal3.BareMetalHost
 		want  []string // a part of each problem
 	}{
-		"nothing":               {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable), newHost("w-2", metal3.StateAvailable)}},
-		"an address":            {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, at("telnet://192.0.2.1"))}, want: []string{"metal3/w-1 will not be registered: spec.bmc.address"}},
-		"a network":             {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, at("ipmi://203.0.113.1"))}, want: []string{"metal3/w-1 will not be registered: spec.bmc.address"}},
-		"a driver":              {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, at("idrac-virtualmedia://192.0.2.1"))}, want: []string{"not enabled the driver idrac"}},
-		"no Secret":             {hosts: []*metal3.BareMetalHost{newHost("w-5", metal3.StateAvailable)}, want: []string{"Secret w-5-bmc"}},
-		"one BMC":               {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable), newHost("w-2", metal3.StateAvailable, at("redfish://192.0.2.1/redfish/v1/Systems/1"))}, want: []string{"w-1 has the same BMC as BareMetalHost metal3/w-2", "w-2 has the same BMC as BareMetalHost metal3/w-1"}},
-		"one machine":           {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, serial("CZ1234567")), newHost("w-2", metal3.StateAvailable, serial("CZ1234567"))}, want: []string{"w-1 is of the same machine", "w-2 is of the same machine"}},
-		"an unmanaged host":     {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateUnmanaged, func(h *metal3.BareMetalHost) { h.Spec.BMC = metal3.BMCDetails{} })}},
-		"what many have, is no": {hosts: many(9, serial("Chassis Serial"))},
+		"nothing":                        {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable), newHost("w-2", metal3.StateAvailable)}},
+		"an address":                     {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, at("telnet://192.0.2.1"))}, want: []string{"metal3/w-1 will not be registered: spec.bmc.address"}},
+		"a network":                      {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, at("ipmi://203.0.113.1"))}, want: []string{"metal3/w-1 will not be registered: spec.bmc.address"}},
+		"a driver":                       {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, at("idrac-virtualmedia://192.0.2.1"))}, want: []string{"not enabled the driver idrac"}},
+		"no Secret":                      {hosts: []*metal3.BareMetalHost{newHost("w-5", metal3.StateAvailable)}, want: []string{"Secret w-5-bmc"}},
+		"one BMC":                        {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable), newHost("w-2", metal3.StateAvailable, at("redfish://192.0.2.1/redfish/v1/Systems/1"))}, want: []string{"w-1 has the same BMC as BareMetalHost metal3/w-2", "w-2 has the same BMC as BareMetalHost metal3/w-1"}},
+		"one machine":                    {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, serial("CZ1234567"), nic("00:25:90:00:00:01")), newHost("w-2", metal3.StateAvailable, serial("CZ1234567"), nic("00:25:90:00:00:01"))}, want: []string{"w-1 is of the same machine as BareMetalHost metal3/w-2, according to serial number and network interfaces", "w-2 is of the same machine"}},
+		"the serial number of a chassis": {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, serial("CZ1234567"), nic("00:25:90:00:00:01")), newHost("w-2", metal3.StateAvailable, serial("CZ1234567"), nic("00:25:90:00:00:02"))}},
+		"confirmed to be two":            {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateAvailable, serial("CZ1234567"), nic("00:25:90:00:00:01"), func(h *metal3.BareMetalHost) { h.Status.Record.OtherMachines = []types.UID{"2"} }), newHost("w-2", metal3.StateAvailable, serial("CZ1234567"), nic("00:25:90:00:00:01"), func(h *metal3.BareMetalHost) { h.UID = "2" })}},
+		"an unmanaged host":              {hosts: []*metal3.BareMetalHost{newHost("w-1", metal3.StateUnmanaged, func(h *metal3.BareMetalHost) { h.Spec.BMC = metal3.BMCDetails{} })}},
+		"what many have, is no":          {hosts: many(9, serial("Chassis Serial"))},
 	}
 	for name, test := range tests {
 		report, err := checks.Of(t.Context(), test.hosts)

@@ -3,6 +3,7 @@
 package hostindex
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -33,9 +34,6 @@ const (
 
 // ironicSeparator is between the names of an Ironic and of a namespace, neither of which can have it.
 const ironicSeparator = "/"
-
-// maxSameMachine is how many hosts can share a serial number or a MAC address that tells machines apart.
-const maxSameMachine = 8
 
 // ListWatcher lists and watches the recorded hosts.
 type ListWatcher interface {
@@ -160,21 +158,40 @@ func (x *Index) WithBMC(key bmc.Key) []*metal3.BareMetalHost {
 	return found
 }
 
-// OfSameMachine returns the hosts that are of the same machine as host, which is one of them if it is in the Index.
-func (x *Index) OfSameMachine(host *metal3.BareMetalHost) []*metal3.BareMetalHost {
-	var found []*metal3.BareMetalHost
+// Alike is another host, and what its machine has in common with that of a host.
+type Alike struct {
+	*metal3.BareMetalHost
+	lifecycle.Likeness
+}
+
+// Alike returns the other hosts that share a key of lifecycle.MachineKeys with host, in the order of their names.
+func (x *Index) Alike(host *metal3.BareMetalHost) (alike []Alike) {
+	var others []*metal3.BareMetalHost
 	for _, key := range lifecycle.MachineKeys(host) {
-		sharing, _ := x.informer.GetIndexer().IndexKeys(byMachine, key) // it fails only if there is no such index
-		if len(sharing) < 2 || len(sharing) > maxSameMachine {
+		if sharing := x.countOfMachine(key); sharing < 2 || sharing > lifecycle.MaxSharing {
 			continue
 		}
 		for _, other := range x.find(byMachine, key) {
-			if lifecycle.IsSameMachine(host, other) && !slices.Contains(found, other) {
-				found = append(found, other)
+			if (other.Namespace != host.Namespace || other.Name != host.Name) && !slices.Contains(others, other) {
+				others = append(others, other)
 			}
 		}
 	}
-	return found
+	slices.SortFunc(others, func(a, b *metal3.BareMetalHost) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	for _, other := range others {
+		alike = append(alike, Alike{other, lifecycle.LikenessOf(host, other, x.withMachineKey)})
+	}
+	return alike
+}
+
+// withMachineKey returns the hosts that have a key of lifecycle.MachineKeys.
+func (x *Index) withMachineKey(key string) []*metal3.BareMetalHost { return x.find(byMachine, key) }
+
+func (x *Index) countOfMachine(key string) int {
+	keys, _ := x.informer.GetIndexer().IndexKeys(byMachine, key) // it fails only if there is no such index
+	return len(keys)
 }
 
 // InGroup returns the hosts of an Ironic (see HostRecord.Ironic) that are in a group.

@@ -111,6 +111,8 @@ func (c conditions) setRecorded() {
 	hold := valueOf(record.Hold)
 	c.setIf(record.Hold != nil, metal3.HeldCondition, conditionValue{conditionTrue, hold.Reason}, hold.Message)
 
+	c.setIf(record.Resembles != "", metal3.MachineUniqueCondition, conditionValue{conditionFalse, metal3.SharedIdentityReason}, record.Resembles)
+
 	failure := valueOf(record.Failure)
 	c.setIf(record.Failure != nil, metal3.StepFailedCondition, conditionValue{conditionTrue, failureReason(failure)}, failure.Message)
 

@@ -151,7 +151,7 @@ func TestGoneDecided(t *testing.T) {
 		node.InstanceUUID = ""
 		host, node = seenIn(host, node, states...)
 		_, held := next(planned(host, node))
-		SetHold(host, held.Reason, held.Message)
+		SetHold(host, Step{Reason: held.Reason, Message: held.Message})
 		return host, node
 	}
 

@@ -1,34 +1,54 @@
 package lifecycle
 
 import (
+	"bytes"
 	"net"
 	"slices"
 	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
 // One machine can be reached at several addresses: its BMC has a DNS name and an IP address, or there are two of it. What
-// an inspection has found tells such hosts from each other.
+// inspections have found tells that. But machines say untrue things of themselves, too.
 
-// placeholders are serial numbers that manufacturers have left as they were.
-var placeholders = []string{"not specified", "not available", "to be filled by o.e.m.", "system serial number", "default string", "unknown", "none", "n/a", "123456789", "0123456789", "1234567890"}
+// MaxSharing is how many hosts can have a key of MachineKeys in common that tells machines apart.
+const MaxSharing = 8
 
-// serialOf returns the serial number of a host's machine with its manufacturer and product; empty if it has none that
-// tells machines apart.
-func serialOf(hardware *metal3.HardwareDetails) string {
-	if hardware == nil {
-		return ""
-	}
-	v := hardware.SystemVendor
-	serial := strings.ToLower(strings.TrimSpace(v.SerialNumber))
-	if len(serial) < 4 || slices.Contains(placeholders, serial) || strings.Trim(serial, serial[:1]) == "" {
-		return ""
-	}
-	return strings.ToLower(v.Manufacturer) + "/" + strings.ToLower(v.ProductName) + "/" + serial
+// placeholders are serial numbers that manufacturers have left as they were, without what is neither a letter nor a digit.
+var placeholders = []string{
+	"notspecified", "notavailable", "notapplicable", "notpresent", "notset", "tobefilled", "tobefilledbyoem", "oem", "defaultstring", "default", "systemserialnumber",
+	"chassisserialnumber", "serialnumber", "serial", "unknown", "undefined", "invalid", "empty", "none", "null", "assettag", "noassettag", "virtual",
 }
 
-// macsOf returns the MAC addresses by which a host's machine is known. Those that are administered locally are left out:
+// isPlaceholder reports whether what a machine says to be the serial number of a part is none: too short, left as it was, or counted
+// up on a keyboard.
+func isPlaceholder(serial string) bool {
+	bare := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, serial)
+	return len(bare) < 4 || slices.Contains(placeholders, bare) || strings.Trim(bare, bare[:1]) == "" ||
+		strings.Contains("01234567890123456789abcdefghijklmnopqrstuvwxyz", bare)
+}
+
+// serialOf returns the serial number of a host's machine; empty if it has none that tells machines apart.
+func serialOf(hardware *metal3.HardwareDetails) string {
+	if hardware == nil || isPlaceholder(hardware.SystemVendor.SerialNumber) {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(hardware.SystemVendor.SerialNumber))
+}
+
+// qemuMACs is how the MAC addresses begin that QEMU's users give to virtual machines, each its own.
+var qemuMACs = []byte{0x52, 0x54, 0x00}
+
+// macsOf returns the MAC addresses by which a host's machine is known. Others that are administered locally are left out:
 // the BMCs of many machines give the same one to the network that they have with the operating system.
 func macsOf(hardware *metal3.HardwareDetails) (macs []string) {
 	if hardware == nil {
@@ -36,12 +56,30 @@ func macsOf(hardware *metal3.HardwareDetails) (macs []string) {
 	}
 	for _, nic := range hardware.NIC {
 		address, err := net.ParseMAC(nic.MAC)
-		if err == nil && len(address) == 6 && address[0]&3 == 0 && address.String() != "00:00:00:00:00:00" {
+		isOwn := address != nil && (address[0]&3 == 0 || bytes.HasPrefix(address, qemuMACs)) // bits for multicast, and for local
+		if err == nil && len(address) == 6 && isOwn && address.String() != "00:00:00:00:00:00" {
 			macs = append(macs, address.String())
 		}
 	}
 	slices.Sort(macs)
 	return slices.Compact(macs)
+}
+
+// disksOf returns what a machine's disks are known by: their WWNs or, where they have none, their serial numbers.
+func disksOf(hardware *metal3.HardwareDetails) (disks []string) {
+	if hardware == nil {
+		return nil
+	}
+	for _, disk := range hardware.Storage {
+		for _, mark := range []string{disk.WWNWithExtension, disk.WWN, disk.SerialNumber} {
+			if !isPlaceholder(strings.TrimPrefix(mark, "0x")) {
+				disks = append(disks, strings.ToLower(strings.TrimSpace(mark)))
+				break
+			}
+		}
+	}
+	slices.Sort(disks)
+	return slices.Compact(disks)
 }
 
 // MachineMACs returns the MAC addresses by which the host's machine is known, with the one that its spec names.
@@ -53,38 +91,97 @@ func MachineMACs(host *metal3.BareMetalHost) []string {
 	return macs
 }
 
-// MachineKeys returns what the host's machine can be found by. Hosts that share one may be of one machine: see
-// IsSameMachine.
+// MachineKeys returns what the host's machine can be found by. Hosts that share one may be of one machine: see LikenessOf. Hosts that
+// have only disks in common, which several machines can reach, are not.
 func MachineKeys(host *metal3.BareMetalHost) []string {
 	keys := MachineMACs(host)
 	if serial := serialOf(host.Status.HardwareDetails); serial != "" {
-		keys = append(keys, serial)
+		keys = append(keys, serialKey(serial))
 	}
 	return keys
 }
 
-// IsSameMachine tells whether two hosts are of the same machine, according to the hardware that an inspection has found:
-// the serial numbers, where both have one; otherwise a boot MAC address, or half of the network interfaces. (A card can
-// have been moved from one machine into another.)
-func IsSameMachine(a, b *metal3.BareMetalHost) bool {
+func serialKey(serial string) string { return "serial/" + serial }
+
+// Likeness is in what the machines of two hosts agree, according to the hardware that inspections have found.
+type Likeness struct {
+	// More than half of the network interfaces of the one with fewer of them are the other's, too. Of a host that was not inspected,
+	// its boot MAC address is.
+	NICs bool
+	// So it is with the disks.
+	Disks bool
+	// The serial numbers are the same.
+	Serial bool
+	// otherNICs is set if both have network interfaces, and none in common.
+	otherNICs bool
+}
+
+// IsSame reports whether the two are one machine: two independent marks agree. One alone proves nothing: all sleds of a chassis can
+// report its serial number, a card can have been moved from one machine into another, and several machines can reach one disk in a
+// storage network.
+func (l Likeness) IsSame() bool {
+	return !l.otherNICs && (l.NICs && l.Disks || l.NICs && l.Serial || l.Disks && l.Serial)
+}
+
+// String names what the machines have in common; empty if that is nothing.
+func (l Likeness) String() string {
+	var marks []string
+	for _, mark := range []struct {
+		agrees bool
+		name   string
+	}{{l.Serial, "serial number"}, {l.NICs, "network interfaces"}, {l.Disks, "disks"}} {
+		if mark.agrees {
+			marks = append(marks, mark.name)
+		}
+	}
+	return strings.Join(marks, " and ")
+}
+
+// LikenessOf compares the machines of two hosts. sharing returns the hosts that have a key of MachineKeys: what a third machine has,
+// too, tells no machines apart.
+func LikenessOf(a, b *metal3.BareMetalHost, sharing func(key string) []*metal3.BareMetalHost) Likeness {
+	isCommon := func(key string) bool {
+		hosts := sharing(key)
+		return len(hosts) > MaxSharing || slices.ContainsFunc(hosts, func(third *metal3.BareMetalHost) bool {
+			return !isSameHost(third, a) && !isSameHost(third, b) && haveOtherNICs(third, a) && haveOtherNICs(third, b)
+		})
+	}
 	one, other := a.Status.HardwareDetails, b.Status.HardwareDetails
-	if s, o := serialOf(one), serialOf(other); s != "" && o != "" {
-		return s == o
+	macs, others := slices.DeleteFunc(macsOf(one), isCommon), slices.DeleteFunc(macsOf(other), isCommon)
+	l := Likeness{NICs: areMostlyTheSame(macs, others), Disks: areMostlyTheSame(disksOf(one), disksOf(other))}
+	switch {
+	case len(macs) > 0 && len(others) > 0:
+		l.otherNICs = !slices.ContainsFunc(macs, func(mac string) bool { return slices.Contains(others, mac) })
+	default:
+		l.NICs = bootsFrom(a, b) || bootsFrom(b, a)
 	}
-	if bootsFrom(a, b) || bootsFrom(b, a) {
-		return true
-	}
-	macs, others := macsOf(one), macsOf(other)
+	serial := serialOf(one)
+	l.Serial = serial != "" && serial == serialOf(other) && !isCommon(serialKey(serial))
+	return l
+}
+
+func isSameHost(a, b *metal3.BareMetalHost) bool {
+	return a.Namespace == b.Namespace && a.Name == b.Name
+}
+
+// areMostlyTheSame reports whether more than half of the marks of the one with fewer of them are among the other's.
+func areMostlyTheSame(marks, others []string) bool {
 	common := 0
-	for _, mac := range macs {
-		if slices.Contains(others, mac) {
+	for _, mark := range marks {
+		if slices.Contains(others, mark) {
 			common++
 		}
 	}
-	return common > 0 && 2*common >= min(len(macs), len(others))
+	return 2*common > min(len(marks), len(others))
 }
 
-// bootsFrom tells whether the boot MAC address of a is one of b's machine.
+// haveOtherNICs reports whether both hosts have network interfaces, and they are those of two machines.
+func haveOtherNICs(a, b *metal3.BareMetalHost) bool {
+	macs, others := macsOf(a.Status.HardwareDetails), macsOf(b.Status.HardwareDetails)
+	return len(macs) > 0 && len(others) > 0 && !areMostlyTheSame(macs, others)
+}
+
+// bootsFrom reports whether the boot MAC address of a is one of b's machine.
 func bootsFrom(a, b *metal3.BareMetalHost) bool {
 	boot := a.Spec.BootMACAddress
 	if boot == "" {
@@ -92,6 +189,21 @@ func bootsFrom(a, b *metal3.BareMetalHost) bool {
 	}
 	hardware := b.Status.HardwareDetails
 	return strings.EqualFold(boot, b.Spec.BootMACAddress) || hardware != nil && slices.ContainsFunc(hardware.NIC, func(nic metal3.NIC) bool { return strings.EqualFold(nic.MAC, boot) })
+}
+
+// SameMachine is what other hosts have in common with the machine of a host.
+type SameMachine struct {
+	// Host is that of the same machine, by another BMC address, which has a claim to it that is as good or better; Message says that
+	// to the user. Both are empty if there is none.
+	Host    types.UID
+	Message string
+	// Resembles tells what the machine of a host has in common with that of another one, while the rest differs; empty if nothing.
+	Resembles string
+}
+
+// AreConfirmedApart reports whether a person has confirmed that two hosts are of different machines.
+func AreConfirmedApart(a, b *metal3.BareMetalHost) bool {
+	return slices.Contains(a.Status.Record.OtherMachines, b.UID) || slices.Contains(b.Status.Record.OtherMachines, a.UID)
 }
 
 // UsesMachine tells whether the host's machine runs something on its behalf, is about to, or has not ceased to yet.

@@ -4,57 +4,104 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// TestIsSameMachine: what tells machines apart is neither what their manufacturer has left as it was, nor what all BMCs
-// have in common.
-func TestIsSameMachine(t *testing.T) {
-	host := func(serial, boot string, macs ...string) *metal3.BareMetalHost {
-		h := &metal3.BareMetalHost{Spec: metal3.BareMetalHostSpec{BootMACAddress: boot}}
-		if serial == "" && len(macs) == 0 {
-			return h // not inspected
-		}
-		h.Status.HardwareDetails = &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{Manufacturer: "Contoso", ProductName: "2U", SerialNumber: serial}}
-		for _, mac := range macs {
-			h.Status.HardwareDetails.NIC = append(h.Status.HardwareDetails.NIC, metal3.NIC{MAC: mac})
-		}
+// inspected is a host of which an inspection has found the serial number and network interfaces.
+func inspected(name, serial string, macs ...string) *metal3.BareMetalHost {
+	h := newHost()
+	h.Name, h.UID = name, types.UID("uid-of-"+name)
+	h.Spec.BootMACAddress = ""
+	h.Status.HardwareDetails = &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{Manufacturer: "Contoso", ProductName: "2U", SerialNumber: serial}}
+	for _, mac := range macs {
+		h.Status.HardwareDetails.NIC = append(h.Status.HardwareDetails.NIC, metal3.NIC{MAC: mac})
+	}
+	return h
+}
+
+func withDisks(h *metal3.BareMetalHost, disks ...metal3.Storage) *metal3.BareMetalHost {
+	h.Status.HardwareDetails.Storage = disks
+	return h
+}
+
+func bootingFrom(h *metal3.BareMetalHost, mac string) *metal3.BareMetalHost {
+	h.Spec.BootMACAddress = mac
+	return h
+}
+
+// TestLikeness: two independent marks make one machine of two hosts, and one is told. No mark is what the manufacturer has left as it
+// was, what all BMCs have in common, and what a third machine reports, too.
+func TestLikeness(t *testing.T) {
+	const a, b, c, d, e, local = "00:25:90:00:00:01", "00:25:90:00:00:02", "00:25:90:00:00:03", "00:25:90:00:00:04", "00:25:90:00:00:05", "02:25:90:00:00:09"
+	const chassis, other = "CZ1234567", "CZ7654321"
+	one, two := metal3.Storage{SerialNumber: "S3X1NX0K"}, metal3.Storage{SerialNumber: "S3X1NX0L"}
+	wwn := metal3.Storage{WWN: "0x5000C500A1B2C3D4", SerialNumber: "A"}
+	uninspected := func(name string) *metal3.BareMetalHost {
+		h := inspected(name, "")
+		h.Status.HardwareDetails = nil
 		return h
 	}
-	otherProduct := host("CZ1234567", "")
-	otherProduct.Status.HardwareDetails.SystemVendor.ProductName = "1U"
-	const a, b, c, d, usb = "00:25:90:00:00:01", "00:25:90:00:00:02", "00:25:90:00:00:03", "00:25:90:00:00:04", "02:25:90:00:00:09"
 	tests := map[string]struct {
 		one, other *metal3.BareMetalHost
+		thirds     []*metal3.BareMetalHost
+		marks      string
 		want       bool
 	}{
-		"one serial number":                  {host("CZ1234567", ""), host("cz1234567 ", ""), true},
-		"one serial number, other cards":     {host("CZ1234567", "", a, b), host("CZ1234567", "", c, d), true},
-		"another serial number":              {host("CZ1234567", ""), host("CZ1234568", ""), false},
-		"another serial number, a card":      {host("CZ1234567", "", a, b), host("CZ1234568", "", a, b), false},
-		"the serial number of other product": {host("CZ1234567", ""), otherProduct, false},
-		"a placeholder":                      {host("To be filled by O.E.M.", ""), host("To be filled by O.E.M.", ""), false},
-		"zeroes":                             {host("00000000", ""), host("00000000", ""), false},
-		"no serial number, all cards":        {host("", "", a, b), host("Not Specified", "", b, "00:25:90:00:00:01"), true},
-		"half of the cards":                  {host("", "", a, b), host("", "", b, c, d), true},
-		"less than half":                     {host("", "", a, b, c), host("", "", c, d, "00:25:90:00:00:05"), false},
-		"the BMC's own network":              {host("", "", a, usb), host("", "", b, usb), false},
-		"one boot MAC address":               {host("", a), host("", "00:25:90:00:00:01"), true},
-		"a boot MAC address of a card":       {host("", "00:25:90:00:00:0A"), host("CZ1234567", b, b, "00:25:90:00:00:0a", c), true},
-		"another boot MAC address":           {host("", a), host("CZ1234567", b, b), false},
-		"nothing is known":                   {host("", ""), host("", ""), false},
-		"nothing is known of one":            {host("", ""), host("CZ1234567", a, a), false},
+		"two sleds":                                   {one: inspected("a", chassis, a, b), other: inspected("b", chassis, c, d), marks: "serial number"},
+		"four sleds":                                  {one: inspected("a", chassis, a), other: inspected("b", chassis, b), thirds: []*metal3.BareMetalHost{inspected("c", chassis, c), inspected("d", chassis, d)}},
+		"sleds with the network of BMCs":              {one: inspected("a", chassis, a, e), other: inspected("b", chassis, b, e), marks: "serial number"},
+		"a card that others have":                     {one: inspected("a", chassis, e), other: inspected("b", chassis, e, b), thirds: []*metal3.BareMetalHost{inspected("c", chassis, a, b, c, e)}, marks: "serial number and network interfaces", want: true},
+		"sleds that reach one disk":                   {one: withDisks(inspected("a", chassis, a), wwn), other: withDisks(inspected("b", chassis, b), wwn), marks: "serial number and disks"},
+		"one machine":                                 {one: inspected("a", chassis, a, b), other: inspected("b", " cz1234567", b, "00:25:90:00:00:01"), marks: "serial number and network interfaces", want: true},
+		"with three hosts":                            {one: inspected("a", chassis, a), other: inspected("b", chassis, a), thirds: []*metal3.BareMetalHost{inspected("c", chassis, a)}, marks: "serial number and network interfaces", want: true},
+		"as it was found by the BMC":                  {one: inspected("a", chassis, a, b, c), other: inspected("b", chassis, a), marks: "serial number and network interfaces", want: true},
+		"without a serial number":                     {one: withDisks(inspected("a", "", a, b), wwn, one), other: withDisks(inspected("b", "Not Specified", a, b), wwn, one), marks: "network interfaces and disks", want: true},
+		"with new cards":                              {one: withDisks(inspected("a", chassis, a, b), wwn, one), other: withDisks(inspected("b", chassis, c, d), wwn, one), marks: "serial number and disks"},
+		"with some new cards":                         {one: withDisks(inspected("a", chassis, a, b), one), other: withDisks(inspected("b", chassis, b, c), one), marks: "serial number and disks", want: true},
+		"with a new board":                            {one: withDisks(inspected("a", chassis, a), wwn), other: withDisks(inspected("b", other, a), wwn), marks: "network interfaces and disks", want: true},
+		"all cards, and nothing else":                 {one: inspected("a", "", a, b), other: inspected("b", "", a, b), marks: "network interfaces"},
+		"a card was moved":                            {one: inspected("a", chassis, a, b), other: inspected("b", other, a, b), marks: "network interfaces"},
+		"half of the cards":                           {one: inspected("a", chassis, a, b), other: inspected("b", other, b, c)},
+		"disks were moved":                            {one: withDisks(inspected("a", chassis, a), one, two), other: withDisks(inspected("b", other, b), one, two), marks: "disks"},
+		"half of the disks":                           {one: withDisks(inspected("a", chassis, a), one, two), other: withDisks(inspected("b", other, b), two, wwn)},
+		"another manufacturer":                        {one: inspected("a", chassis, a), other: inspected("b", other, b)},
+		"virtual machines":                            {one: inspected("a", chassis, "52:54:00:00:00:01"), other: inspected("b", chassis, "52:54:00:00:00:01"), marks: "serial number and network interfaces", want: true},
+		"a local address":                             {one: inspected("a", "", a, local), other: inspected("b", "", b, local)},
+		"the boot MAC address of another":             {one: bootingFrom(uninspected("a"), a), other: bootingFrom(uninspected("b"), "00:25:90:00:00:01"), marks: "network interfaces"},
+		"a boot MAC address that another machine has": {one: bootingFrom(uninspected("b"), "00:25:90:00:00:0A"), other: inspected("a", chassis, a, "00:25:90:00:00:0a"), marks: "network interfaces"},
+		"another boot MAC address":                    {one: bootingFrom(uninspected("b"), c), other: inspected("a", chassis, a)},
 	}
 	for name, test := range tests {
-		if got := IsSameMachine(test.one, test.other); got != test.want {
-			t.Errorf("%s: %t", name, got)
+		t.Run(name, func(t *testing.T) {
+			hosts := append([]*metal3.BareMetalHost{test.one, test.other}, test.thirds...)
+			sharing := func(key string) []*metal3.BareMetalHost {
+				return slices.DeleteFunc(slices.Clone(hosts), func(h *metal3.BareMetalHost) bool { return !slices.Contains(MachineKeys(h), key) })
+			}
+			for _, l := range []Likeness{LikenessOf(test.one, test.other, sharing), LikenessOf(test.other, test.one, sharing)} {
+				if got := l.String(); got != test.marks || l.IsSame() != test.want {
+					t.Errorf("they have %q in common, and are the same: %t; want %q, %t", got, l.IsSame(), test.marks, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestPlaceholders: what is no serial number is none of a machine, nor of a disk.
+func TestPlaceholders(t *testing.T) {
+	for _, serial := range []string{
+		"", " ", "n/a", "None", "NULL", "Not Specified", "Not Applicable", "To Be Filled By O.E.M.", "To be filled by O.E.M", "Default string", "default_string", "System Serial Number",
+		"Chassis Serial Number", "0123456789", "1234567890", "123456789", "12345678", "0000000000", "000-000-000", "ffffffff", "FFFFFFFFFFFF", "XXXXXXXX", "........", "Unknown", "O.E.M.",
+	} {
+		hardware := &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: serial}, Storage: []metal3.Storage{{SerialNumber: serial, WWN: "0x0000000000000000"}}}
+		if got, disks := serialOf(hardware), disksOf(hardware); got != "" || len(disks) > 0 {
+			t.Errorf("%q is taken for the serial number %q, and of disks %q", serial, got, disks)
 		}
-		if got := IsSameMachine(test.other, test.one); got != test.want {
-			t.Errorf("%s, the other way round: %t", name, got)
-		}
-		found := slices.ContainsFunc(MachineKeys(test.one), func(key string) bool { return slices.Contains(MachineKeys(test.other), key) })
-		if test.want && !found {
-			t.Errorf("%s: they are not found by %q and %q", name, MachineKeys(test.one), MachineKeys(test.other))
+	}
+	for _, serial := range []string{"CZ1234567", "7D2S-0123", "J301AB2C", "VMware-42 1f 6b", "1234-5678-0042"} {
+		if got := serialOf(&metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: serial}}); got == "" {
+			t.Errorf("%q is no serial number", serial)
 		}
 	}
 }

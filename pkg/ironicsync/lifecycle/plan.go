@@ -10,6 +10,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Action is something that the controller can do for a host. Each action is idempotent: after a
@@ -87,6 +88,9 @@ const (
 	// Hold sets the condition Held with Step.Reason and Step.Message, or removes the condition
 	// if they are empty.
 	Hold Action = "Hold"
+	// NoteResemblance records with Step.Message what the machine has in common with another host's, or, if that is empty, that it has
+	// nothing in common with any.
+	NoteResemblance Action = "NoteResemblance"
 	// AwaitImage records with Step.Message what the host's ramdisk image waits for, or, if that is empty,
 	// that the host no longer waits for it.
 	AwaitImage Action = "AwaitImage"
@@ -114,9 +118,11 @@ type Step struct {
 	// Retry is set if the step has failed before. The controller spreads such steps over time,
 	// in case a thousand hosts retry at once.
 	Retry bool
-	// Reason and Message are those of Report and Hold; Prepare, Service and AwaitImage have a Message only. Secret is the name of a Secret that
+	// Reason and Message are those of Report and Hold; Prepare, Service, AwaitImage and NoteResemblance have a Message only. Other goes
+	// with Hold: the host that seems to be of the same machine. Secret is the name of a Secret that
 	// seems to be missing.
 	Reason, Message, Secret string
+	Other                   types.UID
 }
 
 // WaitsForImageServer tells whether Ironic answers a request of the step only when it has looked for the user's image on its
@@ -200,9 +206,8 @@ type Situation struct {
 	NodeOfAnother bool
 	// OtherNodes are other nodes with the BMC of the host's node.
 	OtherNodes OtherNodes
-	// SameMachine tells the user which other host is of the same machine, by another BMC address; empty if none is, or
-	// if the machine is this host's rather than that one's.
-	SameMachine string
+	// SameMachine is what other hosts have in common with the machine.
+	SameMachine SameMachine
 	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
 	// if this host had it first.
 	SameBMC string

@@ -182,12 +182,12 @@ func withStepError(kind metal3.ErrorType, message string) hostOption {
 	}
 }
 
-func withHold(h *metal3.BareMetalHost) { SetHold(h, "Test", "a test") }
+func withHold(h *metal3.BareMetalHost) { SetHold(h, Step{Reason: "Test", Message: "a test"}) }
 
 // heldAlready records what holds the host.
 func heldAlready(s *situation) {
 	step := nextOf(*s)
-	SetHold(s.Host, step.Reason, step.Message)
+	SetHold(s.Host, step)
 }
 
 // TestObserveServicing follows services from the request to the end.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -27,6 +28,8 @@ type contradiction struct {
 	anything bool
 	// foreign is set where the node is somebody else's, so that the host may go without it.
 	foreign bool
+	// other is the host that seems to be of the same machine.
+	other types.UID
 }
 
 const (
@@ -82,7 +85,7 @@ func contradictionOf(s Situation, step Step) *contradiction {
 		return &contradiction{reason: metal3.DeploymentGoneReason, anything: true, message: goneMessage(&host.Status, host.Status.Record.Deployment.Gone)}
 	case isTakenOver(host, node):
 		if isSharedBMCConfirmed(host, node) {
-			return nil
+			return sameMachine(s)
 		}
 		return shared(s) // which nobody has seen who has confirmed the rest
 	}
@@ -140,10 +143,9 @@ func shared(s Situation) *contradiction {
 		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
 			"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
 			s.node.BMC, s.node.UUID)}
-	case s.SameMachine != "":
-		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
-			"%s, so somebody may use the machine through another BMC address. It is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, inspect that other one again, or confirm node %s with the subresource takeover",
-			s.SameMachine, s.node.UUID)}
+	}
+	if c := sameMachine(s); c != nil {
+		return c
 	}
 	elsewhere, unread := nodeElsewhere(s.node), maybeElsewhere(s.node)
 	switch held := s.Host.Status.Record.Hold; {
@@ -155,9 +157,18 @@ func shared(s Situation) *contradiction {
 	return nil
 }
 
+// sameMachine is that somebody may use the machine as another host.
+func sameMachine(s Situation) *contradiction {
+	if s.SameMachine.Host == "" {
+		return nil
+	}
+	return &contradiction{reason: metal3.BMCInUseReason, other: s.SameMachine.Host, message: s.SameMachine.Message +
+		", so somebody may use the machine through another BMC address. It is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, confirm that with the subresource takeover, once for both"}
+}
+
 // isOf tells whether a contradiction is what is recorded of a host.
 func (c *contradiction) isOf(held *metal3.Hold) bool {
-	return held != nil && held.Reason == c.reason && held.Message == CutMessage(c.message)
+	return held != nil && held.Reason == c.reason && held.Message == CutMessage(c.message) && held.Other == c.other
 }
 
 // The words of these two are compared with what is recorded of a host: other words would let a host go that is held.
@@ -358,12 +369,14 @@ func guarded(s Situation, step Step) Step {
 			return tell // an error of the registration is no reason to wait
 		}
 		return s.retry(tell, true)
+	case found == nil && step.Do == Wait && s.Host.Status.Record.Resembles != CutMessage(s.SameMachine.Resembles):
+		return Step{Do: NoteResemblance, Message: s.SameMachine.Resembles}
 	case found == nil:
 		return step
 	case found.foreign && !s.Host.DeletionTimestamp.IsZero() && hasFinalizer(s.Host):
 		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
 	case !found.isOf(held):
-		return Step{Do: Hold, Reason: found.reason, Message: found.message}
+		return Step{Do: Hold, Reason: found.reason, Message: found.message, Other: found.other}
 	case found.anything && step.asksIronic(), step.Interrupts(), step.Do == Begin:
 		step = Step{Do: Wait}
 	}
@@ -400,7 +413,7 @@ func untilKnown(s Situation, step Step) Step {
 // asksIronic tells whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {
 	switch s.Do {
-	case Wait, Begin, Report, Hold, AwaitImage, ClearRebootRequest, EndServicing:
+	case Wait, Begin, Report, Hold, NoteResemblance, AwaitImage, ClearRebootRequest, EndServicing:
 		return false
 	}
 	return true

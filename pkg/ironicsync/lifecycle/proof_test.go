@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -16,7 +18,7 @@ func next(s situation) (Step, *metal3.Hold) {
 	step := nextOf(s)
 	if step.Do == Hold {
 		s.Host = s.Host.DeepCopy()
-		SetHold(s.Host, step.Reason, step.Message)
+		SetHold(s.Host, step)
 		step = nextOf(s)
 	}
 	return step, s.Host.Status.Record.Hold
@@ -40,11 +42,11 @@ func TestHeld(t *testing.T) {
 		return func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: address} }
 	}
 	heldFor := func(reason string) hostOption {
-		return func(h *metal3.BareMetalHost) { SetHold(h, reason, "recorded earlier") }
+		return func(h *metal3.BareMetalHost) { SetHold(h, Step{Reason: reason, Message: "recorded earlier"}) }
 	}
 	heldForElsewhere := func(h *metal3.BareMetalHost) {
 		c := nodeElsewhere(RecordOf(nodeIn(ironic.Active)))
-		SetHold(h, c.reason, c.message)
+		SetHold(h, Step{Reason: c.reason, Message: c.message})
 	}
 	maintained := func(reason string) func(*ironic.Node) {
 		return func(n *ironic.Node) { n.Maintenance, n.MaintenanceReason = true, reason }
@@ -80,10 +82,12 @@ func TestHeld(t *testing.T) {
 		"to be provisioned, an earlier attempt failed": {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1")}, node: nodeIn(ironic.Available, func(n *ironic.Node) {
 			n.InstanceUUID = newInstanceUUID(newHost(), metav1.NewTime(now.Add(-time.Hour)))
 		}), want: "Deploy"},
-		"marked by a host that is gone":               {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("gone", "")), want: "=deprovisioning"},
-		"another host's":                              {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Wait", held: metal3.NodeOfAnotherHostReason},
-		"another host's, deleted":                     {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Release"},
-		"whose machine another host has":              {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.SameMachine = "Host \"b\" in this namespace is of the same machine" }, want: "Wait:10s", held: metal3.BMCInUseReason},
+		"marked by a host that is gone": {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("gone", "")), want: "=deprovisioning"},
+		"another host's":                {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Wait", held: metal3.NodeOfAnotherHostReason},
+		"another host's, deleted":       {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.NodeOfAnother = true }, want: "Release"},
+		"whose machine another host has": {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) {
+			s.SameMachine = SameMachine{Host: "b", Message: "Host \"b\" in this namespace is of the same machine"}
+		}, want: "Wait:10s", held: metal3.BMCInUseReason},
 		"whose BMC another node has":                  {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.Exist = true }, want: "Wait:10s", held: metal3.BMCInUseReason},
 		"whose BMC nobody knows other nodes of":       {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "Wait:1s"},
 		"and no longer knows":                         {host: provisioned, node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = now.Add(-61 * time.Second) }, want: "Wait:1s"},
@@ -216,14 +220,14 @@ func TestTakeoverNamesWhatWasSeen(t *testing.T) {
 		_, held := next(s)
 		return held
 	}
-	SetHold(host, metal3.AnotherDeploymentReason, "seen")
+	SetHold(host, Step{Reason: metal3.AnotherDeploymentReason, Message: "seen"})
 	if err := TakeOver(host, node, now); err != nil {
 		t.Fatal(err)
 	}
 	if held := shared(); held == nil || held.Reason != metal3.BMCInUseReason {
 		t.Errorf("confirmed before the other node was there: held %v", held)
 	}
-	SetHold(host, metal3.BMCInUseReason, "seen")
+	SetHold(host, Step{Reason: metal3.BMCInUseReason, Message: "seen"})
 	if err := TakeOver(host, node, now); err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +239,60 @@ func TestTakeoverNamesWhatWasSeen(t *testing.T) {
 	}
 	if host.Status.Record.Takeover != nil {
 		t.Errorf("the next deployment has the takeover %+v", host.Status.Record.Takeover)
+	}
+}
+
+// TestTwoMachinesAreConfirmedOnce: a person confirms that two hosts are of two machines for good, and nothing else with it.
+func TestTwoMachinesAreConfirmedOnce(t *testing.T) {
+	host, node := provisionedBy()
+	other := newHost()
+	other.UID = "b"
+	s := planned(host, node)
+	s.SameMachine = SameMachine{Host: other.UID, Message: "Host \"b\" is of the same machine"}
+	step, held := next(s)
+	if held == nil || held.Other != other.UID {
+		t.Fatalf("%s, held %+v", step, held)
+	}
+	host.Status.Record.Hold = held
+	registered := host.Status.Record.RegisteredWith.DeepCopy()
+	if err := TakeOver(host, node, now); err != nil {
+		t.Fatal(err)
+	}
+	if record := host.Status.Record; record.Hold != nil || record.Takeover != nil || !equality.Semantic.DeepEqual(record.RegisteredWith, registered) {
+		t.Errorf("confirmed: %+v", record)
+	}
+	for _, state := range []metal3.ProvisioningState{metal3.StateDeprovisioning, metal3.StateAvailable, metal3.StateProvisioning} {
+		enter(host, node, Step{Do: SetState, State: state}, now)
+	}
+	if !AreConfirmedApart(host, other) || !AreConfirmedApart(other, host) || AreConfirmedApart(host, newHost()) {
+		t.Errorf("after another deployment, the confirmed ones are %v", host.Status.Record.OtherMachines)
+	}
+}
+
+// TestResemblanceIsTold: what the machine has in common with another host's is shown, and nothing waits for it.
+func TestResemblanceIsTold(t *testing.T) {
+	s := planned(provisionedBy())
+	s.SameMachine.Resembles = "Host \"b\" in this namespace has a machine with the same serial number"
+	step := nextOf(s)
+	if step.Do != NoteResemblance {
+		t.Fatalf("at rest: %s", step)
+	}
+	SetResemblance(s.Host, step.Message)
+	Render(s.Host, now)
+	if c := meta.FindStatusCondition(s.Host.Status.Conditions, metal3.MachineUniqueCondition); c == nil || c.Status != metav1.ConditionFalse || c.Message != s.SameMachine.Resembles {
+		t.Errorf("the condition is %+v", c)
+	}
+	if step := nextOf(s); step.Do != Wait {
+		t.Errorf("told: %s", step)
+	}
+	s.SameMachine.Resembles = ""
+	if step := nextOf(s); step.Do != NoteResemblance {
+		t.Errorf("over: %s", step)
+	}
+	s.Host.Spec.Image = nil
+	s.SameMachine.Resembles = "another"
+	if step := nextOf(s); step.Do != SetState {
+		t.Errorf("without an image: %s", step)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestRequestRebuild(t *testing.T) {
 		"externally provisioned": {host: withState(metal3.StateExternallyProvisioned), want: "externally provisioned"},
 		"paused":                 {host: annotated(metal3.PausedAnnotation, ""), want: "paused"},
 		"to be detached":         {host: annotated(metal3.DetachedAnnotation, ""), want: "detached"},
-		"held":                   {host: func(h *metal3.BareMetalHost) { SetHold(h, metal3.RestoredReason, "a backup") }, want: "a backup"},
+		"held":                   {host: func(h *metal3.BareMetalHost) { SetHold(h, Step{Reason: metal3.RestoredReason, Message: "a backup"}) }, want: "a backup"},
 		"another deployment":     {node: func(n *ironic.Node) { n.InstanceUUID = "b" }, want: "somebody else has deployed"},
 		"another BMC":            {node: func(n *ironic.Node) { n.Address = ironic.Address{IPMIAddress: "192.0.2.9"} }, want: "left alone"},
 		"nothing recorded": {host: func(h *metal3.BareMetalHost) {

@@ -90,13 +90,18 @@ func HasFailureOf(status *metal3.BareMetalHostStatus, kind metal3.ErrorType) boo
 	return failed != nil && failed.Type == kind
 }
 
-// SetHold records why the host's machine is left alone, or that it is not if reason is empty.
-func SetHold(host *metal3.BareMetalHost, reason, message string) {
-	if reason == "" {
+// SetHold records why the host's machine is left alone, or that it is not if the step has no reason.
+func SetHold(host *metal3.BareMetalHost, step Step) {
+	if step.Reason == "" {
 		host.Status.Record.Hold = nil
 		return
 	}
-	host.Status.Record.Hold = &metal3.Hold{Reason: reason, Message: CutMessage(message)}
+	host.Status.Record.Hold = &metal3.Hold{Reason: step.Reason, Message: CutMessage(step.Message), Other: step.Other}
+}
+
+// SetResemblance records what the host's machine has in common with another host's; empty if nothing.
+func SetResemblance(host *metal3.BareMetalHost, resembles string) {
+	host.Status.Record.Resembles = CutMessage(resembles)
 }
 
 // SetAwaitedImage records what the image of a host waits for, or, if that is empty, that the host does not

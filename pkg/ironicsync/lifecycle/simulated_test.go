@@ -596,7 +596,7 @@ func (w *world) do(step Step, recorded bool) {
 			node.InstanceUUID = host.Status.Record.Deployment.InstanceUUID // as prepareInstance does
 		}
 	case Hold:
-		record(func(h *metal3.BareMetalHost) { SetHold(h, step.Reason, step.Message) })
+		record(func(h *metal3.BareMetalHost) { SetHold(h, step) })
 	case SetCleaning:
 		node.AutomatedClean = "false"
 	case ChangeIronic:

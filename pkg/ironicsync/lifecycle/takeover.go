@@ -33,11 +33,28 @@ func isDeploymentConfirmed(host *metal3.BareMetalHost, node *Node) bool {
 	return t != nil && t.InstanceUUID != "" && t.NodeUUID == node.UUID && t.InstanceUUID == node.InstanceUUID
 }
 
+// maxOtherMachines is how many hosts are remembered to be of other machines.
+const maxOtherMachines = 32
+
+// confirmApart records that a person has confirmed that the host for which this one is held is of another machine, which no
+// deployment and no attachment ends.
+func confirmApart(record *metal3.HostRecord) {
+	record.OtherMachines = append(record.OtherMachines, record.Hold.Other)
+	record.OtherMachines = record.OtherMachines[max(0, len(record.OtherMachines)-maxOtherMachines):]
+	record.Hold = nil
+}
+
 // TakeOver makes the node, as it was seen now, the host's: a person has confirmed that it is, and that
 // it runs what the spec of now says. Where the spec wants nothing, a provisioned host will be
-// deprovisioned. It returns an error that says why nobody can confirm that now.
+// deprovisioned. If the host is held because its machine seems to be that of another host, it is only recorded that it is not.
+// It returns an error that says why nobody can confirm that now.
 func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) error {
 	status, node := &host.Status, RecordOf(seen)
+	if held := status.Record.Hold; held != nil && held.Other != "" {
+		confirmApart(&status.Record) // the node is not in doubt
+		Render(host, now)
+		return nil
+	}
 	if RunsSomething(host) && isBeingWiped(node.ProvisionState) {
 		return fmt.Errorf("Ironic undeploys or cleans node %s at this moment (%s), so nobody knows what the machine will run: look at it when that has ended", node.UUID, node.ProvisionState)
 	}

@@ -33,7 +33,7 @@ func TestRequestTransfer(t *testing.T) {
 		"preparing":          {host: withState(metal3.StatePreparing), want: "it is preparing"},
 		"paused":             {host: annotated(metal3.PausedAnnotation, ""), want: "paused"},
 		"to be detached":     {host: annotated(metal3.DetachedAnnotation, ""), want: "detached"},
-		"held":               {host: func(h *metal3.BareMetalHost) { SetHold(h, metal3.RestoredReason, "a backup") }, want: "a backup"},
+		"held":               {host: func(h *metal3.BareMetalHost) { SetHold(h, Step{Reason: metal3.RestoredReason, Message: "a backup"}) }, want: "a backup"},
 		"with an error": {host: func(h *metal3.BareMetalHost) {
 			h.Status.Record.Error = &metal3.HostError{Type: metal3.PowerManagementError, Message: "no power"}
 		}, want: "no power"},

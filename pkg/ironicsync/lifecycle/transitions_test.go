@@ -20,7 +20,7 @@ func TestBeginRestoresStatus(t *testing.T) {
 	}
 	host := newHost(annotated(metal3.StatusAnnotation, string(status)))
 	host.Finalizers, host.Status = nil, metal3.BareMetalHostStatus{}
-	SetHold(host, metal3.RestoredReason, "it was created while all hosts were held") // and the status was written because of that
+	SetHold(host, Step{Reason: metal3.RestoredReason, Message: "it was created while all hosts were held"}) // and the status was written because of that
 	host.Status.LastUpdated = StatusTime(now)
 	if err := StartManaging(host, metal3.StateRegistering); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestUnreadableStatusHolds(t *testing.T) {
 			if step.Do != Hold || step.Reason != metal3.StatusUnreadableReason || !strings.Contains(step.Message, "must be JSON in the format of the status of a host") {
 				t.Fatalf("the next step is %+v", step)
 			}
-			SetHold(host, step.Reason, step.Message)
+			SetHold(host, step)
 			if step := nextOf(planned(host, nil)); step.Do != Wait {
 				t.Errorf("then %s", step)
 			}

@@ -67,7 +67,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		Restored:                    c.hold.Reason(),
 		NodeOfAnother:               node != nil && c.claims.IsNodeOfAnother(host, node),
 		SameBMC:                     c.claims.DescribeBMCConflict(host),
-		SameMachine:                 c.claims.DescribeSameMachine(host),
+		SameMachine:                 c.claims.SameMachine(host),
 		AskedInVain:                 c.queue.askedInVain(host),
 		PowerAnswered:               c.queue.powerAnswered(host),
 	}

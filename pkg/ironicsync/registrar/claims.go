@@ -135,25 +135,37 @@ func (e Elsewhere) hasVerified() bool {
 	})
 }
 
-// DescribeSameMachine says which other host is of the same machine by another BMC address, for the user of host, who may not
-// be allowed to read other namespaces. It is empty if none is, or if host has the better claim to the machine: something
-// runs on it for host and not for the other one, or nothing does and host was registered first. Two hosts for which
-// something runs have no claim, either of them.
-func (c *Claims) DescribeSameMachine(host *metal3.BareMetalHost) string {
+// SameMachine finds the other host that is of the same machine by another BMC address. There is none if host has the better claim
+// to the machine: something runs on it for host and not for the other one, or nothing does and host was registered first. Two hosts
+// for which something runs have no claim, either of them. It also finds what the machine has in common with another host's that may
+// all the same be another machine. The words are for the user of host, who may not be allowed to read other namespaces.
+func (c *Claims) SameMachine(host *metal3.BareMetalHost) (found lifecycle.SameMachine) {
 	if !isRegistered(host) {
-		return "" // nothing is done to its machine yet; why not may be that the other one has its MAC address
+		return found // nothing is done to its machine yet; why not may be that the other one has its MAC address
 	}
-	for _, other := range without(host, c.hosts.OfSameMachine(host)) {
-		runs, otherRuns := lifecycle.UsesMachine(host), lifecycle.UsesMachine(other)
+	for _, other := range c.hosts.Alike(host) {
+		subject, isNear := "A host in another namespace", other.Namespace == host.Namespace
 		switch {
-		case runs && !otherRuns, !runs && !otherRuns && hasBetterClaim(host, other):
-		case other.Namespace == host.Namespace:
-			return fmt.Sprintf("Host %q in this namespace is of the same machine, according to their serial numbers or MAC addresses", other.Name)
-		case isRegistered(other) && wasInspected(other) && wasInspected(host): // what somebody has written keeps a machine from nobody
-			return "A host in another namespace is of the same machine, according to their serial numbers or MAC addresses"
+		case lifecycle.AreConfirmedApart(host, other.BareMetalHost):
+			continue
+		case isNear:
+			subject = fmt.Sprintf("Host %q in this namespace", other.Name)
+		case !isRegistered(other.BareMetalHost) || !wasInspected(other.BareMetalHost) || !wasInspected(host):
+			continue // what somebody has written keeps a machine from nobody
+		}
+		runs, otherRuns := lifecycle.UsesMachine(host), lifecycle.UsesMachine(other.BareMetalHost)
+		switch marks := other.Likeness.String(); {
+		case marks == "":
+		case !other.IsSame():
+			if found.Resembles == "" {
+				found.Resembles = fmt.Sprintf("%s has a machine with the same %s. The rest differs, so they count as two machines, and nothing waits for this. If it is one machine, delete one of the hosts", subject, marks)
+			}
+		case found.Host != "", runs && !otherRuns, !runs && !otherRuns && hasBetterClaim(host, other.BareMetalHost):
+		default:
+			found.Host, found.Message = other.UID, fmt.Sprintf("%s is of the same machine, according to %s", subject, marks)
 		}
 	}
-	return ""
+	return found
 }
 
 // wasInspected tells whether the hardware of a host is what Ironic has found. It can also be given by annotations and

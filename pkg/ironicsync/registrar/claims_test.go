@@ -123,7 +123,10 @@ func TestWhoHasTheMachine(t *testing.T) {
 		finished := metav1.NewMicroTime(created)
 		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: name, ProvisionState: "manageable", InspectionFinishedAt: &finished}
 		h.Status.Record.RegisteredWith = &metal3.RegisteredWith{BMC: lifecycle.BMCKey(h).String()}
-		h.Status.HardwareDetails = &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{Manufacturer: "Contoso", SerialNumber: "CZ1234567"}}
+		h.UID = types.UID("uid-" + strconv.Itoa(minute+1)) // as the fake API server gives them
+		h.Status.HardwareDetails = &metal3.HardwareDetails{
+			SystemVendor: metal3.HardwareSystemVendor{Manufacturer: "Contoso", SerialNumber: "CZ1234567"}, NIC: []metal3.NIC{{MAC: "00:25:90:00:00:01"}},
+		}
 		for _, c := range change {
 			c(h)
 		}
@@ -131,10 +134,16 @@ func TestWhoHasTheMachine(t *testing.T) {
 	}
 	given := func(h *metal3.BareMetalHost) { h.Spec.InspectionMode = metal3.InspectionModeDisabled }
 	unregistered := func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil }
-	another := func(h *metal3.BareMetalHost) { h.Status.HardwareDetails.SystemVendor.SerialNumber = "CZ7654321" }
+	sled := func(h *metal3.BareMetalHost) { h.Status.HardwareDetails.NIC[0].MAC = "00:25:90:00:00:02" }
+	another := func(h *metal3.BareMetalHost) {
+		sled(h)
+		h.Status.HardwareDetails.SystemVendor.SerialNumber = "CZ7654321"
+	}
+	confirmed := func(h *metal3.BareMetalHost) { h.Status.Record.OtherMachines = []types.UID{"uid-2"} }
 	for name, test := range map[string]struct {
 		a, b             *metal3.BareMetalHost
 		aIsHeld, bIsHeld bool
+		resemble         bool
 	}{
 		"nothing runs":                     {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
 		"the older one runs something":     {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
@@ -146,18 +155,22 @@ func TestWhoHasTheMachine(t *testing.T) {
 		"in this namespace, as was given":  {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
 		"the older one is not registered":  {a: host("ns", "a", 0, metal3.StateRegistering, unregistered), b: host("ns", "b", 1, metal3.StateAvailable)},
 		"two machines":                     {a: host("ns", "a", 0, metal3.StateProvisioned, another), b: host("ns", "b", 1, metal3.StateAvailable)},
+		"two sleds of a chassis":           {a: host("ns", "a", 0, metal3.StateProvisioned, sled), b: host("ns", "b", 1, metal3.StateAvailable), resemble: true},
+		"one in another namespace":         {a: host("ns", "a", 0, metal3.StateAvailable, sled), b: host("other", "b", 1, metal3.StateProvisioned), resemble: true},
+		"confirmed to be two":              {a: host("ns", "a", 0, metal3.StateProvisioned, confirmed), b: host("ns", "b", 1, metal3.StateProvisioned)},
+		"two sleds, confirmed to be two":   {a: host("ns", "a", 0, metal3.StateProvisioned, sled, confirmed), b: host("ns", "b", 1, metal3.StateProvisioned)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := claimsOf(t, test.a, test.b)
-			if message := c.DescribeSameMachine(test.a); (message != "") != test.aIsHeld {
-				t.Errorf("the older one: %q", message)
-			}
-			message := c.DescribeSameMachine(test.b)
-			if (message != "") != test.bIsHeld {
-				t.Errorf("the younger one: %q", message)
-			}
-			if test.a.Namespace != test.b.Namespace && strings.Contains(message, strconv.Quote(test.a.Name)) {
-				t.Errorf("a host of another namespace is named: %q", message)
+			of := map[*metal3.BareMetalHost]*metal3.BareMetalHost{test.a: test.b, test.b: test.a}
+			for host, isHeld := range map[*metal3.BareMetalHost]bool{test.a: test.aIsHeld, test.b: test.bIsHeld} {
+				found, other := c.SameMachine(host), of[host]
+				if (found.Message != "") != isHeld || (found.Host == other.UID) != isHeld || (found.Resembles != "") != test.resemble {
+					t.Errorf("%s: %+v", host.Name, found)
+				}
+				if other.Namespace != host.Namespace && strings.Contains(found.Message+found.Resembles, strconv.Quote(other.Name)) {
+					t.Errorf("a host of another namespace is named: %+v", found)
+				}
 			}
 		})
 	}
@@ -171,13 +184,13 @@ func TestManyOfOneMachine(t *testing.T) {
 		h.Spec.BMC.Address = "ipmi://192.0.2." + strconv.Itoa(i)
 		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: h.Name, ProvisionState: "manageable"}
 		h.Status.Record.RegisteredWith = &metal3.RegisteredWith{BMC: lifecycle.BMCKey(h).String()}
-		h.Status.HardwareDetails = &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: "Chassis Serial"}}
+		h.Status.HardwareDetails = &metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: "CZ1234567"}, NIC: []metal3.NIC{{MAC: "00:25:90:00:00:01"}}}
 		all = append(all, h)
 	}
 	for n, want := range map[int]bool{8: true, 9: false} {
 		c := claimsOf(t, all[:n]...)
-		if message := c.DescribeSameMachine(all[n-1]); (message != "") != want {
-			t.Errorf("one of %d: %q", n, message)
+		if found := c.SameMachine(all[n-1]); (found.Message != "") != want {
+			t.Errorf("one of %d: %+v", n, found)
 		}
 	}
 }

@@ -31,6 +31,9 @@ const (
 	// something else than what the record is about. Nothing that the contradiction concerns
 	// is done to the machine then. It is absent otherwise.
 	HeldCondition = "Held"
+	// MachineUniqueCondition is False while the machine reports something of itself that another host's machine reports, too, although
+	// the rest differs. Nothing waits for it. It is absent otherwise.
+	MachineUniqueCondition = "MachineUnique"
 	// ImageBuiltCondition is False while the host waits for its PreprovisioningImage. It is
 	// absent otherwise.
 	ImageBuiltCondition = "ImageBuilt"
@@ -97,6 +100,9 @@ const (
 
 // WaitingForImageReason is the reason of ImageBuiltCondition.
 const WaitingForImageReason = "WaitingForImage"
+
+// SharedIdentityReason is the reason of MachineUniqueCondition.
+const SharedIdentityReason = "SharedIdentity"
 
 // InventoryUnusableReason is the reason of InventoryReadCondition.
 const InventoryUnusableReason = "InventoryUnusable"

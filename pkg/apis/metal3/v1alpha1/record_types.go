@@ -4,11 +4,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // RecordEpoch is the epoch of the records that this version of the server writes. It is raised with
 // each change of HostRecord that an earlier version would misunderstand or lose.
-const RecordEpoch = 4
+const RecordEpoch = 5
 
 // HostRecord is what the server has recorded of a host for itself: what it asked of Ironic and how
 // that ended, which deployment is the host's, and why it leaves a machine alone. Decisions are based on
@@ -107,6 +108,15 @@ type HostRecord struct {
 	// +optional
 	Hold *Hold `json:"hold,omitempty"`
 
+	// The UIDs of hosts of which a person has confirmed that their machines are others, although they seem to be the same.
+	// +optional
+	// +listType=atomic
+	OtherMachines []types.UID `json:"otherMachines,omitempty"`
+
+	// What the machine has in common with that of another host, while the rest differs. Empty if nothing.
+	// +optional
+	Resembles string `json:"resembles,omitempty"`
+
 	// The last step that failed without the node showing it. Absent if it has succeeded since then,
 	// or another step has.
 	// +optional
@@ -176,6 +186,10 @@ type Hold struct {
 
 	// What was found, in words, and what a person can do about it.
 	Message string `json:"message"`
+
+	// The UID of the host that seems to be of the same machine. Empty if the host is held for another reason.
+	// +optional
+	Other types.UID `json:"other,omitempty"`
 }
 
 // FailureCause is why a step failed, if that has nothing to do with what the step asked for.

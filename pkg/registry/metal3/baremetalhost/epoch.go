@@ -47,8 +47,8 @@ func (c upgradingCodec) Decode(data []byte, defaults *schema.GroupVersionKind, i
 func UpgradeRecord(host *metal3.BareMetalHost, data []byte) error {
 	switch host.Status.Record.Epoch {
 	case 0:
-	case 2, 3:
-		// Epoch 3 stores the hardware details in another way. It, and epoch 4, have further fields, which say nothing while they
+	case 2, 3, 4:
+		// Epoch 3 stores the hardware details in another way. It, and those after it, have further fields, which say nothing while they
 		// are absent. If the first observation raised the epoch, an upgrade would write all hosts at once.
 		host.Status.Record.Epoch = metal3.RecordEpoch
 		return nil

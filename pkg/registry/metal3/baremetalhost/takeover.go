@@ -39,8 +39,13 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) re
 			if seen := takeover.Spec.InstanceUUID; seen != nil && *seen != node.InstanceUUID {
 				return conflict(host, fmt.Errorf("the instance_uuid of node %s is %q, and spec.instanceUUID is %q: look at the machine once more", node.UUID, node.InstanceUUID, *seen))
 			}
+			others := len(host.Status.Record.OtherMachines)
 			if err := taker.TakeOver(host, node); err != nil {
 				return conflict(host, err)
+			}
+			if len(host.Status.Record.OtherMachines) > others {
+				takeover.Status.Message = "its machine counts as another one than that of the host for which it was held, from now on"
+				return nil
 			}
 			takeover.Status.Confirmed = host.Status.Record.Takeover
 			takeover.Status.Message = fmt.Sprintf("node %s is treated as the host's, and as its spec asks, from now on", node.UUID)
