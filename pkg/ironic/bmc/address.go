@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// AddressOf returns the address, in the form that Parse accepts, of the BMC that a node's
+// AddressOf returns the address, in the form that Check accepts, of the BMC that a node's
 // driver_info names, without user name and password. It is empty if there is none, or if
-// Parse would not accept it.
+// Check would not accept it.
 func AddressOf(driver, redfishAddress, redfishSystem, ipmiAddress, ipmiPort string) string {
 	address := ""
 	switch {
@@ -27,7 +27,9 @@ func AddressOf(driver, redfishAddress, redfishSystem, ipmiAddress, ipmiPort stri
 		if strings.EqualFold(parsed.Scheme, "http") {
 			scheme += "+http"
 		}
-		address = scheme + "://" + parsed.Host + redfishSystem
+		// An @ is not escaped in a path, but is taken for the end of a password in an address.
+		path := strings.ReplaceAll((&url.URL{Path: redfishSystem}).EscapedPath(), "@", "%40")
+		address = scheme + "://" + parsed.Host + path
 	case ipmiAddress != "" && driver == "ipmi":
 		host := ipmiAddress
 		switch {
@@ -40,7 +42,7 @@ func AddressOf(driver, redfishAddress, redfishSystem, ipmiAddress, ipmiPort stri
 	default:
 		return ""
 	}
-	if _, err := Parse(address, false); err != nil {
+	if Check(address) != nil {
 		return ""
 	}
 	return address

@@ -8,6 +8,8 @@ func TestAddressOf(t *testing.T) {
 		{"redfish", "http://192.0.2.1:8000", "/redfish/v1/Systems/1", "", "", "redfish+http://192.0.2.1:8000/redfish/v1/Systems/1"},
 		{"redfish", "https://user:secret@192.0.2.1", "/redfish/v1/Systems/1", "", "", "redfish://192.0.2.1/redfish/v1/Systems/1"},
 		{"idrac", "bmc.example.org", "/redfish/v1/Systems/1", "", "", "idrac-redfish://bmc.example.org/redfish/v1/Systems/1"},
+		{"redfish", "https://192.0.2.1", "/redfish/v1/Systems/a b?c#d@e%20", "", "", "redfish://192.0.2.1/redfish/v1/Systems/a%20b%3Fc%23d%40e%2520"},
+		{"redfish", "https://192.0.2.1", "/redfish/v1/Managers/1", "", "", ""},
 		{"ipmi", "", "", "192.0.2.1", "", "ipmi://192.0.2.1"},
 		{"ipmi", "", "", "192.0.2.1", "6230", "ipmi://192.0.2.1:6230"},
 		{"ipmi", "", "", "2001:db8::1", "", "ipmi://[2001:db8::1]"},

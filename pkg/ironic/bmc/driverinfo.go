@@ -13,7 +13,7 @@ func (a Access) DriverInfo(username, password string) map[string]any {
 	}
 	info := map[string]any{
 		"ipmi_address":    a.endpoint.host,
-		"ipmi_port":       "623",
+		"ipmi_port":       a.form().port,
 		"ipmi_username":   username,
 		"ipmi_password":   password,
 		"ipmi_priv_level": a.endpoint.privLevel,

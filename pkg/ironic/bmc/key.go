@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 )
@@ -20,12 +21,13 @@ type Key struct {
 
 // Key returns the key of the BMC that the address names.
 func (a Access) Key() Key {
+	form := a.form()
 	if !a.redfish() {
-		return keyOf("ipmi", a.endpoint.host, a.endpoint.port, "623", "")
+		return keyOf("ipmi", a.endpoint.host, a.endpoint.port, form.port, "")
 	}
-	port := "443"
+	port := form.port
 	if a.endpoint.plainHTTP {
-		port = "80"
+		port = form.plainPort
 	}
 	return keyOf("redfish", a.endpoint.host, a.endpoint.port, port, a.endpoint.path)
 }
@@ -64,12 +66,16 @@ func keyOf(protocol, host, port, defaultPort, system string) Key {
 	return Key{Service: protocol + " " + net.JoinHostPort(host, port), System: cleanSystem(system)}
 }
 
-func cleanSystem(path string) string {
-	path = strings.TrimRight(path, "/")
-	if path == "/redfish/v1" {
+// cleanSystem returns one spelling of the path of a system: clients resolve dots and BMCs ignore doubled slashes.
+func cleanSystem(system string) string {
+	if system == "" {
 		return ""
 	}
-	return path
+	system = strings.TrimRight(path.Clean(system), "/")
+	if system == "/redfish/v1" {
+		return ""
+	}
+	return system
 }
 
 // IsZero tells whether there is no address.

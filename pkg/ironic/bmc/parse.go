@@ -25,11 +25,12 @@ type endpoint struct {
 	skipVerify bool
 }
 
-// Parse understands the address of a BMC. disableCertificateVerification goes
-// into driver_info. Errors name the address without any user and password.
+// Parse understands the address of a BMC, also one that Check would not have
+// people write. disableCertificateVerification goes into driver_info. Errors
+// name the address without any user and password.
 func Parse(address string, disableCertificateVerification bool) (Access, error) {
 	fail := func(format string, args ...any) (Access, error) {
-		return Access{}, fmt.Errorf("BMC address %q: %w", excerpt(Redact(address)), fmt.Errorf(format, args...))
+		return Access{}, refused(address, fmt.Errorf(format, args...))
 	}
 	if address == "" {
 		return Access{}, errors.New("BMC address is empty")

@@ -22,6 +22,7 @@ func FuzzParse(f *testing.F) {
 		"redfish://[::ffff:192.0.2.1]/a", "ipmi://h.:1", "ipmi://1.2.3", "redfish://h/%00", "redfish:///h", "ipmi://h:00623",
 		"0." + strings.Repeat("\x86", 3000), strings.Repeat("a", 3000) + "://", "ipmi://h:" + strings.Repeat("1", 3000), "ipmi://h:" + strings.Repeat("a", 3000), "ipmi://h?privilegelevel=" + strings.Repeat("a", 3000),
 		"ipmi://" + strings.Repeat("%zz", 1000), "ipmi://[" + strings.Repeat("a", 3000),
+		"redfish://https://h/a", "ipmi:redfish:/" + strings.Repeat("a", 3000), strings.Repeat("a", 3000) + "://" + strings.Repeat("b", 3000) + "://h", "redfish://h/ ?x#y", "ipmi://h?" + strings.Repeat("a", 3000),
 	} {
 		f.Add(seed, true)
 		f.Add(seed, false)
@@ -29,6 +30,12 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, address string, skipVerify bool) {
 		checkNoPassword(t, address)
 		access, err := Parse(address, skipVerify)
+		switch refusal := Check(address); {
+		case refusal == nil && err != nil:
+			t.Errorf("it may be written, but is not understood: %v", err)
+		case refusal != nil && (refusal.Error() == "" || len(refusal.Error()) > 3000):
+			t.Errorf("an error of %d bytes: %v", len(refusal.Error()), refusal)
+		}
 		if err != nil {
 			if err.Error() == "" || len(err.Error()) > 3000 {
 				t.Errorf("an error of %d bytes: %v", len(err.Error()), err)
@@ -94,7 +101,7 @@ func checkNoPassword(t *testing.T, address string) {
 			continue // that one begins what is told of the address
 		}
 		with := address[:cut] + user + ":" + password + "@" + address[cut:]
-		_, err := Parse(with, false)
+		err := Check(with)
 		if err == nil {
 			t.Errorf("%q was accepted", with)
 			continue

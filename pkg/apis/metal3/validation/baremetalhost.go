@@ -123,12 +123,15 @@ func validateBMC(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorList
 	if spec.BMC.Address == "" {
 		return nil
 	}
+	var all field.ErrorList
+	if err := bmc.Check(spec.BMC.Address); err != nil {
+		// The error contains the address without any password, so the value is omitted.
+		all = append(all, field.Invalid(path.Child("bmc", "address"), field.OmitValueType{}, err.Error()))
+	}
 	access, err := bmc.Parse(spec.BMC.Address, spec.BMC.DisableCertificateVerification)
 	if err != nil {
-		// The error contains the address without any password, so the value is omitted.
-		return field.ErrorList{field.Invalid(path.Child("bmc", "address"), field.OmitValueType{}, err.Error())}
+		return all // Check has said so
 	}
-	var all field.ErrorList
 	if spec.BootMACAddress == "" {
 		switch mac := path.Child("bootMACAddress"); {
 		case access.NeedsMAC:

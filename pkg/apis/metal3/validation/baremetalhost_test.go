@@ -149,6 +149,12 @@ func TestValidateBareMetalHost(t *testing.T) {
 		"address with unknown type": {mutations: []mutation{address("foo://192.0.2.1")}, want: []string{`spec.bmc.address: unknown type "foo"; use one of ipmi://`}},
 		"address with bad host":     {mutations: []mutation{address("ipmi://bad_host_")}, want: []string{"spec.bmc.address: neither an IP address nor a DNS name"}},
 
+		"address with two schemes": {mutations: []mutation{address("redfish://https://192.0.2.1")}, want: []string{"spec.bmc.address: write redfish://192.0.2.1"}},
+		"two mistakes with one address": {
+			mutations: []mutation{address("ipmi://192.0.2.1?a=b"), func(h *v1alpha1.BareMetalHost) { h.Spec.InspectionMode = "fast" }},
+			want:      []string{"spec.bmc.address: leave out a", "spec.inspectionMode: use agent or disabled"},
+		},
+
 		// 2. firmware.
 		"firmware": {
 			mutations: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.Firmware = &v1alpha1.FirmwareConfig{} }},

@@ -16,6 +16,8 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 	)
 	other := address("redfish://192.0.2.2")
 	broken := address("ilo4://192.0.2.1")
+	odd, oddIPMI := address("redfish://192.0.2.1?a=b"), address("ipmi://192.0.2.1#1")
+	secureBoot := func(h *v1alpha1.BareMetalHost) { h.Spec.BootMode = v1alpha1.UEFISecureBoot }
 	adopted := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
 	available := status(v1alpha1.StateAvailable, v1alpha1.OperationalStatusOK)
 	found := func(h *v1alpha1.BareMetalHost) { h.Status.Record.Deployment = &v1alpha1.Deployment{NodeUUID: "u"} }
@@ -38,6 +40,12 @@ func TestValidateBareMetalHostUpdate(t *testing.T) {
 		"address of a detached host":    {both: []mutation{status(v1alpha1.StateProvisioned, v1alpha1.OperationalStatusDetached)}, new: []mutation{other}},
 		"address of a registering host": {both: []mutation{status(v1alpha1.StateRegistering, v1alpha1.OperationalStatusError)}, new: []mutation{other}},
 		"bad address while registering": {both: []mutation{status(v1alpha1.StateRegistering, "")}, new: []mutation{broken}, want: []string{addressPath + `: unknown type "ilo4"`}},
+
+		// A form of address that is refused today, and that a host can have had since before. Ironic works with it.
+		"odd address of a changed host":       {both: []mutation{provisioned, odd}, new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false }}},
+		"odd address and another bad setting": {both: []mutation{odd}, new: []mutation{oddIPMI, secureBoot}, old: []mutation{oddIPMI}, want: []string{"spec.bootMode: ipmi:// does not support secure boot"}},
+		"odd address, exchanged for another":  {both: []mutation{status(v1alpha1.StateRegistering, "")}, old: []mutation{odd}, new: []mutation{oddIPMI}, want: []string{addressPath + ": must not have a fragment: leave out #1"}},
+		"odd address, mended":                 {both: []mutation{status(v1alpha1.StateRegistering, "")}, old: []mutation{odd}, new: []mutation{other}},
 
 		// 15. bootMACAddress.
 		"MAC in upper case": {new: []mutation{func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "00:AB:4F:D8:9E:FA" }}},
