@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -441,6 +442,16 @@ func TestPreview(t *testing.T) {
 	wants("NoSuch", "off", metal3.FirmwareUpdate{Component: "disk", URL: "http://images/disk"})
 	expect(settings, "nothing would be changed: Invalid BIOS setting: setting NoSuch is not in the Status field")
 	expect(components, "nothing would be changed: Invalid Firmware Components: [component disk is invalid, only 'bmc', 'bios', or names starting with 'nic:' are allowed as update names]")
+	schema, err := f.schemas.Get(t.Context(), settings.Status.FirmwareSchema.Namespace, settings.Status.FirmwareSchema.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema = schema.DeepCopy()
+	schema.Spec.Schema["Fan"] = metal3.SettingSchema{ReadOnly: ptr.To(true)}
+	f.schemas.put(schema)
+	wants("Turbo", "off")
+	settings.Spec.Settings["Fan"], settings.Status.Settings["Fan"] = intstr.FromInt32(2), "1"
+	expect(settings, "host a: at its next reboot, Ironic would carry out the service steps bios.apply_configuration (Turbo). Read-only now, and applied if that has changed when the other settings are applied: Fan")
 	settings.Name = "no-such-host"
 	expect(settings, "")
 }

@@ -52,6 +52,10 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 	if valid := meta.FindStatusCondition(conditions, settings.ValidCondition); valid != nil && valid.Status == metav1.ConditionFalse {
 		return "nothing would be changed: " + valid.Message, nil
 	}
+	waits := ""
+	if detected := meta.FindStatusCondition(conditions, settings.ChangeDetectedCondition); detected != nil && detected.Message != "" {
+		waits = ". " + detected.Message
+	}
 	if m.Policy, err = r.policyOf(ctx, host); err != nil {
 		return "", err
 	}
@@ -62,7 +66,7 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 		case err != nil:
 			return fmt.Sprintf("nothing would be changed on host %s: %s", host.Name, err), nil
 		case service != nil:
-			return fmt.Sprintf("host %s: at its next reboot, Ironic would carry out the service steps %s", host.Name, describe(service)), nil
+			return fmt.Sprintf("host %s: at its next reboot, Ironic would carry out the service steps %s%s", host.Name, describe(service), waits), nil
 		}
 		m.Policy = nil // it does not permit this change
 	}
@@ -79,7 +83,7 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 	default:
 		when = fmt.Sprintf("when it runs nothing (it is %s now), ", state)
 	}
-	return fmt.Sprintf("host %s: %sthe machine would be rebooted for the clean steps %s", host.Name, when, describe(clean)), nil
+	return fmt.Sprintf("host %s: %sthe machine would be rebooted for the clean steps %s%s", host.Name, when, describe(clean), waits), nil
 }
 
 // policyOf returns what may be changed on the machine of a host that runs something; nil if nothing may.

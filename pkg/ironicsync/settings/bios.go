@@ -32,13 +32,29 @@ func (bios) addTo(clean *Clean, m Machine) error {
 		return err
 	}
 	args := []map[string]any{}
-	clean.FirmwareSettings = metal3.SettingsMap{}
+	clean.FirmwareSettings = justApplied(m)
 	for _, name := range slices.Sorted(maps.Keys(pending)) {
 		args = append(args, map[string]any{"name": name, "value": valueFor(m.Schema.Spec.Schema[name].AttributeType, pending[name])})
 		clean.FirmwareSettings[name] = text(pending[name])
 	}
 	clean.Steps = append(clean.Steps, ironic.StepRequest{Interface: "bios", Step: "apply_configuration", Args: map[string]any{"settings": args}})
 	return nil
+}
+
+// justApplied returns the wanted settings that the last clean has applied, and those before it: settings that were read-only until
+// others had changed have a clean of their own. If each of two of them undid the other, the machine would be rebooted for ever.
+func justApplied(m Machine) metal3.SettingsMap {
+	applied := metal3.SettingsMap{}
+	last := m.last(&m.Host.Status)
+	if last == nil || last.Phase != metal3.PreparationSucceeded {
+		return applied
+	}
+	for name, value := range last.FirmwareSettings {
+		if wanted, is := m.Firmware.Spec.Settings[name]; is && text(wanted) == value {
+			applied[name] = value
+		}
+	}
+	return applied
 }
 
 // checkTaken returns an error if all that is pending was just applied. It is not an error if this
@@ -59,23 +75,17 @@ func checkTaken(pending metal3.DesiredSettingsMap, m Machine) error {
 	return errors.New("Ironic has applied the BIOS settings without an error, and the machine does not have them: " + strings.Join(differences, "; "))
 }
 
-// pendingBIOS returns the settings that the machine does not have as they are wanted. It returns
-// none if one of them is not valid, which the condition Valid reports, or if nothing is known of
-// the machine's settings yet.
+// pendingBIOS returns the settings that are to be applied next. It returns none if one of them is not
+// valid, which the condition Valid reports, or if nothing is known of the machine's settings yet.
 func pendingBIOS(m Machine) metal3.DesiredSettingsMap {
 	if m.Firmware == nil || m.Schema == nil || len(m.Firmware.Status.Settings) == 0 {
 		return nil
 	}
-	pending := metal3.DesiredSettingsMap{}
-	for name, wanted := range m.Firmware.Spec.Settings {
-		if !isApplied(name, wanted, m.Firmware, m.Schema) {
-			pending[name] = wanted
-		}
-	}
-	if len(pending) > 0 && len(faultsIn(m.Firmware, m.Schema)) > 0 {
+	judged := judge(m.Firmware, m.Schema)
+	if len(judged.faults) > 0 {
 		return nil
 	}
-	return pending
+	return judged.pending
 }
 
 // isApplied compares values by their type: BMCs and Ironic spell them otherwise than users do.
@@ -86,7 +96,7 @@ func isApplied(name string, wanted intstr.IntOrString, firmware *metal3.HostFirm
 	}
 	switch schema.Spec.Schema[name].AttributeType {
 	case metal3.SettingBoolean:
-		return booleanText(has) == booleanText(text(wanted))
+		return booleanText(has) == strings.ToLower(text(wanted))
 	case metal3.SettingInteger:
 		a, errA := strconv.Atoi(strings.TrimSpace(has))
 		b, errB := strconv.Atoi(strings.TrimSpace(text(wanted)))

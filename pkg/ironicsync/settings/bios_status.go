@@ -112,16 +112,16 @@ func UpdateBIOSConditions(firmware, before *metal3.HostFirmwareSettings, schema 
 	if schema != nil {
 		valid := metav1.Condition{Type: ValidCondition, Status: metav1.ConditionTrue, Reason: successReason}
 		detected := metav1.Condition{Type: ChangeDetectedCondition, Status: metav1.ConditionFalse, Reason: successReason}
-		for name, wanted := range firmware.Spec.Settings {
-			if !isApplied(name, wanted, firmware, schema) {
-				detected.Status = metav1.ConditionTrue
-			}
+		judged := judge(firmware, schema)
+		if len(judged.pending)+len(judged.waiting)+len(judged.faults) > 0 {
+			detected.Status = metav1.ConditionTrue
 		}
-		if detected.Status == metav1.ConditionTrue {
-			if faults := faultsIn(firmware, schema); len(faults) > 0 {
-				valid.Status, valid.Reason = metav1.ConditionFalse, configurationErrorReason
-				valid.Message = cut("Invalid BIOS setting: " + strings.Join(faults, "; "))
-			}
+		switch {
+		case len(judged.faults) > 0:
+			valid.Status, valid.Reason = metav1.ConditionFalse, configurationErrorReason
+			valid.Message = cut("Invalid BIOS setting: " + strings.Join(judged.faults, "; "))
+		case len(judged.waiting) > 0:
+			detected.Message = cut("Read-only now, and applied if that has changed when the other settings are applied: " + strings.Join(judged.waiting, ", "))
 		}
 		for _, c := range []metav1.Condition{detected, valid} {
 			c.ObservedGeneration, c.LastTransitionTime = firmware.Generation, now
@@ -145,17 +145,43 @@ func cut(message string) string {
 	return strings.ToValidUTF8(message[:maxMessage], "") + "..."
 }
 
-// faultsIn returns what is wrong with the settings in the spec, in the words of the Bare Metal
-// Operator.
-func faultsIn(firmware *metal3.HostFirmwareSettings, schema *metal3.FirmwareSchema) (faults []string) {
-	for _, name := range slices.Sorted(maps.Keys(firmware.Spec.Settings)) {
-		if fault := faultOf(name, firmware.Spec.Settings[name], firmware, schema); fault != "" {
-			faults = append(faults, fault)
-		}
-	}
-	return faults
+// judgement is what becomes of the settings in a spec that the machine does not have.
+type judgement struct {
+	// pending are those that can be applied now.
+	pending metal3.DesiredSettingsMap
+	// waiting are read-only. They may depend on one that is pending: BIOS settings can be read-only until another one has changed.
+	waiting []string
+	// faults say what is wrong with the others, in the words of the Bare Metal Operator. If there are any, nothing is applied.
+	faults []string
 }
 
+func judge(firmware *metal3.HostFirmwareSettings, schema *metal3.FirmwareSchema) judgement {
+	judged := judgement{pending: metal3.DesiredSettingsMap{}}
+	for _, name := range slices.Sorted(maps.Keys(firmware.Spec.Settings)) {
+		wanted := firmware.Spec.Settings[name]
+		if isApplied(name, wanted, firmware, schema) {
+			continue
+		}
+		readOnly := schema.Spec.Schema[name].ReadOnly
+		switch fault := faultOf(name, wanted, firmware, schema); {
+		case fault != "":
+			judged.faults = append(judged.faults, fault)
+		case readOnly != nil && *readOnly:
+			judged.waiting = append(judged.waiting, name)
+		default:
+			judged.pending[name] = wanted
+		}
+	}
+	if len(judged.pending) == 0 {
+		for _, name := range judged.waiting {
+			judged.faults = append(judged.faults, fmt.Sprintf("Setting %s is invalid, it is ReadOnly", name))
+		}
+		judged.waiting = nil
+	}
+	return judged
+}
+
+// faultOf returns what is wrong with a value, if the setting can be changed.
 func faultOf(name string, value intstr.IntOrString, firmware *metal3.HostFirmwareSettings, schema *metal3.FirmwareSchema) string {
 	if isPassword(name) {
 		return "cannot set Password field"
@@ -168,11 +194,8 @@ func faultOf(name string, value intstr.IntOrString, firmware *metal3.HostFirmwar
 	}
 	accepts, has := schema.Spec.Schema[name]
 	v := text(value)
-	switch {
-	case !has:
+	if !has {
 		return invalid("it is not in the associated schema")
-	case accepts.ReadOnly != nil && *accepts.ReadOnly:
-		return invalid("it is ReadOnly")
 	}
 	switch accepts.AttributeType {
 	case "": // the BMC has no registry of its settings

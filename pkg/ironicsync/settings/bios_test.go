@@ -24,6 +24,8 @@ var listed = []ironic.BIOSSetting{
 	{Name: "NumLock", Value: "0", AttributeType: "Boolean"}, // as Ironic 29.0 has it
 	{Name: "AssetTag", Value: "abc", AttributeType: "String", MinLength: ptr.To(1), MaxLength: ptr.To(8), Unique: ptr.To(true)},
 	{Name: "SerialNumber", Value: "Q1", AttributeType: "String", ReadOnly: ptr.To(true)},
+	{Name: "FanSpeed", Value: "50", AttributeType: "Integer", LowerBound: ptr.To(0), UpperBound: ptr.To(100), ReadOnly: ptr.To(true)},
+	{Name: "Timestamp", Value: "0", AttributeType: "Integer"},
 	{Name: "Untyped", Value: "1"},
 	{Name: "AdminPassword", Value: "", AttributeType: "Password"},
 	{Name: "SetupSecret", Value: "s", AttributeType: "Password"},
@@ -48,7 +50,7 @@ func TestSchema(t *testing.T) {
 	if schema.Spec.HardwareVendor != "ACME" || schema.Spec.HardwareModel != "R1" || schema.Namespace != "n" {
 		t.Errorf("the schema is %+v", schema)
 	}
-	if _, has := schema.Spec.Schema["AdminPassword"]; has || len(schema.Spec.Schema) != 7 {
+	if _, has := schema.Spec.Schema["AdminPassword"]; has || len(schema.Spec.Schema) != 9 {
 		t.Errorf("the schema has %v", schema.Spec.Schema)
 	}
 	same := append([]ironic.BIOSSetting{}, listed...)
@@ -57,7 +59,7 @@ func TestSchema(t *testing.T) {
 	if got := SchemaOf(host, same).Name; got != schema.Name {
 		t.Errorf("%s and %s", got, schema.Name)
 	}
-	same[7].AttributeType = "" // but passwords do
+	same[9].AttributeType = "" // but passwords do
 	if got := SchemaOf(host, same).Name; got == schema.Name {
 		t.Error("another list has the same name")
 	}
@@ -71,25 +73,41 @@ func TestJudge(t *testing.T) {
 		want   string // ChangeDetected, Valid
 		fault  string
 	}{
-		"nothing":               {nil, "False True", ""},
-		"as it is":              {metal3.DesiredSettingsMap{"ProcTurboMode": word("Enabled"), "BootDelay": number(10), "QuietBoot": word("true")}, "False True", ""},
-		"an integer as text":    {metal3.DesiredSettingsMap{"BootDelay": word("10")}, "False True", ""},
-		"changed":               {metal3.DesiredSettingsMap{"ProcTurboMode": word("Disabled")}, "True True", ""},
-		"boolean as it is":      {metal3.DesiredSettingsMap{"NumLock": word("false"), "QuietBoot": word("True")}, "False True", ""},
-		"boolean":               {metal3.DesiredSettingsMap{"QuietBoot": word("false")}, "True True", ""},
-		"untyped":               {metal3.DesiredSettingsMap{"Untyped": word("anything")}, "True True", ""},
-		"untyped, a number":     {metal3.DesiredSettingsMap{"Untyped": number(1)}, "False True", ""},
-		"password":              {metal3.DesiredSettingsMap{"AdminPassword": word("x")}, "True False", "cannot set Password field"},
-		"unknown":               {metal3.DesiredSettingsMap{"NoSuch": word("x")}, "True False", "setting NoSuch is not in the Status field"},
-		"read-only":             {metal3.DesiredSettingsMap{"SerialNumber": word("x")}, "True False", "Setting SerialNumber is invalid, it is ReadOnly"},
-		"no such value":         {metal3.DesiredSettingsMap{"ProcTurboMode": word("x")}, "True False", "Setting ProcTurboMode is invalid, unknown enumeration value - x"},
-		"no integer":            {metal3.DesiredSettingsMap{"BootDelay": word("x")}, "True False", "Setting BootDelay is invalid, String x entered while integer expected"},
-		"integer too small":     {metal3.DesiredSettingsMap{"BootDelay": number(-1)}, "True False", "Setting BootDelay is invalid, integer -1 is below minimum value 0"},
-		"integer too large":     {metal3.DesiredSettingsMap{"BootDelay": number(61)}, "True False", "Setting BootDelay is invalid, integer 61 is above maximum value 60"},
-		"string too short":      {metal3.DesiredSettingsMap{"AssetTag": word("")}, "True False", "Setting AssetTag is invalid, string  length is below minimum length 1"},
-		"string too long":       {metal3.DesiredSettingsMap{"AssetTag": word("123456789")}, "True False", "Setting AssetTag is invalid, string 123456789 length is above maximum length 8"},
-		"no boolean":            {metal3.DesiredSettingsMap{"QuietBoot": word("yes")}, "True False", "Setting QuietBoot is invalid, yes is not a boolean"},
-		"one of two is invalid": {metal3.DesiredSettingsMap{"QuietBoot": word("false"), "BootDelay": word("x")}, "True False", "Setting BootDelay is invalid, String x entered while integer expected"},
+		"nothing":                            {nil, "False True", ""},
+		"as it is":                           {metal3.DesiredSettingsMap{"ProcTurboMode": word("Enabled"), "BootDelay": number(10), "QuietBoot": word("true")}, "False True", ""},
+		"an integer as text":                 {metal3.DesiredSettingsMap{"BootDelay": word("10")}, "False True", ""},
+		"changed":                            {metal3.DesiredSettingsMap{"ProcTurboMode": word("Disabled")}, "True True", ""},
+		"boolean as it is":                   {metal3.DesiredSettingsMap{"NumLock": word("false"), "QuietBoot": word("True")}, "False True", ""},
+		"boolean":                            {metal3.DesiredSettingsMap{"QuietBoot": word("false")}, "True True", ""},
+		"untyped":                            {metal3.DesiredSettingsMap{"Untyped": word("anything")}, "True True", ""},
+		"untyped, a number":                  {metal3.DesiredSettingsMap{"Untyped": number(1)}, "False True", ""},
+		"password":                           {metal3.DesiredSettingsMap{"AdminPassword": word("x")}, "True False", "cannot set Password field"},
+		"unknown":                            {metal3.DesiredSettingsMap{"NoSuch": word("x")}, "True False", "setting NoSuch is not in the Status field"},
+		"read-only":                          {metal3.DesiredSettingsMap{"SerialNumber": word("x")}, "True False", "Setting SerialNumber is invalid, it is ReadOnly"},
+		"no such value":                      {metal3.DesiredSettingsMap{"ProcTurboMode": word("x")}, "True False", "Setting ProcTurboMode is invalid, unknown enumeration value - x"},
+		"read-only, as it is":                {metal3.DesiredSettingsMap{"SerialNumber": word("Q1"), "BootDelay": number(20)}, "True True", ""},
+		"read-only, with others":             {metal3.DesiredSettingsMap{"SerialNumber": word("x"), "BootDelay": number(20)}, "True True", ""},
+		"read-only, with others as they are": {metal3.DesiredSettingsMap{"SerialNumber": word("x"), "BootDelay": number(10)}, "True False", "Setting SerialNumber is invalid, it is ReadOnly"},
+		"read-only, with a bad value":        {metal3.DesiredSettingsMap{"FanSpeed": number(101), "BootDelay": number(20)}, "True False", "Setting FanSpeed is invalid, integer 101 is above maximum value 100"},
+		"a password by its type":             {metal3.DesiredSettingsMap{"SetupSecret": word("x")}, "True False", "setting SetupSecret is not in the Status field"},
+		"hexadecimal":                        {metal3.DesiredSettingsMap{"BootDelay": word("0x10")}, "True False", "Setting BootDelay is invalid, String 0x10 entered while integer expected"},
+		"a fraction":                         {metal3.DesiredSettingsMap{"BootDelay": word("1.5")}, "True False", "Setting BootDelay is invalid, String 1.5 entered while integer expected"},
+		"empty, for an integer":              {metal3.DesiredSettingsMap{"BootDelay": word("")}, "True False", "Setting BootDelay is invalid, String  entered while integer expected"},
+		"integer with spaces and a sign":     {metal3.DesiredSettingsMap{"BootDelay": word(" +10 ")}, "False True", ""},
+		"beyond 32 bits":                     {metal3.DesiredSettingsMap{"BootDelay": word("4294967306")}, "True False", "Setting BootDelay is invalid, integer 4294967306 is above maximum value 60"},
+		"beyond 32 bits, without bounds":     {metal3.DesiredSettingsMap{"Timestamp": word("4294967306")}, "True True", ""},
+		"beyond 64 bits":                     {metal3.DesiredSettingsMap{"Timestamp": word("18446744073709551616")}, "True False", "Setting Timestamp is invalid, String 18446744073709551616 entered while integer expected"},
+		"a number for a boolean":             {metal3.DesiredSettingsMap{"QuietBoot": number(1)}, "True False", "Setting QuietBoot is invalid, 1 is not a boolean"},
+		"a number for another boolean":       {metal3.DesiredSettingsMap{"QuietBoot": number(0)}, "True False", "Setting QuietBoot is invalid, 0 is not a boolean"},
+		"value with a space":                 {metal3.DesiredSettingsMap{"ProcTurboMode": word("Disabled ")}, "True False", "Setting ProcTurboMode is invalid, unknown enumeration value - Disabled "},
+		"enumeration in lower case":          {metal3.DesiredSettingsMap{"ProcTurboMode": word("disabled")}, "True False", "Setting ProcTurboMode is invalid, unknown enumeration value - disabled"},
+		"no integer":                         {metal3.DesiredSettingsMap{"BootDelay": word("x")}, "True False", "Setting BootDelay is invalid, String x entered while integer expected"},
+		"integer too small":                  {metal3.DesiredSettingsMap{"BootDelay": number(-1)}, "True False", "Setting BootDelay is invalid, integer -1 is below minimum value 0"},
+		"integer too large":                  {metal3.DesiredSettingsMap{"BootDelay": number(61)}, "True False", "Setting BootDelay is invalid, integer 61 is above maximum value 60"},
+		"string too short":                   {metal3.DesiredSettingsMap{"AssetTag": word("")}, "True False", "Setting AssetTag is invalid, string  length is below minimum length 1"},
+		"string too long":                    {metal3.DesiredSettingsMap{"AssetTag": word("123456789")}, "True False", "Setting AssetTag is invalid, string 123456789 length is above maximum length 8"},
+		"no boolean":                         {metal3.DesiredSettingsMap{"QuietBoot": word("yes")}, "True False", "Setting QuietBoot is invalid, yes is not a boolean"},
+		"one of two is invalid":              {metal3.DesiredSettingsMap{"QuietBoot": word("false"), "BootDelay": word("x")}, "True False", "Setting BootDelay is invalid, String x entered while integer expected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			firmware, schema := firmwareOf(tt.wanted)

@@ -61,7 +61,8 @@ type Clean struct {
 	Steps []ironic.StepRequest
 	// RAID is the layout that the machine has afterwards; nil if it does not change.
 	RAID *metal3.RAIDConfig
-	// FirmwareSettings are the BIOS settings that the clean changes, with their values.
+	// FirmwareSettings are the BIOS settings that the clean changes, with their values, and those that the one
+	// before it has changed for the same wish.
 	FirmwareSettings metal3.SettingsMap
 	// FirmwareUpdates are the updates that the clean makes, in their order.
 	FirmwareUpdates []metal3.FirmwareUpdate
