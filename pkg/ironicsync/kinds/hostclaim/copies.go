@@ -47,7 +47,11 @@ func copyName(claim *metal3.HostClaim, use use) string {
 // dataOf returns the Secrets that a claim names.
 func dataOf(claim *metal3.HostClaim) []data {
 	var all []data
-	add := func(use use, secret string) { all = append(all, data{use, secret, copyName(claim, use)}) }
+	add := func(use use, secret string) {
+		if secret != "" { // as in a host, an empty name is none
+			all = append(all, data{use, secret, copyName(claim, use)})
+		}
+	}
 	spec := &claim.Spec
 	if spec.UserData != nil {
 		add(userData, spec.UserData.Name)
