@@ -1,5 +1,5 @@
 // Package validation validates the objects of the group and the requests for actions. Its
-// rules are those of the Bare Metal Operator's schemas and admission webhooks.
+// rules are those of the Bare Metal Operator's schemas and admission webhooks, and of meaning.go.
 package validation
 
 import (
@@ -109,6 +109,9 @@ func validateSpec(host *v1alpha1.BareMetalHost, path *field.Path) field.ErrorLis
 	if spec.DisablePowerOff && !spec.Online {
 		all = append(all, field.Invalid(path.Child("disablePowerOff"), true, "requires online: true, because the host could never be powered off"))
 	}
+	all = append(all, objectName(path.Child("bmc", "credentialsName"), spec.BMC.CredentialsName)...)
+	all = append(all, objectName(path.Child("preprovisioningNetworkDataName"), spec.PreprovisioningNetworkDataName)...)
+	all = append(all, trimmed(path.Child("architecture"), spec.Architecture)...)
 	all = append(all, validateSecretReferences(host.Namespace, spec.UserData, spec.NetworkData, spec.MetaData, path)...)
 	all = append(all, validateImage(spec.Image, path.Child("image"))...)
 	all = append(all, validateCustomDeploy(spec.CustomDeploy, path.Child("customDeploy"))...)
@@ -165,8 +168,11 @@ func validateSecretReferences(namespace string, userData, networkData, metaData 
 }
 
 func inNamespace(path *field.Path, ref *corev1.SecretReference, namespace string) field.ErrorList {
-	if ref == nil || ref.Namespace == "" || ref.Namespace == namespace {
+	if ref == nil {
 		return nil
+	}
+	if ref.Namespace == "" || ref.Namespace == namespace {
+		return objectName(path.Child("name"), ref.Name)
 	}
 	return field.ErrorList{field.Forbidden(path.Child("namespace"), "must be empty or the namespace of the object itself, "+namespace)}
 }
@@ -175,7 +181,8 @@ func validateCustomDeploy(custom *v1alpha1.CustomDeploy, path *field.Path) field
 	if custom == nil {
 		return nil
 	}
-	return required(path.Child("method"), custom.Method, "must name a deploy step of the ramdisk")
+	all := required(path.Child("method"), custom.Method, "must name a deploy step of the ramdisk")
+	return append(all, trimmed(path.Child("method"), custom.Method)...)
 }
 
 func validateTaints(spec *v1alpha1.BareMetalHostSpec, path *field.Path) field.ErrorList {

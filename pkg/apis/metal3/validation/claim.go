@@ -2,6 +2,7 @@ package validation
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ func ValidateHostClaim(claim, old *v1alpha1.HostClaim) field.ErrorList {
 		all = append(all, validateImage(spec.Image, path.Child("image"))...)
 		all = append(all, validateCustomDeploy(spec.CustomDeploy, path.Child("customDeploy"))...)
 		all = append(all, validateHostSelector(&spec.HostSelector, path.Child("hostSelector"))...)
+		all = append(all, validateLabelValue(path.Child("failureDomain"), spec.FailureDomain)...)
 		status := field.NewPath("status")
 		all = append(all, validateObjectReference(claim.Status.BareMetalHost, status.Child("bareMetalHost"))...)
 		all = append(all, validateObjectReference(claim.Status.HardwareData, status.Child("hardwareData"))...)
@@ -39,7 +41,7 @@ func validateObjectReference(ref *v1alpha1.ObjectReference, path *field.Path) fi
 }
 
 func validateHostSelector(selector *v1alpha1.HostSelector, path *field.Path) field.ErrorList {
-	var all field.ErrorList
+	all := namespaceName(path.Child("inNamespace"), selector.InNamespace)
 	labels := path.Child("matchLabels")
 	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
 		all = append(all, validateLabelName(labels.Key(key), key)...)
@@ -107,10 +109,26 @@ func ValidateHostDeployPolicy(policy, old *v1alpha1.HostDeployPolicy) field.Erro
 		if namespaces == nil {
 			return nil
 		}
+		path := field.NewPath("spec", "hostClaimNamespaces")
 		var all field.ErrorList
+		for i, name := range namespaces.Names {
+			all = append(all, required(path.Child("names").Index(i), name, "must be the name of a namespace")...)
+			all = append(all, namespaceName(path.Child("names").Index(i), name)...)
+		}
+		// The policy would let nobody claim a host.
+		if _, err := regexp.Compile(namespaces.NameMatches); err != nil {
+			all = append(all, field.Invalid(path.Child("nameMatches"), excerpt(namespaces.NameMatches), "must be a regular expression: "+excerpt(err.Error())))
+		}
 		for i, label := range namespaces.HasLabels {
-			all = append(all, required(field.NewPath("spec", "hostClaimNamespaces", "hasLabels").Index(i).Child("name"), label.Name, "must be the name of a label")...)
+			all = append(all, validateRequiredLabel(&label, path.Child("hasLabels").Index(i))...)
 		}
 		return all
 	})
+}
+
+func validateRequiredLabel(label *v1alpha1.NameValuePair, path *field.Path) field.ErrorList {
+	if label.Name == "" {
+		return field.ErrorList{field.Required(path.Child("name"), "must be the name of a label")}
+	}
+	return append(validateLabelName(path.Child("name"), label.Name), validateLabelValue(path.Child("value"), label.Value)...)
 }

@@ -34,6 +34,11 @@ func ValidateHostFirmwareSettings(settings, old *v1alpha1.HostFirmwareSettings) 
 		if settings.Spec.Settings == nil {
 			all = append(all, field.Required(field.NewPath("spec", "settings"), "must have the settings by name; use {} if there are none"))
 		}
+		for _, name := range slices.Sorted(maps.Keys(settings.Spec.Settings)) {
+			path := field.NewPath("spec", "settings").Key(name)
+			all = append(all, required(path, name, "must have a name")...)
+			all = append(all, trimmed(path, name)...)
+		}
 		status, path := &settings.Status, field.NewPath("status")
 		// Until the settings of the machine have been read, the whole status is missing.
 		if status.Settings == nil && (status.FirmwareSchema != nil || status.LastUpdated != nil || len(status.Conditions) > 0) {

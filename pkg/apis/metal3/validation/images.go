@@ -19,7 +19,8 @@ func ValidateDataImage(image, old *v1alpha1.DataImage) field.ErrorList {
 // for a new object.
 func ValidatePreprovisioningImage(image, old *v1alpha1.PreprovisioningImage) field.ErrorList {
 	return ratchet(image, old, func(image *v1alpha1.PreprovisioningImage) field.ErrorList {
-		var all field.ErrorList
+		all := objectName(field.NewPath("spec", "networkDataName"), image.Spec.NetworkDataName)
+		all = append(all, trimmed(field.NewPath("spec", "architecture"), image.Spec.Architecture)...)
 		for i, format := range image.Spec.AcceptFormats {
 			all = append(all, requiredEnum(field.NewPath("spec", "acceptFormats").Index(i), format,
 				v1alpha1.ImageFormatISO, v1alpha1.ImageFormatInitRD)...)

@@ -25,6 +25,7 @@ func validateNetworkInterfaces(interfaces []v1alpha1.NetworkInterface, path *fie
 		all = append(all, validateIdentifier(macs, nic.MACAddress, path.Child("macAddress"), macPattern, macMessage)...)
 		if ref := nic.HostNetworkAttachment; ref != nil {
 			path := path.Child("hostNetworkAttachment")
+			all = append(all, required(path.Child("name"), ref.Name, "must name a HostNetworkAttachment")...)
 			all = append(all, maxLength(path.Child("name"), ref.Name, 253)...)
 			all = append(all, maxLength(path.Child("namespace"), ref.Namespace, 63)...)
 		}

@@ -15,6 +15,12 @@ func ValidateBareMetalSwitch(device, old *v1alpha1.BareMetalSwitch) field.ErrorL
 	return ratchet(device, old, func(device *v1alpha1.BareMetalSwitch) field.ErrorList {
 		spec, path := &device.Spec, field.NewPath("spec")
 		all := required(path.Child("address"), spec.Address, "must be the IP address or host name of the switch")
+		// It is written to a file with a setting in each line.
+		all = append(all, trimmed(path.Child("address"), spec.Address)...)
+		all = append(all, trimmed(path.Child("deviceType"), spec.DeviceType)...)
+		if spec.Credentials != nil {
+			all = append(all, objectName(path.Child("credentials", "name"), spec.Credentials.Name)...)
+		}
 		switch mac := path.Child("macAddress"); {
 		case spec.MACAddress == "":
 			all = append(all, field.Required(mac, macMessage))

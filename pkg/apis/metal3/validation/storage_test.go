@@ -21,7 +21,7 @@ func TestValidateRAID(t *testing.T) {
 		want      []string
 	}{
 		"all of hardware RAID": {mutations: []mutation{hardwareRAID(v1alpha1.HardwareRAIDVolume{
-			Level: "6+0", SizeGibibytes: ptr.To(0), Name: strings.Repeat("a", 64), NumberOfPhysicalDisks: ptr.To(2),
+			Level: "6+0", SizeGibibytes: ptr.To(1), Name: strings.Repeat("a", 64), NumberOfPhysicalDisks: ptr.To(2),
 			Controller: "c", PhysicalDisks: []string{"a", "b"},
 		})}},
 		"disks are counted": {mutations: []mutation{hardwareRAID(v1alpha1.HardwareRAIDVolume{Level: "1", NumberOfPhysicalDisks: ptr.To(1)})}},

@@ -20,9 +20,14 @@ func ValidateBMCEventSubscription(subscription, old *v1alpha1.BMCEventSubscripti
 	}
 	spec := &subscription.Spec
 	all := required(path.Child("hostName"), spec.HostName, "must name a host of the same namespace")
+	all = append(all, objectName(path.Child("hostName"), spec.HostName)...)
 	all = append(all, validateDestination(path.Child("destination"), spec.Destination)...)
 	if ref := spec.HTTPHeadersRef; ref != nil && ref.Namespace != subscription.Namespace {
 		all = append(all, field.Forbidden(path.Child("httpHeadersRef", "namespace"), "must be the namespace of the subscription, "+subscription.Namespace))
+	}
+	if ref := spec.HTTPHeadersRef; ref != nil {
+		all = append(all, required(path.Child("httpHeadersRef", "name"), ref.Name, "must name the Secret with the headers")...)
+		all = append(all, objectName(path.Child("httpHeadersRef", "name"), ref.Name)...)
 	}
 	return all
 }
