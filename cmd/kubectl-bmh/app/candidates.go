@@ -204,7 +204,7 @@ func (c *adoptCommand) adopt(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	objects, mistakes := inventory.Prepare([]inventory.Entry{entry}, common, namespace, "")
+	objects, mistakes := inventory.Prepare([]inventory.Entry{entry}, common, namespace, passwordFilesIn(""))
 	for _, mistake := range mistakes {
 		return mistake
 	}

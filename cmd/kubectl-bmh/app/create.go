@@ -63,6 +63,8 @@ Passwords are never arguments, which other users of the machine can see. They co
 
 An inventory is a CSV file whose first line names the fields, or a list in YAML or JSON. These are the fields:
   ` + fieldNames() + `
+It can also be a manifest of BareMetalHosts and their Secrets, metal3-dev-env's ironic_nodes.json, or an
+install-config.yaml of OpenShift with hosts. The format is found out from the contents.
 A line with a mistake is reported with its number and does not stop the others; the exit code is 1 then.`,
 		Example: `  kubectl bmh create worker-1 --address ipmi://192.168.111.1:6232 --username admin --boot-mac 00:6c:f2:66:00:fc
   kubectl bmh create worker-1 --address ipmi://192.168.111.1:6232 --username admin --password-file pw --dry-run=client -o yaml
@@ -73,7 +75,7 @@ A line with a mistake is reported with its number and does not stop the others; 
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
 	}
 	c.print.AddFlags(cmd)
-	cmd.Flags().StringVarP(&c.file, "filename", "f", "", "An inventory in CSV, YAML or JSON; - is stdin")
+	cmd.Flags().StringVarP(&c.file, "filename", "f", "", "An inventory in CSV, YAML or JSON, or a manifest of BareMetalHosts; - is stdin")
 	cmd.Flags().StringVar(&c.dryRun, "dry-run", dryRunNone, "none, client (only print), or server (the server checks everything and stores nothing)")
 	cmd.Flags().BoolVar(&c.conflicts, "force-conflicts", false, "Take over fields that somebody else has set")
 	for i := range inventory.Fields {
@@ -115,11 +117,11 @@ func (c *createCommand) run(ctx context.Context, args []string) error {
 	if err := c.check(args); err != nil {
 		return err
 	}
-	entries, mistakes, dir, err := c.entries(args)
+	namespace, _, err := c.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return err
 	}
-	namespace, _, err := c.flags.ToRawKubeConfigLoader().Namespace()
+	entries, mistakes, dir, err := c.entries(args, namespace)
 	if err != nil {
 		return err
 	}
@@ -127,25 +129,40 @@ func (c *createCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	objects, wrong := inventory.Prepare(entries, common, namespace, dir)
+	objects, wrong := inventory.Prepare(entries, common, namespace, passwordFilesIn(dir))
 	mistakes = append(mistakes, wrong...)
-	slices.SortStableFunc(mistakes, func(a, b *inventory.LineError) int { return cmp.Compare(a.Line, b.Line) })
-	for _, mistake := range mistakes {
-		fmt.Fprintln(c.ErrOut, view.Clean(mistake.Error()))
-	}
-	failed := len(mistakes)
+	c.report(mistakes)
 	made, err := c.apply(ctx, objects)
 	if err != nil {
 		return err
 	}
-	failed += len(objects) - made
 	if c.file != "" {
-		fmt.Fprintf(c.ErrOut, "%d of %s %s\n", made, view.Plural(made+failed, "host"), c.done())
+		hosts := len(objects)
+		for _, mistake := range mistakes {
+			if !mistake.IsOther {
+				hosts++
+			}
+		}
+		fmt.Fprintf(c.ErrOut, "%d of %s %s\n", made, view.Plural(hosts, "host"), c.done())
 	}
-	if failed > 0 {
+	if len(mistakes) > 0 || made < len(objects) {
 		return errReported
 	}
 	return nil
+}
+
+// maxMistakes is how many lines with mistakes are printed. If there are more, they mostly have the same one.
+const maxMistakes = 100
+
+// report prints the mistakes in the order of their lines.
+func (c *createCommand) report(mistakes []*inventory.LineError) {
+	slices.SortStableFunc(mistakes, func(a, b *inventory.LineError) int { return cmp.Compare(a.Line, b.Line) })
+	for _, mistake := range mistakes[:min(len(mistakes), maxMistakes)] {
+		fmt.Fprintln(c.ErrOut, view.Clean(mistake.Error()))
+	}
+	if more := len(mistakes) - maxMistakes; more > 0 {
+		fmt.Fprintf(c.ErrOut, "and %d more, up to line %d\n", more, mistakes[len(mistakes)-1].Line)
+	}
 }
 
 func (c *createCommand) done() string {
@@ -181,7 +198,7 @@ func (c *createCommand) check(args []string) error {
 
 // entries returns the machines that flags or an inventory describe, and the folder to which the
 // names of files in the inventory are relative.
-func (c *createCommand) entries(args []string) (entries []inventory.Entry, mistakes []*inventory.LineError, dir string, err error) {
+func (c *createCommand) entries(args []string, namespace string) (entries []inventory.Entry, mistakes []*inventory.LineError, dir string, err error) {
 	if c.file == "" {
 		entry := inventory.New(args[0])
 		for _, v := range c.values {
@@ -191,20 +208,24 @@ func (c *createCommand) entries(args []string) (entries []inventory.Entry, mista
 		}
 		return []inventory.Entry{entry}, nil, "", nil
 	}
-	if c.file == stdin {
-		entries, mistakes, err = inventory.Read(c.In, c.file)
-		return entries, mistakes, "", err
+	in := c.In
+	if c.file != stdin {
+		f, err := os.Open(c.file)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		defer f.Close()
+		in, dir = f, filepath.Dir(c.file)
 	}
-	f, err := os.Open(c.file)
+	data, err := io.ReadAll(io.LimitReader(in, inventory.MaxSize+1))
 	if err != nil {
 		return nil, nil, "", err
 	}
-	defer f.Close()
-	entries, mistakes, err = inventory.Read(f, c.file)
-	if err != nil {
+	entries, mistakes, err = inventory.Read(data, namespace)
+	if err != nil && c.file != stdin {
 		err = fmt.Errorf("%s: %w", c.file, err)
 	}
-	return entries, mistakes, filepath.Dir(c.file), err
+	return entries, mistakes, dir, err
 }
 
 // credentials returns the user name and the password of machines that have none of their own. They
@@ -212,7 +233,7 @@ func (c *createCommand) entries(args []string) (entries []inventory.Entry, mista
 func (c *createCommand) credentials(entries []inventory.Entry) (common inventory.Credentials, err error) {
 	needed := 0
 	for _, e := range entries {
-		if e.Spec.BMC.CredentialsName == "" && e.Password == "" && e.PasswordFile == "" {
+		if e.NeedsPassword() {
 			needed++
 		}
 	}
@@ -223,10 +244,10 @@ func (c *createCommand) credentials(entries []inventory.Entry) (common inventory
 		if err != nil {
 			return common, err
 		}
-		common.Password, err = inventory.CleanPassword(string(data), "stdin")
+		common.Password, err = cleanPassword(string(data), "stdin")
 		return common, err
 	case c.password != "":
-		common.Password, err = inventory.ReadPasswordFile("", c.password)
+		common.Password, err = readPasswordFile("", c.password)
 		return common, err
 	case needed > 0 && c.canAsk():
 		prompt := "Password of the BMC: "
@@ -280,22 +301,23 @@ func (c *createCommand) apply(ctx context.Context, objects []inventory.Objects) 
 	return made, err
 }
 
-// applyOne applies the Secret and the host of a machine, and returns what was applied. The Secret
-// comes first, so that the host does not report that it is missing.
+// applyOne applies the Secrets and the host of a machine, and returns what was applied. The Secrets
+// come first, so that the host does not report that they are missing.
 func (c *createCommand) applyOne(ctx context.Context, clients *clients, o inventory.Objects) (applied []*unstructured.Unstructured, err error) {
 	if c.dryRun != dryRunClient && !o.Entry.IsOnlineGiven {
 		if err := keepPower(ctx, clients, o.Host); err != nil {
 			return nil, err
 		}
 	}
-	for _, object := range []struct {
+	type part struct {
 		value    runtime.Object
 		resource schema.GroupVersionResource
-		isNil    bool
-	}{{o.Secret, secretResource, o.Secret == nil}, {o.Host, hostResource, false}} {
-		if object.isNil {
-			continue
-		}
+	}
+	var parts []part
+	for _, secret := range o.Secrets {
+		parts = append(parts, part{secret, secretResource})
+	}
+	for _, object := range append(parts, part{o.Host, hostResource}) {
 		u, err := toApply(object.value)
 		if err != nil {
 			return applied, err

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +99,44 @@ w-2,ipmi://192.0.2.4,admin,pw
 	}
 	if !strings.HasSuffix(c.out, "baremetalhost.metal3.io/w-2 serverside-applied\n") {
 		t.Errorf("stdout is %q", c.out)
+	}
+}
+
+// TestCreateFile: what the operator's users have is applied as it is, and what is no list of machines creates nothing.
+func TestCreateFile(t *testing.T) {
+	c := newCluster()
+	applied := c.answerApply()
+	path := writeFile(t, "hosts.txt", `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"username": "a", "password": "b"}}
+{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "h"}, "spec": {"online": true, "bmc": {"address": "ipmi://192.0.2.1", "credentialsName": "s"}}}
+`)
+	if code := c.run(t, "create", "-f", path); code != exitError || strings.Join(*applied, " ") != "Secret/s BareMetalHost/h" {
+		t.Errorf("exit code %d, applied %q", code, *applied)
+	}
+	expect(t, "stderr", c.errOut, "line 2: ConfigMap c is left out", "1 of 1 host applied\n")
+
+	c = newCluster()
+	path = writeFile(t, "rack.csv", "PK\x03\x04")
+	if code := c.run(t, "create", "-f", path); code != exitError || len(c.dynamic.Actions()) > 0 {
+		t.Errorf("exit code %d, requests %v", code, c.dynamic.Actions())
+	}
+	expect(t, "stderr", c.errOut, "rack.csv: this is a ZIP archive or an Excel workbook")
+}
+
+// TestCreateManyMistakes: not all of 10,000 lines with the same mistake are printed, and no line is lost from the count.
+func TestCreateManyMistakes(t *testing.T) {
+	c := newCluster()
+	var b strings.Builder
+	b.WriteString("name,address,username,password\nw,ipmi://192.0.2.1,a,p\n")
+	for i := range 9_999 {
+		fmt.Fprintf(&b, "w-%d,nonsense://x,a,p\n", i)
+	}
+	if code := c.run(t, "create", "--dry-run", "client", "-f", writeFile(t, "rack.csv", b.String())); code != exitError {
+		t.Errorf("exit code %d", code)
+	}
+	expect(t, "stderr", c.errOut, "line 102: w-99: spec.bmc.address", "and 9899 more, up to line 10001\n", "1 of 10000 hosts valid (dry run)\n")
+	if lines := strings.Count(c.errOut, "\n"); lines != maxMistakes+2 {
+		t.Errorf("stderr has %d lines", lines)
 	}
 }
 

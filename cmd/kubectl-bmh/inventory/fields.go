@@ -1,5 +1,8 @@
-// Package inventory reads lists of machines, in CSV or in YAML, and makes hosts and Secrets of
+// Package inventory reads the lists of machines that people have, and makes hosts and Secrets of
 // them. A line with a mistake costs the machine of that line and no other.
+//
+// read.go tells the formats apart; each has a file of its own: csv.go, list.go (the command's own), kubernetes.go,
+// ironicnodes.go and installconfig.go. What is known and no list of machines is in refused.go.
 package inventory
 
 import (
@@ -8,6 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -26,11 +32,23 @@ type Entry struct {
 	Password     string
 	PasswordFile string
 	Labels       map[string]string
-	Spec         metal3.BareMetalHostSpec
+	Annotations  map[string]string
+	// Secrets are those that the inventory has and the spec names.
+	Secrets []*corev1.Secret
+	Spec    metal3.BareMetalHostSpec
 	// IsOnlineGiven is set if the inventory says whether the host is to be on. Otherwise it is the
 	// default for a new host, and a host that exists stays as it is.
 	IsOnlineGiven bool
+	// IsObject is set if the inventory has a whole BareMetalHost, which may have no BMC.
+	IsObject bool
 }
+
+// NeedsPassword reports whether the inventory has no password for the machine, and names none.
+func (e *Entry) NeedsPassword() bool {
+	return !e.hasNoBMC() && e.Spec.BMC.CredentialsName == "" && e.Password == "" && e.PasswordFile == ""
+}
+
+func (e *Entry) hasNoBMC() bool { return e.IsObject && e.Spec.BMC == metal3.BMCDetails{} }
 
 // Field is a column of a CSV inventory, a key of a YAML inventory, and a flag of the command.
 type Field struct {
@@ -55,6 +73,9 @@ func (f *Field) Set(e *Entry, value string) error {
 	return nil
 }
 
+// errNoBool does not repeat the value: in a row that has slipped by a column, it is the password.
+var errNoBool = errors.New("must be true or false")
+
 func text(of func(*Entry) *string) func(*Entry, string) error {
 	return func(e *Entry, value string) error {
 		*of(e) = value
@@ -66,7 +87,7 @@ func truth(of func(*Entry) *bool) func(*Entry, string) error {
 	return func(e *Entry, value string) error {
 		b, err := strconv.ParseBool(strings.ToLower(value))
 		if err != nil {
-			return fmt.Errorf("must be true or false, not %q", value)
+			return errNoBool
 		}
 		*of(e) = b
 		return nil
@@ -98,7 +119,10 @@ var Fields = []Field{
 	{Name: "passwordFile", Flag: "password-file", Usage: "File with the password of the BMC; - is stdin", set: text(func(e *Entry) *string { return &e.PasswordFile })},
 	{Name: "credentialsName", Flag: "credentials-name", Usage: "A Secret that exists already, instead of user name and password", set: text(func(e *Entry) *string { return &e.Spec.BMC.CredentialsName })},
 	{Name: "disableCertificateVerification", Flag: "disable-certificate-verification", IsBool: true, Usage: "Do not verify the TLS certificate of the BMC", set: truth(func(e *Entry) *bool { return &e.Spec.BMC.DisableCertificateVerification })},
-	{Name: "bootMACAddress", Flag: "boot-mac", Usage: "MAC address that the host boots from", set: text(func(e *Entry) *string { return &e.Spec.BootMACAddress })},
+	{Name: "bootMACAddress", Flag: "boot-mac", Usage: "MAC address that the host boots from", set: func(e *Entry, value string) (err error) {
+		e.Spec.BootMACAddress, err = cleanMAC(value)
+		return err
+	}},
 	{Name: "bootMode", Flag: "boot-mode", Usage: "UEFI, UEFISecureBoot or legacy", set: word(func(e *Entry) *metal3.BootMode { return &e.Spec.BootMode })},
 	{Name: "online", Flag: "online", IsBool: true, Usage: "Whether the host is to be powered on (default true for new hosts)", set: truth(func(e *Entry) *bool {
 		e.IsOnlineGiven = true
@@ -128,7 +152,7 @@ func setLabels(e *Entry, value string) error {
 	for _, pair := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {
 		key, labelValue, found := strings.Cut(pair, "=")
 		if !found || key == "" {
-			return fmt.Errorf("must be pairs such as rack=7,row=b, not %q", value)
+			return errors.New("must be pairs such as rack=7,row=b")
 		}
 		if e.Labels == nil {
 			e.Labels = map[string]string{}
@@ -138,34 +162,38 @@ func setLabels(e *Entry, value string) error {
 	return nil
 }
 
-// aliases are other names that inventories use.
+// aliases are other names that inventories use, and spreadsheets above all.
 var aliases = map[string]string{
-	"bmc": "address", "bmcaddress": "address", "user": "username", "mac": "bootmacaddress", "bootmac": "bootmacaddress",
-	"imageurl": "image", "host": "name", "hostname": "name",
+	"host": "name", "hostname": "name", "node": "name", "nodename": "name", "server": "name", "servername": "name", "machine": "name",
+	"bmc": "address", "bmcaddress": "address", "bmcip": "address", "bmcipaddress": "address", "bmcurl": "address", "bmchost": "address",
+	"ipmi": "address", "ipmiip": "address", "ipmiaddress": "address", "ipmihost": "address", "redfishaddress": "address", "redfishurl": "address",
+	"idrac": "address", "idracip": "address", "ilo": "address", "iloip": "address",
+	"user": "username", "login": "username", "bmcuser": "username", "bmcusername": "username", "ipmiuser": "username", "ipmiusername": "username",
+	"pass": "password", "passwd": "password", "bmcpass": "password", "bmcpassword": "password", "ipmipass": "password", "ipmipassword": "password",
+	"mac": "bootmacaddress", "macaddress": "bootmacaddress", "macaddr": "bootmacaddress", "bootmac": "bootmacaddress",
+	"pxemac": "bootmacaddress", "pxemacaddress": "bootmacaddress", "macpxe": "bootmacaddress", "bootnicmac": "bootmacaddress",
+	"arch": "architecture", "cpuarch": "architecture", "secret": "credentialsname", "imageurl": "image", "comment": "description",
 }
 
-// errNoSuchField says which fields there are.
-var errNoSuchField = errors.New("there is no such field")
-
-// fieldByName returns a field. Case and the characters between words do not matter.
+// fieldByName returns a field. Case and all but letters and digits do not matter.
 func fieldByName(name string) (*Field, error) {
 	plain := normal(name)
 	if other, ok := aliases[plain]; ok {
 		plain = other
 	}
-	i := slices.IndexFunc(Fields, func(f Field) bool { return normal(f.Name) == plain })
-	if i < 0 {
-		names := make([]string, len(Fields))
-		for i, f := range Fields {
-			names[i] = f.Name
-		}
-		return nil, fmt.Errorf("%q: %w; those that exist are %s", name, errNoSuchField, strings.Join(names, ", "))
+	if i := slices.IndexFunc(Fields, func(f Field) bool { return normal(f.Name) == plain }); i >= 0 {
+		return &Fields[i], nil
 	}
-	return &Fields[i], nil
+	return nil, fmt.Errorf("%q: there is no such field; kubectl bmh create --help lists them", name)
 }
 
 func normal(name string) string {
-	return strings.NewReplacer("_", "", "-", "", " ", "", ".", "").Replace(strings.ToLower(strings.TrimSpace(name)))
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
 }
 
 // newEntry returns an entry with the defaults.

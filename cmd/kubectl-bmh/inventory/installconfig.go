@@ -1,0 +1,74 @@
+package inventory
+
+import (
+	"errors"
+
+	"go.yaml.in/yaml/v3"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// roleLabel is what OpenShift's installer labels the hosts of the control plane with.
+const roleLabel = "installer.openshift.io/role"
+
+// isInstallConfig reports whether a document is the install-config.yaml of OpenShift with hosts.
+func isInstallConfig(root *yaml.Node) bool {
+	return isList(child(root, "platform", "baremetal", "hosts"))
+}
+
+func readInstallConfig(roots []*yaml.Node, _ string) (entries []Entry, mistakes []*LineError, err error) {
+	for _, root := range roots {
+		if !isInstallConfig(root) {
+			mistakes = append(mistakes, &LineError{Line: root.Line, Err: errors.New("this document has no platform.baremetal.hosts, as the first has"), IsOther: true})
+			continue
+		}
+		for _, item := range child(root, "platform", "baremetal", "hosts").Content {
+			entry, err := readInstallHost(item)
+			if err != nil {
+				mistakes = append(mistakes, &LineError{Line: item.Line, Name: entry.Name, Err: err})
+				continue
+			}
+			entries = append(entries, entry)
+		}
+	}
+	return entries, mistakes, nil
+}
+
+func readInstallHost(item *yaml.Node) (Entry, error) {
+	const noSuch = "this is no field that a host can have"
+	entry := newEntry(item.Line)
+	spec, role := &entry.Spec, ""
+	err := fieldsOf(resolved(item), setters{
+		"name": toText(&entry.Name), "role": toText(&role), "bootMACAddress": toText(&spec.BootMACAddress), "bootMode": toText(&spec.BootMode),
+		"hardwareProfile": checkProfile,
+		"bmc": func(bmc *yaml.Node) error {
+			return fieldsOf(bmc, setters{
+				"address": toText(&spec.BMC.Address), "username": toText(&entry.Username), "password": toText(&entry.Password),
+				"disableCertificateVerification": toBool(&spec.BMC.DisableCertificateVerification),
+			}, noSuch)
+		},
+		"rootDeviceHints": func(hints *yaml.Node) error {
+			spec.RootDeviceHints = &metal3.RootDeviceHints{}
+			return toStruct(spec.RootDeviceHints)(hints)
+		},
+		"networkConfig": func(config *yaml.Node) error {
+			if isNull(config) {
+				return nil
+			}
+			return errors.New("remove it if the machine gets its address by DHCP; otherwise write a BareMetalHost that names a Secret with the network in preprovisioningNetworkDataName")
+		},
+	}, noSuch)
+	if role == "master" {
+		entry.Labels = map[string]string{roleLabel: "control-plane"}
+	}
+	return entry, err
+}
+
+// checkProfile lets the profiles pass that select no disk. Of the others, nothing is left but that.
+func checkProfile(node *yaml.Node) error {
+	value, err := scalar(node)
+	if err == nil && value != "" && value != "default" && value != "unknown" {
+		err = errors.New("is deprecated: name the disk in rootDeviceHints instead")
+	}
+	return err
+}

@@ -1,0 +1,181 @@
+package inventory
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
+)
+
+// resolved returns what an alias stands for. An alias of an alias cannot be written in YAML.
+func resolved(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode && node.Alias != nil {
+		return node.Alias
+	}
+	return node
+}
+
+// child returns the value of a key, or nil. A path has several keys.
+func child(node *yaml.Node, path ...string) *yaml.Node {
+	for _, key := range path {
+		if node == nil || node.Kind != yaml.MappingNode {
+			return nil
+		}
+		var found *yaml.Node
+		for i := 0; i+1 < len(node.Content) && found == nil; i += 2 {
+			if node.Content[i].Value == key {
+				found = resolved(node.Content[i+1])
+			}
+		}
+		node = found
+	}
+	return node
+}
+
+// wordAt returns the value of a key if it is a single one. It is for telling formats apart.
+func wordAt(node *yaml.Node, path ...string) string {
+	if found := child(node, path...); found != nil && found.Kind == yaml.ScalarNode {
+		return found.Value
+	}
+	return ""
+}
+
+// isList and isMap report what kind of node it is, which may be nil.
+func isList(node *yaml.Node) bool { return node != nil && node.Kind == yaml.SequenceNode }
+func isMap(node *yaml.Node) bool  { return node != nil && node.Kind == yaml.MappingNode }
+
+func isNull(node *yaml.Node) bool {
+	return node == nil || node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
+}
+
+// scalar returns a single value as it is written: 0123 is a password, and not a number.
+func scalar(node *yaml.Node) (string, error) {
+	switch {
+	case isNull(node):
+		return "", nil
+	case node.Kind != yaml.ScalarNode:
+		return "", errors.New("must be a single value")
+	case !strings.HasPrefix(node.Tag, "!!") || node.Tag == "!!binary":
+		return "", errors.New("must be in quotes if it begins with !")
+	}
+	return node.Value, nil
+}
+
+// setters say what is done with the keys of a mapping. A nil one leaves the key out of account.
+type setters map[string]func(value *yaml.Node) error
+
+// fieldsOf calls the setters. Keys without one are mistakes: what the file says and no host can have must not be lost
+// unnoticed. noSuch says so.
+func fieldsOf(node *yaml.Node, set setters, noSuch string) error {
+	if isNull(node) {
+		return nil
+	}
+	if node.Kind != yaml.MappingNode {
+		return errors.New("must have keys")
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i].Value
+		setter, known := set[key]
+		switch {
+		case !known:
+			errs = append(errs, fmt.Errorf("%q: %s", key, noSuch))
+		case seen[key]:
+			errs = append(errs, fmt.Errorf("%s is there twice", key))
+		case setter != nil:
+			errs = append(errs, within(key, setter(resolved(node.Content[i+1]))))
+		}
+		seen[key] = true
+	}
+	return join(errs...)
+}
+
+// within puts the name of a field in front of its errors.
+func within(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var named []error
+	several, isSeveral := err.(all)
+	if !isSeveral {
+		several = all{err}
+	}
+	for _, one := range several {
+		named = append(named, fmt.Errorf("%s: %w", name, one))
+	}
+	return join(named...)
+}
+
+// toText, toBool and toField set a field to a single value.
+func toText[T ~string](field *T) func(*yaml.Node) error {
+	return func(node *yaml.Node) error {
+		value, err := scalar(node)
+		if value != "" {
+			*field = T(value)
+		}
+		return err
+	}
+}
+
+func toBool(field *bool) func(*yaml.Node) error {
+	return func(node *yaml.Node) error {
+		value, err := scalar(node)
+		if err != nil || value == "" {
+			return err
+		}
+		if *field, err = strconv.ParseBool(strings.ToLower(value)); err != nil {
+			return errNoBool
+		}
+		return nil
+	}
+}
+
+// toStruct sets a struct of the API. Fields that it does not have are mistakes, as they are for kubectl.
+func toStruct(into any) func(*yaml.Node) error {
+	return func(node *yaml.Node) error {
+		var content any
+		if err := node.Decode(&content); err != nil {
+			return errors.New(yamlQuoted.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "..."))
+		}
+		text, err := json.Marshal(content)
+		if err != nil {
+			return errors.New("must have keys that are text, and numbers that are finite")
+		}
+		strict, err := kjson.UnmarshalStrict(text, into)
+		if err != nil {
+			return errors.New(goType.ReplaceAllString(err.Error(), "$2: must be a $3, and not a $1"))
+		}
+		return join(strict...)
+	}
+}
+
+// goType is the form of the decoder's errors about types. It has the value if it is a number.
+var goType = regexp.MustCompile(`^json: cannot unmarshal (\w+).* into Go struct field [^.]+\.(\S+) of type (?:\S+\.)?(\S+)$`)
+
+// toMap sets labels and the like, whose values are taken as they are written.
+func toMap(into *map[string]string) func(*yaml.Node) error {
+	return func(node *yaml.Node) error {
+		if isNull(node) {
+			return nil
+		}
+		if node.Kind != yaml.MappingNode {
+			return errors.New("must have keys")
+		}
+		values := map[string]string{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			value, err := scalar(resolved(node.Content[i+1]))
+			if err != nil {
+				return within(node.Content[i].Value, err)
+			}
+			values[node.Content[i].Value] = value
+		}
+		*into = values
+		return nil
+	}
+}

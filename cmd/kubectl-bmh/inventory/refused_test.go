@@ -1,0 +1,74 @@
+package inventory
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRefused: what is no list of machines is called what it is, with what to do.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "the inventory is empty",
+		"\n# nothing\n \n":                      "the inventory is empty",
+		"---\n":                                 "the inventory is empty",
+		"\xef\xbb\xbf":                          "the inventory is empty",
+		"[]":                                    "the inventory is empty",
+		"hosts: []\n":                           "the inventory is empty",
+		"name,address\n":                        "the inventory is empty: it has a heading",
+		"PK\x03\x04\x14\x00[Content_Types].xml": "an Excel workbook: save the sheet",
+		"PK\x03\x04mimetypeapplication/vnd.oasis.opendocument.spreadsheet": "a spreadsheet of LibreOffice",
+		"PK\x03\x04":                                      "a ZIP archive",
+		"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00":            "an old Excel workbook",
+		"\x1f\x8b\x08\x00":                                "compressed by gzip: pipe it: gunzip",
+		"%PDF-1.7":                                        "a PDF document",
+		"\x7fELF\x00":                                     "this is binary",
+		"\x00\x01\x02":                                    "this is binary",
+		"n\x00a\x00m\x00e\x00":                            "this is binary",
+		"\xff\xfen":                                       "UTF-16 that was cut off",
+		"name,address,password\nw,x,\xfc\n":               "line 2 is not UTF-8",
+		"\n<!DOCTYPE html><html>":                         "an HTML page, perhaps the login page",
+		"\xff\xfe<\x00h\x00t\x00m\x00l\x00":               "an HTML page",
+		"<?xml version='1.0'?>":                           "this is XML",
+		"$ANSIBLE_VAULT;1.1;AES256\n":                     "encrypted by Ansible Vault",
+		"-----BEGIN PGP MESSAGE-----\n":                   "a key, a certificate or a message",
+		"version https://git-lfs.github.com/spec/v1\n":    "a pointer of Git LFS",
+		"#!/bin/sh\necho\n":                               "a script",
+		"#cloud-config\nusers: []\n":                      "cloud-init",
+		"name,address\n<<<<<<< HEAD\na,b\n":               "an unsolved conflict of git",
+		"# ours\n[masters]\nm-0 ansible_host=192.0.2.1\n": "an inventory of Ansible",
+		"m-0 ansible_host=192.0.2.1 ansible_user=x\n":     "an inventory of Ansible",
+		"all:\n  children:\n    masters:\n      hosts:\n        m-0: {ansible_host: 192.0.2.1}\n": "an inventory of Ansible",
+		"masters:\n  hosts:\n    m-0:\n":                                                           "an inventory of Ansible",
+		"- hosts: all\n  tasks: []\n":                                                              "a playbook of Ansible",
+		"apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\n":                               "a kubeconfig: give it with --kubeconfig",
+		"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []\n":        "a kustomization",
+		`{"kind":"Status","apiVersion":"v1","status":"Failure"}`:                                   "the error message of a Kubernetes server",
+		"apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\n---\napiVersion: v1\nkind: Secret\n": "this has Kubernetes objects (Cluster, Secret), and no BareMetalHost: kubectl apply -f",
+		"apiVersion: v1beta1\nkind: AgentConfig\nhosts:\n- hostname: m-0\n":                        "an agent-config",
+		"apiVersion: v1\nbaseDomain: example.org\nplatform: {none: {}}\n":                          "an install-config of OpenShift without",
+		"hosts: ENC[AES256]\nsops: {}\n":                                                           "encrypted by SOPS",
+		"chassis:\n- nodes: []\n":                                                                  "a file for openstack baremetal create",
+		`{"nodes":[{"pm_type":"ipmi","pm_addr":"192.0.2.1"}]}`:                                     "an instackenv.json of TripleO",
+		"site: x\nracks: []\n":                                                                     "and no list of machines that is known",
+		"- a\n- b\n":                                                                               "and no list of machines that is known",
+		"just text: here\n":                                                                        "and no list of machines that is known",
+		"just text\n":                                                                              "this is no heading",
+		"w-0,ipmi://192.0.2.1,admin,pw\n":                                                          "line 1: this is no heading",
+		"name,adress\nw-0,x\n":                                                                     `line 1: "adress": there is no such field`,
+		"name,address,bmc\n":                                                                       `line 1: "bmc" is there twice: "address" means the same`,
+		"- name: [":                                                                                "line 1: this is not valid YAML",
+		"hosts:\n{% for h in hosts %}\n- name: {{ h }}\n":                                          "it looks like a template",
+		"hosts:\n\t- name: x\n":                                                                    "line 2: this is not valid YAML (a tab",
+		"{\n\"hosts\": [\n}":                                                                       "line 3: this is not valid JSON",
+		`{"hosts": [`:                                                                              "line 1: this is not valid JSON: it ends too early",
+		strings.Repeat("[", 10_000):                                                                "line 1: this is not valid JSON: it is nested too deep",
+	} {
+		_, mistakes, err := Read([]byte(text), "metal3")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.60q: %v (mistakes %v), want %q", text, err, mistakes, want)
+		}
+	}
+	if _, _, err := Read(make([]byte, MaxSize+1), ""); err == nil {
+		t.Error("a file of any size is read")
+	}
+}
