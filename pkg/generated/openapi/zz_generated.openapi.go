@@ -7529,7 +7529,7 @@ func schema_pkg_apis_metal3_v1alpha1_Registration(ref common.ReferenceCallback) 
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why the host could not be registered. Empty if it was.",
+							Description: "Why the host could not be registered, or, if it was, which ports Ironic did not take.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

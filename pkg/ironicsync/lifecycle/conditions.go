@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -155,7 +156,7 @@ func (c conditions) setRegistered(r *metal3.Registration) {
 	if r.Reason == metal3.RegisteredReason {
 		value.status = conditionTrue
 		if with := c.status.Record.RegisteredWith; with != nil && with.DueWhenIdle {
-			message = "What Ironic accepts only for an idle node is registered when the node is idle"
+			message = strings.TrimPrefix(message+". What Ironic accepts only for an idle node is registered when the node is idle", ". ")
 		}
 	}
 	c.setOf(r.Generation, metal3.RegisteredCondition, value, message)

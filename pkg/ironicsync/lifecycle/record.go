@@ -7,10 +7,10 @@ import (
 // What is recorded of the outcome of steps. Render turns it into errors and conditions.
 
 // SetRegistered records that the node has been registered according to the present spec, and
-// with what else.
-func SetRegistered(host *metal3.BareMetalHost, with metal3.RegisteredWith) {
+// with what else. The message says what of it Ironic did not take; it is empty if it took all.
+func SetRegistered(host *metal3.BareMetalHost, with metal3.RegisteredWith, message string) {
 	host.Status.Record.RegisteredWith = &with
-	host.Status.Record.Registration = &metal3.Registration{Generation: host.Generation, Reason: metal3.RegisteredReason}
+	host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, message)
 }
 
 // SetNotRegistered records why the node cannot be registered according to the present spec. The reason is one of

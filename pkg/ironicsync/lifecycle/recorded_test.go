@@ -143,7 +143,7 @@ func registeredAs(change ...func(*metal3.RegisteredWith)) hostOption {
 		for _, c := range change {
 			c(&with)
 		}
-		SetRegistered(h, with)
+		SetRegistered(h, with, "")
 	}
 }
 

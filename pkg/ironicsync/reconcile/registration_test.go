@@ -13,6 +13,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // registration is what Ironic knows of host 0.
@@ -238,6 +239,49 @@ func TestWayToBootCorrected(t *testing.T) {
 		w.becomes(metal3.StateAvailable)
 		if got := w.registration().BootInterface; got != "redfish-virtual-media" {
 			t.Errorf("boot_interface is %q", got)
+		}
+	})
+}
+
+// TestPortsThatIronicDoesNotTake: cards for which Ironic has no ports keep no host from being registered, which tells of
+// them; the address that the spec names does, until Ironic takes it.
+func TestPortsThatIronicDoesNotTake(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		const taken = "00:ab:4f:d8:9e:77"
+		other, err := w.sim.Sim.CreateNode(map[string]any{"name": "rack-7", "driver": "fake-hardware"})
+		if err == nil {
+			err = w.sim.Sim.CreatePort(other, taken)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(time.Minute, "available", func() bool { return w.host().Status.Provisioning.State == metal3.StateAvailable })
+		host := w.host()
+		host.Status.HardwareDetails = host.Status.HardwareDetails.DeepCopy()
+		host.Status.HardwareDetails.NIC = []metal3.NIC{
+			{Name: "eth0", MAC: host.Spec.BootMACAddress}, {Name: "usb0", MAC: taken}, {Name: "eth1", MAC: "00-AB-4F-D8-9E-66"},
+			{Name: "fc0", MAC: "21:00:00:16:3e:aa:bb:01"}, {Name: "ib0", MAC: "a0:00:02:20:fe:80:00:00:00:00:00:00:00:16:3e:03:00:aa:bb:02"},
+		}
+		if _, err := w.hosts.Record(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+		w.sim.Refuse("CreatePort", 400, "no such port")
+		if err := w.sim.Sim.LoseNode(host.Status.Provisioning.ID); err != nil {
+			t.Fatal(err)
+		}
+		want := "Ironic does not take spec.bootMACAddress " + host.Spec.BootMACAddress + " as that of a port: no such port"
+		w.after(time.Minute, "the refusal is shown", func() bool { return w.host().Status.ErrorMessage == want })
+		w.sim.Accept("CreatePort")
+		w.after(time.Minute, "registered again", w.registered)
+		want = "Network cards without a port in Ironic, by their MAC addresses: " + taken + " is that of a node in Ironic that no host has"
+		if c := conditionOf(w.host(), metal3.RegisteredCondition); c.Status != metav1.ConditionTrue || c.Message != want || w.host().Status.ErrorMessage != "" {
+			t.Errorf("registered: %s, %s; error: %s", c.Status, c.Message, w.host().Status.ErrorMessage)
+		}
+		ports, err := w.sim.ListPorts(t.Context(), ironic.PortFilter{Node: w.host().Status.Provisioning.ID})
+		if err != nil || len(ports) != 2 {
+			t.Errorf("%d ports: %v; %v", len(ports), ports, err)
 		}
 	})
 }

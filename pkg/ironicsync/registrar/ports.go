@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"net"
 	"slices"
 	"strings"
-
-	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -21,59 +19,116 @@ func (e *portConflict) Error() string {
 	return fmt.Sprintf("MAC address %s of host %s is that of %s already: delete the host whose spec.bootMACAddress is wrong and create it with the right one, or delete the other one's port in Ironic", e.mac, e.host, e.other)
 }
 
-// wantedPorts returns the MAC addresses that the node needs ports for, and whether the host
-// boots from them: the one that the spec names, and those that an earlier inspection found,
-// which Ironic does not know any more when it has lost the node.
-func wantedPorts(host *metal3.BareMetalHost) map[string]bool {
-	wanted := map[string]bool{}
+// wantedPort is a port that a node needs.
+type wantedPort struct {
+	mac string
+	// boots is set if the host boots from it.
+	boots bool
+}
+
+// maxPorts is how many ports are created for what an inspection has found. Each takes Ironic a request, and no machine
+// has as many network cards; virtual interfaces can be thousands.
+const maxPorts = 64
+
+// wantedPorts returns the ports that the node needs: that of the MAC address that the spec names, and those
+// that an earlier inspection found, which Ironic does not know any more when it has lost the node. Those from which
+// the host boots come first.
+func wantedPorts(host *metal3.BareMetalHost) (ports []wantedPort) {
+	boot := strings.ToLower(host.Spec.BootMACAddress)
+	boots := map[string]bool{}
 	if hardware := host.Status.HardwareDetails; hardware != nil {
 		for _, nic := range hardware.NIC {
-			if nic.MAC != "" {
-				wanted[strings.ToLower(nic.MAC)] = nic.PXE
+			if mac := portAddress(nic.MAC); mac != "" {
+				boots[mac] = boots[mac] || nic.PXE // a VLAN or bond interface has the address of another one
 			}
 		}
 	}
-	if host.Spec.BootMACAddress != "" {
-		wanted[strings.ToLower(host.Spec.BootMACAddress)] = true
+	delete(boots, boot)
+	for mac, pxe := range boots {
+		ports = append(ports, wantedPort{mac, pxe})
 	}
-	return wanted
+	slices.SortFunc(ports, func(a, b wantedPort) int {
+		if a.boots != b.boots {
+			if a.boots {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.mac, b.mac)
+	})
+	if len(ports) > maxPorts {
+		ports = ports[:maxPorts]
+	}
+	if boot != "" {
+		ports = slices.Insert(ports, 0, wantedPort{boot, true})
+	}
+	return ports
+}
+
+// portAddress returns a MAC address in the form that Ironic has for it; empty if Ironic has no ports with such addresses, as
+// those of Fibre Channel and InfiniBand interfaces, or if no interface can have it.
+func portAddress(mac string) string {
+	address, err := net.ParseMAC(mac)
+	isGroup := err == nil && address[0]&1 != 0
+	if err != nil || len(address) != 6 || isGroup || address.String() == "00:00:00:00:00:00" {
+		return ""
+	}
+	return address.String()
 }
 
 // ensurePorts creates those ports that the node needs and does not have yet. A MAC address that
-// an inspection found may belong to another node: the USB network cards of some BMCs have the
-// same one in every machine.
-func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID string, existing []ironic.Port) error {
-	wanted := wantedPorts(reg.host)
-	for _, port := range existing {
-		delete(wanted, port.Address)
-	}
-	for _, mac := range slices.Sorted(maps.Keys(wanted)) {
-		err := r.createPort(ctx, reg, nodeUUID, mac, wanted[mac])
-		conflict := new(portConflict)
+// an inspection found may belong to another node, because the USB network cards of some BMCs have the
+// same one in every machine, or Ironic may not take it: such ports are missing, which the host can do without, unless
+// the spec names the address.
+func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID string, existing []ironic.Port) (missing []string, err error) {
+	for _, port := range wantedPorts(reg.host) {
+		if slices.ContainsFunc(existing, func(e ironic.Port) bool { return e.Address == port.mac }) {
+			continue
+		}
+		err := r.createPort(ctx, reg, nodeUUID, port)
+		isRequired := strings.EqualFold(port.mac, reg.host.Spec.BootMACAddress)
+		conflict, answer := new(portConflict), new(ironic.APIError)
 		switch {
 		case err == nil:
-		case !errors.As(err, &conflict):
-			return err
-		case strings.EqualFold(mac, reg.host.Spec.BootMACAddress):
-			return &problem{metal3.PortConflictReason, conflict.Error()}
+		case errors.As(err, &conflict) && isRequired:
+			return nil, &problem{metal3.PortConflictReason, conflict.Error()}
+		case errors.As(err, &conflict):
+			missing = append(missing, fmt.Sprintf("%s is that of %s", port.mac, conflict.other))
+		case !isPortRefused(err) || !errors.As(err, &answer):
+			return nil, err
+		case isRequired:
+			return nil, &problem{metal3.IronicRefusedReason, fmt.Sprintf("Ironic does not take spec.bootMACAddress %s as that of a port: %s", port.mac, answer.Message)}
 		default:
-			klog.FromContext(ctx).Info("A network card has the MAC address of another node's port, and gets none", "mac", mac, "other", conflict.other)
+			missing = append(missing, fmt.Sprintf("Ironic does not take %s: %s", port.mac, answer.Message))
 		}
 	}
-	return nil
+	return missing, nil
 }
 
-func (r *Registrar) createPort(ctx context.Context, reg registration, nodeUUID, mac string, boots bool) error {
-	_, err := r.Ironic.CreatePort(ctx, reg.fence, nodeUUID, mac, boots)
+// isPortRefused reports whether Ironic does not want this port, and may want others.
+func isPortRefused(err error) bool {
+	return !ironic.IsLocked(err) && (ironic.IsBadRequest(err) || ironic.IsConflict(err))
+}
+
+// missingPorts is the message about network cards for which Ironic has no port.
+func missingPorts(missing []string) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	return "Network cards without a port in Ironic, by their MAC addresses: " + strings.Join(missing, "; ")
+}
+
+func (r *Registrar) createPort(ctx context.Context, reg registration, nodeUUID string, port wantedPort) error {
+	_, err := r.Ironic.CreatePort(ctx, reg.fence, nodeUUID, port.mac, port.boots)
 	if !ironic.IsDuplicate(err) {
 		return err
 	}
-	ports, err := r.Ironic.ListPorts(ctx, ironic.PortFilter{Address: mac})
+	ports, err := r.Ironic.ListPorts(ctx, ironic.PortFilter{Address: port.mac})
 	if err != nil {
 		return err
 	}
 	if len(ports) == 0 || ports[0].NodeUUID == nodeUUID {
 		return nil
 	}
-	return &portConflict{mac: mac, host: reg.host.Namespace + "/" + reg.host.Name, other: r.Claims.describeOwner(ctx, reg.host, ports[0].NodeUUID)}
+	return &portConflict{mac: port.mac, host: reg.host.Namespace + "/" + reg.host.Name, other: r.Claims.describeOwner(ctx, reg.host, ports[0].NodeUUID)}
 }

@@ -40,7 +40,8 @@ func (r *Registrar) Register(ctx context.Context, fence ironic.Fence, host *meta
 // verify completes the registration of a node that Ironic knows, with these ports: it creates the missing
 // ports, requests the verification of a node in enroll, and records that the host is registered.
 func (r *Registrar) verify(ctx context.Context, reg registration, node *ironic.Node, ports []ironic.Port) (changed bool, err error) {
-	if err := r.ensurePorts(ctx, reg, node.UUID, ports); err != nil {
+	missing, err := r.ensurePorts(ctx, reg, node.UUID, ports)
+	if err != nil {
 		return false, r.report(ctx, reg.host, err)
 	}
 	if node.ProvisionState == ironic.Enroll {
@@ -48,7 +49,7 @@ func (r *Registrar) verify(ctx context.Context, reg registration, node *ironic.N
 			return false, r.report(ctx, reg.host, err)
 		}
 	}
-	return true, r.recordRegistered(ctx, reg, metal3.RegisteredWith{
+	return true, r.recordRegistered(ctx, reg, missingPorts(missing), metal3.RegisteredWith{
 		SettingsDigest:     DigestFor(r.digest, reg.wanted.conductorGroup),
 		NetworkDataVersion: reg.wanted.networkVersion,
 		Image:              reg.wanted.image,
@@ -137,12 +138,12 @@ func pathsOf(patches []ironic.Patch) (paths []string) {
 }
 
 // recordRegistered records that Ironic has what the spec and the Secret say, and releases the Secret that
-// was used before.
-func (r *Registrar) recordRegistered(ctx context.Context, reg registration, with metal3.RegisteredWith) error {
+// was used before. The message says which ports are missing.
+func (r *Registrar) recordRegistered(ctx context.Context, reg registration, message string, with metal3.RegisteredWith) error {
 	host := reg.host
 	_, err := r.Recorder.RecordWhileTrue(ctx, host, recorder.HasSpecOf(host), func(h *metal3.BareMetalHost) {
 		lifecycle.SetTriedCredentials(h, reg.credentials.Version)
-		lifecycle.SetRegistered(h, with)
+		lifecycle.SetRegistered(h, with, message)
 	})
 	if err != nil {
 		return err

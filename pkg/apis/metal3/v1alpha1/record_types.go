@@ -174,7 +174,7 @@ type Registration struct {
 	// The outcome, as a reason of the condition Registered.
 	Reason string `json:"reason"`
 
-	// Why the host could not be registered. Empty if it was.
+	// Why the host could not be registered, or, if it was, which ports Ironic did not take.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
