@@ -6413,6 +6413,13 @@ func schema_pkg_apis_metal3_v1alpha1_IronicStatus(ref common.ReferenceCallback) 
 							Ref:         ref(v1.MicroTime{}.OpenAPIModelName()),
 						},
 					},
+					"unreadInventory": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The parts of that inventory that cannot be read, by their paths, and what is there instead. Of these, status.hardware has what was known before.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"inventoryPending": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether the inventory of an inspection that has ended has yet to be read.",

@@ -119,10 +119,7 @@ func (c conditions) setRecorded() {
 
 	c.setIf(record.AwaitedImage != "", metal3.ImageBuiltCondition, conditionValue{conditionFalse, metal3.WaitingForImageReason}, record.AwaitedImage)
 
-	inventory := valueOf(record.UnusableInventory)
-	c.setIf(record.UnusableInventory != nil, metal3.InventoryReadCondition, conditionValue{conditionFalse, metal3.InventoryUnusableReason},
-		fmt.Sprintf("The inventory of the inspection that ended at %s cannot be used, so status.hardware is not what it found: %s",
-			inventory.InspectionFinishedAt.UTC().Format(time.RFC3339), inventory.Problem))
+	c.setInventoryRead(record.UnusableInventory, valueOf(c.status.Ironic))
 
 	network := valueOf(record.Network)
 	value := conditionValue{conditionFalse, network.Reason}
@@ -147,6 +144,22 @@ func (c conditions) setRecorded() {
 			"Ironic has not answered since "+silence.Since.UTC().Format(time.RFC3339)+": "+silence.Reason)
 	case record.Observed:
 		c.set(metal3.IronicReachableCondition, conditionValue{conditionTrue, metal3.ReachableReason}, "")
+	}
+}
+
+// setInventoryRead sets the condition InventoryRead, if the inventory of the last inspection, or a part of it, is not used.
+func (c conditions) setInventoryRead(unusable *metal3.UnusableInventory, node metal3.IronicStatus) {
+	switch finished := valueOf(node.InspectionFinishedAt); {
+	case unusable != nil:
+		c.set(metal3.InventoryReadCondition, conditionValue{conditionFalse, metal3.InventoryUnusableReason},
+			fmt.Sprintf("The inventory of the inspection that ended at %s cannot be used, so status.hardware is not what it found: %s",
+				unusable.InspectionFinishedAt.UTC().Format(time.RFC3339), unusable.Problem))
+	case node.UnreadInventory != "":
+		c.set(metal3.InventoryReadCondition, conditionValue{conditionTrue, metal3.InventoryIncompleteReason},
+			fmt.Sprintf("Of the inventory of the inspection that ended at %s, these parts cannot be read, and status.hardware has of them what was known before: %s",
+				finished.UTC().Format(time.RFC3339), node.UnreadInventory))
+	default:
+		meta.RemoveStatusCondition(&c.status.Conditions, metal3.InventoryReadCondition)
 	}
 }
 

@@ -290,3 +290,38 @@ func TestConditionsKeepTransitionTime(t *testing.T) {
 		t.Errorf("available (-want +got):\n%s", diff)
 	}
 }
+
+// TestConditionsOfWhatIsMissing: what Ironic did not take, and what cannot be read, is in the messages of conditions that are
+// True as long as the rest is in order.
+func TestConditionsOfWhatIsMissing(t *testing.T) {
+	const missing, later = "Network cards without a port", "What Ironic accepts only for an idle node is registered when the node is idle"
+	finished := metav1.NewMicroTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for name, tt := range map[string]struct {
+		change          func(h *metal3.BareMetalHost)
+		conditionType   string
+		verdict, prefix string
+		says            string
+	}{
+		"all ports":      {func(h *metal3.BareMetalHost) { SetRegistered(h, metal3.RegisteredWith{}, "") }, metal3.RegisteredCondition, "T/Registered", "", ""},
+		"a missing port": {func(h *metal3.BareMetalHost) { SetRegistered(h, metal3.RegisteredWith{}, missing) }, metal3.RegisteredCondition, "T/Registered", missing, missing},
+		"a later part":   {func(h *metal3.BareMetalHost) { SetRegistered(h, metal3.RegisteredWith{DueWhenIdle: true}, "") }, metal3.RegisteredCondition, "T/Registered", later, later},
+		"both":           {func(h *metal3.BareMetalHost) { SetRegistered(h, metal3.RegisteredWith{DueWhenIdle: true}, missing) }, metal3.RegisteredCondition, "T/Registered", missing + ". " + later, later},
+		"no bad part":    {func(*metal3.BareMetalHost) {}, metal3.InventoryReadCondition, "-", "", ""},
+		"a bad part": {func(h *metal3.BareMetalHost) {
+			h.Status.Ironic = &metal3.IronicStatus{InspectionFinishedAt: &finished, UnreadInventory: "a is 1"}
+		}, metal3.InventoryReadCondition, "T/InventoryIncomplete", "Of the inventory of the inspection that ended at 2026-01-01T00:00:00Z, these parts cannot be read", ": a is 1"},
+		"a bad inventory": {func(h *metal3.BareMetalHost) {
+			h.Status.Record.UnusableInventory = &metal3.UnusableInventory{InspectionFinishedAt: finished, Problem: "a is 1"}
+		}, metal3.InventoryReadCondition, "F/InventoryUnusable", "The inventory of the inspection that ended at 2026-01-01T00:00:00Z cannot be used", ": a is 1"},
+	} {
+		host := newHost(tt.change)
+		host = withConditions(host, nil, now)
+		message := ""
+		if c := findCondition(&host.Status, tt.conditionType); c != nil {
+			message = c.Message
+		}
+		if got := verdictsOf(host, tt.conditionType); got != tt.verdict || !strings.HasPrefix(message, tt.prefix) || !strings.HasSuffix(message, tt.says) || tt.prefix == "" && message != "" {
+			t.Errorf("%s: %s, %q; want %s, %q to %q", name, got, message, tt.verdict, tt.prefix, tt.says)
+		}
+	}
+}

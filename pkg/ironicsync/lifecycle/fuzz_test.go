@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -83,12 +84,23 @@ func FuzzHardwareFrom(f *testing.F) {
 		if json.Unmarshal(answer, raw) != nil {
 			return
 		}
-		hardware, err := HardwareFrom(raw)
+		hardware, _, err := HardwareFrom(raw, nil)
 		if err != nil {
 			return
 		}
 		if _, err := json.Marshal(hardware); err != nil {
 			t.Errorf("hardware that cannot be stored: %v", err)
+		}
+		data := &metal3.HardwareData{Spec: metal3.HardwareDataSpec{HardwareDetails: hardware}}
+		if errs := validation.ValidateHardwareData(data, nil); len(errs) > 0 {
+			t.Errorf("hardware of which there can be no HardwareData: %v", errs)
+		}
+		again, unread, err := HardwareFrom(raw, hardware)
+		if err != nil {
+			t.Errorf("the inventory cannot be read any more: %v", err)
+		}
+		if diff := cmp.Diff(hardware, again); diff != "" && unread == "" {
+			t.Errorf("the same inventory is read in another way (-before +after):\n%s", diff)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestHugeInventory(t *testing.T) {
 			list(1000, `{"name":"/dev/sdINDEX","model":"`+strings.Repeat("<", 1500)+`"}`) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			hw, err := HardwareFrom(&ironic.Inventory{Inventory: []byte(inventory)})
+			hw, _, err := HardwareFrom(&ironic.Inventory{Inventory: []byte(inventory)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

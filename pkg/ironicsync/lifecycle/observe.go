@@ -45,6 +45,8 @@ type Inspected struct {
 	// Hardware is nil if the inspection has stored no inventory, as with the driver
 	// fake-hardware, or if there is a Problem.
 	Hardware *metal3.HardwareDetails
+	// Unread names the parts of the inventory that cannot be read.
+	Unread string
 	// Problem says why the inventory cannot be used; empty if it can, or if there is none.
 	Problem string
 	// Pending is set if the problem may be temporary, so that the inventory is to be read
@@ -159,7 +161,7 @@ func observeNode(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost,
 	status.Ironic = ironicStatus(node)
 	status.Ironic.Instance = status.Record.Ironic
 	if before != nil {
-		status.Ironic.InspectionFinishedAt = before.InspectionFinishedAt
+		status.Ironic.InspectionFinishedAt, status.Ironic.UnreadInventory = before.InspectionFinishedAt, before.UnreadInventory
 	}
 	observeProgress(status.Ironic, before, node, now)
 	recorded := NodeOf(status)
@@ -244,6 +246,7 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	if inspect.End.IsZero() || inspect.End.Time.Before(node.InspectionFinishedAt.Truncate(time.Second)) {
 		inspect.End = WholeSeconds(now) // otherwise it is known from a status that was restored or imported
 	}
+	status.Ironic.UnreadInventory = CutMessage(seen.Inspected.Unread)
 	if seen.Inspected.Hardware != nil {
 		status.HardwareDetails = seen.Inspected.Hardware
 	}

@@ -313,10 +313,10 @@ func TestOneBadHost(t *testing.T) {
 		// problem is what the bad host says in its condition.
 		problem string
 	}{
-		"frequency NaN":         {inventory: `{"cpu": {"frequency": "NaN"}, "memory": {"physical_mb": 4096}}`},
-		"frequency Infinity":    {inventory: `{"cpu": {"frequency": "Infinity"}}`},
+		"frequency NaN":         {inventory: `{"cpu": {"frequency": "NaN"}, "memory": {"physical_mb": 4096}}`, problem: `inventory.cpu.frequency is "NaN"`},
+		"frequency Infinity":    {inventory: `{"cpu": {"frequency": "Infinity"}}`, problem: `inventory.cpu.frequency is "Infinity"`},
 		"an inventory of 2 MiB": {inventory: `{"hostname": "` + strings.Repeat("x", 2<<20) + `"}`, problem: "larger"},
-		"not what Ironic sends": {inventory: `{"memory": "much"}`, problem: "cannot unmarshal"},
+		"not what Ironic sends": {inventory: `{"memory": "much"}`, problem: `inventory.memory is "much"`},
 		"etcd does not take it": {inventory: fourGigabytes, refuses: func(h *metal3.BareMetalHost) error { return refuseIf(h.Status.HardwareDetails != nil, tooLarge) }, problem: "too large"},
 		"etcd takes none of it": {refuses: func(h *metal3.BareMetalHost) error { return refuseIf(h.Name == enginetest.HostName(0), tooLarge) }, partial: true},
 	} {

@@ -312,7 +312,7 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 		}
 		return nil
 	}
-	hardware, err := lifecycle.HardwareFrom(raw)
+	hardware, unread, err := lifecycle.HardwareFrom(raw, host.Status.HardwareDetails)
 	if err != nil {
 		// Reading it again would not help: there is no usable inventory until the next inspection.
 		return &lifecycle.Inspected{Problem: err.Error()}
@@ -321,5 +321,5 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 	if inspectedBefore && equality.Semantic.DeepEqual(hardware, host.Status.HardwareDetails) && r.index.InventoryMissingFor(node, r.clock.Now()) < formerInventoryGrace {
 		return nil // it may be that of the inspection before
 	}
-	return &lifecycle.Inspected{Hardware: hardware}
+	return &lifecycle.Inspected{Hardware: hardware, Unread: unread}
 }

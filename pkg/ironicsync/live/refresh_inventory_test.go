@@ -2,8 +2,12 @@ package live_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -149,6 +153,49 @@ func TestFormerInventory(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestInventoryWithOneBadPart: what cannot be read is told once, and remains as it was known before. The rest is taken over.
+func TestInventoryWithOneBadPart(t *testing.T) {
+	for _, read := range reads {
+		t.Run(read.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, b *bench) {
+				for _, inventory := range []string{fourGigabytes, `{"memory": {"physical_mb": "much"}, "hostname": "a"}`} {
+					time.Sleep(time.Hour)
+					b.inspected(0, time.Now())
+					b.inventory(inventory)
+					if err := read.do(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if hw := b.hardware(t); hw.RAMMebibytes != 4096 || hw.Hostname != "a" {
+					t.Errorf("hardware is %+v", hw)
+				}
+				c := meta.FindStatusCondition(b.hosts.Host(t, enginetest.HostName(0)).Status.Conditions, metal3.InventoryReadCondition)
+				if c == nil || c.Status != metav1.ConditionTrue || c.Reason != metal3.InventoryIncompleteReason || !strings.HasSuffix(c.Message, `what was known before: inventory.memory.physical_mb is "much"`) {
+					t.Errorf("the condition is %+v", c)
+				}
+				records := b.hosts.Records
+				for range 10 {
+					time.Sleep(time.Second)
+					if err := read.do(t.Context(), b); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if b.hosts.Records != records || b.inventories() != 2 {
+					t.Errorf("the host was written %d times more, and its inventory read %d times", b.hosts.Records-records, b.inventories())
+				}
+				b.inspected(0, time.Now())
+				b.inventory(`{"memory": {"physical_mb": 8192}}`)
+				if err := read.do(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+				if c := meta.FindStatusCondition(b.hosts.Host(t, enginetest.HostName(0)).Status.Conditions, metal3.InventoryReadCondition); c != nil {
+					t.Errorf("after a whole inventory, the condition is %+v", c)
+				}
+			})
+		})
 	}
 }
 

@@ -6,7 +6,7 @@ const (
 	// match the spec of observedGeneration.
 	RegisteredCondition = "Registered"
 	// InventoryReadCondition is False when the results of the last inspection cannot be
-	// used. It is absent otherwise.
+	// used, and True when parts of them cannot be read, which its message names. It is absent otherwise.
 	InventoryReadCondition = "InventoryRead"
 	// IronicReachableCondition is False when Ironic has not answered for a grace period, and, in the answer
 	// to a GET of the host, when it has not answered for that. The status is then the last known one.
@@ -104,8 +104,13 @@ const WaitingForImageReason = "WaitingForImage"
 // SharedIdentityReason is the reason of MachineUniqueCondition.
 const SharedIdentityReason = "SharedIdentity"
 
-// InventoryUnusableReason is the reason of InventoryReadCondition.
-const InventoryUnusableReason = "InventoryUnusable"
+// Reasons of InventoryReadCondition.
+const (
+	// InventoryUnusableReason means that nothing of the inventory is used.
+	InventoryUnusableReason = "InventoryUnusable"
+	// InventoryIncompleteReason means that parts of the inventory cannot be read, and the others are used.
+	InventoryIncompleteReason = "InventoryIncomplete"
+)
 
 // Reasons of HeldCondition.
 const (

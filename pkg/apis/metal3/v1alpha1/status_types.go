@@ -397,6 +397,11 @@ type IronicStatus struct {
 	// +optional
 	InspectionFinishedAt *metav1.MicroTime `json:"inspectionFinishedAt,omitempty"`
 
+	// The parts of that inventory that cannot be read, by their paths, and what is there instead. Of
+	// these, status.hardware has what was known before.
+	// +optional
+	UnreadInventory string `json:"unreadInventory,omitempty"`
+
 	// Whether the inventory of an inspection that has ended has yet to be read.
 	// +optional
 	InventoryPending bool `json:"inventoryPending,omitempty"`

@@ -140,7 +140,7 @@ const everyStatusField = `{
   },
   "ironic": {"nodeUUID": "a", "provisionState": "a", "targetProvisionState": "a", "powerState": "a", "targetPowerState": "a", "operation": "a", "operationStartedAt": "2026-01-01T00:00:00Z", "step": "a", "stepIndex": 1, "stepCount": 1, "stepStartedAt": "2026-01-01T00:00:00Z",
     "maintenance": true, "maintenanceReason": "a", "fault": "a", "reservation": "a", "lastError": "a",
-    "inspectionFinishedAt": "2026-01-01T00:00:00.123456Z"}
+    "inspectionFinishedAt": "2026-01-01T00:00:00.123456Z", "unreadInventory": "a"}
 }`
 
 func TestEveryFieldIsKept(t *testing.T) {
