@@ -73,6 +73,9 @@ func (e *explanation) problem() {
 	if c := e.condition(metal3.InventoryReadCondition, metav1.ConditionFalse); c != nil {
 		e.explain("What the inspection found cannot be used%s: %s. kubectl bmh inspect %s inspects it again.", e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), e.host.Name)
 	}
+	if c := e.condition(metal3.InventoryReadCondition, metav1.ConditionTrue); c != nil {
+		e.say("%s.", e.quote(c.Message))
+	}
 	if c := e.condition(metal3.HealthyCondition, metav1.ConditionFalse); c != nil {
 		e.say("The BMC reports that the health of the machine is not good%s (%s): look at the BMC's own log.", e.lasting(c.LastTransitionTime.Time), c.Reason)
 	}
@@ -178,11 +181,22 @@ func registrationHelp(reason, message string, host *metal3.BareMetalHost) string
 	case metal3.NamespaceNotManagedReason:
 		return "The administrator of the server decides which namespaces it manages (--namespaces)."
 	case metal3.IronicRefusedReason:
-		return "If Ironic does not know the driver, it has to be enabled there (enabled_hardware_types)."
+		return refusalHelp(message)
 	case metal3.RequestFailedReason:
 		return "That is no fault of this host: look at the log of Ironic, and at the credentials and rights of metal3-apiserver. The request is repeated every half a minute."
 	}
 	return bmcHelp(message, host, secret)
+}
+
+// refusalHelp says what would help against a refusal of Ironic.
+func refusalHelp(message string) string {
+	switch {
+	case strings.Contains(message, "spec.bootMACAddress"):
+		return "spec.bootMACAddress cannot be changed: delete the host, and create it again with the right one."
+	case containsAny(strings.ToLower(message), "driver", "hardware type"):
+		return "If Ironic does not know the driver, it has to be enabled there (enabled_hardware_types)."
+	}
+	return "The log of Ironic's API may say more."
 }
 
 // bmcHelp says what would help against an error of a BMC.

@@ -399,3 +399,28 @@ func moving(to string) func(*metal3.BareMetalHost) {
 		h.Status.Record.Transfer = &metal3.Transfer{To: to, RequestedAt: metav1.NewTime(now.Add(-2 * time.Minute))}
 	}
 }
+
+// TestRefusalHelp: what would help depends on what Ironic refuses.
+func TestRefusalHelp(t *testing.T) {
+	for message, want := range map[string]string{
+		"Ironic does not take spec.bootMACAddress 00:16:3e:00:00:01 as that of a port: no":               "spec.bootMACAddress cannot be changed",
+		"Could not find the following driver(s) or hardware type(s): redfish.":                           "enabled_hardware_types",
+		"Expected a MAC address but received 21:00:00:16:3e:aa:bb:01.":                                   "The log of Ironic's API",
+		"No valid host was found. Reason: No conductor service registered which supports driver redfish": "enabled_hardware_types",
+	} {
+		h := host(metal3.StateRegistering, condition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.IronicRefusedReason, message))
+		got := strings.Join(Explain(Facts{Host: h}, now), "\n")
+		if !strings.Contains(got, want) || strings.Contains(got, "enabled_hardware_types") != (want == "enabled_hardware_types") {
+			t.Errorf("%s: explained as %s", message, got)
+		}
+	}
+}
+
+// TestInventoryPartIsTold: a part of an inventory that cannot be read is told, and nothing is wrong with the host for that.
+func TestInventoryPartIsTold(t *testing.T) {
+	h := host(metal3.StateAvailable, condition(metal3.InventoryReadCondition, metav1.ConditionTrue, metal3.InventoryIncompleteReason, "Of the inventory, cpu.count is \"x\""))
+	got := strings.Join(Explain(Facts{Host: h}, now), "\n")
+	if !strings.Contains(got, `cpu.count is "x".`) || strings.Contains(got, "kubectl bmh inspect") {
+		t.Errorf("explained as %s", got)
+	}
+}
