@@ -1,0 +1,107 @@
+package failure
+
+import "regexp"
+
+var (
+	// certificatePhrases are what Python says of a certificate that it does not accept.
+	certificatePhrases = []string{"certificate_verify_failed", "certificate verify failed", "self-signed certificate", "self signed certificate",
+		"certificate has expired", "certificate is not yet valid", "unable to get local issuer certificate", "hostname mismatch, certificate is not valid"}
+	// namePhrases are what Python says of a host name that DNS does not know.
+	namePhrases = []string{"name or service not known", "temporary failure in name resolution", "failed to resolve", "nodename nor servname provided",
+		"no address associated with hostname", "name does not resolve", "nameresolutionerror"}
+	// connectionPhrases are what Python says of a server that does not answer, or not properly.
+	connectionPhrases = []string{"econnrefused", "connection refused", "ehostunreach", "no route to host", "enetunreach", "network is unreachable", "etimedout",
+		"connecttimeouterror", "connecttimeout", "connect timeout", "connection timed out", "read timed out", "timed out", "max retries exceeded with url", "newconnectionerror",
+		"connection aborted", "connection reset by peer", "remote end closed connection", "failed to establish a new connection"}
+)
+
+// bmcPhrases are what errors have that Ironic makes when it calls a BMC.
+var bmcPhrases = []string{
+	"redfish connection failed", "redfish exception occurred", "unable to connect to http://", "unable to connect to https://", "drac operation failed", "failed to get power state for node",
+	"failed to change power state", "failed to set node power state", "during sync_power_state", "setting power state to", "redfish set boot device failed",
+	"http get", "http post", "http patch", "virtual media mount failed",
+}
+
+// unreachableHelp is for a BMC that does not answer.
+const unreachableHelp = "Check that {address} is right, that the BMC is plugged in and answers, and that no firewall is between Ironic and it. The server tries again by itself."
+
+// The meanings that several kinds of texts have.
+var (
+	bmcCredentials = Meaning{"BMCCredentials", "The BMC refuses the credentials.",
+		"Correct the user name or the password in {secret}. The host goes on at once after that."}
+	bmcNotPermitted = Meaning{"BMCNotPermitted", "The BMC does not permit its user to do that.",
+		"Give the user of {secret} the role or privilege level of an administrator at the BMC, or name another user. Some BMCs also answer so while an account is locked."}
+	bmcName = Meaning{"BMCName", "The host name of the BMC cannot be resolved.",
+		"Correct {address}, or have the DNS of Ironic know the name."}
+	bmcUnreachable = Meaning{"BMCUnreachable", "The BMC does not answer.", unreachableHelp}
+	bmcNoSystem    = Meaning{"BMCNoSystem", "The BMC answers, but has no System at the path in spec.bmc.address.",
+		"Correct the path in {address}: it is that of a System, such as /redfish/v1/Systems/1, and never of a Manager. The BMC lists its Systems at /redfish/v1/Systems."}
+)
+
+// noSystem is what sushy says of a System that is not there. Other resources of the BMC may be missing, too.
+var noSystem = regexp.MustCompile(`resource \S*/redfish/v1/(systems|managers|chassis)(/[^/\s]*)?/? not found`)
+
+// bmcAnswerRules are of what only a BMC answers, or only Ironic says of one.
+var bmcAnswerRules = []rule{
+	{bmcNoSystem, []string{"answered 404 for the system", "is missing from the resource /redfish/v1/managers/", "is missing from the resource /redfish/v1/chassis/"}},
+	{bmcCredentials, []string{"rakp 2 hmac is invalid", "unauthorized name", "invalid user name", "incorrect password"}},
+	{bmcNotPermitted, []string{"insufficient privilege level", "requested privilege level exceeds limit"}},
+	{bmcName, []string{"address lookup for", "invalid ipmi address"}},
+	{Meaning{"IPMIFailed", "An IPMI command to the BMC has failed.",
+		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}."},
+		[]string{"ipmi call failed", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
+	{Meaning{"BMCAddressInvalid", "Ironic does not accept the address of the BMC.",
+		"Correct spec.bmc.address."},
+		[]string{"invalid redfish address"}},
+	{Meaning{"BMCWithoutSessions", "The BMC opens no session for Redfish.",
+		"Correct the credentials in {secret}, and check that the BMC has a session to spare: it may have to be reset."},
+		[]string{"no x-auth-token returned"}},
+	{Meaning{"NoVirtualMedia", "The BMC has no virtual drive that Ironic can use.",
+		"Check the license and the firmware of the BMC, and that nobody else uses its virtual media; or have the machine boot from the network, with redfish:// in spec.bmc.address."},
+		[]string{"no suitable virtual media device", "no suitable virtual usb slot", "virtual media is detached"}},
+}
+
+// bmcConnectionRules are of a connection to a BMC.
+var bmcConnectionRules = []rule{
+	{bmcCredentials, []string{"returned code 401", "http 401", "status code 401", "401 unauthorized", "invalid username or password"}},
+	{bmcNotPermitted, []string{"returned code 403", "http 403", "status code 403", "insufficient privilege", "insufficientprivilege"}},
+	{Meaning{"BMCWithoutRedfish", "Something answers at the address of the BMC, but has no Redfish.",
+		"Check that {address} is the address and the port of the BMC, and that Redfish is enabled there. If it has none, use ipmi://."},
+		[]string{"/redfish/v1/ not found", "/redfish/v1 not found"}},
+	{Meaning{"BMCCertificate", "Ironic does not trust the certificate of the BMC.",
+		"Install one on the BMC at {address} that is trusted, or set spec.bmc.disableCertificateVerification."},
+		certificatePhrases},
+	{Meaning{"BMCWithoutTLS", "The BMC does not speak TLS at this port.",
+		"Correct the port in {address}, or use redfish+http:// if the BMC has no TLS."},
+		[]string{"wrong_version_number", "wrong version number", "http_request"}},
+	{Meaning{"BMCOldTLS", "Ironic and the BMC have no version of TLS in common that both accept.",
+		"Update the firmware of the BMC at {address}, or have Ironic accept older versions and keys."},
+		[]string{"unsupported_protocol", "unsupported protocol", "handshake failure", "handshake_failure", "alert protocol version", "dh_key_too_small", "dh key too small", "unsafe_legacy_renegotiation_disabled"}},
+	{bmcName, namePhrases},
+	{Meaning{"VirtualMediaFailed", "The BMC could not mount the image in its virtual drive.",
+		"Check that the BMC at {address} reaches the web server of Ironic that the error names, and, for https, trusts its certificate."},
+		[]string{"virtual media mount failed"}},
+	{Meaning{"BMCError", "The BMC reports an error of its own.",
+		"The server tries again by itself. If it lasts, reset the BMC at {address} or update its firmware."},
+		[]string{"returned code 500", "returned code 502", "returned code 503", "returned code 504", "internal service error", "internalerror"}},
+	{bmcUnreachable, connectionPhrases},
+	{bmcUnreachable, []string{"redfish connection failed", "unable to connect to http://", "unable to connect to https://"}},
+}
+
+// bmcOutcomeRules are of what has failed, if it is not said why.
+var bmcOutcomeRules = []rule{
+	{Meaning{"BMCIncomplete", "The Redfish of the BMC lacks something that Ironic needs.",
+		"Update the firmware of the BMC at {address}, or use another driver, such as ipmi://."},
+		[]string{"the attribute * is missing from the resource", "the action * is missing from the resource", "the redfish chassis was not found", "resource http:// * not found", "resource https:// * not found"}},
+	{Meaning{"BootModeNotSet", "The BMC has not set the boot mode.",
+		"Set spec.bootMode to the one that the machine has, or change it in the firmware of the machine."},
+		[]string{"setting boot mode to", "waiting for boot mode of node", "boot mode is not allowed", "unsupported boot mode"}},
+	{Meaning{"BootDeviceNotSet", "The BMC has not set the boot device.",
+		"If it lasts, reset the BMC at {address} or update its firmware."},
+		[]string{"redfish set boot device failed"}},
+	{Meaning{"PowerLost", "Ironic can no longer read the power state from the BMC.", unreachableHelp},
+		[]string{"during sync_power_state, max retries exceeded"}},
+	{Meaning{"PowerNotReached", "The machine did not reach the power state in time.",
+		"Look at the console of the machine and at the log of the BMC. Where only a soft power-off was tried, a hard one may help: kubectl bmh power off {host} --mode hard"},
+		[]string{"failed to set node power state to"}},
+}

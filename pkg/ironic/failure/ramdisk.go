@@ -1,0 +1,82 @@
+package failure
+
+// agentPhrases are what errors have that Ironic makes when it calls the ramdisk on the machine.
+var agentPhrases = []string{
+	"connect to the agent running on node", "error invoking agent command", "connection to agent failed", "timeout executing command", "agent api for node",
+}
+
+var agentRules = []rule{
+	{Meaning{"AgentCertificate", "Ironic does not trust the certificate of the ramdisk.",
+		"Correct the clock of the machine in its firmware: the ramdisk makes the certificate when it boots."},
+		certificatePhrases},
+	{Meaning{"AgentUnreachable", "Ironic does not reach the ramdisk on the machine.",
+		"Check that Ironic may connect to port 9999 of the machine, and look at the console of the machine: it may have been reset, or have hung."},
+		[]string{"failed to connect to the agent", "error invoking agent command", "connection to agent failed", "timeout executing command"}},
+}
+
+var ramdiskRules = []rule{
+	{Meaning{"RamdiskSilent", "The ramdisk on the machine did not call Ironic in time.",
+		"Look at the console of the machine, at DHCP, and at the URL of the ramdisk."},
+		[]string{"timeout reached while waiting for callback", "timeout reached while waiting for rescue ramdisk callback", "timeout reached while cleaning the node",
+			"timeout reached while servicing the node", "timeout reached while inspecting the node", "introspection timeout", "the ramdisk has not called ironic"}},
+	{Meaning{"RamdiskUnknown", "Ironic does not know which ramdisk to boot.",
+		"The administrator has to start the server with --deploy-kernel-url and --deploy-ramdisk-url, or set the ramdisk in Ironic."},
+		[]string{"missing are: * deploy_kernel", "missing are: * deploy_ramdisk", "missing are: * deploy_iso"}},
+	{Meaning{NoImageYet, "The node has no image to deploy.", ""},
+		[]string{"missing are: * image_source"}},
+	{Meaning{"NoPort", "The node has no port in Ironic, so it cannot boot from the network.",
+		"Check spec.bootMACAddress; or inspect the host, which finds its ports."},
+		[]string{"does not have any port associated with it"}},
+	{Meaning{"PortTaken", "Another node in Ironic has this MAC address.",
+		"Delete the host or the node that has it wrongly: `openstack baremetal port list --address` finds the node."},
+		[]string{"a port with mac address * already exists"}},
+	{Meaning{"AgentBusy", "The ramdisk is still executing another command.", ""},
+		[]string{"agent is busy", "agent is presently executing a command"}},
+	{Meaning{"ConfigDrive", "The config drive could not be prepared.",
+		"Check the Secrets with userData, networkData and metaData: together, they may have become too large."},
+		[]string{"failed to prepare the configdrive", "failed to store the configdrive", "failed to upload the configdrive", "config drive * exceeds maximum size"}},
+}
+
+// NoImageYet is that Ironic misses the image of a node: each that is not being deployed has none.
+const NoImageYet Kind = "NoImageYet"
+
+var conductorRules = []rule{
+	{Meaning{"Interrupted", "Ironic was restarted while it worked on the machine.", ""},
+		[]string{"state can't be resumed by conductor", "aborted due to conductor take over"}},
+	{Meaning{"NoWorker", "Ironic is too busy to begin.",
+		"If that lasts, the administrator of Ironic has to raise the number of its workers ([conductor]workers_pool_size)."},
+		[]string{"no free conductor workers available", "lack of free conductor workers", "concurrent action limit"}},
+	{Meaning{"NodeLocked", "Ironic is doing something else with the machine.", ""},
+		[]string{"is locked by host", "is presently locked and we are unable"}},
+	{Meaning{"NoConductor", "No conductor of Ironic works on this machine.",
+		"Check that the conductors of Ironic run, those of the node's conductor group too, and that they have its driver enabled."},
+		[]string{"no valid host was found"}},
+	{Meaning{"DriverNotEnabled", "Ironic does not have the driver of the host enabled.",
+		"The administrator of Ironic has to add it to enabled_hardware_types, or spec.bmc.address has to name another one."},
+		[]string{"could not find the following driver(s) or hardware type(s)"}},
+	{Meaning{"InterfaceNotEnabled", "Ironic does not have an interface enabled that the driver of the host needs.",
+		"The administrator of Ironic has to add it to the option enabled_..._interfaces."},
+		[]string{"could not find the following interface in the", "no default value found for", "is not supported by hardware type"}},
+	{Meaning{"Aborted", "Somebody has had Ironic abort this.",
+		"Ironic's log names the request."},
+		[]string{"by request, the", "inspection was aborted by request"}},
+	{Meaning{"InMaintenance", "Ironic has ended this because the node is in maintenance.",
+		"End the maintenance: kubectl bmh maintenance off {host}, or in Ironic."},
+		[]string{"aborted as node is in maintenance mode", "cleaning a node in maintenance mode is not allowed", "because it's in maintenance mode"}},
+}
+
+var settingsRules = []rule{
+	{Meaning{"BIOSNotApplied", "The BMC has not taken over all BIOS settings.",
+		"Correct the settings that the error names. kubectl get firmwareschemas shows which values a machine accepts."},
+		[]string{"attributes * are not updated", "redfish bios apply_configuration failed * invalid value for setting", "redfish bios apply configuration failed"}},
+	{Meaning{"FirmwareNotUpdated", "The BMC has not updated the firmware.",
+		"Check that the BMC reaches the URL of the firmware, and that the file is for this model. The log of the BMC may say more."},
+		[]string{"firmware update failed for node", "firmware update on node * has exceeded the overall timeout"}},
+	{Meaning{"RAIDNotPossible", "The machine cannot have the RAID that the spec asks for.",
+		"Correct spec.raid: kubectl get hardwaredata {host} -o yaml shows the disks there are."},
+		[]string{"raid level * is not supported", "physical disk space * is not enough", "free space of a disk * is not enough", "number of physical drives * is too few",
+			"could not allocate physical disk space", "number of physical disks provided"}},
+	{Meaning{"NotSupported", "The driver or the BMC does not support this.",
+		"Leave that out of the spec, or use a driver that supports it (spec.bmc.address)."},
+		[]string{"(disabled or not implemented)", "bios settings are not supported"}},
+}
