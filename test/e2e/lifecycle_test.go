@@ -73,8 +73,8 @@ func TestCredentialsMended(t *testing.T) {
 	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "recovers when the Secret is mended", isVerified)
 }
 
-// TestBMCAwayWhileRegistering is the lab guide's story: an unreachable BMC shows
-// in the list with Ironic's own words, and the host recovers by itself.
+// TestBMCAwayWhileRegistering is the lab guide's story: a host with an unreachable BMC says what has
+// happened, and then Ironic's own words, and recovers by itself.
 func TestBMCAwayWhileRegistering(t *testing.T) {
 	t.Parallel()
 	ctx, ns := s.Begin(t)
@@ -87,7 +87,7 @@ func TestBMCAwayWhileRegistering(t *testing.T) {
 	host := bed(ctx).WaitHost(t, ctx, ns, "openshift-master-0", "shows the error", func(h *metal3.BareMetalHost) bool {
 		return h.Status.OperationalStatus == metal3.OperationalStatusError
 	})
-	want := "Failed to get power state for node " + host.Status.Provisioning.ID + ". Error: IPMI call failed: power status."
+	want := "An IPMI command to the BMC has failed. Failed to get power state for node " + host.Status.Provisioning.ID + ". Error: IPMI call failed: power status."
 	if host.Status.ErrorMessage != want {
 		t.Errorf("message is %q, want %q", host.Status.ErrorMessage, want)
 	}

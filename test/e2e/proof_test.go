@@ -27,7 +27,7 @@ import (
 func isHeld(reason string) func(*metal3.BareMetalHost) bool {
 	return func(h *metal3.BareMetalHost) bool {
 		held := meta.FindStatusCondition(h.Status.Conditions, metal3.HeldCondition)
-		return held != nil && held.Reason == reason && h.Status.ErrorMessage == held.Message
+		return held != nil && held.Reason == reason && strings.HasSuffix(h.Status.ErrorMessage, held.Message)
 	}
 }
 

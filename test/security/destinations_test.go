@@ -116,7 +116,7 @@ func cleanNotAllowed(t *testing.T, ctx context.Context, hosts versioned.Interfac
 		t.Fatal(err)
 	}
 	says(func(host *metal3.BareMetalHost) bool {
-		return strings.HasPrefix(host.Status.ErrorMessage, "arguments of the clean step management.update_firmware: the host 169.254.169.254 ")
+		return strings.Contains(host.Status.ErrorMessage, "arguments of the clean step management.update_firmware: the host 169.254.169.254 ")
 	})
 }
 

@@ -133,7 +133,7 @@ func TestWhy(t *testing.T) {
 	if code := c.run(t, "why", "w-0"); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, c.errOut)
 	}
-	expect(t, "the explanation", c.out, "w-0 is being registered", "It has had a registration error: IPMI call failed^[[2J.", "kubectl bmh retry w-0", "The last error in Ironic's history of the node, 60m ago: no answer from the ramdisk.")
+	expect(t, "the explanation", c.out, "w-0 is being registered", "It has had a registration error: An IPMI command to the BMC has failed. IPMI call failed^[[2J.", "kubectl bmh retry w-0", "The last error in Ironic's history of the node, 60m ago: no answer from the ramdisk.")
 	if c.errOut != "" {
 		t.Errorf("a server without the subresource validate is worth a note: %q", c.errOut)
 	}

@@ -320,9 +320,11 @@ func (w *wait) result() error {
 	case failed == 0:
 		return nil
 	case len(w.hosts) == 1:
-		return &codedError{exitHopeless, fmt.Errorf("%s cannot be %s until this is solved; kubectl bmh why %s says more", view.Clean(w.hosts[0].Host.Name), w.target, view.Clean(w.hosts[0].Host.Name))}
+		return &codedError{exitHopeless, fmt.Errorf("%s cannot be %s until this is solved; kubectl bmh why %s -n %s says more",
+			view.Clean(w.hosts[0].Host.Name), w.target, view.Clean(w.hosts[0].Host.Name), view.Clean(w.hosts[0].Host.Namespace))}
 	}
-	return &codedError{exitHopeless, fmt.Errorf("%d of %s cannot be %s until this is solved; kubectl bmh why NAME says more", failed, view.Plural(len(w.hosts), "host"), w.target)}
+	return &codedError{exitHopeless, fmt.Errorf("%d of %s cannot be %s until this is solved; kubectl bmh why NAME -n %s says more",
+		failed, view.Plural(len(w.hosts), "host"), w.target, view.Clean(w.hosts[0].Host.Namespace))}
 }
 
 // timedOut is result for when the time is over.

@@ -30,7 +30,7 @@ func TestWaitExitCodes(t *testing.T) {
 		},
 		"hopeless": {
 			host("w", metal3.StateRegistering, withError("IPMI call failed")), []string{"w", "--for", "available", "--error-grace", "0s"}, exitHopeless,
-			"", "w: IPMI call failed\nw cannot be available until this is solved; kubectl bmh why w says more\n",
+			"", "w: IPMI call failed\nw cannot be available until this is solved; kubectl bmh why w -n metal3 says more\n",
 		},
 		"not in time": {
 			host("w", metal3.StateInspecting), []string{"w", "--for", "available", "--timeout", "50ms"}, exitTimeout,

@@ -61,6 +61,42 @@ func TestPower(t *testing.T) {
 	}
 }
 
+func TestPowerChange(t *testing.T) {
+	for want, h := range map[string]*metal3.BareMetalHost{
+		"":                                    host(metal3.StateProvisioned, power("power on", "")),
+		"changing its power from off to on":   host(metal3.StateProvisioned, power("power off", "power on")),
+		"changing its power from on to off":   host(metal3.StateProvisioned, power("power on", "soft power off")),
+		"switching it on":                     host(metal3.StateProvisioned, power("", "power on")),
+		"switching it off":                    host(metal3.StateProvisioned, power("power off", "power off")),
+		"rebooting it":                        host(metal3.StateProvisioned, power("power on", "soft rebooting")),
+		"changing its power from error to on": host(metal3.StateProvisioned, power("error", "power on")),
+	} {
+		if got := PowerChange(h); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := PowerChange(host(metal3.StateNone)); got != "" {
+		t.Error(got)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	for want, status := range map[string]metal3.IronicStatus{
+		"":                       {ProvisionState: "active"},
+		"deploy":                 {ProvisionState: "wait call-back", Step: "deploy.deploy"},
+		"deploy 1/6":             {ProvisionState: "deploying", Step: "deploy.deploy", StepIndex: 1, StepCount: 6},
+		"deploy 2/6 write_image": {ProvisionState: "deploying", Step: "deploy.write_image", StepIndex: 2, StepCount: 6},
+		"clean erase_devices":    {ProvisionState: "clean wait", Step: "deploy.erase_devices"},
+		"service":                {ProvisionState: "service wait"},
+	} {
+		h := host(metal3.StateProvisioning)
+		h.Status.Ironic = &status
+		if got := ProgressOf(h).String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestReached(t *testing.T) {
 	deleting := func(h *metal3.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: now} }
 	image := func(wanted, deployed string) func(*metal3.BareMetalHost) {
@@ -145,10 +181,10 @@ func TestExpectation(t *testing.T) {
 	}{
 		{nil, ""},
 		{[]*metal3.BareMetalHost{running}, ""},
-		{[]*metal3.BareMetalHost{took(6, 1)}, "the last one took 6m"},
-		{[]*metal3.BareMetalHost{took(6, 1), took(6, 2)}, "the last 2 took 6m"},
+		{[]*metal3.BareMetalHost{took(6, 1)}, "the last deployment took 6m"},
+		{[]*metal3.BareMetalHost{took(6, 1), took(6, 2)}, "the last 2 deployments took 6m"},
 		// The one of 99 minutes is too long ago.
-		{[]*metal3.BareMetalHost{took(9, 1), took(99, 100), took(6, 2), took(7, 3), took(7, 4), took(8, 5), running}, "the last 5 took 6m to 9m"},
+		{[]*metal3.BareMetalHost{took(9, 1), took(99, 100), took(6, 2), took(7, 3), took(7, 4), took(8, 5), running}, "the last 5 deployments took 6m to 9m"},
 	} {
 		if got := Expectation(c.fleet, metal3.StateProvisioning); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -64,11 +64,15 @@ func (p Progress) String() string {
 	if p.Count > 0 {
 		words = append(words, fmt.Sprintf("%d/%d", p.Index, p.Count))
 	}
-	if p.Step != "" {
+	if p.IsStepNamed() {
 		words = append(words, p.Step)
 	}
 	return strings.Join(words, " ")
 }
+
+// IsStepNamed reports whether there is a step whose name says more than the activity does. The first step of a deployment is
+// called deploy.
+func (p Progress) IsStepNamed() bool { return p.Step != "" && p.Step != p.Activity }
 
 // Fraction returns how much of the steps is done, and whether that is known. A step that runs
 // counts for half of itself, so that the first one shows, too.

@@ -48,6 +48,22 @@ func Power(host *metal3.BareMetalHost) string {
 	return power
 }
 
+// PowerChange says in words how Ironic is changing the power, or returns an empty text if it does not.
+func PowerChange(host *metal3.BareMetalHost) string {
+	ironic := host.Status.Ironic
+	if ironic == nil || ironic.TargetPowerState == "" {
+		return ""
+	}
+	from, to := powerWord(ironic.PowerState), powerWord(ironic.TargetPowerState)
+	switch {
+	case to == "reboot":
+		return "rebooting it"
+	case from == "" || from == to:
+		return "switching it " + to
+	}
+	return "changing its power from " + from + " to " + to
+}
+
 func powerWord(state string) string {
 	switch state {
 	case ironicPowerOn:

@@ -139,7 +139,7 @@ func isForPerson(host *metal3.BareMetalHost) bool {
 const lastOnes = 5
 
 // Expectation says how long the operation of a state took on the hosts that went through it
-// last, for example "the last 5 took 6m to 9m". It is empty if none did.
+// last, for example "the last 5 deployments took 6m to 9m". It is empty if none did.
 func Expectation(fleet []*metal3.BareMetalHost, state metal3.ProvisioningState) string {
 	type finished struct {
 		end  time.Time
@@ -147,7 +147,7 @@ func Expectation(fleet []*metal3.BareMetalHost, state metal3.ProvisioningState) 
 	}
 	var done []finished
 	for _, host := range fleet {
-		operation, ok := operationOf(&host.Status.OperationHistory, state)
+		operation, _, ok := operationOf(&host.Status.OperationHistory, state)
 		if took := operation.End.Sub(operation.Start.Time); ok && !operation.Start.IsZero() && took > 0 {
 			done = append(done, finished{operation.End.Time, took})
 		}
@@ -159,25 +159,27 @@ func Expectation(fleet []*metal3.BareMetalHost, state metal3.ProvisioningState) 
 	done = done[:min(len(done), lastOnes)]
 	byTime := func(a, b finished) int { return cmp.Compare(a.took, b.took) }
 	shortest, longest := duration.HumanDuration(slices.MinFunc(done, byTime).took), duration.HumanDuration(slices.MaxFunc(done, byTime).took)
+	_, name, _ := operationOf(&metal3.OperationHistory{}, state)
 	switch {
 	case len(done) == 1:
-		return "the last one took " + shortest
+		return fmt.Sprintf("the last %s took %s", name, shortest)
 	case shortest == longest:
-		return fmt.Sprintf("the last %d took %s", len(done), shortest)
+		return fmt.Sprintf("the last %d %ss took %s", len(done), name, shortest)
 	}
-	return fmt.Sprintf("the last %d took %s to %s", len(done), shortest, longest)
+	return fmt.Sprintf("the last %d %ss took %s to %s", len(done), name, shortest, longest)
 }
 
-func operationOf(history *metal3.OperationHistory, state metal3.ProvisioningState) (metal3.OperationMetric, bool) {
+// operationOf returns the operation of a state, and what it is called.
+func operationOf(history *metal3.OperationHistory, state metal3.ProvisioningState) (operation metal3.OperationMetric, name string, ok bool) {
 	switch state {
 	case metal3.StateRegistering:
-		return history.Register, true
+		return history.Register, "registration", true
 	case metal3.StateInspecting:
-		return history.Inspect, true
+		return history.Inspect, "inspection", true
 	case metal3.StateProvisioning:
-		return history.Provision, true
+		return history.Provision, "deployment", true
 	case metal3.StateDeprovisioning:
-		return history.Deprovision, true
+		return history.Deprovision, "deprovisioning", true
 	}
-	return metal3.OperationMetric{}, false
+	return metal3.OperationMetric{}, "", false
 }

@@ -93,7 +93,7 @@ func fleet() []Row {
 	switching := host("openshift-worker-2", metal3.StateAvailable, ironic("available", "power off", "power on", ""))
 	wrong := host("openshift-master-0", metal3.StateRegistering, ironic("enroll", "", "", ""))
 	wrong.Status.OperationalStatus, wrong.Status.ErrorType = metal3.OperationalStatusError, metal3.RegistrationError
-	wrong.Status.ErrorMessage = "Failed to get power state for node a4a53134. Error: IPMI call failed: power status."
+	wrong.Status.ErrorMessage = "An IPMI command to the BMC has failed. Failed to get power state for node a4a53134. Error: IPMI call failed: power status."
 	off := host("openshift-worker-3", metal3.StateAvailable, ironic("available", "power off", "", ""))
 	hostile := host("openshift-worker-4", metal3.StateProvisioned, ironic("active", "power on", "", ""))
 	hostile.Status.ErrorMessage = "\x1b]0;owned\x07\x1b[2J日本語のエラー\r\nsecond\tline\u202e reversed\u0085"

@@ -104,7 +104,7 @@ func TestWaitings(t *testing.T) {
 	rows := fleet()
 	all := []Waiting{
 		{Row: rows[0], Done: true, Took: 6 * time.Minute},
-		{Row: rows[1], Usual: "the last 3 took 6m to 9m", LastStep: "clean erase_devices_metadata", LastStepTook: 4 * time.Second},
+		{Row: rows[1], Usual: "the last 3 deployments took 6m to 9m", LastStep: "clean erase_devices_metadata", LastStepTook: 4 * time.Second},
 		{Row: rows[2]},
 		{Row: rows[3], Failed: rows[3].Host.Status.ErrorMessage},
 		{Row: rows[5]},

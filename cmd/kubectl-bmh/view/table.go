@@ -8,6 +8,7 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/failure"
 )
 
 // Row is a host, and what runs on it.
@@ -77,7 +78,7 @@ var columns = []column{
 	{header: "IRONIC STATE", keep: 1, least: 12, text: wide(ironicText)},
 	{header: "NODE UUID", keep: 1, least: 36, text: wide(func(r Row, _ Options) string { return r.Host.Status.Provisioning.ID })},
 	{header: "AGE", keep: 1, least: 3, text: wide(func(r Row, o Options) string { return since(r.Host.CreationTimestamp.Time, o.Now) })},
-	{header: "PROBLEM", keep: 10, least: 20, text: func(r Row, _ Options) string { return hosts.Problem(r.Host) }, paint: func(Row) paint { return red }},
+	{header: "PROBLEM", keep: 10, least: 20, text: func(r Row, _ Options) string { return failure.First(hosts.Problem(r.Host)) }, paint: func(Row) paint { return red }},
 }
 
 func wide(text func(Row, Options) string) func(Row, Options) string {

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -8,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
 )
@@ -51,8 +51,8 @@ func (e *explanation) condition(conditionType string, status metav1.ConditionSta
 // which the server itself looks for the error of a host.
 func (e *explanation) problem() {
 	if c := e.condition(metal3.HeldCondition, metav1.ConditionTrue); c != nil {
-		e.explain("The server holds it back%s: %s.", e.lasting(c.LastTransitionTime.Time), e.quote(c.Message))
-		e.say("%s", heldHelp(c.Reason, e.host))
+		e.explain("The server has held it back%s: %s.", e.lasting(c.LastTransitionTime.Time), e.quote(withoutAdvice(e.rendered(c.Message))))
+		e.say("%s", e.heldHelp(c.Reason))
 		return
 	}
 	if c := e.condition(metal3.RegisteredCondition, metav1.ConditionFalse); c != nil {
@@ -60,18 +60,18 @@ func (e *explanation) problem() {
 		return
 	}
 	if c := e.condition(metal3.StepFailedCondition, metav1.ConditionTrue); c != nil {
-		e.explain("A step has failed%s (%s): %s.", e.lasting(c.LastTransitionTime.Time), c.Reason, e.quote(c.Message))
-		e.help(stepHelp(c.Reason, c.Message, e.host))
+		e.explain("A step has failed%s (%s): %s.", e.lasting(c.LastTransitionTime.Time), c.Reason, e.quote(e.said(c.Message)))
+		e.help(e.stepHelp(c.Reason, c.Message)...)
 		return
 	}
 	status := &e.host.Status
 	if status.OperationalStatus == metal3.OperationalStatusError || status.ErrorMessage != "" {
-		e.explain("It has had %s%s: %s.", errorName(status.ErrorType), e.lasting(e.errorSince()), e.quote(status.ErrorMessage))
-		e.help(errorHelp(status.ErrorType, status.ErrorMessage, e.host))
+		e.explain("It has had %s%s: %s.", errorName(status.ErrorType), e.lasting(e.errorSince()), e.quote(e.said(status.ErrorMessage)))
+		e.help(e.errorHelp(status.ErrorType, status.ErrorMessage)...)
 		return
 	}
 	if c := e.condition(metal3.InventoryReadCondition, metav1.ConditionFalse); c != nil {
-		e.explain("What the inspection found cannot be used%s: %s. kubectl bmh inspect %s inspects it again.", e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), e.host.Name)
+		e.explain("What the inspection found cannot be used%s: %s. To have it inspected again: %s", e.lasting(c.LastTransitionTime.Time), e.quote(c.Message), e.command("inspect"))
 	}
 	if c := e.condition(metal3.InventoryReadCondition, metav1.ConditionTrue); c != nil {
 		e.say("%s.", e.quote(c.Message))
@@ -85,14 +85,16 @@ func (e *explanation) problem() {
 }
 
 // help says what would help, and that the server tries again by itself.
-func (e *explanation) help(text string) {
-	if text != "" {
-		e.say("%s", text)
+func (e *explanation) help(paragraphs ...string) {
+	for _, text := range paragraphs {
+		if text != "" {
+			e.say("%s", text)
+		}
 	}
 	if n := e.host.Status.ErrorCount; n > 1 {
 		e.say("It has failed %d times in a row.", n)
 	}
-	e.say("To have it tried at once: kubectl bmh retry %s", e.host.Name)
+	e.say("To have it tried at once: %s", e.command("retry"))
 }
 
 // errorSince returns since when the host has an error, as far as that was recorded.
@@ -115,8 +117,8 @@ func errorName(errorType metal3.ErrorType) string {
 }
 
 // heldHelp says what would help a host that is held.
-func heldHelp(reason string, host *metal3.BareMetalHost) string {
-	confirm := fmt.Sprintf("If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node %s: kubectl bmh takeover %s -n %s", host.Status.Provisioning.ID, host.Name, host.Namespace)
+func (e *explanation) heldHelp(reason string) string {
+	confirm := fmt.Sprintf("If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node %s: %s", e.host.Status.Provisioning.ID, e.command("takeover"))
 	switch reason {
 	case metal3.RestoredReason:
 		return "The server's etcd was restored from a backup, and all hosts wait until an administrator has compared them with the machines: docs/restore.md shows how."
@@ -126,8 +128,10 @@ func heldHelp(reason string, host *metal3.BareMetalHost) string {
 		return "The server of another cluster has marked the node. Take the host away there first. " + confirm
 	case metal3.AnotherBMCReason:
 		return "Ironic talks to another BMC for the node than spec.bmc.address says, or does not tell which. Correct the one that is wrong. " + confirm
+	case metal3.BMCInUseReason:
+		return "Delete the host, or the node in Ironic, that is too many, or correct its address. " + confirm
 	case metal3.DeploymentGoneReason:
-		return "Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. To have the image written again, use the subresource rebuild. To give it up, remove the image from the spec. " + confirm
+		return "Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. To have the image written again: " + e.command("rebuild") + ". To give it up, remove the image from the spec. " + confirm
 	case metal3.AnotherDeploymentReason:
 		return "Somebody has deployed something else on the machine, and the server does not wipe that. " + confirm
 	case metal3.AnotherIronicReason:
@@ -135,7 +139,7 @@ func heldHelp(reason string, host *metal3.BareMetalHost) string {
 	case metal3.StatusUnreadableReason:
 		return fmt.Sprintf("The host brings along a status that cannot be read: compare its annotation %s with the status in the cluster from which it comes.", metal3.StatusAnnotation)
 	case metal3.NodeInMaintenanceReason:
-		return "Its deletion goes on when the maintenance ends: kubectl bmh maintenance shows and ends one that was asked for here, and `openstack baremetal node maintenance unset` one that was asked for in Ironic. To delete the host without touching the machine, detach it."
+		return "Its deletion goes on when the maintenance ends: " + e.command("maintenance off") + " ends one that was asked for here, and `openstack baremetal node maintenance unset` one that was asked for in Ironic. To delete the host without touching the machine, detach it."
 	}
 	return confirm
 }
@@ -155,14 +159,13 @@ func (e *explanation) registration(c *metav1.Condition) {
 	if message == "" {
 		message = e.host.Status.ErrorMessage
 	}
-	e.explain("It is not registered in Ironic%s (%s): %s.", since, c.Reason, e.quote(message))
-	if help := registrationHelp(c.Reason, message, e.host); help != "" {
+	e.explain("It is not registered in Ironic%s (%s): %s.", since, c.Reason, e.quote(e.said(message)))
+	if help := e.registrationHelp(c.Reason, message); help != "" {
 		e.say("%s", help)
 	}
 }
 
-func registrationHelp(reason, message string, host *metal3.BareMetalHost) string {
-	secret := fmt.Sprintf("the Secret %s/%s", host.Namespace, host.Spec.BMC.CredentialsName)
+func (e *explanation) registrationHelp(reason, message string) string {
 	switch reason {
 	case metal3.SecretNotFoundReason:
 		return "Create the Secret that is missing. The host goes on at once."
@@ -180,107 +183,13 @@ func registrationHelp(reason, message string, host *metal3.BareMetalHost) string
 		return "The administrator of the server decides which of several Ironics has which hosts: docs/several-ironics.md. kubectl bmh ironics shows them."
 	case metal3.NamespaceNotManagedReason:
 		return "The administrator of the server decides which namespaces it manages (--namespaces)."
+	case metal3.RequestFailedReason:
+		return requestHelp
 	case metal3.IronicRefusedReason:
-		return refusalHelp(message)
-	case metal3.RequestFailedReason:
-		return "That is no fault of this host: look at the log of Ironic, and at the credentials and rights of metal3-apiserver. The request is repeated every half a minute."
-	}
-	return bmcHelp(message, host, secret)
-}
-
-// refusalHelp says what would help against a refusal of Ironic.
-func refusalHelp(message string) string {
-	switch {
-	case strings.Contains(message, "spec.bootMACAddress"):
-		return "spec.bootMACAddress cannot be changed: delete the host, and create it again with the right one."
-	case containsAny(strings.ToLower(message), "driver", "hardware type"):
-		return "If Ironic does not know the driver, it has to be enabled there (enabled_hardware_types)."
-	}
-	return "The log of Ironic's API may say more."
-}
-
-// bmcHelp says what would help against an error of a BMC.
-func bmcHelp(message string, host *metal3.BareMetalHost, secret string) string {
-	text := strings.ToLower(message)
-	address := bmc.Redact(host.Spec.BMC.Address)
-	switch {
-	case containsAny(text, "401", "unauthorized", "authentication", "access error", "credential", "password"):
-		return fmt.Sprintf("The BMC at %s refuses the credentials: correct %s. The host goes on at once after that.", address, secret)
-	case containsAny(text, "certificate", "ssl", "tls"):
-		return fmt.Sprintf("The certificate of the BMC at %s is not trusted by Ironic: install one that is, or set spec.bmc.disableCertificateVerification.", address)
-	case containsAny(text, "connection", "unreachable", "refused", "timed out", "timeout", "no route", "name resolution", "ipmi call failed", "power status", "power state"):
-		return fmt.Sprintf("Ironic does not reach the BMC at %s. Check that the address is right, that the BMC is plugged in and answers, and that no firewall is between Ironic and it. The server tries again by itself every 20 seconds.", address)
-	}
-	return ""
-}
-
-func containsAny(text string, words ...string) bool {
-	for _, word := range words {
-		if strings.Contains(text, word) {
-			return true
+		if strings.Contains(message, "spec.bootMACAddress") {
+			return "spec.bootMACAddress cannot be changed: delete the host, and create it again with the right one."
 		}
+		return cmp.Or(e.helpAgainst(message), "Ironic does not accept what the spec makes of the node: correct what the message names.")
 	}
-	return false
-}
-
-// stepHelp says what would help after a step that has failed.
-func stepHelp(reason, message string, host *metal3.BareMetalHost) string {
-	switch reason {
-	case metal3.CallbackTimeoutReason:
-		return ramdiskHelp
-	case metal3.RequestFailedReason:
-		return "That is no fault of this host: look at the log of Ironic, and at the credentials and rights of metal3-apiserver. The request is repeated every half a minute."
-	}
-	for errorType, itsReason := range reasons {
-		if itsReason == reason {
-			return errorHelp(errorType, message, host)
-		}
-	}
-	return ""
-}
-
-// reasons are the reasons of StepFailed by the type of the error.
-var reasons = map[metal3.ErrorType]string{
-	metal3.InspectionError:              metal3.InspectionErrorReason,
-	metal3.PreparationError:             metal3.PreparationErrorReason,
-	metal3.ProvisioningError:            metal3.ProvisioningErrorReason,
-	metal3.PowerManagementError:         metal3.PowerManagementErrorReason,
-	metal3.ProvisionedRegistrationError: metal3.ProvisionedRegistrationErrorReason,
-	metal3.ServicingError:               metal3.ServicingErrorReason,
-	metal3.DetachError:                  metal3.DetachErrorReason,
-}
-
-const ramdiskHelp = "The ramdisk did not call Ironic. Look at the console of the machine, at DHCP, and at the URL of the ramdisk."
-
-// errorHelp says what would help against an error.
-func errorHelp(errorType metal3.ErrorType, message string, host *metal3.BareMetalHost) string {
-	text := strings.ToLower(message)
-	switch {
-	case containsAny(text, "deploy_kernel", "deploy_ramdisk"):
-		return "Ironic does not know which ramdisk to boot: the server has to be started with --deploy-kernel-url and --deploy-ramdisk-url."
-	case containsAny(text, "timeout reached while", "did not call", "callback"):
-		return ramdiskHelp
-	case containsAny(text, "checksum"):
-		return "The image differs from its checksum: correct spec.image.checksum, or the image."
-	case containsAny(text, "no suitable device", "root device", "root disk"):
-		return "No disk fits spec.rootDeviceHints: kubectl get hardwaredata " + host.Name + " -o yaml shows the disks there are."
-	}
-	secret := fmt.Sprintf("the Secret %s/%s", host.Namespace, host.Spec.BMC.CredentialsName)
-	switch errorType {
-	case metal3.RegistrationError, metal3.ProvisionedRegistrationError, metal3.PowerManagementError:
-		return bmcHelp(message, host, secret)
-	case metal3.ProvisioningError:
-		if host.Status.Provisioning.State == metal3.StateAvailable {
-			return "The deployment was tried as often as the server is allowed to (--max-provisioning-retries). It is tried again after a retry, or with another image."
-		}
-		return "The server tries again by itself, after a pause that grows with the number of failures. If the image is removed from the spec, the host becomes available again."
-	case metal3.InspectionError:
-		return "The server inspects it again by itself. With spec.inspectionMode: disabled, it becomes available without."
-	case metal3.DetachError:
-		if host.Status.Record.Transfer != nil {
-			return "Unless the move is called off, the server tries again by itself."
-		}
-		return "The server tries again by itself to remove it from Ironic."
-	}
-	return ""
+	return e.helpAgainst(message)
 }

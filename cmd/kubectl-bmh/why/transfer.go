@@ -21,7 +21,7 @@ func (e *explanation) transfer() {
 	if name == "" {
 		name = strconv.Quote(name)
 	}
-	callOff := "kubectl bmh transfer " + e.host.Name + " --to " + name + " calls the move off."
+	callOff := e.command("transfer") + " --to " + name + " calls the move off."
 	if e.isTransferRefused() {
 		callOff = "The move goes on by itself when what is in its way has ended. " + callOff
 	}

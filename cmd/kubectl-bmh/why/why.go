@@ -4,6 +4,7 @@ package why
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/failure"
 
 	"github.com/metal3-io/metal3-apiserver/cmd/kubectl-bmh/hosts"
 )
@@ -81,6 +83,11 @@ func (e *explanation) isShown(message string) bool {
 	})
 }
 
+// command returns a command of this plugin for the host. It names the namespace, since nobody knows to which the user's kubeconfig leads.
+func (e *explanation) command(name string) string {
+	return "kubectl bmh " + name + " " + e.host.Name + " -n " + e.host.Namespace
+}
+
 // ago returns for example "4m ago", or an empty text for the zero time.
 func (e *explanation) ago(t time.Time) string {
 	if t.IsZero() {
@@ -123,6 +130,9 @@ func (e *explanation) state() {
 	}
 	if c := e.condition(metal3.ProvisionedCondition, metav1.ConditionFalse); c != nil && c.Reason == metal3.DeploymentGoneReason {
 		text = "has been " + string(host.Status.Provisioning.State) + "%s, but it may not run that any more"
+	}
+	if d := host.Status.Record.Deployment; d != nil && d.Rebuild != nil {
+		text = "is being rebuilt%s: its image is written to it again, without cleaning its disks"
 	}
 	text = fmt.Sprintf(text, since)
 	doing := ""
@@ -167,10 +177,19 @@ func progressText(p hosts.Progress) string {
 		}
 		return text
 	}
-	if p.Count > 0 {
-		return fmt.Sprintf("%s, step %d of %d, %s", text, p.Index, p.Count, p.Step)
+	name := ""
+	if p.IsStepNamed() {
+		name = p.Step
 	}
-	return text + ", step " + p.Step
+	switch {
+	case p.Count > 0 && name != "":
+		return fmt.Sprintf("%s, step %d of %d, %s", text, p.Index, p.Count, name)
+	case p.Count > 0:
+		return fmt.Sprintf("%s, step %d of %d", text, p.Index, p.Count)
+	case name != "":
+		return text + ", step " + name
+	}
+	return text
 }
 
 func (e *explanation) consumer() string {
@@ -206,7 +225,7 @@ func (e *explanation) powerMismatch() {
 	switch {
 	case ironic == nil || hosts.IsDetached(e.host) || e.host.DeletionTimestamp != nil:
 	case ironic.TargetPowerState != "":
-		e.say("Ironic is changing its power: %s.", hosts.Power(e.host))
+		e.say("Ironic is %s.", hosts.PowerChange(e.host))
 	case strings.HasSuffix(hosts.Power(e.host), "!"):
 		e.say("Its power is %s, and spec.online asks for %s.%s", strings.TrimSuffix(hosts.Power(e.host), "!"), onOff(e.host.Spec.Online), e.powerReason())
 	}
@@ -249,7 +268,7 @@ func (e *explanation) waiting() {
 	case state == metal3.StateUnmanaged:
 		e.say("Set spec.bmc.address and spec.bmc.credentialsName to have it managed.")
 	case state == metal3.StateAvailable && wantsImage(host) && !host.Spec.Online:
-		e.say("An image is asked for, but spec.online is false: switch it on with kubectl bmh power on %s.", host.Name)
+		e.say("An image is asked for, but spec.online is false: to switch it on: %s", e.command("power on"))
 	case state == metal3.StateAvailable && !wantsImage(host) && host.Status.OperationalStatus != metal3.OperationalStatusError:
 		e.say("It waits for an image: nothing happens until spec.image is set.")
 	case isRamdiskWait(e.ironicState()) && hosts.ProgressOf(host).Step == "" && !since.IsZero() && e.now.Sub(since) > longWait:
@@ -257,7 +276,7 @@ func (e *explanation) waiting() {
 	case host.Status.Ironic != nil && host.Status.Ironic.Reservation != "":
 		e.say("The conductor %s of Ironic is working on the node at the moment.", host.Status.Ironic.Reservation)
 	case hosts.IsBusy(host):
-		e.say("Nothing is wrong: it goes on by itself. kubectl bmh wait %s --for %s shows how far it is.", host.Name, next(state))
+		e.say("Nothing is wrong: it goes on by itself. To see how far it is: %s --for %s", e.command("wait"), next(state))
 	}
 }
 
@@ -283,9 +302,9 @@ func next(state metal3.ProvisioningState) hosts.Target {
 func (e *explanation) validation() {
 	for _, name := range needed {
 		for _, i := range e.Interfaces {
-			// Ironic misses the image of each node that has none.
-			missesImage := e.Host.Spec.Image == nil && strings.Contains(i.Reason, "image_source")
-			if i.Name == name && i.Result == metal3.InterfaceUnusable && !missesImage && !e.isShown(i.Reason) {
+			// The server tells Ironic of the image when it deploys it, so Ironic misses it of each node that is not being deployed.
+			meaning, _ := failure.Of(i.Reason)
+			if i.Name == name && i.Result == metal3.InterfaceUnusable && meaning.Kind != failure.NoImageYet && !e.isShown(i.Reason) {
 				e.say("Ironic could not use its %s interface: %s.", i.Name, e.quote(i.Reason))
 			}
 		}
@@ -303,7 +322,7 @@ func (e *explanation) recorded() {
 	if last.Message != "" && !e.isShown(last.Message) {
 		e.say("The last error in Ironic's history of the node, %s: %s.", e.ago(last.Time.Time), e.quote(last.Message))
 	}
-	if event, at := latest(e.Events); event != nil && !e.isShown(event.Message) {
+	if event, at := latest(e.Events); event != nil && !e.isShown(inARow.ReplaceAllString(event.Message, "")) {
 		kind := "event"
 		if event.Type == corev1.EventTypeWarning {
 			kind = "event, a warning"
@@ -311,6 +330,9 @@ func (e *explanation) recorded() {
 		e.say("The last %s, %s: %s.", kind, e.ago(at), e.quote(event.Message))
 	}
 }
+
+// inARow is what the server adds to the event of an error that has happened again.
+var inARow = regexp.MustCompile(` \(error [0-9]+ in a row\)$`)
 
 // latest returns the event that happened last.
 func latest(events []corev1.Event) (*corev1.Event, time.Time) {

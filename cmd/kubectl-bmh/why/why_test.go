@@ -96,14 +96,14 @@ func TestExplain(t *testing.T) {
 			Facts{Host: host(metal3.StateRegistering, ironic("verifying"))},
 			[]string{
 				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC. Ironic is at it: verify.",
-				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for available shows how far it is.",
+				"Nothing is wrong: it goes on by itself. To see how far it is: kubectl bmh wait worker-0 -n metal3 --for available",
 			},
 		},
 		"inspecting": {
 			Facts{Host: host(metal3.StateInspecting, ironic("inspect wait"))},
 			[]string{
 				"worker-0 is being inspected for 5m: a ramdisk or the BMC reports the hardware. Ironic is at it: inspect, no step of it runs yet.",
-				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for available shows how far it is.",
+				"Nothing is wrong: it goes on by itself. To see how far it is: kubectl bmh wait worker-0 -n metal3 --for available",
 			},
 		},
 		"inspecting for long": {
@@ -117,7 +117,7 @@ func TestExplain(t *testing.T) {
 			Facts{Host: host(metal3.StatePreparing)},
 			[]string{
 				"worker-0 is being prepared for 5m, and becomes available then.",
-				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for available shows how far it is.",
+				"Nothing is wrong: it goes on by itself. To see how far it is: kubectl bmh wait worker-0 -n metal3 --for available",
 			},
 		},
 		"available": {
@@ -134,7 +134,7 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 has been available for 5m: an image can be written to it.",
 				"Its power is on, and spec.online asks for off.",
-				"An image is asked for, but spec.online is false: switch it on with kubectl bmh power on worker-0.",
+				"An image is asked for, but spec.online is false: to switch it on: kubectl bmh power on worker-0 -n metal3",
 			},
 		},
 		"available, given up": {
@@ -144,14 +144,67 @@ func TestExplain(t *testing.T) {
 				"It has had a provisioning error for 2m: write_image failed.",
 				"The deployment was tried as often as the server is allowed to (--max-provisioning-retries). It is tried again after a retry, or with another image.",
 				"It has failed 3 times in a row.",
-				"To have it tried at once: kubectl bmh retry worker-0",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},
 		},
 		"provisioning": {
 			Facts{Host: host(metal3.StateProvisioning, ironic("wait call-back", step("deploy.write_image")))},
 			[]string{
 				"worker-0 is being provisioned for 5m: its disks are cleaned and an image is written to them. Ironic is at it: deploy, step write_image.",
-				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for provisioned shows how far it is.",
+				"Nothing is wrong: it goes on by itself. To see how far it is: kubectl bmh wait worker-0 -n metal3 --for provisioned",
+			},
+		},
+		"being rebuilt, the first step": {
+			Facts{Host: host(metal3.StateProvisioning, ironic("wait call-back", step("deploy.deploy")), func(h *metal3.BareMetalHost) {
+				h.Status.Record.Deployment = &metal3.Deployment{Rebuild: &metal3.Rebuild{}}
+			})},
+			[]string{
+				"worker-0 is being rebuilt for 5m: its image is written to it again, without cleaning its disks. Ironic is at it: deploy.",
+				"Nothing is wrong: it goes on by itself. To see how far it is: kubectl bmh wait worker-0 -n metal3 --for provisioned",
+			},
+		},
+		"being switched off": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active", func(s *metal3.IronicStatus) { s.TargetPowerState = "power off" }))},
+			[]string{"worker-0 has been provisioned for 5m: it runs its image.", "Ironic is changing its power from on to off."},
+		},
+		"available, waits for an image, and Ironic misses it": {
+			Facts{
+				Host: host(metal3.StateAvailable, ironic("available"), func(h *metal3.BareMetalHost) { h.Spec.Image = &metal3.Image{URL: "http://192.0.2.2/x"} }),
+				Interfaces: []metal3.InterfaceValidation{{Name: "deploy", Result: metal3.InterfaceUnusable,
+					Reason: "Node 4711 failed to validate deploy image info. Some parameters were missing. Missing are: ['instance_info.image_source']"}},
+			},
+			[]string{"worker-0 has been available for 5m: an image can be written to it."},
+		},
+		"held, with advice for clients": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.HeldCondition, metav1.ConditionTrue, metal3.DeploymentGoneReason,
+				"The node was undeployed. It is not adopted, cleaned or deployed. If it runs this all the same, confirm it with the subresource takeover; to have it written again, use the subresource rebuild"))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"The server has held it back for 2m: The node was undeployed. It is not adopted, cleaned or deployed.",
+				"Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. " +
+					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec. " +
+					"If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node the-uuid: kubectl bmh takeover worker-0 -n metal3",
+			},
+		},
+		"an image that is not there": {
+			Facts{Host: host(metal3.StateProvisioning, ironic("available"), failed(metal3.ProvisioningError, "Validation of image href http://192.0.2.2/x failed, reason: Got HTTP code 404 instead of 200 in response to HEAD request."))},
+			[]string{
+				"worker-0 is being provisioned for 5m: its disks are cleaned and an image is written to them.",
+				"It has had a provisioning error for 2m: The server of the image does not have it. Validation of image href http://192.0.2.2/x failed, reason: Got HTTP code 404 instead of 200 in response to HEAD request.",
+				"Correct the URL that the error names: spec.image.url or spec.image.checksum, or, if it is that of a ramdisk, what the administrator of the server has set for it.",
+				"The server tries again by itself, after a pause that grows with the number of failures. If the image is removed from the spec, the host becomes available again.",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
+			},
+		},
+		"an error that is not known": {
+			Facts{
+				Host:   host(metal3.StateRegistering, failed(metal3.RegistrationError, "Failed to get power state for node 5f3a9401-0000-4000-8000-000000000000. Error: it is busy")),
+				Events: []corev1.Event{{Message: "Failed to get power state for node 5f3a9401-0000-4000-8000-000000000000. Error: it is busy (error 2 in a row)", LastTimestamp: minutesAgo(1)}},
+			},
+			[]string{
+				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
+				"It has had a registration error for 2m: Failed to get power state for node 5f3a9401-0000-4000-8000-000000000000. Error: it is busy.",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},
 		},
 		"delayed": {
@@ -184,7 +237,7 @@ func TestExplain(t *testing.T) {
 			Facts{Host: host(metal3.StateDeprovisioning, ironic("deleting"))},
 			[]string{
 				"worker-0 is being deprovisioned for 5m: its image is removed and its disks are cleaned. Ironic is at it: undeploy.",
-				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for available shows how far it is.",
+				"Nothing is wrong: it goes on by itself. To see how far it is: kubectl bmh wait worker-0 -n metal3 --for available",
 			},
 		},
 		"deleted": {
@@ -220,8 +273,8 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
 				"It has been on its way to the Ironic room-b for 2m: its node is removed from the Ironic of the server's flags, and then created and adopted in the other, while the machine goes on running as it is.",
-				`kubectl bmh transfer worker-0 --to "" calls the move off.`,
-				"Nothing is wrong: it goes on by itself. kubectl bmh wait worker-0 --for idle shows how far it is.",
+				`kubectl bmh transfer worker-0 -n metal3 --to "" calls the move off.`,
+				"Nothing is wrong: it goes on by itself. To see how far it is: kubectl bmh wait worker-0 -n metal3 --for idle",
 			},
 		},
 		"the other Ironic does not take it": {
@@ -230,10 +283,10 @@ func TestExplain(t *testing.T) {
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
 				"It has been on its way to the Ironic room-b for 2m: its node is removed from the Ironic room-a, and then created and adopted in the other, while the machine goes on running as it is.",
-				"The move goes on by itself when what is in its way has ended. kubectl bmh transfer worker-0 --to room-a calls the move off.",
+				"The move goes on by itself when what is in its way has ended. kubectl bmh transfer worker-0 -n metal3 --to room-a calls the move off.",
 				"A step has failed for 2m (DetachError): it has a node with the BMC of the host.",
 				"Unless the move is called off, the server tries again by itself.",
-				"To have it tried at once: kubectl bmh retry worker-0",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},
 		},
 		"arriving in another Ironic": {
@@ -263,18 +316,18 @@ func TestExplain(t *testing.T) {
 			Facts{Host: host(metal3.StateRegistering, ironic("enroll", func(s *metal3.IronicStatus) { s.PowerState = "" }), failed(metal3.RegistrationError, "IPMI call failed: power status."))},
 			[]string{
 				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
-				"It has had a registration error for 2m: IPMI call failed: power status.",
-				"Ironic does not reach the BMC at ipmi://192.0.2.1. Check that the address is right, that the BMC is plugged in and answers, and that no firewall is between Ironic and it. The server tries again by itself every 20 seconds.",
-				"To have it tried at once: kubectl bmh retry worker-0",
+				"It has had a registration error for 2m: An IPMI command to the BMC has failed. IPMI call failed: power status.",
+				"Ironic does not say why ipmitool has failed. Check that ipmi://192.0.2.1 is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in the Secret metal3/bmc-secret.",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},
 		},
 		"wrong password": {
-			Facts{Host: host(metal3.StateRegistering, failed(metal3.RegistrationError, "HTTP 401 Unauthorized"))},
+			Facts{Host: host(metal3.StateRegistering, failed(metal3.RegistrationError, "The BMC refuses the credentials. Redfish exception occurred. Error: HTTP GET https://192.0.2.1/redfish/v1/Systems/1 returned code 401. unknown error"))},
 			[]string{
 				"worker-0 is being registered for 5m: Ironic verifies that it has access to the BMC.",
-				"It has had a registration error for 2m: HTTP 401 Unauthorized.",
-				"The BMC at ipmi://192.0.2.1 refuses the credentials: correct the Secret metal3/bmc-secret. The host goes on at once after that.",
-				"To have it tried at once: kubectl bmh retry worker-0",
+				"It has had a registration error for 2m: The BMC refuses the credentials. Redfish exception occurred. Error: HTTP GET https://192.0.2.1/redfish/v1/Systems/1 returned code 401. unknown error.",
+				"Correct the user name or the password in the Secret metal3/bmc-secret. The host goes on at once after that.",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},
 		},
 		"history, validation and events": {
@@ -311,9 +364,10 @@ func TestExplain(t *testing.T) {
 			},
 			[]string{
 				"worker-0 is being inspected for 5m: a ramdisk or the BMC reports the hardware.",
-				"It has had an inspection error for 2m: Timeout reached while inspecting the node.",
-				ramdiskHelp,
-				"To have it tried at once: kubectl bmh retry worker-0",
+				"It has had an inspection error for 2m: The ramdisk on the machine did not call Ironic in time. Timeout reached while inspecting the node.",
+				"Look at the console of the machine, at DHCP, and at the URL of the ramdisk.",
+				"The server inspects it again by itself. With spec.inspectionMode: disabled, it becomes available without.",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
 			},
 		},
 	} {
@@ -405,7 +459,7 @@ func TestRefusalHelp(t *testing.T) {
 	for message, want := range map[string]string{
 		"Ironic does not take spec.bootMACAddress 00:16:3e:00:00:01 as that of a port: no":               "spec.bootMACAddress cannot be changed",
 		"Could not find the following driver(s) or hardware type(s): redfish.":                           "enabled_hardware_types",
-		"Expected a MAC address but received 21:00:00:16:3e:aa:bb:01.":                                   "The log of Ironic's API",
+		"Expected a MAC address but received 21:00:00:16:3e:aa:bb:01.":                                   "Ironic does not accept",
 		"No valid host was found. Reason: No conductor service registered which supports driver redfish": "enabled_hardware_types",
 	} {
 		h := host(metal3.StateRegistering, condition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.IronicRefusedReason, message))

@@ -48,7 +48,7 @@ func render(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, agai
 func renderError(status *metal3.BareMetalHostStatus) {
 	status.ErrorType, status.ErrorMessage = "", ""
 	if failed := status.Record.Error; failed != nil {
-		status.ErrorType, status.ErrorMessage = failed.Type, failed.Message
+		status.ErrorType, status.ErrorMessage = failed.Type, errorMessage(status)
 		status.OperationalStatus = metal3.OperationalStatusError
 		return
 	}
@@ -264,14 +264,11 @@ func (c conditions) setState() {
 		manageable = conditionValue{conditionFalse, metal3.PowerFailureReason}
 	}
 
-	errorMessage := ""
-	if status.Record.Error != nil {
-		errorMessage = status.Record.Error.Message
-	}
-	c.set(metal3.ManageableCondition, manageable, onlyIf(manageable.status != conditionTrue, errorMessage))
+	wrong := errorMessage(status)
+	c.set(metal3.ManageableCondition, manageable, onlyIf(manageable.status != conditionTrue, wrong))
 	c.set(metal3.AvailableForProvisioningCondition, available, "")
 	c.set(metal3.ProvisionedCondition, provisioned, provisionedMessage)
-	c.set(metal3.ReadyCondition, ready, onlyIf(ready.reason == metal3.ErrorReason, errorMessage))
+	c.set(metal3.ReadyCondition, ready, onlyIf(ready.reason == metal3.ErrorReason, wrong))
 	c.set(metal3.ProgressingCondition, progressing, onlyIf(progressing.status == conditionTrue, progressMessage(status)))
 	c.set(metal3.HealthyCondition, healthyValue(status.Record.Health), "")
 }

@@ -202,7 +202,7 @@ func TestConditionPowerSynced(t *testing.T) {
 }
 
 func TestConditionMessages(t *testing.T) {
-	bmcDown := "IPMI call failed: power status."
+	bmcDown, shown := "IPMI call failed: power status.", "An IPMI command to the BMC has failed. IPMI call failed: power status."
 	cleaning := &metal3.IronicStatus{ProvisionState: "clean wait", Step: "deploy.erase_devices_metadata"}
 	for name, tt := range map[string]struct {
 		host *metal3.BareMetalHost
@@ -212,12 +212,12 @@ func TestConditionMessages(t *testing.T) {
 		"all is well": {host: newHost(withState(metal3.StateProvisioned)), node: &ironic.Node{Address: ownBMC}, want: map[string]string{}},
 		"a failed registration says why": {
 			host: newHost(withError(metal3.RegistrationError, bmcDown, 1)),
-			want: map[string]string{"Manageable": bmcDown, "Ready": bmcDown},
+			want: map[string]string{"Manageable": shown, "Ready": shown},
 		},
 		"a silent BMC says so": {
 			host: newHost(withState(metal3.StateAvailable), withError(metal3.PowerManagementError, bmcDown, 1)),
 			node: &ironic.Node{Address: ownBMC, Fault: ironic.FaultPowerFailure},
-			want: map[string]string{"Manageable": bmcDown, "Ready": bmcDown},
+			want: map[string]string{"Manageable": shown, "Ready": shown},
 		},
 		"another error leaves the host manageable": {
 			host: newHost(withState(metal3.StateAvailable), withError(metal3.InspectionError, "no disks", 1)),

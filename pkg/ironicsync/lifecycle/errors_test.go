@@ -11,7 +11,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
-// wrong is what a host says is wrong with it.
+// wrong is what is recorded to be wrong with a host.
 type wrong struct {
 	kind    metal3.ErrorType
 	message string
@@ -20,7 +20,12 @@ type wrong struct {
 
 func wrongWith(host *metal3.BareMetalHost) wrong {
 	s := host.Status
-	return wrong{s.ErrorType, s.ErrorMessage, s.ErrorCount}
+	return wrong{ErrorType(&s), recordedMessage(host), s.ErrorCount}
+}
+
+// recordedMessage is the error of a host in its own words, without the sentence that is put in front of them.
+func recordedMessage(host *metal3.BareMetalHost) string {
+	return valueOf(host.Status.Record.Error).Message
 }
 
 // step is one observation of a host and what it shows then.

@@ -99,7 +99,7 @@ func (w *world) wanted() string {
 		return fmt.Sprintf("the node is %s", node.PowerState)
 	case want == metal3.StateAvailable && w.wants() != workload{} && (s.ProvisioningFailCount > 0 || s.ErrorType == metal3.ProvisioningError):
 		// It has failed, and is not tried again while the host is not to be online.
-	case w.mayService && hasServicingError(s) && (s.ErrorMessage == noServiceMessage || !host.Spec.Online):
+	case w.mayService && hasServicingError(s) && (recordedMessage(host) == noServiceMessage || !host.Spec.Online):
 		// A service has failed, and is not tried again before the host is rebooted.
 	case s.OperationalStatus != metal3.OperationalStatusOK || s.ErrorMessage != "" || s.ErrorCount != 0 || s.ProvisioningFailCount != 0:
 		return fmt.Sprintf("the host shows %s %q, %d errors, %d failures", s.OperationalStatus, s.ErrorMessage, s.ErrorCount, s.ProvisioningFailCount)

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
@@ -13,6 +14,12 @@ func CutMessage(message string) string {
 	if len(message) <= validation.MaxMessage {
 		return message
 	}
-	mark := fmt.Sprintf("... (cut: %d bytes in all)", len(message))
+	mark := cutNote.FindString(message) // what was cut once is longer now, because something was put in front
+	if mark == "" {
+		mark = fmt.Sprintf("... (cut: %d bytes in all)", len(message))
+	}
 	return strings.ToValidUTF8(message[:validation.MaxMessage-len(mark)], "") + mark
 }
+
+// cutNote is what CutMessage leaves at the end of a message.
+var cutNote = regexp.MustCompile(`\.\.\. \(cut: [0-9]{4,9} bytes in all\)$`)

@@ -11,6 +11,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/failure"
 )
 
 // shown is what `kubectl get -o wide` and `kubectl wait` tell of a host.
@@ -32,7 +33,7 @@ func shownBy(host *metal3.BareMetalHost) shown {
 	s := host.Status
 	return shown{
 		State: s.Provisioning.State, Operational: s.OperationalStatus,
-		ErrorType: s.ErrorType, Message: s.ErrorMessage, ErrorCount: s.ErrorCount, PoweredOn: s.PoweredOn,
+		ErrorType: s.ErrorType, Message: valueOf(s.Record.Error).Message, ErrorCount: s.ErrorCount, PoweredOn: s.PoweredOn,
 		Conditions: verdictsOf(host, conditionColumns...),
 	}
 }
@@ -124,12 +125,16 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// errorMessage is Ironic's last_error to the letter.
+// errorMessage has Ironic's last_error to the letter, after a short sentence about what has happened.
 func TestObserveErrorsInIronicsWords(t *testing.T) {
 	for _, name := range recordings(t, "*") {
 		node := recorded(t, name)
-		if got := observe(newHost(), node).Status.ErrorMessage; got != "" && got != node.LastError {
+		got := observe(newHost(), node).Status.ErrorMessage
+		if got != "" && !strings.HasSuffix(got, node.LastError) {
 			t.Errorf("%s: errorMessage is %q, last_error is %q", name, got, node.LastError)
+		}
+		if first, _, _ := strings.Cut(got, ". "); len(first) > failure.MaxSentence {
+			t.Errorf("%s: errorMessage begins with %q", name, first)
 		}
 	}
 }

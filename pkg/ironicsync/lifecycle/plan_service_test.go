@@ -237,7 +237,7 @@ func TestObserveServicing(t *testing.T) {
 			s.node.AnsweredAt = now
 			host = observe(observe(host, s.node), s.node)
 			service := host.Status.Record.Servicing
-			if shows := string(host.Status.OperationalStatus) + " " + host.Status.ErrorMessage; service.Phase != s.phase || (service.EndedAt != nil) != s.ended || shows != s.shows {
+			if shows := string(host.Status.OperationalStatus) + " " + recordedMessage(host); service.Phase != s.phase || (service.EndedAt != nil) != s.ended || shows != s.shows {
 				t.Errorf("%s, step %d: %s, ended %v, shows %q; want %s, %v, %q", name, i, service.Phase, service.EndedAt, shows, s.phase, s.ended, s.shows)
 			}
 		}

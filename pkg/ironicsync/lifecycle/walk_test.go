@@ -275,7 +275,7 @@ func (w *world) takeOver() bool {
 // rebootAfterFailure has the host rebooted if a service has failed, as its user does in the end;
 // false: none has.
 func (w *world) rebootAfterFailure() bool {
-	if s := &w.host.Status; !hasServicingError(s) || s.ErrorMessage == noServiceMessage || !w.host.Spec.Online {
+	if s := &w.host.Status; !hasServicingError(s) || recordedMessage(w.host) == noServiceMessage || !w.host.Spec.Online {
 		return false
 	}
 	w.log = append(w.log, "<reboot after a failure>")

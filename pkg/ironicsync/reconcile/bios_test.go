@@ -152,7 +152,7 @@ func TestBIOSSettingNotTaken(t *testing.T) {
 		w.wantBIOS("Turbo", "off")
 		failed := func() bool { return w.host().Status.ErrorType == metal3.PreparationError }
 		w.after(20*time.Second, "failed", failed)
-		if message := w.host().Status.ErrorMessage; message != `Ironic has applied the BIOS settings without an error, and the machine does not have them: Turbo is "on", and not "off"` {
+		if message := ownWords(w.host()); message != `Ironic has applied the BIOS settings without an error, and the machine does not have them: Turbo is "on", and not "off"` {
 			t.Errorf("the error is %q", message)
 		}
 		time.Sleep(45 * time.Second)

@@ -117,7 +117,7 @@ func TestRequestedCleanRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.after(20*time.Second, "refused", func() bool {
-				return strings.HasPrefix(w.host().Status.ErrorMessage, "arguments of the clean step management.update_firmware: "+says)
+				return strings.Contains(w.host().Status.ErrorMessage, "arguments of the clean step management.update_firmware: "+says)
 			})
 			w.after(10*time.Minute, "available again", w.cleaned(metal3.PreparationFailed))
 			if w.cleans() != 0 {

@@ -197,7 +197,7 @@ func TestFirmwareFromForbiddenHost(t *testing.T) {
 		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
 		w.wantFirmware("bios", "http://169.254.169.254/bios")
 		w.after(10*time.Second, "refused", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
-		if s := w.host().Status; !strings.HasPrefix(s.ErrorMessage, "HostFirmwareComponents, update of bios: the host 169.254.169.254 ") || s.Record.Preparation != nil || w.cleans() != 0 {
+		if s := w.host().Status; !strings.Contains(s.ErrorMessage, "HostFirmwareComponents, update of bios: the host 169.254.169.254 ") || s.Record.Preparation != nil || w.cleans() != 0 {
 			t.Errorf("the error is %q, and the preparation %+v", s.ErrorMessage, s.Record.Preparation)
 		}
 		// Another URL is tried at once.

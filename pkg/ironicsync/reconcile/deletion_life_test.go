@@ -225,7 +225,7 @@ func TestConflictThatStays(t *testing.T) {
 			t.Errorf("shown at once: %q", got)
 		}
 		t.Logf("shown after another %s", w.after(30*time.Second, "it is shown", func() bool {
-			return w.host().Status.ErrorMessage == words && w.host().Status.ErrorType == metal3.ProvisioningError
+			return ownWords(w.host()) == words && w.host().Status.ErrorType == metal3.ProvisioningError
 		}))
 		tries := w.ironic.count("active")
 		time.Sleep(10 * time.Minute)

@@ -93,7 +93,7 @@ func TestMovedImageNotAllowed(t *testing.T) {
 			host.Annotations = map[string]string{metal3.StatusAnnotation: string(status)}
 			w.hosts.Add(host)
 			w.after(5*time.Minute, "the host says that its image is not allowed", func() bool {
-				return strings.HasPrefix(w.host().Status.ErrorMessage, "status.provisioning.image.url: ") && strings.Contains(w.host().Status.ErrorMessage, "allowed")
+				return strings.Contains(w.host().Status.ErrorMessage, "status.provisioning.image.url: ") && strings.Contains(w.host().Status.ErrorMessage, "allowed")
 			})
 			if registration := w.registration(); len(registration.InstanceInfo) != 0 || w.ironic.count("adopt") != 0 {
 				t.Errorf("Ironic was told %v, adoptions: %d", registration.InstanceInfo, w.ironic.count("adopt"))

@@ -113,7 +113,7 @@ func TestPreparationRefused(t *testing.T) {
 		says := func(message string) func() bool {
 			return func() bool {
 				s := w.host().Status
-				return s.ErrorType == metal3.PreparationError && s.ErrorMessage == message
+				return s.ErrorType == metal3.PreparationError && ownWords(w.host()) == message
 			}
 		}
 		w.update(func(h *metal3.BareMetalHost) { mirrored(h); h.Spec.RAID.SoftwareRAIDVolumes[0].Level = "0" })

@@ -74,7 +74,7 @@ func (w *world) runsAgain(message string) func() bool {
 	return func() bool {
 		s := w.host().Status
 		return s.Provisioning.State == metal3.StateProvisioned && s.PoweredOn && s.Ironic != nil && s.Ironic.ProvisionState == "active" && s.Ironic.TargetPowerState == "" &&
-			len(w.host().Annotations) == 0 && s.ErrorMessage == message && (s.Record.Servicing == nil || s.Record.Servicing.EndedAt != nil)
+			len(w.host().Annotations) == 0 && ownWords(w.host()) == message && (s.Record.Servicing == nil || s.Record.Servicing.EndedAt != nil)
 	}
 }
 
@@ -302,4 +302,12 @@ func TestServicingKilledAnywhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// ownWords is the error of a host in its own words, without the sentence in front that says what has happened.
+func ownWords(host *metal3.BareMetalHost) string {
+	if host.Status.Record.Error == nil {
+		return ""
+	}
+	return host.Status.Record.Error.Message
 }

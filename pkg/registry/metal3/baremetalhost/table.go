@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/failure"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
@@ -24,7 +25,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "BMC", Type: "string", Description: "Address of the BMC."},
 	{Name: "Hardware Profile", Type: "string", Description: "Name of the hardware profile."},
 	{Name: "Online", Type: "string", Description: "Whether the host is to be powered on."},
-	{Name: "Error", Type: "string", Description: "What is wrong with the host."},
+	{Name: "Error", Type: "string", Description: "What is wrong with the host, in one sentence; status.errorMessage says more."},
 	{Name: "Age", Type: "date", Description: "Time since the host was created."},
 	{Name: "Powered On", Type: "string", Priority: 1, Description: "Whether the host is powered on, as far as Ironic knows."},
 	{Name: "Ironic State", Type: "string", Priority: 1, Description: "Provision state of the node in Ironic, and where it is going."},
@@ -60,7 +61,7 @@ func cells(host *metal3.BareMetalHost) []any {
 		host.Spec.BMC.Address,
 		host.Status.HardwareProfile,
 		strconv.FormatBool(host.Spec.Online),
-		host.Status.ErrorMessage,
+		failure.First(host.Status.ErrorMessage),
 		age(host.CreationTimestamp),
 		strconv.FormatBool(host.Status.PoweredOn),
 		ironicState(host.Status.Ironic),
@@ -106,8 +107,9 @@ func progress(s *metal3.IronicStatus) string {
 	if s.StepCount > 0 {
 		words = append(words, fmt.Sprintf("%d/%d", s.StepIndex, s.StepCount))
 	}
-	if s.Step != "" {
-		words = append(words, s.Step[strings.IndexByte(s.Step, '.')+1:])
+	// The first step of a deployment is called deploy.
+	if step := s.Step[strings.IndexByte(s.Step, '.')+1:]; step != "" && step != string(s.Operation) {
+		words = append(words, step)
 	}
 	return strings.Join(words, " ")
 }

@@ -35,7 +35,7 @@ func printed() *metal3.BareMetalHost {
 	host.Status = metal3.BareMetalHostStatus{
 		OperationalStatus: metal3.OperationalStatusError,
 		HardwareProfile:   "unknown",
-		ErrorMessage:      "Failed to get power state for node a4a53134-1690-45c6-93ee-b96c31dbfc54. Error: IPMI call failed: power status.",
+		ErrorMessage:      "An IPMI command to the BMC has failed. Failed to get power state for node a4a53134-1690-45c6-93ee-b96c31dbfc54. Error: IPMI call failed: power status.",
 		PoweredOn:         true,
 		Provisioning:      metal3.ProvisionStatus{State: metal3.StateExternallyProvisioned, ID: "a4a53134-1690-45c6-93ee-b96c31dbfc54"},
 		Ironic: &metal3.IronicStatus{ProvisionState: "clean wait", TargetProvisionState: "manageable",
@@ -46,7 +46,7 @@ func printed() *metal3.BareMetalHost {
 
 var printedCells = []any{
 	"openshift-master-0", "error", "externally provisioned", "ostest-master-0", "ipmi://192.168.111.1:6230", "unknown", "true",
-	"Failed to get power state for node a4a53134-1690-45c6-93ee-b96c31dbfc54. Error: IPMI call failed: power status.", "5d",
+	"An IPMI command to the BMC has failed.", "5d",
 	"true", "clean wait -> manageable", "clean 2/3 erase_devices", "a4a53134-1690-45c6-93ee-b96c31dbfc54", "00:ab:4f:d8:9e:fa", "room-b",
 }
 
