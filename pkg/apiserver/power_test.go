@@ -179,7 +179,7 @@ func TestRequestsAreTold(t *testing.T) {
 	}{
 		{"power", `{"spec":{"action":"reboot","mode":"hard"}}`, "", []string{"PowerRequested: A user has requested a reboot (hard)"}},
 		{"power", `{"spec":{"action":"off"}}`, "", []string{"PowerRequested: A user has requested the power to be switched off (soft)"}},
-		{"inspect", `{}`, "", []string{"InspectionRequested: A user has requested a HostInspection"}},
+		{"inspect", `{}`, "", []string{"InspectionRequested: A user has requested an inspection"}},
 		{"power", `{"spec":{"action":"off"}}`, "?dryRun=All", nil},
 		{"power", `{"spec":{"action":"explode"}}`, "", nil},
 	} {

@@ -24,7 +24,7 @@ type Event struct {
 	// Type is Normal, or Warning when something is wrong.
 	Type string
 	// Reason is one of those of the Bare Metal Operator, or Attached, Detached, Transferred, RebootRequested,
-	// DeprovisioningAbandoned, PreparationStarted, PreparationComplete, ServicingStarted,
+	// ExternallyProvisioned, DeprovisioningAbandoned, PreparationStarted, PreparationComplete, ServicingStarted,
 	// ServicingComplete or ServicingAbandoned.
 	Reason string
 	// Message holds no credentials.
@@ -251,6 +251,9 @@ func (c *change) provisioning() {
 	was, is := c.old.Status.OperationHistory.Provision, c.new.Status.OperationHistory.Provision
 	if c.entered(metal3.StateProvisioning) {
 		c.normal("ProvisioningStarted", "Provisioning started%s", of(c.new.Spec.Image, c.new.Spec.CustomDeploy))
+	}
+	if c.entered(metal3.StateExternallyProvisioned) {
+		c.normal("ExternallyProvisioned", "Adopted in Ironic as it is: the machine goes on running what is on it")
 	}
 	// Others that become provisioned were taken over as they are.
 	if c.entered(metal3.StateProvisioned) && (c.left(metal3.StateProvisioning) || ended(was, is)) {

@@ -259,10 +259,21 @@ func TestChanges(t *testing.T) {
 		},
 		"inspection ends": {
 			changes{in(inspecting), inspect(since(0))}, changes{in(inspecting), inspect(metric(0, 5)), hardware},
-			[]string{"Normal InspectionComplete: Inspection complete after 5m0s: Dell Inc. R640, 48 CPUs (x86_64), 65536 MiB of RAM, 1 disks, 2 network interfaces"},
+			[]string{"Normal InspectionComplete: Inspection complete after 5m0s: Dell Inc. R640, 48 CPUs (x86_64), 65536 MiB of RAM, 1 disk, 2 network interfaces"},
 		},
 		"inspection without inventory": {
 			changes{in(inspecting), inspect(since(0))}, changes{in(inspecting), inspect(metric(0, 5))}, []string{"Normal InspectionComplete: Inspection complete after 5m0s"},
+		},
+		"adopted": {
+			changes{in(preparing)}, changes{in(metal3.StateExternallyProvisioned), func(h *host) { h.Status.HardwareProfile = "unknown" }},
+			[]string{`Normal ProfileSet: Hardware profile set to "unknown"`, "Normal ExternallyProvisioned: Adopted in Ironic as it is: the machine goes on running what is on it"},
+		},
+		"adopted already": {changes{in(metal3.StateExternallyProvisioned)}, changes{in(metal3.StateExternallyProvisioned), powered}, []string{"Normal PowerOn: The host is powered on, while spec.online is false"}},
+		"one of each is found": {
+			changes{in(inspecting), inspect(since(0))}, changes{in(inspecting), inspect(metric(0, 5)), hardware, func(h *host) {
+				h.Status.HardwareDetails.CPU.Count, h.Status.HardwareDetails.NIC = 1, h.Status.HardwareDetails.NIC[:1]
+			}},
+			[]string{"Normal InspectionComplete: Inspection complete after 5m0s: Dell Inc. R640, 1 CPU (x86_64), 65536 MiB of RAM, 1 disk, 1 network interface"},
 		},
 		"prepared": {
 			changes{in(inspecting), hardware}, changes{in(preparing), hardware, func(h *host) { h.Status.HardwareProfile = "unknown" }},
@@ -270,7 +281,7 @@ func TestChanges(t *testing.T) {
 		},
 		"hardware given": {
 			changes{in(registering), annotated(metal3.HardwareDetailsAnnotation, "{}")}, changes{in(registering), hardware},
-			[]string{"Normal UpdateHardwareDetails: Hardware details taken over: Dell Inc. R640, 48 CPUs (x86_64), 65536 MiB of RAM, 1 disks, 2 network interfaces"},
+			[]string{"Normal UpdateHardwareDetails: Hardware details taken over: Dell Inc. R640, 48 CPUs (x86_64), 65536 MiB of RAM, 1 disk, 2 network interfaces"},
 		},
 		"inspection disabled": {
 			changes{in(registering)}, changes{in(preparing), annotated(metal3.InspectAnnotation, "disabled")},
@@ -308,8 +319,7 @@ func TestChanges(t *testing.T) {
 			changes{in(available)}, changes{in(provisioned), provision(metric(0, 7)), image("http://h/i")},
 			[]string{"Normal ProvisioningComplete: Provisioning complete after 7m0s: image http://h/i"},
 		},
-		"taken over":             {changes{in(registering)}, changes{in(provisioned), image("http://h/i")}, nil},
-		"externally provisioned": {changes{in(registering)}, changes{in(metal3.StateExternallyProvisioned)}, nil},
+		"taken over": {changes{in(registering)}, changes{in(provisioned), image("http://h/i")}, nil},
 		"provisioning failed": {
 			changes{in(provisioning), provision(since(0))},
 			changes{in(deprovisioning), provision(metric(0, 7)), failing(metal3.ProvisioningError, "no such image", 1), func(h *host) { h.Status.ProvisioningFailCount = 1 }},

@@ -65,8 +65,15 @@ func found(hardware *metal3.HardwareDetails) string {
 	if v := hardware.SystemVendor; v.Manufacturer+v.ProductName != "" {
 		vendor = fmt.Sprintf("%s %s, ", v.Manufacturer, v.ProductName)
 	}
-	return fmt.Sprintf(": %s%d CPUs (%s), %d MiB of RAM, %d disks, %d network interfaces",
-		vendor, hardware.CPU.Count, hardware.CPU.Arch, hardware.RAMMebibytes, len(hardware.Storage), interfaces(hardware.NIC))
+	return fmt.Sprintf(": %s%s (%s), %d MiB of RAM, %s, %s", vendor, count(hardware.CPU.Count, "CPU"), hardware.CPU.Arch, hardware.RAMMebibytes,
+		count(len(hardware.Storage), "disk"), count(interfaces(hardware.NIC), "network interface"))
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // interfaces counts network interfaces: one with IPv4 and IPv6 has two entries.

@@ -1,6 +1,7 @@
 package baremetalhost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (s *Sources) tell(ctx context.Context, host *metal3.BareMetalHost, kind str
 	if s.Events == nil {
 		return
 	}
-	what := "a " + kind
+	what := cmp.Or(requested[kind], kind)
 	if described, ok := request.(describedRequest); ok {
 		what = described.Describe()
 	}
@@ -88,6 +89,19 @@ func (s *Sources) tell(ctx context.Context, host *metal3.BareMetalHost, kind str
 		by = fmt.Sprintf("User %q", user.GetName())
 	}
 	s.Events.Requested(host, strings.TrimPrefix(kind, "Host")+"Requested", by+" has requested "+what)
+}
+
+// requested says what is requested by a request of a kind that does not say so itself.
+var requested = map[string]string{
+	"HostBootDevice":  "a boot device for the next boot",
+	"HostClean":       "clean steps",
+	"HostIndicator":   "its light to be changed",
+	"HostInspection":  "an inspection",
+	"HostMaintenance": "its maintenance to be changed",
+	"HostNMI":         "an NMI",
+	"HostRebuild":     "its image to be written again",
+	"HostRetry":       "another try of what has failed",
+	"HostTakeover":    "its node to be taken over",
 }
 
 // recordedHost returns the host as it is in etcd.
