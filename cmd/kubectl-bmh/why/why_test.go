@@ -460,7 +460,7 @@ func TestRefusalHelp(t *testing.T) {
 		"Ironic does not take spec.bootMACAddress 00:16:3e:00:00:01 as that of a port: no":               "spec.bootMACAddress cannot be changed",
 		"Could not find the following driver(s) or hardware type(s): redfish.":                           "enabled_hardware_types",
 		"Expected a MAC address but received 21:00:00:16:3e:aa:bb:01.":                                   "Ironic does not accept",
-		"No valid host was found. Reason: No conductor service registered which supports driver redfish": "enabled_hardware_types",
+		"No valid host was found. Reason: No conductor service registered which supports driver redfish": "have its driver enabled",
 	} {
 		h := host(metal3.StateRegistering, condition(metal3.RegisteredCondition, metav1.ConditionFalse, metal3.IronicRefusedReason, message))
 		got := strings.Join(Explain(Facts{Host: h}, now), "\n")
