@@ -176,9 +176,10 @@ func TestMovedWithTheSameIronic(t *testing.T) {
 			var after *metal3.BareMetalHost
 			if claimed {
 				h.annotateNot(metal3.PausedAnnotation)
-				after = h.provisioned()
+				h.provisioned() // as the copy says
 				h.expectStates(metal3.StateProvisioned)
-				if after.Status.Record.Deployment == nil || after.Status.Provisioning.Image.URL != before.Status.Provisioning.Image.URL {
+				after = h.wait("its deployment is known", func(b *metal3.BareMetalHost) bool { return b.Status.Record.Deployment != nil })
+				if after.Status.Provisioning.Image.URL != before.Status.Provisioning.Image.URL {
 					t.Errorf("the deployment is %+v of %+v", after.Status.Record.Deployment, after.Status.Provisioning.Image)
 				}
 			} else {

@@ -283,16 +283,12 @@ func (h hangingTest) run(t *testing.T) {
 		tried = append(tried, silent.acceptedSoFar()-before)
 	}
 	t.Logf("during the cycles of another tenant, the attacker's hosts were tried %v times", tried)
+	// How often depends on how long the cycles take, because what hangs ends in time. Who waits for one that hangs while others wait,
+	// too, would see them tried before it.
 	if most := slices.Max(tried); most >= hanging {
 		t.Errorf("during a cycle of another tenant, the attacker's %d hosts were tried %d times", hanging, most)
 	}
-	// Who waits for one that hangs waits until all that hung then have ended, and others are tried.
-	if half := slices.Sorted(slices.Values(tried))[cycles/2]; half >= h.held {
-		t.Errorf("during half of the cycles of another tenant, the attacker's hosts were tried %d times: it waits for what hangs", half)
-	}
-	if problem := attacked(); problem != "" {
-		t.Error("the attack is over before the end: ", problem)
-	}
+	eventually(t, ctx, attacked) // it goes on
 }
 
 // unusedChecksum is a checksum of which nobody looks whether it is right.
