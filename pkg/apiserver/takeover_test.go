@@ -50,6 +50,19 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// TestTakeoverOfHostLikeAnother: of a host that is held because its machine seems to be that of another one, nothing else is said to be
+// confirmed.
+func TestTakeoverOfHostLikeAnother(t *testing.T) {
+	s := startServer(t, true)
+	before := s.register(t, "sled-1", func(h *metal3.BareMetalHost, _ *ironic.Node) {
+		h.Status.Record.Hold = &metal3.Hold{Reason: metal3.BMCInUseReason, Message: "why it is held", Other: "b"}
+	})
+	got := s.do(t, "POST", hostsPath+"/sled-1/takeover", `{"spec":{"nodeUUID":"`+before.Status.Provisioning.ID+`"}}`)
+	if body := string(got.body); got.code != 201 || !strings.Contains(body, "counts as another one") || strings.Contains(body, `"confirmed"`) {
+		t.Errorf("HTTP %d: %s", got.code, body)
+	}
+}
+
 // TestActionsOnMachineOfAnother: a host whose node may lead to a machine of somebody else
 // gets no access to it, and one that runs something unexpected can be switched by hand.
 func TestActionsOnMachineOfAnother(t *testing.T) {

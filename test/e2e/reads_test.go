@@ -422,8 +422,9 @@ func TestReadersShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	spent = requestsSince(t, ctx, before)
-	if spent["GetNode"] != 0 || spent["ListNodes"] != 0 || spent["ChangedSince"] != 1 {
-		t.Errorf("a LIST cost Ironic %v, want one ChangedSince", spent)
+	// A sweep may be due by now.
+	if lists := spent["ChangedSince"] + spent["ListNodes"]; spent["GetNode"] != 0 || lists < 1 || lists > 2 {
+		t.Errorf("a LIST cost Ironic %v, want one list of what has changed", spent)
 	}
 	t.Logf("a LIST of %d hosts cost Ironic %v", n, spent)
 }

@@ -24,8 +24,8 @@ var placeholders = []string{
 	"chassisserialnumber", "serialnumber", "serial", "unknown", "undefined", "invalid", "empty", "none", "null", "assettag", "noassettag", "virtual",
 }
 
-// isPlaceholder reports whether what a machine says to be the serial number of a part is none: too short, left as it was, or counted
-// up on a keyboard.
+// isPlaceholder reports whether what a machine says to be the serial number of a part is none: too short, left as it was, or typed in
+// as a sequence.
 func isPlaceholder(serial string) bool {
 	bare := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -197,7 +197,7 @@ type SameMachine struct {
 	// to the user. Both are empty if there is none.
 	Host    types.UID
 	Message string
-	// Resembles tells what the machine of a host has in common with that of another one, while the rest differs; empty if nothing.
+	// Resembles tells what the machine of a host has in common with that of another one, if that does not prove that they are one; empty if nothing.
 	Resembles string
 }
 

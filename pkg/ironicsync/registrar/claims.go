@@ -157,8 +157,8 @@ func (c *Claims) SameMachine(host *metal3.BareMetalHost) (found lifecycle.SameMa
 		switch marks := other.Likeness.String(); {
 		case marks == "":
 		case !other.IsSame():
-			if found.Resembles == "" {
-				found.Resembles = fmt.Sprintf("%s has a machine with the same %s. The rest differs, so they count as two machines, and nothing waits for this. If it is one machine, delete one of the hosts", subject, marks)
+			if found.Resembles == "" && !lifecycle.BMCKey(host).Matches(lifecycle.BMCKey(other.BareMetalHost)) { // see DescribeBMCConflict
+				found.Resembles = fmt.Sprintf("%s has a machine with the same %s. That does not prove that it is the same machine, and nothing waits for this. If it is, delete one of the hosts", subject, marks)
 			}
 		case found.Host != "", runs && !otherRuns, !runs && !otherRuns && hasBetterClaim(host, other.BareMetalHost):
 		default:

@@ -157,6 +157,7 @@ func TestWhoHasTheMachine(t *testing.T) {
 		"two machines":                     {a: host("ns", "a", 0, metal3.StateProvisioned, another), b: host("ns", "b", 1, metal3.StateAvailable)},
 		"two sleds of a chassis":           {a: host("ns", "a", 0, metal3.StateProvisioned, sled), b: host("ns", "b", 1, metal3.StateAvailable), resemble: true},
 		"one in another namespace":         {a: host("ns", "a", 0, metal3.StateAvailable, sled), b: host("other", "b", 1, metal3.StateProvisioned), resemble: true},
+		"two with one BMC":                 {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 0, metal3.StateRegistering, unregistered, sled)},
 		"confirmed to be two":              {a: host("ns", "a", 0, metal3.StateProvisioned, confirmed), b: host("ns", "b", 1, metal3.StateProvisioned)},
 		"two sleds, confirmed to be two":   {a: host("ns", "a", 0, metal3.StateProvisioned, sled, confirmed), b: host("ns", "b", 1, metal3.StateProvisioned)},
 	} {

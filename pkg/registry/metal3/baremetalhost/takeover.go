@@ -39,11 +39,11 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) re
 			if seen := takeover.Spec.InstanceUUID; seen != nil && *seen != node.InstanceUUID {
 				return conflict(host, fmt.Errorf("the instance_uuid of node %s is %q, and spec.instanceUUID is %q: look at the machine once more", node.UUID, node.InstanceUUID, *seen))
 			}
-			others := len(host.Status.Record.OtherMachines)
+			held := host.Status.Record.Hold
 			if err := taker.TakeOver(host, node); err != nil {
 				return conflict(host, err)
 			}
-			if len(host.Status.Record.OtherMachines) > others {
+			if held != nil && held.Other != "" {
 				takeover.Status.Message = "its machine counts as another one than that of the host for which it was held, from now on"
 				return nil
 			}
