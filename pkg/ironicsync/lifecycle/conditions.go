@@ -156,7 +156,7 @@ func (c conditions) setInventoryRead(unusable *metal3.UnusableInventory, node me
 				unusable.InspectionFinishedAt.UTC().Format(time.RFC3339), unusable.Problem))
 	case node.UnreadInventory != "":
 		c.set(metal3.InventoryReadCondition, conditionValue{conditionTrue, metal3.InventoryIncompleteReason},
-			fmt.Sprintf("Of the inventory of the inspection that ended at %s, these parts cannot be read, and status.hardware has of them what was known before: %s",
+			fmt.Sprintf("Parts of the inventory of the inspection that ended at %s cannot be read, and status.hardware keeps what was known of them: %s",
 				finished.UTC().Format(time.RFC3339), node.UnreadInventory))
 	default:
 		meta.RemoveStatusCondition(&c.status.Conditions, metal3.InventoryReadCondition)

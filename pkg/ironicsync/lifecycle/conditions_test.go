@@ -309,7 +309,7 @@ func TestConditionsOfWhatIsMissing(t *testing.T) {
 		"no bad part":    {func(*metal3.BareMetalHost) {}, metal3.InventoryReadCondition, "-", "", ""},
 		"a bad part": {func(h *metal3.BareMetalHost) {
 			h.Status.Ironic = &metal3.IronicStatus{InspectionFinishedAt: &finished, UnreadInventory: "a is 1"}
-		}, metal3.InventoryReadCondition, "T/InventoryIncomplete", "Of the inventory of the inspection that ended at 2026-01-01T00:00:00Z, these parts cannot be read", ": a is 1"},
+		}, metal3.InventoryReadCondition, "T/InventoryIncomplete", "Parts of the inventory of the inspection that ended at 2026-01-01T00:00:00Z cannot be read", ": a is 1"},
 		"a bad inventory": {func(h *metal3.BareMetalHost) {
 			h.Status.Record.UnusableInventory = &metal3.UnusableInventory{InspectionFinishedAt: finished, Problem: "a is 1"}
 		}, metal3.InventoryReadCondition, "F/InventoryUnusable", "The inventory of the inspection that ended at 2026-01-01T00:00:00Z cannot be used", ": a is 1"},

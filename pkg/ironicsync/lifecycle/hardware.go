@@ -20,7 +20,7 @@ const maxInventory = 2 << 20
 
 // HardwareFrom converts the inventory of an inspection, as Ironic stores it, to status.hardware. The inventory is what the hardware
 // manager of ironic-python-agent makes, or what Ironic makes in the same form of what the BMC says; the plugin data is what
-// Ironic's inspection hooks add. Of a part that cannot be read, what was known before remains, and unread names it; known may
+// Ironic's inspection hooks add. Of a part that cannot be read, what was known before remains, unless that is of another machine, and unread names it; known may
 // be nil. The error says why the inventory cannot be used at all.
 func HardwareFrom(raw *ironic.Inventory, known *metal3.HardwareDetails) (hw *metal3.HardwareDetails, unread string, err error) {
 	if size := len(raw.Inventory); size > maxInventory {
@@ -57,8 +57,17 @@ func HardwareFrom(raw *ironic.Inventory, known *metal3.HardwareDetails) (hw *met
 	}
 	hw.NIC = newNetwork(all, pluginData(raw.PluginData, told), known.NIC).nics()
 	hw.Storage = disks(all.at("disks"), known.Storage)
-	hw, err = cutHardware(hw)
+	if hw, err = cutHardware(hw); err == nil && areTwoMachines(hw, known) {
+		return HardwareFrom(raw, nil)
+	}
 	return hw, told.String(), err
+}
+
+// areTwoMachines reports whether hardware details are of two machines: the host has got another BMC.
+func areTwoMachines(a, b *metal3.HardwareDetails) bool {
+	serial, other, macs, others := serialOf(a), serialOf(b), macsOf(a), macsOf(b)
+	return serial != "" && other != "" && serial != other ||
+		len(macs) > 0 && len(others) > 0 && !slices.ContainsFunc(macs, func(mac string) bool { return slices.Contains(others, mac) })
 }
 
 // pluginData returns the plugin data, which is lost if it is too large.

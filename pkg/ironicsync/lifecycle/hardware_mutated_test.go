@@ -12,6 +12,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // missing stands for a part that is left out.
@@ -117,6 +118,9 @@ func checkMutated(t *testing.T, where string, path []string, before *metal3.Hard
 	may := mayChange(path, before)
 	for _, known := range []*metal3.HardwareDetails{nil, before} {
 		after := hardwareFrom(t, raw, known)
+		if again := hardwareFrom(t, raw, after.hw); !equality.Semantic.DeepEqual(again.hw, after.hw) {
+			t.Errorf("%s: reading it again is different", where)
+		}
 		is := flattened(after.hw, before, path)
 		for key := range was {
 			isAllowed := slices.ContainsFunc(may, func(prefix string) bool { return matches(key, prefix) })

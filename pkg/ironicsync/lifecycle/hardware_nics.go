@@ -50,11 +50,9 @@ func (n network) nics() (nics []metal3.NIC) {
 // interface has no address.
 func (n network) nic(iface object) []metal3.NIC {
 	known, knownIPv4, knownIPv6 := n.knownNIC(iface)
-	vendor, product, _ := strings.Cut(known.Model, " ")
-	vendor, product = read(iface.at("vendor"), vendor, toText), read(iface.at("product"), product, toText)
 	nic := metal3.NIC{
 		Name:       read(iface.at("name"), known.Name, toText),
-		Model:      strings.TrimSpace(vendor + " " + product),
+		Model:      model(iface, known.Model),
 		MAC:        read(iface.at("mac_address"), known.MAC, toMAC),
 		IP:         read(iface.at("ipv4_address"), knownIPv4, toIP),
 		SpeedGbps:  read(iface.at("speed_mbps"), 1000*known.SpeedGbps, toCount) / 1000,
@@ -76,6 +74,16 @@ func (n network) nic(iface object) []metal3.NIC {
 		return []metal3.NIC{v6}
 	}
 	return []metal3.NIC{nic, v6}
+}
+
+// model returns the vendor and the product of an interface. If one of them cannot be read, what was known of both remains.
+func model(iface object, known string) string {
+	const unread = "\x00"
+	vendor, product := read(iface.at("vendor"), unread, toText), read(iface.at("product"), unread, toText)
+	if vendor == unread || product == unread {
+		return known
+	}
+	return strings.TrimSpace(vendor + " " + product)
 }
 
 // boots reports whether the machine boots from an interface. Ironic's hooks know best.

@@ -173,7 +173,7 @@ func TestInventoryWithOneBadPart(t *testing.T) {
 					t.Errorf("hardware is %+v", hw)
 				}
 				c := meta.FindStatusCondition(b.hosts.Host(t, enginetest.HostName(0)).Status.Conditions, metal3.InventoryReadCondition)
-				if c == nil || c.Status != metav1.ConditionTrue || c.Reason != metal3.InventoryIncompleteReason || !strings.HasSuffix(c.Message, `what was known before: inventory.memory.physical_mb is "much"`) {
+				if c == nil || c.Status != metav1.ConditionTrue || c.Reason != metal3.InventoryIncompleteReason || !strings.HasSuffix(c.Message, `what was known of them: inventory.memory.physical_mb is "much"`) {
 					t.Errorf("the condition is %+v", c)
 				}
 				records := b.hosts.Records

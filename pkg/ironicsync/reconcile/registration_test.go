@@ -267,15 +267,16 @@ func TestPortsThatIronicDoesNotTake(t *testing.T) {
 		if _, err := w.hosts.Record(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}
-		w.sim.Refuse("CreatePort", 400, "no such port")
+		refused := "Expected valid MAC address for address: " + host.Spec.BootMACAddress
+		w.sim.Refuse("CreatePort", 400, refused)
 		if err := w.sim.Sim.LoseNode(host.Status.Provisioning.ID); err != nil {
 			t.Fatal(err)
 		}
-		want := "Ironic does not take spec.bootMACAddress " + host.Spec.BootMACAddress + " as that of a port: no such port"
-		w.after(time.Minute, "the refusal is shown", func() bool { return w.host().Status.ErrorMessage == want })
+		want := "Ironic rejects spec.bootMACAddress " + host.Spec.BootMACAddress + " as that of a port: " + refused
+		w.after(time.Minute, "the refusal is shown", func() bool { return strings.HasSuffix(w.host().Status.ErrorMessage, want) })
 		w.sim.Accept("CreatePort")
 		w.after(time.Minute, "registered again", w.registered)
-		want = "Network cards without a port in Ironic, by their MAC addresses: " + taken + " is that of a node in Ironic that no host has"
+		want = "Network cards without a port in Ironic, by their MAC addresses: " + taken + " belongs to a node in Ironic that no host has"
 		if c := conditionOf(w.host(), metal3.RegisteredCondition); c.Status != metav1.ConditionTrue || c.Message != want || w.host().Status.ErrorMessage != "" {
 			t.Errorf("registered: %s, %s; error: %s", c.Status, c.Message, w.host().Status.ErrorMessage)
 		}

@@ -78,7 +78,7 @@ func portAddress(mac string) string {
 
 // ensurePorts creates those ports that the node needs and does not have yet. A MAC address that
 // an inspection found may belong to another node, because the USB network cards of some BMCs have the
-// same one in every machine, or Ironic may not take it: such ports are missing, which the host can do without, unless
+// same one in every machine, or Ironic may reject it: such ports are missing, which the host can do without, unless
 // the spec names the address.
 func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID string, existing []ironic.Port) (missing []string, err error) {
 	for _, port := range wantedPorts(reg.host) {
@@ -93,21 +93,22 @@ func (r *Registrar) ensurePorts(ctx context.Context, reg registration, nodeUUID 
 		case errors.As(err, &conflict) && isRequired:
 			return nil, &problem{metal3.PortConflictReason, conflict.Error()}
 		case errors.As(err, &conflict):
-			missing = append(missing, fmt.Sprintf("%s is that of %s", port.mac, conflict.other))
-		case !isPortRefused(err) || !errors.As(err, &answer):
+			missing = append(missing, fmt.Sprintf("%s belongs to %s", port.mac, conflict.other))
+		case !errors.As(err, &answer) || !isRefusalOf(port, answer):
 			return nil, err
 		case isRequired:
-			return nil, &problem{metal3.IronicRefusedReason, fmt.Sprintf("Ironic does not take spec.bootMACAddress %s as that of a port: %s", port.mac, answer.Message)}
+			return nil, &problem{metal3.IronicRefusedReason, fmt.Sprintf("Ironic rejects spec.bootMACAddress %s as that of a port: %s", port.mac, answer.Message)}
 		default:
-			missing = append(missing, fmt.Sprintf("Ironic does not take %s: %s", port.mac, answer.Message))
+			missing = append(missing, fmt.Sprintf("Ironic rejects %s: %s", port.mac, answer.Message))
 		}
 	}
 	return missing, nil
 }
 
-// isPortRefused reports whether Ironic does not want this port, and may want others.
-func isPortRefused(err error) bool {
-	return !ironic.IsLocked(err) && (ironic.IsBadRequest(err) || ironic.IsConflict(err))
+// isRefusalOf reports whether Ironic rejects this port, and may accept others: its answer names the address. 400 also says that Ironic
+// does not see the node, because the database that answers lags.
+func isRefusalOf(port wantedPort, answer *ironic.APIError) bool {
+	return !ironic.IsLocked(answer) && (ironic.IsBadRequest(answer) || ironic.IsConflict(answer)) && strings.Contains(answer.Message, port.mac)
 }
 
 // missingPorts is the message about network cards for which Ironic has no port.
