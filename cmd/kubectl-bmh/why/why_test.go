@@ -457,7 +457,7 @@ func moving(to string) func(*metal3.BareMetalHost) {
 // TestRefusalHelp: what would help depends on what Ironic refuses.
 func TestRefusalHelp(t *testing.T) {
 	for message, want := range map[string]string{
-		"Ironic rejects spec.bootMACAddress 00:16:3e:00:00:01 as that of a port: no":               "spec.bootMACAddress cannot be changed",
+		"Ironic rejects spec.bootMACAddress 00:16:3e:00:00:01 as that of a port: no":                     "spec.bootMACAddress cannot be changed",
 		"Could not find the following driver(s) or hardware type(s): redfish.":                           "enabled_hardware_types",
 		"Expected a MAC address but received 21:00:00:16:3e:aa:bb:01.":                                   "Ironic does not accept",
 		"No valid host was found. Reason: No conductor service registered which supports driver redfish": "have its driver enabled",

@@ -30,29 +30,33 @@ var (
 	bmcCredentials = Meaning{"BMCCredentials", "The BMC refuses the credentials.",
 		"Correct the user name or the password in {secret}. The host goes on at once after that."}
 	bmcNotPermitted = Meaning{"BMCNotPermitted", "The BMC does not permit its user to do that.",
-		"Give the user of {secret} the role or privilege level of an administrator at the BMC, or name another user. Some BMCs also answer so while an account is locked."}
+		"Give the user of {secret} the role or privilege level of an administrator at the BMC, or name another user. Some BMCs also answer this way while an account is locked."}
 	bmcName = Meaning{"BMCName", "The host name of the BMC cannot be resolved.",
 		"Correct {address}, or have the DNS of Ironic know the name."}
+	virtualMediaFailed = Meaning{"VirtualMediaFailed", "The BMC could not mount the image in its virtual drive.",
+		"Check that the BMC at {address} reaches the web server of Ironic that the error names, and, for https, trusts its certificate."}
 	bmcUnreachable = Meaning{"BMCUnreachable", "The BMC does not answer.", unreachableHelp}
 	bmcNoSystem    = Meaning{"BMCNoSystem", "The BMC answers, but has no System at the path in spec.bmc.address.",
 		"Correct the path in {address}: it is that of a System, such as /redfish/v1/Systems/1, and never of a Manager. The BMC lists its Systems at /redfish/v1/Systems."}
 )
 
 // noSystem is what sushy says of a System that is not there. Other resources of the BMC may be missing, too.
-var noSystem = regexp.MustCompile(`resource \S*/redfish/v1/(systems|managers|chassis)(/[^/\s]*)?/? not found`)
+var noSystem = regexp.MustCompile(`resource \S*/redfish/v1/systems/[^/\s]+/? not found`)
 
 // bmcAnswerRules are of what only a BMC answers, or only Ironic says of one.
 var bmcAnswerRules = []rule{
-	{bmcNoSystem, []string{"answered 404 for the system", "is missing from the resource /redfish/v1/managers/", "is missing from the resource /redfish/v1/chassis/"}},
+	{bmcNoSystem, []string{"answered 404 for the system",
+		// Each System has this attribute, and nothing else has.
+		"the attribute boot is missing from the resource /redfish/v1/managers/", "the attribute boot is missing from the resource /redfish/v1/chassis/"}},
 	{bmcCredentials, []string{"rakp 2 hmac is invalid", "unauthorized name", "invalid user name", "incorrect password"}},
 	{bmcNotPermitted, []string{"insufficient privilege level", "requested privilege level exceeds limit"}},
-	{bmcName, []string{"address lookup for", "invalid ipmi address"}},
+	{bmcName, []string{"address lookup for"}},
 	{Meaning{"IPMIFailed", "An IPMI command to the BMC has failed.",
 		"Ironic does not say why ipmitool has failed. Check that {address} is right and answers at its UDP port, that IPMI over LAN is enabled in the BMC, and the credentials in {secret}."},
 		[]string{"ipmi call failed", "unable to establish ipmi", "unable to establish lan session", "get auth capabilities error", "error issuing get channel authentication capabilities"}},
 	{Meaning{"BMCAddressInvalid", "Ironic does not accept the address of the BMC.",
 		"Correct spec.bmc.address."},
-		[]string{"invalid redfish address"}},
+		[]string{"invalid redfish address", "invalid ipmi address"}},
 	{Meaning{"BMCWithoutSessions", "The BMC opens no session for Redfish.",
 		"Correct the credentials in {secret}, and check that the BMC has a session to spare: it may have to be reset."},
 		[]string{"no x-auth-token returned"}},
@@ -63,8 +67,13 @@ var bmcAnswerRules = []rule{
 
 // bmcConnectionRules are of a connection to a BMC.
 var bmcConnectionRules = []rule{
+	{Meaning{"BMCLicense", "The BMC lacks a license for this.",
+		"Install the license that the error names on the BMC at {address}, or use a driver that does not need it."},
+		[]string{"not licensed to perform", "oemlicensenotpassed", "licensekeyrequired"}},
 	{bmcCredentials, []string{"returned code 401", "http 401", "status code 401", "401 unauthorized", "invalid username or password"}},
 	{bmcNotPermitted, []string{"returned code 403", "http 403", "status code 403", "insufficient privilege", "insufficientprivilege"}},
+	// What the BMC says is about its own connection to Ironic's web server.
+	{virtualMediaFailed, []string{"virtual media mount failed * returned code"}},
 	{Meaning{"BMCWithoutRedfish", "Something answers at the address of the BMC, but has no Redfish.",
 		"Check that {address} is the address and the port of the BMC, and that Redfish is enabled there. If it has none, use ipmi://."},
 		[]string{"/redfish/v1/ not found", "/redfish/v1 not found"}},
@@ -78,9 +87,7 @@ var bmcConnectionRules = []rule{
 		"Update the firmware of the BMC at {address}, or have Ironic accept older versions and keys."},
 		[]string{"unsupported_protocol", "unsupported protocol", "handshake failure", "handshake_failure", "alert protocol version", "dh_key_too_small", "dh key too small", "unsafe_legacy_renegotiation_disabled"}},
 	{bmcName, namePhrases},
-	{Meaning{"VirtualMediaFailed", "The BMC could not mount the image in its virtual drive.",
-		"Check that the BMC at {address} reaches the web server of Ironic that the error names, and, for https, trusts its certificate."},
-		[]string{"virtual media mount failed"}},
+	{virtualMediaFailed, []string{"virtual media mount failed"}},
 	{Meaning{"BMCError", "The BMC reports an error of its own.",
 		"The server tries again by itself. If it lasts, reset the BMC at {address} or update its firmware."},
 		[]string{"returned code 500", "returned code 502", "returned code 503", "returned code 504", "internal service error", "internalerror"}},

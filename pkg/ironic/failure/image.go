@@ -25,7 +25,7 @@ var checksumRules = []rule{
 // imagePhrases are what errors about the download of an image, its checksum or a ramdisk have.
 var imagePhrases = []string{
 	"validation of image href", "failed to download image", "error downloading image", "download of image", "image download timeout",
-	"image tag", "the requested image", "the image registry", "image * could not be found", "image * is unacceptable", "not authorized for image",
+	"image tag", "the requested image", "the image registry", "image * is unacceptable", "not authorized for image",
 	"unable to write image to", "failed to pull container image",
 }
 
@@ -55,6 +55,9 @@ var imageRules = []rule{
 	{Meaning{"ImageCertificate", "The certificate of the server of the image is not trusted.",
 		"Have Ironic and the ramdisk trust who has signed it, or correct the certificate."},
 		certificatePhrases},
+	{Meaning{"ImageServerTLS", "No TLS connection to the server of the image is possible.",
+		"Correct the scheme, the port or the TLS versions of " + imageURL + "."},
+		[]string{"wrong_version_number", "unsupported_protocol", "handshake_failure", "alert handshake failure"}},
 	{imageTooLarge, []string{"no space left on device"}},
 	{Meaning{"ImageServerName", "The host name of the server of the image cannot be resolved.",
 		"Correct " + imageURL + "; or have DNS know the name, in the network of the machine too."},

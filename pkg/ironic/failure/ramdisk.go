@@ -6,8 +6,11 @@ var agentPhrases = []string{
 }
 
 var agentRules = []rule{
-	{Meaning{"AgentCertificate", "Ironic does not trust the certificate of the ramdisk.",
+	{Meaning{"AgentClock", "Ironic does not trust the certificate of the ramdisk.",
 		"Correct the clock of the machine in its firmware: the ramdisk makes the certificate when it boots."},
+		[]string{"certificate is not yet valid", "certificate has expired"}},
+	{Meaning{"AgentCertificate", "Ironic does not trust the certificate of the ramdisk.",
+		"Check that no other machine has the address of the ramdisk, and that the machine has not been rebooted meanwhile: the ramdisk makes the certificate when it boots."},
 		certificatePhrases},
 	{Meaning{"AgentUnreachable", "Ironic does not reach the ramdisk on the machine.",
 		"Check that Ironic may connect to port 9999 of the machine, and look at the console of the machine: it may have been reset, or have hung."},
@@ -45,7 +48,10 @@ var conductorRules = []rule{
 		[]string{"state can't be resumed by conductor", "aborted due to conductor take over"}},
 	{Meaning{"NoWorker", "Ironic is too busy to begin.",
 		"If that lasts, the administrator of Ironic has to raise the number of its workers ([conductor]workers_pool_size)."},
-		[]string{"no free conductor workers available", "lack of free conductor workers", "concurrent action limit"}},
+		[]string{"no free conductor workers available", "lack of free conductor workers"}},
+	{Meaning{"ConcurrencyLimit", "Ironic already deploys or cleans as many machines as it may.",
+		"It begins when others have ended. The administrator of Ironic can raise [conductor]max_concurrent_deploy and max_concurrent_clean."},
+		[]string{"concurrent action limit"}},
 	{Meaning{"NodeLocked", "Ironic is doing something else with the machine.", ""},
 		[]string{"is locked by host", "is presently locked and we are unable"}},
 	{Meaning{"NoConductor", "No conductor of Ironic works on this machine.",
@@ -56,8 +62,8 @@ var conductorRules = []rule{
 		[]string{"could not find the following driver(s) or hardware type(s)"}},
 	{Meaning{"InterfaceNotEnabled", "Ironic does not have an interface enabled that the driver of the host needs.",
 		"The administrator of Ironic has to add it to the option enabled_..._interfaces."},
-		[]string{"could not find the following interface in the", "no default value found for", "is not supported by hardware type"}},
-	{Meaning{"Aborted", "Somebody has had Ironic abort this.",
+		[]string{"could not find the following interface in the", "no default value found for"}},
+	{Meaning{"Aborted", "This was aborted in Ironic by request.",
 		"Ironic's log names the request."},
 		[]string{"by request, the", "inspection was aborted by request"}},
 	{Meaning{"InMaintenance", "Ironic has ended this because the node is in maintenance.",
@@ -66,7 +72,7 @@ var conductorRules = []rule{
 }
 
 var settingsRules = []rule{
-	{Meaning{"BIOSNotApplied", "The BMC has not taken over all BIOS settings.",
+	{Meaning{"BIOSNotApplied", "The BMC has not applied all BIOS settings.",
 		"Correct the settings that the error names. kubectl get firmwareschemas shows which values a machine accepts."},
 		[]string{"attributes * are not updated", "redfish bios apply_configuration failed * invalid value for setting", "redfish bios apply configuration failed"}},
 	{Meaning{"FirmwareNotUpdated", "The BMC has not updated the firmware.",
@@ -78,5 +84,5 @@ var settingsRules = []rule{
 			"could not allocate physical disk space", "number of physical disks provided"}},
 	{Meaning{"NotSupported", "The driver or the BMC does not support this.",
 		"Leave that out of the spec, or use a driver that supports it (spec.bmc.address)."},
-		[]string{"(disabled or not implemented)", "bios settings are not supported"}},
+		[]string{"(disabled or not implemented)", "bios settings are not supported", "is not supported by hardware type"}},
 }

@@ -95,13 +95,13 @@ func (s *Sources) tell(ctx context.Context, host *metal3.BareMetalHost, kind str
 var requested = map[string]string{
 	"HostBootDevice":  "a boot device for the next boot",
 	"HostClean":       "clean steps",
-	"HostIndicator":   "its light to be changed",
+	"HostIndicator":   "a change of its indicator light",
 	"HostInspection":  "an inspection",
-	"HostMaintenance": "its maintenance to be changed",
+	"HostMaintenance": "a change of its maintenance",
 	"HostNMI":         "an NMI",
-	"HostRebuild":     "its image to be written again",
+	"HostRebuild":     "that its image be written again",
 	"HostRetry":       "another try of what has failed",
-	"HostTakeover":    "its node to be taken over",
+	"HostTakeover":    "that its node be taken over",
 }
 
 // recordedHost returns the host as it is in etcd.
