@@ -52,6 +52,8 @@ type Inspected struct {
 	// Pending is set if the problem may be temporary, so that the inventory is to be read
 	// again.
 	Pending bool
+	// Overdue is set if the host no longer waits for that.
+	Overdue bool
 }
 
 // IsSetBack tells whether the node is in a state that dates from before the one that is recorded of it: the answer comes from
@@ -236,16 +238,14 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	}
 	if seen.Inspected.Pending {
 		setUnusableInventory(status, seen)
+		if seen.Inspected.Overdue {
+			endInspection(inspect, node, now)
+		}
 		return
 	}
 	finished := metav1.NewMicroTime(node.InspectionFinishedAt.Truncate(time.Microsecond))
 	status.Ironic.InspectionFinishedAt = &finished
-	if inspect.Start.IsZero() {
-		inspect.Start = WholeSeconds(*node.InspectionFinishedAt)
-	}
-	if inspect.End.IsZero() || inspect.End.Time.Before(node.InspectionFinishedAt.Truncate(time.Second)) {
-		inspect.End = WholeSeconds(now) // otherwise it is known from a status that was restored or imported
-	}
+	endInspection(inspect, node, now)
 	status.Ironic.UnreadInventory = CutMessage(seen.Inspected.Unread)
 	if seen.Inspected.Hardware != nil {
 		status.HardwareDetails = seen.Inspected.Hardware
@@ -255,6 +255,18 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		return
 	}
 	setUnusableInventory(status, seen)
+}
+
+// endInspection records that the inspection has ended, unless that is known: from a status that was restored or imported, or because
+// the host has gone on before its inventory could be read.
+func endInspection(inspect *metal3.OperationMetric, node *ironic.Node, now time.Time) {
+	finished := *node.InspectionFinishedAt
+	if inspect.Start.IsZero() {
+		inspect.Start = WholeSeconds(finished)
+	}
+	if inspect.End.IsZero() || inspect.End.Time.Before(finished.Truncate(time.Second)) {
+		inspect.End = WholeSeconds(now)
+	}
 }
 
 func setUnusableInventory(status *metal3.BareMetalHostStatus, seen Observation) {

@@ -126,7 +126,7 @@ func (r *Refresher) observe(ctx context.Context, host *metal3.BareMetalHost, nod
 		if err := r.RedactPassword(ctx, host, node); err != nil {
 			withhold(host, node, err)
 		}
-		if readInventory && seen.NeedsInventory(host) {
+		if readInventory && r.isInventoryDue(host, seen) {
 			// A slow or large inventory must not use up the time for the other hosts.
 			inventoryCtx, cancel := context.WithTimeout(ctx, inventoryTimeout)
 			seen.Inspected = r.readInventory(r.Guard(inventoryCtx, host), host, node)
@@ -206,7 +206,7 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 	mayReadInventory := func(d dueHost) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if d.node == nil || inventories >= inventoriesPerBulk || !r.observationOf(d.host, d.node).NeedsInventory(d.host) {
+		if d.node == nil || inventories >= inventoriesPerBulk || !r.isInventoryDue(d.host, r.observationOf(d.host, d.node)) {
 			return false
 		}
 		inventories++
@@ -286,31 +286,38 @@ const inventoryGrace = 30 * time.Second
 // inspection before.
 const formerInventoryGrace = 5 * time.Second
 
+// inventoryPatience is how long a host waits for an inventory that Ironic has and does not give, before it goes on without it.
+const inventoryPatience = 5 * time.Minute
+
 // inventoryTimeout bounds the read of one inventory.
 const inventoryTimeout = 700 * time.Millisecond
 
 // fakeDriver is the driver whose inspection succeeds without storing an inventory.
 const fakeDriver = "fake-hardware"
 
+// isInventoryDue tells whether the inventory of the node's last inspection is to be read now.
+func (r *Refresher) isInventoryDue(host *metal3.BareMetalHost, seen lifecycle.Observation) bool {
+	return seen.NeedsInventory(host) && r.index.IsInventoryDue(seen.Node, r.clock.Now())
+}
+
 // readInventory reads the inventory of a finished inspection. If it cannot be read now, the
-// result is nil, the rest of the node is recorded all the same, and the next observation tries
+// result is nil, the rest of the node is recorded all the same, and a later observation tries
 // again.
 func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node) *lifecycle.Inspected {
 	raw, err := r.nodes.GetInventory(ctx, node.UUID)
 	switch {
-	case ironic.IsNotFound(err):
-		if node.Driver == fakeDriver || r.index.InventoryMissingFor(node, r.clock.Now()) > inventoryGrace {
-			return &lifecycle.Inspected{} // there will be none
-		}
-		return nil
 	case ironic.IsNotIronic(err):
 		return &lifecycle.Inspected{Problem: err.Error()} // the answer is malformed, and will stay so
 	case err != nil:
+		missing := r.index.InventoryMissing(node, r.clock.Now())
 		klog.FromContext(ctx).V(2).Info("The inventory of a host cannot be read now", "host", klog.KObj(host), "node", node.UUID, "err", err)
-		if ctx.Err() == nil && r.index.InventoryMissingFor(node, r.clock.Now()) > inventoryGrace {
-			return &lifecycle.Inspected{Problem: err.Error(), Pending: true}
+		switch {
+		case ironic.IsNotFound(err) && (node.Driver == fakeDriver || missing > inventoryGrace):
+			return &lifecycle.Inspected{} // there will be none
+		case ironic.IsNotFound(err), missing <= inventoryGrace:
+			return nil
 		}
-		return nil
+		return &lifecycle.Inspected{Problem: err.Error(), Pending: true, Overdue: missing > inventoryPatience}
 	}
 	hardware, unread, err := lifecycle.HardwareFrom(raw, host.Status.HardwareDetails)
 	if err != nil {
@@ -318,7 +325,7 @@ func (r *Refresher) readInventory(ctx context.Context, host *metal3.BareMetalHos
 		return &lifecycle.Inspected{Problem: err.Error()}
 	}
 	inspectedBefore := host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil
-	if inspectedBefore && equality.Semantic.DeepEqual(hardware, host.Status.HardwareDetails) && r.index.InventoryMissingFor(node, r.clock.Now()) < formerInventoryGrace {
+	if inspectedBefore && equality.Semantic.DeepEqual(hardware, host.Status.HardwareDetails) && r.index.InventoryMissing(node, r.clock.Now()) < formerInventoryGrace {
 		return nil // it may be that of the inspection before
 	}
 	return &lifecycle.Inspected{Hardware: hardware, Unread: unread}

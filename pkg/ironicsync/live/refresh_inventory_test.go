@@ -248,6 +248,7 @@ func TestBadInventory(t *testing.T) {
 					if bad == "not JSON" {
 						b.inspected(0, time.Now().Add(time.Minute)) // only the next inspection mends it
 					}
+					time.Sleep(time.Second)
 					if err := read.do(t.Context(), b); err != nil {
 						t.Fatal(err)
 					}
@@ -257,6 +258,55 @@ func TestBadInventory(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestInventoryFailsForEver: a host goes on without an inventory that Ironic has and does not give, which is told, and asked for again,
+// but no more often for having many readers.
+func TestInventoryFailsForEver(t *testing.T) {
+	for _, read := range reads {
+		t.Run(read.name, func(t *testing.T) {
+			inBubble(t, 1, func(t *testing.T, b *bench) {
+				b.nodes.Change(func() {
+					b.nodes.InventoryErr = &ironic.APIError{Status: 500, Op: "get inventory", Message: "Swift is away"}
+				})
+				b.inspected(0, time.Now())
+				readFor := func(d time.Duration) metal3.BareMetalHostStatus {
+					t.Helper()
+					for range int(d / (100 * time.Millisecond)) {
+						if err := read.do(t.Context(), b); err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(100 * time.Millisecond)
+					}
+					return b.hosts.Host(t, enginetest.HostName(0)).Status
+				}
+				if status := readFor(time.Minute); !status.OperationHistory.Inspect.End.IsZero() {
+					t.Error("after a minute, the host does not wait any more")
+				}
+				status := readFor(9 * time.Minute)
+				if status.OperationHistory.Inspect.End.IsZero() || !status.Ironic.InventoryPending {
+					t.Errorf("after ten minutes, the end of the inspection is %s, and the inventory is pending: %t", status.OperationHistory.Inspect.End, status.Ironic.InventoryPending)
+				}
+				c := meta.FindStatusCondition(status.Conditions, metal3.InventoryReadCondition)
+				if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "Swift is away") {
+					t.Errorf("the condition is %+v", c)
+				}
+				if n := b.inventories(); n > 60 {
+					t.Errorf("the inventory was asked for %d times in ten minutes", n)
+				}
+				ended := status.OperationHistory.Inspect.End
+				b.nodes.Change(func() { b.nodes.InventoryErr = nil })
+				b.inventory(fourGigabytes)
+				status = readFor(6 * time.Minute)
+				if status.HardwareDetails == nil || status.Ironic.InventoryPending || !status.OperationHistory.Inspect.End.Equal(&ended) {
+					t.Errorf("once the inventory is there, it is pending: %t, and the inspection ended at %s, before: %s", status.Ironic.InventoryPending, status.OperationHistory.Inspect.End, ended)
+				}
+				if c := meta.FindStatusCondition(status.Conditions, metal3.InventoryReadCondition); c != nil {
+					t.Errorf("and the condition is %+v", c)
+				}
+			})
+		})
 	}
 }
 

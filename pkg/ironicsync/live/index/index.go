@@ -124,13 +124,17 @@ type hostVersion struct {
 
 // noticed is what is waited for, or doubted, of a node since a time by our clock. Ironic's clock, which has set about, may
 // differ from ours.
-type noticed struct{ about, since time.Time }
+type noticed struct {
+	about, since time.Time
+	// next is when Ironic is asked again for what is missing.
+	next time.Time
+}
 
 // noticedFor returns for how long something about a node has been noticed.
 func noticedFor(all map[string]noticed, uuid string, about, now time.Time) time.Duration {
 	first, known := all[uuid]
 	if !known || !first.about.Equal(about) {
-		first = noticed{about, now}
+		first = noticed{about: about, since: now}
 		all[uuid] = first
 	}
 	return now.Sub(first.since)
@@ -485,11 +489,33 @@ func (x *Index) IsPending(host *metal3.BareMetalHost, generation uint64) bool {
 	return x.pending[host.UID] == hostVersion{host.ResourceVersion, generation}
 }
 
-// InventoryMissingFor returns for how long the inventory of the node's last inspection has been missing.
-func (x *Index) InventoryMissingFor(node *ironic.Node, now time.Time) time.Duration {
+const (
+	// An inventory that Ironic did not give is asked for again after a share of the time for which it has been missing, and after
+	// a pause within these bounds: no more often if there are many readers, and soon at first, because Ironic ends an inspection
+	// before it stores the inventory.
+	inventoryShare    = 8
+	minInventoryPause = 500 * time.Millisecond
+	maxInventoryPause = 5 * time.Minute
+)
+
+// InventoryMissing notes that Ironic was asked in vain for the inventory of the node's last inspection. It returns for how long that
+// has been so.
+func (x *Index) InventoryMissing(node *ironic.Node, now time.Time) time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return noticedFor(x.inventoryMissing, node.UUID, *node.InspectionFinishedAt, now)
+	missing := noticedFor(x.inventoryMissing, node.UUID, *node.InspectionFinishedAt, now)
+	noted := x.inventoryMissing[node.UUID]
+	noted.next = now.Add(min(max(missing/inventoryShare, minInventoryPause), maxInventoryPause))
+	x.inventoryMissing[node.UUID] = noted
+	return missing
+}
+
+// IsInventoryDue tells whether Ironic is to be asked for the inventory of the node's last inspection.
+func (x *Index) IsInventoryDue(node *ironic.Node, now time.Time) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	noted, known := x.inventoryMissing[node.UUID]
+	return !known || !noted.about.Equal(*node.InspectionFinishedAt) || !now.Before(noted.next)
 }
 
 // SetBackFor returns for how long the node has been in a state that dates from before the one that is recorded.

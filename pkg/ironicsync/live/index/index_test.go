@@ -376,9 +376,21 @@ func TestInventoryMissing(t *testing.T) {
 		want     time.Duration
 	}{{&first, 1, 0}, {&first, 11, 10 * time.Second}, {&second, 60, 0}, {&second, 61, time.Second}} {
 		n.InspectionFinishedAt = test.finished
-		if got := x.InventoryMissingFor(n, at(test.now)); got != test.want {
+		if got := x.InventoryMissing(n, at(test.now)); got != test.want {
 			t.Errorf("after %v s: %s, want %s", test.now, got, test.want)
 		}
+	}
+	// It is asked for again after an eighth of that time.
+	if x.IsInventoryDue(n, at(61.4)) || !x.IsInventoryDue(n, at(61.5)) {
+		t.Error("after a second, it is not due half a second later")
+	}
+	x.InventoryMissing(n, at(140))
+	if x.IsInventoryDue(n, at(149)) || !x.IsInventoryDue(n, at(150)) {
+		t.Error("after 80 s, it is not due 10 s later")
+	}
+	n.InspectionFinishedAt = &first
+	if !x.IsInventoryDue(n, at(141)) {
+		t.Error("that of another inspection is not due")
 	}
 }
 
