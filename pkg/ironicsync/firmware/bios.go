@@ -2,6 +2,7 @@ package firmware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,10 +27,10 @@ type SettingsKeeper struct {
 }
 
 // NewSettingsKeeper returns a SettingsKeeper. ironicOf returns the Ironic that has the node of a host.
-func NewSettingsKeeper(objects WatchedObjects[*metal3.HostFirmwareSettings], stored Objects[*metal3.FirmwareSchema], ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error), c clock.PassiveClock) *SettingsKeeper {
+func NewSettingsKeeper(objects WatchedObjects[*metal3.HostFirmwareSettings], stored Objects[*metal3.FirmwareSchema], ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error), c clock.Clock) *SettingsKeeper {
 	schemas := schemas{stored}
 	return &SettingsKeeper{&Keeper[*metal3.HostFirmwareSettings]{
-		kind: &biosSettings{schemas: schemas, ironicOf: ironicOf}, objects: objects, clock: c,
+		kind: &biosSettings{schemas: schemas, ironicOf: ironicOf, lists: newSharedLists[ironic.BIOSSetting]("BIOS settings", c)}, objects: objects, clock: c,
 	}, schemas}
 }
 
@@ -42,11 +43,11 @@ func (k *SettingsKeeper) SchemaOf(ctx context.Context, recorded *metal3.HostFirm
 type biosSettings struct {
 	schemas  schemas
 	ironicOf func(host *metal3.BareMetalHost) (BIOSIronic, error)
-	lists    sharedLists[ironic.BIOSSetting]
+	lists    *sharedLists[ironic.BIOSSetting]
 }
 
 func (*biosSettings) name() string                       { return "HostFirmwareSettings" }
-func (*biosSettings) content() string                    { return "BIOS settings" }
+func (b *biosSettings) content() string                  { return b.lists.content }
 func (*biosSettings) canHave(*metal3.BareMetalHost) bool { return true }
 
 func (*biosSettings) isSupported(context.Context, *metal3.BareMetalHost) (bool, error) {
@@ -62,21 +63,41 @@ func (b *biosSettings) update(ctx context.Context, host *metal3.BareMetalHost, o
 	if err != nil {
 		return false, false, err
 	}
+	var unread *unreadError
 	if source := settings.SourceOf(host); source != nil && (schema == nil || settings.IsOutdated(host, obj.Status.Source)) {
-		client, err := b.ironicOf(host)
-		if err != nil {
+		known, err := b.read(ctx, host, obj, source)
+		switch {
+		case errors.As(err, &unread):
+			settings.BIOSUnread(obj, unread.Error(), now)
+		case err != nil:
 			return false, false, err
+		default:
+			schema = known
 		}
-		list, err := b.lists.of(ctx, host.Status.Record.Ironic, source, client.ListBIOSSettings)
-		if err != nil {
-			return false, false, err
-		}
-		if schema, err = b.schemas.ensure(ctx, settings.SchemaOf(host, list), obj); err != nil {
-			return false, false, fmt.Errorf("writing FirmwareSchema: %w", err)
-		}
-		settings.RecordBIOS(obj, list, schema, source)
 	}
-	return settings.UpdateBIOSConditions(obj, recorded, schema, now), true, nil
+	changed = settings.UpdateBIOSConditions(obj, recorded, schema, now)
+	if unread != nil {
+		return changed, false, unread
+	}
+	return changed, true, nil
+}
+
+// read records in obj what Ironic says now, and returns the schema of that.
+func (b *biosSettings) read(ctx context.Context, host *metal3.BareMetalHost, obj *metal3.HostFirmwareSettings, source *metal3.SettingsSource) (*metal3.FirmwareSchema, error) {
+	client, err := b.ironicOf(host)
+	if err != nil {
+		return nil, err
+	}
+	list, err := b.lists.of(ctx, host.Status.Record.Ironic, source, client.ListBIOSSettings)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := b.schemas.ensure(ctx, settings.SchemaOf(host, list), obj)
+	if err != nil {
+		return nil, fmt.Errorf("writing FirmwareSchema: %w", err)
+	}
+	settings.RecordBIOS(obj, list, schema, source)
+	return schema, nil
 }
 
 func (*biosSettings) isOutdated(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareSettings) bool {

@@ -2,6 +2,7 @@ package firmware
 
 import (
 	"context"
+	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -22,18 +23,18 @@ type ComponentIronic interface {
 type ComponentKeeper = Keeper[*metal3.HostFirmwareComponents]
 
 // NewComponentKeeper returns a ComponentKeeper. ironicOf returns the Ironic that has the node of a host.
-func NewComponentKeeper(objects WatchedObjects[*metal3.HostFirmwareComponents], ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error), c clock.PassiveClock) *ComponentKeeper {
-	return &ComponentKeeper{kind: &components{ironicOf: ironicOf}, objects: objects, clock: c}
+func NewComponentKeeper(objects WatchedObjects[*metal3.HostFirmwareComponents], ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error), c clock.Clock) *ComponentKeeper {
+	return &ComponentKeeper{kind: &components{ironicOf: ironicOf, lists: newSharedLists[ironic.FirmwareComponent]("firmware components", c)}, objects: objects, clock: c}
 }
 
 // components is what is particular to HostFirmwareComponents.
 type components struct {
 	ironicOf func(host *metal3.BareMetalHost) (ComponentIronic, error)
-	lists    sharedLists[ironic.FirmwareComponent]
+	lists    *sharedLists[ironic.FirmwareComponent]
 }
 
-func (*components) name() string    { return "HostFirmwareComponents" }
-func (*components) content() string { return "firmware components" }
+func (*components) name() string      { return "HostFirmwareComponents" }
+func (c *components) content() string { return c.lists.content }
 
 // canHave tells whether the host's driver can update firmware. The others have no HostFirmwareComponents,
 // unless a user creates one.
@@ -64,19 +65,28 @@ func (c *components) update(ctx context.Context, host *metal3.BareMetalHost, obj
 	if !supported {
 		return settings.RefuseUpdates(obj, recorded, now), false, nil
 	}
+	var unread *unreadError
 	if source := settings.SourceOf(host); source != nil && settings.IsOutdated(host, obj.Status.Source) {
 		client, err := c.ironicOf(host)
 		if err != nil {
 			return false, false, err
 		}
 		list, err := c.lists.of(ctx, host.Status.Record.Ironic, source, client.ListFirmware)
-		if err != nil {
+		switch {
+		case errors.As(err, &unread):
+			settings.ComponentsUnread(obj, unread.Error(), now)
+		case err != nil:
 			return false, false, err
+		default:
+			settings.RecordFirmware(obj, list, source)
 		}
-		settings.RecordFirmware(obj, list, source)
 	}
 	settings.RecordUpdates(obj, host)
-	return settings.UpdateComponentConditions(obj, recorded, now), true, nil
+	changed = settings.UpdateComponentConditions(obj, recorded, now)
+	if unread != nil {
+		return changed, false, unread
+	}
+	return changed, true, nil
 }
 
 func (*components) isOutdated(host *metal3.BareMetalHost, recorded *metal3.HostFirmwareComponents) bool {

@@ -14,6 +14,7 @@ package firmware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,7 +70,8 @@ type kind[T Object] interface {
 	// newObject returns an object with an empty spec.
 	newObject(meta metav1.ObjectMeta) T
 	// update brings obj, a copy of recorded, up to date with Ironic. It returns whether the status has
-	// changed, and whether the object can be used: it cannot if Ironic does not support it.
+	// changed, and whether the object can be used: it cannot if Ironic does not support it. If Ironic does not give its contents,
+	// the error is an *unreadError, and the status may have changed all the same.
 	update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded T, now metav1.Time) (changed, usable bool, err error)
 	// isOutdated tells whether update may have something to do, apart from the conditions.
 	isOutdated(host *metal3.BareMetalHost, recorded T) bool
@@ -88,7 +90,7 @@ type kind[T Object] interface {
 type Keeper[T Object] struct {
 	kind    kind[T]
 	objects WatchedObjects[T]
-	clock   clock.PassiveClock
+	clock   clock.Clock
 }
 
 // maxRaces bounds how often an object is written anew because somebody else has written it.
@@ -129,7 +131,7 @@ func (k *Keeper[T]) Ensure(ctx context.Context, host *metal3.BareMetalHost) (non
 
 // Refresh records in the object of a host what Ironic has read from the BMC, if Ironic may have read it
 // since it was recorded, and whether the spec differs and is valid. It returns nil if Ironic does not support
-// such objects.
+// such objects. If Ironic does not give what it has read, the object says that, and the error is an *unreadError.
 func (k *Keeper[T]) Refresh(ctx context.Context, host *metal3.BareMetalHost) (T, error) {
 	for race := 0; ; race++ {
 		obj, err := k.refresh(ctx, host)
@@ -150,16 +152,18 @@ func (k *Keeper[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) (no
 	}
 	obj := recorded.DeepCopyObject().(T)
 	changed, usable, err := k.kind.update(ctx, host, obj, recorded, metav1.NewTime(k.clock.Now().Truncate(1e9)))
-	if err != nil {
+	if unread := new(unreadError); err != nil && !errors.As(err, &unread) {
 		return none, err
 	}
 	if changed {
-		if recorded, err = k.objects.UpdateStatus(ctx, obj); err != nil {
+		written, err := k.objects.UpdateStatus(ctx, obj)
+		if err != nil {
 			return none, err
 		}
+		recorded = written
 	}
-	if !usable {
-		return none, nil
+	if err != nil || !usable {
+		return none, err
 	}
 	return recorded, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -286,6 +287,57 @@ func TestSlowIronic(t *testing.T) {
 			t.Error("Ironic was not asked")
 		}
 	})
+}
+
+// TestUnread: what Ironic does not give for one node, each reader does not ask for again; the object says why its status is not new,
+// and keeps what was known. Another state of the node ends the pause.
+func TestUnread(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		takes time.Duration
+		says  string
+	}{
+		"refused": {err: &ironic.APIError{Status: 400, Message: "no such table"}, says: "no such table"},
+		"fails":   {err: &ironic.APIError{Status: 500, Message: "no such table"}, says: "no such table"},
+		"hung":    {err: &ironic.UnavailableError{Class: ironic.ClassTimeout, Reason: "no answer within 10s"}, takes: time.Minute, says: "no answer within 10s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet("a")
+				f.ensure(t, "a")
+				f.ironic.asked, f.ironic.err, f.ironic.takes = nil, test.err, test.takes
+				f.moved("a")
+				for range 600 {
+					_ = f.RefreshSettings(t.Context(), "n", "a")
+					if err := f.RefreshAllSettings(t.Context(), "n"); err != nil && test.takes == 0 {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+				}
+				if n := f.ironic.asked["node-a"]; n < 3 || n > 10 {
+					t.Errorf("Ironic was asked %d times in ten minutes", n)
+				}
+				settings, err := f.settings.Get(t.Context(), "n", "a")
+				if err != nil || settings.Status.Settings["Turbo"] != "on" {
+					t.Errorf("%+v, %v", settings.Status, err)
+				}
+				c := meta.FindStatusCondition(settings.Status.Conditions, "UpToDate")
+				if c == nil || c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "Ironic does not give the BIOS settings of the machine") || !strings.HasSuffix(c.Message, test.says) {
+					t.Errorf("the condition is %+v", c)
+				}
+				f.ironic.err, f.ironic.takes, f.ironic.value = nil, 0, "off"
+				f.moved("a")
+				if err := f.RefreshSettings(t.Context(), "n", "a"); err != nil || f.value(t, "a") != "off" {
+					t.Errorf("in another state of the node: %v, %s", err, f.value(t, "a"))
+				}
+				settings, _ = f.settings.Get(t.Context(), "n", "a")
+				if c := meta.FindStatusCondition(settings.Status.Conditions, "UpToDate"); c != nil {
+					t.Errorf("the condition is %+v", c)
+				}
+				time.Sleep(time.Minute) // the requests end
+			})
+		})
+	}
 }
 
 // TestReadsWhileIronicIsAway: what is recorded is served, and the error says so.

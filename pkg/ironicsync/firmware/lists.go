@@ -2,26 +2,71 @@ package firmware
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
 // sharedLists reads lists of nodes from Ironic. Callers share a request, also one that is under way: as
-// long as the node remains in its state, the answer is the same.
-type sharedLists[T any] struct{ requests singleflight.Group }
+// long as the node remains in its state, the answer is the same. What Ironic cannot say of a node, it is not asked for by
+// each reader: some BMCs never give it, or only after a long time.
+type sharedLists[T any] struct {
+	content  string // for people
+	requests singleflight.Group
+	failures *flowcontrol.Backoff
 
-// listTimeout bounds a request, for which several callers may wait.
-const listTimeout = 10 * time.Second
+	mu      sync.Mutex
+	reasons map[string]string // of the failures
+}
 
-// of returns the list of the node of source, from the Ironic of that name, which ask asks.
-func (l *sharedLists[T]) of(ctx context.Context, ironic string, source *metal3.SettingsSource, ask func(ctx context.Context, uuid string) ([]T, error)) ([]T, error) {
-	requested := l.requests.DoChan(ironic+" "+source.NodeUUID+" "+source.StateChangedAt.String(), func() (any, error) {
+const (
+	// listTimeout bounds a request, for which several callers may wait.
+	listTimeout = 10 * time.Second
+	// A list that Ironic did not give is asked for again after minListPause, and after twice as long each further time.
+	minListPause = 5 * time.Second
+	maxListPause = 10 * time.Minute
+	listJitter   = 0.25
+)
+
+// newSharedLists returns a sharedLists of what content names.
+func newSharedLists[T any](content string, c clock.Clock) *sharedLists[T] {
+	return &sharedLists[T]{
+		content: content, failures: flowcontrol.NewFakeBackOffWithJitter(minListPause, maxListPause, c, listJitter), reasons: map[string]string{},
+	}
+}
+
+// unreadError says that Ironic does not give what a node has, while it may answer everything else.
+type unreadError struct{ content, reason string }
+
+func (e *unreadError) Error() string {
+	return "Ironic does not give the " + e.content + " of the machine, and is asked again after a while: " + e.reason
+}
+
+// of returns the list of the node of source, from the Ironic of that name, which ask asks. The error is an *unreadError if it is
+// about that list only.
+func (l *sharedLists[T]) of(ctx context.Context, ironicName string, source *metal3.SettingsSource, ask func(ctx context.Context, uuid string) ([]T, error)) ([]T, error) {
+	id := ironicName + " " + source.NodeUUID + " " + source.StateChangedAt.String()
+	if reason, failed := l.recentFailure(id); failed {
+		return nil, &unreadError{l.content, reason}
+	}
+	requested := l.requests.DoChan(id, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 		defer cancel()
-		return ask(ctx, source.NodeUUID)
+		list, err := ask(ctx, source.NodeUUID)
+		if !isAboutList(err) {
+			return list, err
+		}
+		l.failed(id, ironic.MessageOf(err))
+		return nil, &unreadError{l.content, ironic.MessageOf(err)}
 	})
 	select {
 	case <-ctx.Done():
@@ -30,4 +75,33 @@ func (l *sharedLists[T]) of(ctx context.Context, ironic string, source *metal3.S
 		list, _ := answer.Val.([]T)
 		return list, answer.Err
 	}
+}
+
+// recentFailure returns why a list was not given, if it is not to be asked for again yet.
+func (l *sharedLists[T]) recentFailure(id string) (reason string, failed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reasons[id], l.failures.IsInBackOffSinceUpdate(id, l.failures.Clock.Now())
+}
+
+// failed notes that a list was not given.
+func (l *sharedLists[T]) failed(id, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failures.Next(id, l.failures.Clock.Now())
+	l.failures.GC() // of nodes that are gone, or in another state
+	l.reasons[id] = reason
+	maps.DeleteFunc(l.reasons, func(id, _ string) bool { return l.failures.Get(id) == 0 })
+}
+
+// isAboutList tells whether Ironic fails with the list, and not as a whole: it was asked for the node just before.
+func isAboutList(err error) bool {
+	var answer *ironic.APIError
+	switch {
+	case err == nil, ironic.IsRefused(err):
+		return false
+	case errors.As(err, &answer):
+		return answer.Status != http.StatusTooManyRequests && answer.Status != http.StatusServiceUnavailable
+	}
+	return ironic.IsTimeout(err) || ironic.IsNotIronic(err)
 }

@@ -52,6 +52,9 @@ func (r *Reader) Preview(ctx context.Context, obj runtime.Object) (string, error
 	if valid := meta.FindStatusCondition(conditions, settings.ValidCondition); valid != nil && valid.Status == metav1.ConditionFalse {
 		return "nothing would be changed: " + valid.Message, nil
 	}
+	if unread := meta.FindStatusCondition(conditions, settings.UpToDateCondition); unread != nil {
+		return "nothing would be changed yet: " + unread.Message, nil
+	}
 	waits := ""
 	if detected := meta.FindStatusCondition(conditions, settings.ChangeDetectedCondition); detected != nil && detected.Message != "" {
 		waits = ". " + detected.Message

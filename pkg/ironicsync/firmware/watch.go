@@ -2,6 +2,8 @@ package firmware
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +54,8 @@ type HostSettings struct {
 	BIOSGeneration int64
 	// ComponentsGeneration is the same for the components.
 	ComponentsGeneration int64
+	// Unread says, for people, which wishes cannot be compared with what the machine has, and why; empty if all can.
+	Unread string
 }
 
 // Watch requeues hosts when their HostFirmwareSettings, HostFirmwareComponents or HostUpdatePolicies change,
@@ -111,10 +115,10 @@ func (w *Watch) SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (fo
 	w.policies.own(ctx, host)
 	policy := w.policies.of(host)
 	found.Policy = policy
-	if found.Components, found.ComponentsGeneration, err = w.components.of(ctx, host, policy); err != nil {
+	if found.Components, found.ComponentsGeneration, err = w.components.of(ctx, host, policy); found.isBeyond(err) {
 		return found, err
 	}
-	if found.BIOSSettings, found.BIOSGeneration, err = w.bios.of(ctx, host, policy); err != nil {
+	if found.BIOSSettings, found.BIOSGeneration, err = w.bios.of(ctx, host, policy); found.isBeyond(err) {
 		return found, err
 	}
 	if found.BIOSSettings != nil {
@@ -139,6 +143,26 @@ func (w *Watch) SettingsFor(ctx context.Context, host *metal3.BareMetalHost) (fo
 		found.CanService, found.CanAbortService = features.Servicing, features.AbortService
 	}
 	return found, err
+}
+
+// isBeyond tells whether an error is about more than a wish that has to wait, which it records.
+func (h *HostSettings) isBeyond(err error) bool {
+	unread := new(unreadWish)
+	if !errors.As(err, &unread) {
+		return err != nil
+	}
+	h.Unread = strings.TrimPrefix(h.Unread+". "+unread.Error(), ". ")
+	return false
+}
+
+// unreadWish says that what an object of a kind asks for has to wait.
+type unreadWish struct {
+	kind   string
+	reason *unreadError
+}
+
+func (e *unreadWish) Error() string {
+	return "What the " + e.kind + " asks for has to wait. " + e.reason.Error()
 }
 
 // Refresh brings the HostFirmwareSettings and HostFirmwareComponents of a host up to date. It is called
@@ -244,7 +268,12 @@ func (w *watched[T]) of(ctx context.Context, host *metal3.BareMetalHost, policy 
 		return current, generation, nil
 	}
 	ensured, err := w.keeper.Ensure(ctx, host)
+	unread := new(unreadError)
 	switch {
+	case errors.As(err, &unread) && isRequested:
+		return current, generation, &unreadWish{kind.name(), unread}
+	case errors.As(err, &unread):
+		return current, generation, nil
 	case err != nil && (isRequested || mustRecord):
 		return current, generation, err
 	case err != nil:
@@ -257,7 +286,8 @@ func (w *watched[T]) of(ctx context.Context, host *metal3.BareMetalHost, policy 
 // refresh brings the object of a host up to date if it exists. One that was just created requeues the host.
 func (w *watched[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) {
 	if recorded, exists := w.recorded(host); exists && w.keeper.isDue(host, recorded) {
-		if _, err := w.keeper.Ensure(ctx, host); err != nil {
+		unread := new(unreadError)
+		if _, err := w.keeper.Ensure(ctx, host); err != nil && !errors.As(err, &unread) { // the object says what is unread
 			w.logFailure(ctx, err)
 		}
 	}

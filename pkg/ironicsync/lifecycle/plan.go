@@ -171,6 +171,9 @@ type Situation struct {
 	Components *metal3.HostFirmwareComponents
 	// Policy says what may be changed while the host runs something; nil if nothing may.
 	Policy *metal3.HostUpdatePolicySpec
+	// SettingsUnread says, for people, which settings in Firmware or Components cannot be compared with what the machine has, and
+	// why, so that they have to wait; empty if all can.
+	SettingsUnread string
 	// CanService is set if Ironic can change settings of a machine that runs something (since
 	// API 1.87), and CanAbortService if it can abort such a service after it has failed (since
 	// Ironic 32). They matter only if there is a Policy or a service.

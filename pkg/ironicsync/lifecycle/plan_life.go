@@ -168,7 +168,7 @@ func nextOfAvailable(s Situation) Step {
 		return Step{Do: SetState, State: metal3.StateInspecting, Limited: true}
 	case (host.Status.ProvisioningFailCount > 0 || ErrorType(&host.Status) == metal3.ProvisioningError) && deploy.AttemptChanged(host):
 		return Step{Do: ForgetFailures} // the second condition holds after /retry, which resets the count only
-	case settingsDiffer(host), settings.Differ(s.machine()):
+	case settingsDiffer(host), s.SettingsUnread != "", settings.Differ(s.machine()):
 		return setState(metal3.StatePreparing)
 	case deploy.WantsImage(&host.Spec) && host.Spec.Online && host.Status.ProvisioningFailCount < s.MaxRetries:
 		if s.Hold > 0 && ErrorType(&host.Status) == metal3.ProvisioningError {

@@ -20,7 +20,7 @@ func nextOfActive(s Situation) Step {
 	if contradictionOf(s, Step{Do: Service}) != nil {
 		return power // the machine can be switched on
 	}
-	service, err := settings.NextService(s.machine())
+	service, err := s.nextService()
 	isBoot := power.Do == SwitchPower && power.Power == ironic.TargetPowerOn
 	open := openService(s.Host, s.node)
 	if left, may := s.mayStillCome(ironic.TargetService); may && isBoot {
@@ -66,7 +66,7 @@ func nextOfServiceWait(s Situation) Step {
 	if open == nil || open.Leaving {
 		return Step{Do: Wait}
 	}
-	service, err := settings.NextService(s.machine())
+	service, err := s.nextService()
 	if isForced(s.Host) || isTimedOut(&s.Host.Status) || s.CanAbortService && service == nil && err == nil {
 		return Step{Do: LeaveService, Target: ironic.TargetAbort, Error: metal3.ServicingError}
 	}

@@ -44,6 +44,9 @@ func isLeaving(s *metal3.Servicing)    { s.Leaving = true }
 var stateTime = now.Add(-time.Hour)
 
 // TestServicing has the steps around a service, for which the tables by state have no column.
+// unread is that Ironic does not give the BIOS settings of the machine.
+func unread(s *situation) { s.Firmware, s.Schema, s.SettingsUnread = nil, nil, "no list" }
+
 func TestServicing(t *testing.T) {
 	reported := withStepError(metal3.ServicingError, "no")
 	external := []hostOption{withState(metal3.StateExternallyProvisioned), externallyProvisioned}
@@ -81,6 +84,9 @@ func TestServicing(t *testing.T) {
 		"never off":                              {options: and(provisionedHost, neverOff, reboot), node: nodeIn(ironic.Active), want: "soft-rebooting"},
 		"Ironic cannot":                          {options: provisionedHost, node: nodeIn(ironic.Active, off), change: func(s *situation) { s.CanService = false }, want: "Service: " + noServiceMessage},
 		"Ironic cannot, and that is known":       {options: and(provisionedHost, withStepError(metal3.ServicingError, noServiceMessage)), node: nodeIn(ironic.Active, off), change: func(s *situation) { s.CanService = false }, want: "power-on"},
+		"settings unread":                        {options: provisionedHost, node: nodeIn(ironic.Active, off), change: unread, want: "Service: no list"},
+		"settings unread, and that is known":     {options: and(provisionedHost, withStepError(metal3.ServicingError, "no list")), node: nodeIn(ironic.Active, off), change: unread, want: "power-on"},
+		"settings unread, a service is open":     {options: and(provisionedHost, servicing(metal3.PreparationRequested), withStepError(metal3.ServicingError, "no list")), node: nodeIn(ironic.Active, off), change: unread, want: "power-on"},
 		"another's deployment":                   {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), want: "Hold"},
 		"another's deployment, which is known":   {options: and(provisionedHost, withHold), node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.InstanceUUID = "another" }), change: heldAlready, want: "power-on"},
 		"it may still come":                      {options: and(provisionedHost, servicing(metal3.PreparationRequested), asked(ironic.TargetService, ironic.Active)), node: nodeIn(ironic.Active, off), want: "Wait:4m0s"},
@@ -96,6 +102,7 @@ func TestServicing(t *testing.T) {
 		"waiting, silent":                     {options: and(provisionedHost, servicing(metal3.PreparationRunning), timedOut), node: nodeIn(ironic.ServiceWait), want: "LeaveService abort"},
 		"waiting, not wanted any more":        {options: and(provisionedHost, servicing(metal3.PreparationRunning)), node: nodeIn(ironic.ServiceWait), change: noPolicy, want: "Wait"},
 		"waiting, not wanted any more, newer": {options: and(provisionedHost, servicing(metal3.PreparationRunning)), node: nodeIn(ironic.ServiceWait), change: func(s *situation) { noPolicy(s); newer(s) }, want: "LeaveService abort"},
+		"waiting, settings unread, newer":     {options: and(provisionedHost, servicing(metal3.PreparationRunning)), node: nodeIn(ironic.ServiceWait), change: func(s *situation) { unread(s); newer(s) }, want: "Wait"},
 		"waiting for somebody else":           {options: provisionedHost, node: nodeIn(ironic.ServiceWait), change: newer, want: "Wait"},
 		"waiting, deprovisioned":              {options: and(provisionedHost, servicing(metal3.PreparationRunning), wantsImage("http://images/b")), node: nodeIn(ironic.ServiceWait), want: "=deprovisioning"},
 

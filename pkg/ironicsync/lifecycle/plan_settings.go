@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"time"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -15,7 +16,7 @@ import (
 // nextOfSettings has Ironic apply what is wanted, one clean after the other, on a node that is
 // manageable or available.
 func nextOfSettings(s Situation) Step {
-	clean, err := settings.NextClean(s.machine())
+	clean, err := s.nextClean()
 	switch {
 	case err != nil:
 		return s.retry(Step{Do: Prepare, Error: metal3.PreparationError, Message: err.Error()}, true)
@@ -31,6 +32,23 @@ func nextOfSettings(s Situation) Step {
 	}
 	failed := s.Host.Status.Record.Preparation != nil && s.Host.Status.Record.Preparation.Phase == metal3.PreparationFailed
 	return s.retry(Step{Do: Prepare, Error: metal3.PreparationError, Clean: clean}, failed || hasFailed(s.Host))
+}
+
+// nextClean returns the next clean that applies what is wanted; see settings.NextClean. While Ironic does not give what the machine has,
+// only a clean that a user asks for by name is possible.
+func (s Situation) nextClean() (*settings.Clean, error) {
+	if s.SettingsUnread != "" && s.Host.Status.Record.RequestedClean == nil {
+		return nil, errors.New(s.SettingsUnread)
+	}
+	return settings.NextClean(s.machine())
+}
+
+// nextService returns the service that applies what is wanted and permitted; see settings.NextService.
+func (s Situation) nextService() (*settings.Clean, error) {
+	if s.SettingsUnread != "" && s.Policy != nil {
+		return nil, errors.New(s.SettingsUnread)
+	}
+	return settings.NextService(s.machine())
 }
 
 func (s Situation) machine() settings.Machine {

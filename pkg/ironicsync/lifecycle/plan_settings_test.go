@@ -49,8 +49,13 @@ func TestSettings(t *testing.T) {
 		options []hostOption
 		node    *ironic.Node
 		hold    bool
+		unread  string
 		want    string
 	}{
+		"firmware unread":                        {options: available, node: nodeIn(ironic.Manageable), unread: "no list", want: "=preparing"},
+		"firmware unread, image wanted":          {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Manageable), unread: "no list", want: "=preparing"},
+		"firmware unread, inspection wanted":     {options: and(available, annotated(metal3.InspectAnnotation, "")), node: nodeIn(ironic.Manageable), unread: "no list", want: "=inspecting"},
+		"firmware unread, preparing":             {options: preparing, node: nodeIn(ironic.Manageable), unread: "no list", want: "Prepare: no list"},
 		"RAID asked for, and may still come":     {options: and(preparing, asked(ironic.TargetClean, ironic.Manageable)), node: nodeIn(ironic.Manageable), want: "Wait:4m0s"},
 		"RAID wanted":                            {options: preparing, node: nodeIn(ironic.Manageable), want: "Prepare redfish raid.delete_configuration raid.create_configuration"},
 		"RAID wanted, node available":            {options: preparing, node: nodeIn(ironic.Available), want: "manage"},
@@ -89,6 +94,7 @@ func TestSettings(t *testing.T) {
 			if tt.hold {
 				hold(&s)
 			}
+			s.SettingsUnread = tt.unread
 			step := nextOf(s)
 			got := step.String()
 			switch {

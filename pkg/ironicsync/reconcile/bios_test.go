@@ -141,6 +141,32 @@ func TestFirmwareUnreadable(t *testing.T) {
 	})
 }
 
+// TestBIOSWishWaits: while Ironic does not give the BIOS settings of a machine, the host says which wish waits for that, and does all
+// else that is asked of it.
+func TestBIOSWishWaits(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.bios = map[string]ironic.Text{"Turbo": "on"}
+		w.ironic.refuse["ListBIOSSettings"] = &ironic.APIError{Status: 500, Message: "no such table"}
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.wantBIOS("Turbo", "off")
+		w.after(20*time.Second, "waiting", func() bool { return w.host().Status.ErrorType == metal3.PreparationError })
+		want := "What the HostFirmwareSettings asks for has to wait. Ironic does not give the BIOS settings of the machine, and is asked again after a while: no such table"
+		if message := ownWords(w.host()); message != want {
+			t.Errorf("the error is %q", message)
+		}
+		w.update(func(h *metal3.BareMetalHost) { h.Annotations = map[string]string{metal3.InspectAnnotation: ""} })
+		inspections := w.ironic.count("inspect")
+		w.after(10*time.Minute, "inspected all the same", func() bool { return w.ironic.count("inspect") > inspections })
+		w.ironic.Change(func() { delete(w.ironic.refuse, "ListBIOSSettings") })
+		w.after(time.Hour, "applied", func() bool { return w.in(metal3.StateAvailable)() && w.biosSays(false, true) })
+		if s := w.host().Status; w.cleans() != 1 || s.ErrorMessage != "" {
+			t.Errorf("%d cleans, %q", w.cleans(), s.ErrorMessage)
+		}
+	})
+}
+
 // TestBIOSSettingNotTaken: a machine that does not take a value is explained, and is not rebooted
 // again at once.
 func TestBIOSSettingNotTaken(t *testing.T) {

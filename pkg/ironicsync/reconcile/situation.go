@@ -55,7 +55,8 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 	node := lifecycle.NodeOf(&host.Status)
 	s = lifecycle.Situation{
 		Host: host, ObservedAt: seen.at, HostRead: seen.hostRead, IronicNow: seen.ironicNow(), Firmware: settings.BIOSSettings, Schema: settings.Schema, Components: settings.Components,
-		Policy: settings.Policy, CanService: settings.CanService, CanAbortService: settings.CanAbortService, RAIDAlone: settings.RAIDAlone,
+		SettingsUnread: settings.Unread,
+		Policy:         settings.Policy, CanService: settings.CanService, CanAbortService: settings.CanAbortService, RAIDAlone: settings.RAIDAlone,
 		SecretVersion:               c.secrets.Version(host.Namespace, host.Spec.BMC.CredentialsName),
 		NetworkVersion:              c.secrets.NetworkVersion(host),
 		Image:                       c.images.ImageOf(host),

@@ -103,6 +103,7 @@ func RecordBIOS(firmware *metal3.HostFirmwareSettings, settings []ironic.BIOSSet
 	}
 	status.FirmwareSchema = &metal3.SchemaReference{Namespace: schema.Namespace, Name: schema.Name}
 	status.Source = source
+	meta.RemoveStatusCondition(&status.Conditions, UpToDateCondition)
 }
 
 // UpdateBIOSConditions sets the conditions of firmware, for the spec and the settings that it has now. It

@@ -48,6 +48,7 @@ func RecordFirmware(components *metal3.HostFirmwareComponents, list []ironic.Fir
 	}
 	slices.SortFunc(status.Components, func(a, b metal3.FirmwareComponentStatus) int { return cmp.Compare(a.Component, b.Component) })
 	status.Source = source
+	meta.RemoveStatusCondition(&status.Conditions, UpToDateCondition)
 }
 
 // RecordUpdates records in the status of components what the host's last preparation or service has updated.
@@ -86,7 +87,9 @@ func UpdateComponentConditions(components, before *metal3.HostFirmwareComponents
 // returns whether the object has changed in comparison with before.
 func RefuseUpdates(components, before *metal3.HostFirmwareComponents, now metav1.Time) (changed bool) {
 	components.Status.Source = nil
-	meta.RemoveStatusCondition(&components.Status.Conditions, ChangeDetectedCondition)
+	for _, kind := range []string{ChangeDetectedCondition, UpToDateCondition} {
+		meta.RemoveStatusCondition(&components.Status.Conditions, kind)
+	}
 	setConditions(components, now, metav1.Condition{
 		Type: ValidCondition, Status: metav1.ConditionFalse, Reason: notSupportedReason,
 		Message: "Ironic has no API for firmware, which came with its " + ironic.FirmwareSince + ": nothing is known of the host's firmware, and nothing is updated",
