@@ -50,7 +50,7 @@ func TestTerminal(t *testing.T) {
 		}
 		fmt.Fprint(list, "\r\n")
 	}
-	shows(t, list, "NAME", "openshift-worker-0  provisioned", "openshift-worker-1  provisioning  █", "deploy 2/6 write_image", "is being registered", "does not reach the BMC")
+	shows(t, list, "NAME", "openshift-worker-0  provisioned", "openshift-worker-1  provisioning  █", "deploy 2/6 write_image", "is being registered", "An IPMI command to the BMC has failed")
 	keepScreen(t, list, "terminal.svg", "kubectl bmh lists hosts and says what is wrong with one of them")
 
 	terminal := runInTerminal(t, ctx, ns, width, 9, "watch")
