@@ -7,7 +7,6 @@
 #   KEYSTONE_NAME       name of the state folder, FOLDER/state/NAME (keystone-PORT); kept between runs
 #   KEYSTONE_PASSWORD   of the user "admin", who is the administrator of everything. Required
 #   KEYSTONE_CERT, KEYSTONE_KEY   files with the serving certificate and its key. Required
-#   KEYSTONE_TOKEN_SECONDS        for how long tokens are valid (3600)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 password=${KEYSTONE_PASSWORD:?} cert=${KEYSTONE_CERT:?} key=${KEYSTONE_KEY:?}
@@ -42,7 +41,7 @@ key_repository = /fernet-keys
 password_hash_rounds = 4
 [token]
 provider = fernet
-expiration = ${KEYSTONE_TOKEN_SECONDS:-3600}
+expiration = 36000
 C
 
 in_root=(chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin

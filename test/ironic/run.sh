@@ -56,7 +56,9 @@ username = ironic
 password = $IRONIC_KEYSTONE_PASSWORD
 project_name = service
 user_domain_id = default
-project_domain_id = default"
+project_domain_id = default
+# Each request has its token verified, so that a revocation counts at once.
+token_cache_time = -1"
 fi
 
 # The agent's own inspection and firmware interfaces came with Ironic 22 and 23;

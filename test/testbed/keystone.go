@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,7 +96,7 @@ func StartKeystone(ctx context.Context, options KeystoneOptions) (_ *Keystone, e
 		},
 		onParentDeath: syscall.SIGTERM, // which ends the worker, too
 	}
-	if err := errors.Join(k.start(ctx, time.Hour), k.createService(ctx)); err != nil {
+	if err := errors.Join(k.start(ctx), k.createService(ctx)); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
 	return k, nil
@@ -120,24 +119,24 @@ func (k *Keystone) makeCertificates(base string) error {
 	return errors.Join(serving.write(base), os.WriteFile(k.CAFile, authority.pem, 0o644))
 }
 
-// start starts Keystone. The tokens that it issues are valid for lifetime, in whole seconds.
-func (k *Keystone) start(ctx context.Context, lifetime time.Duration) (err error) {
-	c := k.command
-	c.env = append(slices.Clone(c.env), "KEYSTONE_TOKEN_SECONDS="+strconv.Itoa(int(lifetime.Seconds())))
-	if k.run, err = c.start(); err != nil {
+// start starts Keystone.
+func (k *Keystone) start(ctx context.Context) (err error) {
+	if k.run, err = k.command.start(); err != nil {
 		return err
 	}
 	return k.run.waitReady(ctx, func(ctx context.Context) error { return k.do(ctx, http.MethodGet, "/projects", nil, nil) })
 }
 
-// SetTokenLifetime restarts Keystone, so that the tokens that it issues from now on are valid for a number
-// of whole seconds. Those that it has issued remain valid. With a lifetime of less than two minutes, Ironic
-// would request a token of its own for each request, so it should have one by then.
-func (k *Keystone) SetTokenLifetime(ctx context.Context, lifetime time.Duration) error {
-	if err := k.run.stop(); err != nil {
-		return err
+// RevokeTokens has Ironic refuse all tokens that a user has got so far. Keystone revokes them when it disables the user, who is
+// enabled again.
+func (k *Keystone) RevokeTokens(ctx context.Context, user string) error {
+	for _, enabled := range []bool{false, true} {
+		change := map[string]any{"user": map[string]any{"enabled": enabled}}
+		if err := k.do(ctx, http.MethodPatch, "/users/"+user, change, nil); err != nil {
+			return err
+		}
 	}
-	return k.start(ctx, lifetime)
+	return nil
 }
 
 // createService creates the user with whom Ironic verifies tokens.
