@@ -238,14 +238,15 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		setUnusableInventory(status, seen)
 		return
 	}
+	switch wasAnotherRead := status.Ironic.InspectionFinishedAt != nil; {
+	case isUnderWay(*inspect):
+		inspect.End = WholeSeconds(now)
+	case wasAnotherRead || status.Provisioning.State == metal3.StateInspecting: // its beginning was missed
+		*inspect = metal3.OperationMetric{Start: WholeSeconds(*node.InspectionFinishedAt), End: WholeSeconds(now)}
+	default: // it had ended before this server knew the node, and the history stays as it was brought along
+	}
 	finished := metav1.NewMicroTime(node.InspectionFinishedAt.Truncate(time.Microsecond))
 	status.Ironic.InspectionFinishedAt = &finished
-	if inspect.Start.IsZero() {
-		inspect.Start = WholeSeconds(*node.InspectionFinishedAt)
-	}
-	if inspect.End.IsZero() || inspect.End.Time.Before(node.InspectionFinishedAt.Truncate(time.Second)) {
-		inspect.End = WholeSeconds(now) // otherwise it is known from a status that was restored or imported
-	}
 	status.Ironic.UnreadInventory = CutMessage(seen.Inspected.Unread)
 	if seen.Inspected.Hardware != nil {
 		status.HardwareDetails = seen.Inspected.Hardware
