@@ -181,6 +181,22 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestHoldEnds: an error of before a hold, which may be over since, is no error of after it.
+func TestHoldEnds(t *testing.T) {
+	for reason, stays := range map[string]bool{metal3.SecretNotFoundReason: false, metal3.IronicRefusedReason: false, metal3.BMCInUseReason: true} {
+		host := newHost(withState(metal3.StateProvisioned))
+		SetNotRegistered(host, reason, "told before the hold")
+		Render(host, now)
+		SetHold(host, Step{Do: Hold, Reason: metal3.NodeOfAnotherClusterReason, Message: "held"})
+		Render(host, now)
+		SetHold(host, Step{Do: Hold})
+		Render(host, now)
+		if shown := host.Status.ErrorMessage != ""; shown != stays {
+			t.Errorf("%s: shows %q, with the count %d, after the hold", reason, host.Status.ErrorMessage, host.Status.ErrorCount)
+		}
+	}
+}
+
 // TestTakeoverCountsForWhatWasSeen: what a person has confirmed holds as long as the node is
 // as it was then.
 func TestTakeoverCountsForWhatWasSeen(t *testing.T) {
