@@ -329,7 +329,10 @@ func IsNodeExpected(host *metal3.BareMetalHost) bool {
 }
 
 // MarkAttached records that the host is in Ironic, or is to be registered there again.
-func MarkAttached(host *metal3.BareMetalHost, _ time.Time) {
+func MarkAttached(host *metal3.BareMetalHost, now time.Time) {
+	if provision := &host.Status.OperationHistory.Provision; IsDetached(host) && host.Status.Provisioning.State == metal3.StateProvisioning && isUnderWay(*provision) {
+		provision.Start = WholeSeconds(now) // it begins anew, because the deployment has ended with the node
+	}
 	host.Status.OperationalStatus = metal3.OperationalStatusOK
 	keepNode(host)
 	if HasFailureOf(&host.Status, metal3.DetachError) {
