@@ -290,6 +290,9 @@ func (c *driver) execute(ctx context.Context, fence ironic.Fence, host *metal3.B
 	}
 	if outcome.Refused {
 		c.queue.backoffOf(key, func(b *backoff) { b.refused(step) })
+		if step.Limited {
+			c.gates.leave(c.gates.provisioning, key) // it has not started
+		}
 	}
 	if outcome.Accepted {
 		// The next poll shows what becomes of it. If none does in time, the host is planned again after
