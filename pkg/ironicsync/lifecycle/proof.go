@@ -377,6 +377,8 @@ func guarded(s Situation, step Step) Step {
 		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
 	case !found.isOf(held):
 		return Step{Do: Hold, Reason: found.reason, Message: found.message, Other: found.other}
+	case isFencedAllTheSame(s, found):
+		return fence(s)
 	case found.anything && step.asksIronic(), step.Interrupts(), step.Do == Begin:
 		step = Step{Do: Wait}
 	}
