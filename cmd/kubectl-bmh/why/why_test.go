@@ -137,8 +137,17 @@ func TestExplain(t *testing.T) {
 				"An image is asked for, but spec.online is false: to switch it on: kubectl bmh power on worker-0 -n metal3",
 			},
 		},
+		"available, a Secret is missing": {
+			Facts{Host: host(metal3.StateAvailable, ironic("manageable"), failed(metal3.ProvisioningError, `Secret "user-data" with the userData does not exist in namespace "metal3"`))},
+			[]string{
+				"worker-0 has been available for 5m: an image can be written to it.",
+				`It has had a provisioning error for 2m: Secret "user-data" with the userData does not exist in namespace "metal3".`,
+				"Nothing has been done to the machine for the deployment. It goes on by itself when what is missing is there.",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
+			},
+		},
 		"available, given up": {
-			Facts{Host: host(metal3.StateAvailable, ironic("available"), failed(metal3.ProvisioningError, "write_image failed."), func(h *metal3.BareMetalHost) { h.Status.ErrorCount = 3 })},
+			Facts{Host: host(metal3.StateAvailable, ironic("available"), failed(metal3.ProvisioningError, "write_image failed."), func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 3, 3 })},
 			[]string{
 				"worker-0 has been available for 5m: an image can be written to it.",
 				"It has had a provisioning error for 2m: write_image failed.",
@@ -437,6 +446,21 @@ func TestAskedWithoutAnswer(t *testing.T) {
 	h.Status.Record.Asked.Times = 2
 	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "is begun for another 3m20s.") {
 		t.Errorf("asked twice: %s", got)
+	}
+}
+
+// TestPowerAskedWithoutAnswer: a machine that is not switched on, because its power could be cut at once, says so.
+func TestPowerAskedWithoutAnswer(t *testing.T) {
+	const told = `Ironic was asked for "power off" 40s ago, and it is not known what became of that. It may still do it, so the machine is not switched on for another 3m20s.`
+	h := host(metal3.StateProvisioned, ironic("active"))
+	h.Status.PoweredOn = false
+	h.Status.Record.AskedPower = &metal3.AskedPower{Target: "power off", At: metav1.NewTime(now.Add(-40 * time.Second)), Times: 1}
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, told) {
+		t.Error(got)
+	}
+	h.Spec.Online = false
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); strings.Contains(got, "was asked for") {
+		t.Error(got)
 	}
 }
 
