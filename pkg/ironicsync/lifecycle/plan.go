@@ -211,6 +211,8 @@ type Situation struct {
 	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
 	// if this host had it first.
 	SameBMC string
+	// BMCRegistered is set if it is another host, for which Ironic has verified the BMC.
+	BMCRegistered bool
 	// ProvisioningNetworkDisabled is set if drivers that boot from the provisioning network
 	// are to be refused.
 	ProvisioningNetworkDisabled bool

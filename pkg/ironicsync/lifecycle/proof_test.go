@@ -181,6 +181,50 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestUselessNode: the node of a host whose BMC is another's goes if this server has made it, and nothing was done through it.
+func TestUselessNode(t *testing.T) {
+	marked := func(n *ironic.Node) { n.Marks = ironic.Marks{Host: "uid-0", Cluster: "this"} }
+	for name, test := range map[string]struct {
+		options []hostOption
+		node    *ironic.Node
+		with    func(*situation)
+		want    string
+	}{
+		"made for it":                  {node: nodeIn(ironic.Manageable, marked), want: "DeleteNode"},
+		"not marked":                   {node: nodeIn(ironic.Manageable), want: "Wait:30s"},
+		"of another cluster":           {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.Cluster = "other" }, want: "Wait:30s"},
+		"of an unknown cluster":        {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.Cluster = "" }, want: "Wait:30s"},
+		"not verified":                 {node: nodeIn(ironic.Enroll, marked), want: "Wait:30s"},
+		"deployed":                     {node: nodeIn(ironic.Active, marked), want: "Wait:30s"},
+		"reserved":                     {node: nodeIn(ironic.Manageable, marked, func(n *ironic.Node) { n.InstanceUUID = "another" }), want: "Wait:30s"},
+		"of a person":                  {node: nodeIn(ironic.Manageable, marked, func(n *ironic.Node) { n.Maintenance = true }), want: "Wait:30s"},
+		"at work":                      {node: nodeIn(ironic.Manageable, marked, func(n *ironic.Node) { n.Reservation = "conductor" }), want: "Wait:30s"},
+		"prepared once":                {options: []hostOption{func(h *metal3.BareMetalHost) { h.Status.HardwareProfile = "unknown" }}, node: nodeIn(ironic.Manageable, marked), want: "Wait:30s"},
+		"available":                    {options: []hostOption{withState(metal3.StateAvailable)}, node: nodeIn(ironic.Manageable, marked), want: "Wait:30s"},
+		"no host has the BMC verified": {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.BMCRegistered = false }, want: "Wait:30s"},
+		"and the BMC is not another's": {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.SameBMC = "" }, want: "=inspecting"},
+		"and another's node is known":  {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.OtherNodes.Exist = true }, want: "DeleteNode"},
+	} {
+		const told = "Another host has the same BMC"
+		host := newHost(test.options...)
+		host.UID = "uid-0"
+		s := planned(host, test.node)
+		s.Cluster, s.SameBMC, s.BMCRegistered = "this", told, true
+		if test.node.InstanceUUID == "" {
+			s.Node.InstanceUUID = "" // nothing is deployed on it
+		}
+		if test.with != nil {
+			test.with(&s)
+		}
+		if s.SameBMC != "" {
+			SetNotRegistered(s.Host, metal3.BMCInUseReason, told)
+		}
+		if step, _ := next(s); step.String() != test.want {
+			t.Errorf("%s: %s, want %s", name, step, test.want)
+		}
+	}
+}
+
 // TestHoldEnds: an error of before a hold, which may be over since, is no error of after it.
 func TestHoldEnds(t *testing.T) {
 	for reason, stays := range map[string]bool{metal3.SecretNotFoundReason: false, metal3.IronicRefusedReason: false, metal3.BMCInUseReason: true} {
