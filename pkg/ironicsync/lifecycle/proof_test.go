@@ -105,12 +105,20 @@ func TestHeld(t *testing.T) {
 		"taken over in view of others, nobody knows them": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
 			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", BMC: "ipmi 192.0.2.1:623", InstanceUUID: own, Held: metal3.BMCInUseReason}
 		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "=deprovisioning"},
-		"another cluster's":                            {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
-		"this cluster's":                               {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
-		"with another BMC":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
-		"with a BMC that it was not registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = BMCKey(h).String() }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
-		"with the BMC that it was registered with":     {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
-		"its node is lost":                             {host: provisioned, want: "CreateNode"},
+		"another cluster's":                          {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
+		"this cluster's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
+		"with another BMC":                           {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with a BMC that it was not registered with": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = BMCKey(h).String() }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with the BMC that it was registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
+		"with the BMC that it was registered with, as its only system": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
+			h.Status.Record.RegisteredWith.BMC = "redfish 192.0.2.77:443 /redfish/v1/Systems/1"
+		}), node: nodeIn(ironic.Active, instance(own), func(n *ironic.Node) { n.Address = ironic.Address{RedfishAddress: "HTTPS://192.0.2.77:443/"} }), want: "=deprovisioning"},
+		"with another system of the BMC": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
+			h.Status.Record.RegisteredWith.BMC = "redfish 192.0.2.77:443 /redfish/v1/Systems/1"
+		}), node: nodeIn(ironic.Active, instance(own), func(n *ironic.Node) {
+			n.Address = ironic.Address{RedfishAddress: "https://192.0.2.77", RedfishSystem: "/redfish/v1/Systems/2"}
+		}), want: "Wait", held: metal3.AnotherBMCReason},
+		"its node is lost": {host: provisioned, want: "CreateNode"},
 		"its node is lost, and all others are others'": {host: provisioned, with: func(s *situation) { s.AnotherIronic = true }, want: "Wait:10s", held: metal3.AnotherIronicReason},
 		"its node is lost, deleted, in another Ironic": {host: append(provisioned[:4:4], deleted), with: func(s *situation) { s.AnotherIronic = true }, want: "Wait:10s", held: metal3.AnotherIronicReason},
 		"its node is lost, deleted and detached, in another Ironic": {host: append(provisioned[:4:4], deleted, func(h *metal3.BareMetalHost) {
