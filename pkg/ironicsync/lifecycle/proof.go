@@ -407,10 +407,14 @@ func untilKnown(s Situation, step Step) Step {
 	case held != nil && held.Reason != metal3.BMCInUseReason && !metal3.IsPaused(s.Host):
 		return Step{Do: Hold} // what it was about is over
 	case step.Interrupts():
-		return Step{Do: Wait, After: nodesPause}
+		return Step{Do: Wait, After: nodesPause, Message: nodesUnknown}
 	}
 	return step
 }
+
+// nodesUnknown is for the users of hosts whose machines are not interrupted meanwhile.
+const nodesUnknown = "Ironic has not told for more than a minute which nodes it has, or never since this server leads. " +
+	"Another of them may have the BMC of this host, so the machine is not deployed, cleaned, inspected or switched off before that is known"
 
 // asksIronic tells whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {
