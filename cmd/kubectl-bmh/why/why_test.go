@@ -185,14 +185,23 @@ func TestExplain(t *testing.T) {
 			[]string{"worker-0 has been available for 5m: an image can be written to it."},
 		},
 		"held, with advice for clients": {
-			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.HeldCondition, metav1.ConditionTrue, metal3.DeploymentGoneReason,
+			Facts{Host: host(metal3.StateProvisioned, ironic("available"), condition(metal3.HeldCondition, metav1.ConditionTrue, metal3.DeploymentGoneReason,
 				"The node was undeployed. It is not adopted, cleaned or deployed. If it runs this all the same, confirm it with the subresource takeover; to have it written again, use the subresource rebuild"))},
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
 				"The server has held it back for 2m: The node was undeployed. It is not adopted, cleaned or deployed.",
 				"Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. " +
 					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec. " +
-					"If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node the-uuid: kubectl bmh takeover worker-0 -n metal3",
+					"If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node the-uuid: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover)",
+			},
+		},
+		"held, and active again": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.HeldCondition, metav1.ConditionTrue, metal3.DeploymentGoneReason, "The node was deployed or rebuilt by somebody else."))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"The server has held it back for 2m: The node was deployed or rebuilt by somebody else.",
+				"Who may act in Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, only that has to be confirmed: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover). " +
+					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec.",
 			},
 		},
 		"an image that is not there": {
