@@ -144,13 +144,16 @@ func (d *demo) sub(name string) string {
 	return path
 }
 
-// enrol creates the namespace and the hosts, waits until they are available or Ironic has found that
+// enrol creates the namespace and the hosts, if there are any, waits until they are available or Ironic has found that
 // their BMC does not answer, and shows the list.
 func (d *demo) enrol(ctx context.Context) error {
 	if err := d.show(ctx, "create", "namespace", namespace); err != nil {
 		return err
 	}
 	hosts := d.ironic.hosts()
+	if len(hosts) == 0 {
+		return nil
+	}
 	for _, h := range hosts {
 		path := h.path(d.dir)
 		if err := os.WriteFile(path, []byte(h.yaml()), 0o600); err != nil {

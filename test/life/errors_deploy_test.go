@@ -86,8 +86,8 @@ func TestUserDataMissing(t *testing.T) {
 	h.patch(`{"spec":{"userData":{"name":"late"}}}`)
 	h.wantImage()
 	bmh := h.failed(metal3.ProvisioningError, `Secret "late"`)
-	if bmh.Status.ProvisioningFailCount != 0 {
-		t.Errorf("provisioningFailCount is %d, nothing was tried", bmh.Status.ProvisioningFailCount)
+	if bmh.Status.ProvisioningFailCount != 0 || bmh.Status.Provisioning.State != metal3.StateAvailable {
+		t.Errorf("%s, and provisioningFailCount is %d: nothing was tried", bmh.Status.Provisioning.State, bmh.Status.ProvisioningFailCount)
 	}
 	h.secret("late", map[string]string{"userData": "#cloud-config\n"})
 	h.deployedAgain(bmh.Status)

@@ -45,3 +45,22 @@ func TestUndeployedPastUs(t *testing.T) {
 	h.wrote(2)
 	h.expectStates(metal3.StateProvisioned, metal3.StateProvisioning, metal3.StateProvisioned)
 }
+
+// An operator rebuilds the node of a provisioned host in Ironic. Until a person has looked at it, the machine is switched off only
+// for who has to know that it is off.
+func TestRebuiltPastUsAndFenced(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, notInspected, notCleaned, withImage)
+	id := h.provisioned().Status.Provisioning.ID
+	if err := s.ironic.Operator().Provision(h.ctx, id, "rebuild"); err != nil {
+		t.Fatal(err)
+	}
+	h.wait("its deployment is gone", isGone)
+	h.ironicIn(ironic.Active)
+	fence := metal3.RebootAnnotationPrefix + "fence"
+	h.annotate(fence, `{"mode":"hard"}`)
+	h.wait("off", func(bmh *metal3.BareMetalHost) bool { return isGone(bmh) && !bmh.Status.PoweredOn })
+	h.annotateNot(fence)
+	h.stays(5*time.Second, "is left off", func(bmh *metal3.BareMetalHost) bool { return isGone(bmh) && !bmh.Status.PoweredOn })
+	h.wrote(2)
+}

@@ -151,6 +151,7 @@ var conditionWords = map[string][2]string{
 	metal3.NetworkInterfacesValidCondition:   {"Ironic has its switch ports", "!Its switch ports cannot be configured"},
 	metal3.PowerSyncedCondition:              {"Ironic watches the power", "Ironic does not watch the power"},
 	metal3.HeldCondition:                     {"!It is held: nothing is done to the machine until a contradiction is solved", "It is not held"},
+	metal3.InMaintenanceCondition:            {"!It is in maintenance: nothing is done with it until that ends", "It is not in maintenance"},
 	metal3.MachineUniqueCondition:            {"No other host has such a machine", "Another host's machine reports some of the same identity"},
 	metal3.StepFailedCondition:               {"!The last step failed", "The last step did not fail"},
 }

@@ -45,6 +45,10 @@ func (e *explanation) errorHelp(errorType metal3.ErrorType, message string) []st
 		server = "The server tries again by itself, after a pause that grows with the number of failures. If the image is removed from the spec, the host becomes available again."
 		switch e.host.Status.Provisioning.State {
 		case metal3.StateAvailable:
+			if e.host.Status.ProvisioningFailCount == 0 {
+				server = "Nothing has been done to the machine for the deployment. It goes on by itself when what is missing is there."
+				break
+			}
 			server = "The deployment was tried as often as the server is allowed to (--max-provisioning-retries). It is tried again after a retry, or with another image."
 		case metal3.StateDeprovisioning:
 			server = "The server tries again by itself, after a pause that grows with the number of failures."

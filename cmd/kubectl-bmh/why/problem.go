@@ -118,22 +118,27 @@ func errorName(errorType metal3.ErrorType) string {
 
 // heldHelp says what would help a host that is held.
 func (e *explanation) heldHelp(reason string) string {
-	confirm := fmt.Sprintf("If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node %s: %s", e.host.Status.Provisioning.ID, e.command("takeover"))
+	confirm := fmt.Sprintf("If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node %s: %s (which takes the role metal3-baremetalhosts-takeover)", e.host.Status.Provisioning.ID, e.command("takeover"))
 	switch reason {
 	case metal3.RestoredReason:
 		return "The server's etcd was restored from a backup, and all hosts wait until an administrator has compared them with the machines: docs/restore.md shows how."
 	case metal3.NodeOfAnotherHostReason:
 		return "Another host owns the node in Ironic. Delete the one that is wrong. Nobody can confirm the node for this one while the other one has it."
 	case metal3.NodeOfAnotherClusterReason:
-		return "The server of another cluster has marked the node. Take the host away there first. " + confirm
+		return "The server of another cluster has marked the node. Take the host away there first. " + confirm +
+			fmt.Sprintf(". If this cluster was built anew in place of that one, so are the others: kubectl bmh takeover --all -n %s shows what is known of each, and asks once", e.host.Namespace)
 	case metal3.AnotherBMCReason:
 		return "Ironic talks to another BMC for the node than spec.bmc.address says, or does not tell which. Correct the one that is wrong. " + confirm
 	case metal3.BMCInUseReason:
 		return "Delete the host, or the node in Ironic, that is too many, or correct its address. " + confirm
 	case metal3.DeploymentGoneReason:
+		if e.ironicState() == "active" {
+			return "Who may act in Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, only that has to be confirmed: " + e.command("takeover") +
+				" (which takes the role metal3-baremetalhosts-takeover). To have the image written again: " + e.command("rebuild") + ". To give it up, remove the image from the spec."
+		}
 		return "Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. To have the image written again: " + e.command("rebuild") + ". To give it up, remove the image from the spec. " + confirm
 	case metal3.AnotherDeploymentReason:
-		return "Somebody has deployed something else on the machine, and the server does not wipe that. " + confirm
+		return "Somebody has deployed something else on the machine, perhaps an operator in Ironic for this very host, and the server does not wipe that. " + confirm
 	case metal3.AnotherIronicReason:
 		return "The address of the host's Ironic leads to one with the nodes of others only. An administrator puts it right: spec.endpoint of the IronicInstance, or the server's flags. docs/several-ironics.md says what to do if that Ironic has lost its database."
 	case metal3.StatusUnreadableReason:

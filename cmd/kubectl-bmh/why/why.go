@@ -141,9 +141,16 @@ func (e *explanation) state() {
 	}
 	e.say("%s %s.%s%s", host.Name, text, doing, e.consumer())
 	if asked := host.Status.Record.Asked; asked != nil && (asked.ProvisionState == e.ironicState() || asked.Times > 1) {
-		left := min(max(0, asked.At.Add(metal3.AskedLimit).Sub(e.now)), metal3.AskedLimit).Round(time.Second) // the clocks may differ
-		e.say("Ironic was asked to make the node %s %s, and it is not known what became of that. It may still do it, so nothing that it would undo is begun for another %s.", targetTexts[asked.Target], e.ago(asked.At.Time), left)
+		e.say("Ironic was asked to make the node %s %s, and it is not known what became of that. It may still do it, so nothing that it would undo is begun for another %s.", targetTexts[asked.Target], e.ago(asked.At.Time), e.left(asked.At.Time))
 	}
+	if asked := host.Status.Record.AskedPower; asked != nil && host.Spec.Online && !host.Status.PoweredOn {
+		e.say("Ironic was asked for %q %s, and it is not known what became of that. It may still do it, so the machine is not switched on for another %s.", asked.Target, e.ago(asked.At.Time), e.left(asked.At.Time))
+	}
+}
+
+// left is for how long what was asked of Ironic at a time may still be carried out.
+func (e *explanation) left(asked time.Time) time.Duration {
+	return min(max(0, asked.Add(metal3.AskedLimit).Sub(e.now)), metal3.AskedLimit).Round(time.Second) // the clocks may differ
 }
 
 // targetTexts say what a node is to be made by a transition that may be carried out late.

@@ -137,8 +137,17 @@ func TestExplain(t *testing.T) {
 				"An image is asked for, but spec.online is false: to switch it on: kubectl bmh power on worker-0 -n metal3",
 			},
 		},
+		"available, a Secret is missing": {
+			Facts{Host: host(metal3.StateAvailable, ironic("manageable"), failed(metal3.ProvisioningError, `Secret "user-data" with the userData does not exist in namespace "metal3"`))},
+			[]string{
+				"worker-0 has been available for 5m: an image can be written to it.",
+				`It has had a provisioning error for 2m: Secret "user-data" with the userData does not exist in namespace "metal3".`,
+				"Nothing has been done to the machine for the deployment. It goes on by itself when what is missing is there.",
+				"To have it tried at once: kubectl bmh retry worker-0 -n metal3",
+			},
+		},
 		"available, given up": {
-			Facts{Host: host(metal3.StateAvailable, ironic("available"), failed(metal3.ProvisioningError, "write_image failed."), func(h *metal3.BareMetalHost) { h.Status.ErrorCount = 3 })},
+			Facts{Host: host(metal3.StateAvailable, ironic("available"), failed(metal3.ProvisioningError, "write_image failed."), func(h *metal3.BareMetalHost) { h.Status.ErrorCount, h.Status.ProvisioningFailCount = 3, 3 })},
 			[]string{
 				"worker-0 has been available for 5m: an image can be written to it.",
 				"It has had a provisioning error for 2m: write_image failed.",
@@ -176,14 +185,23 @@ func TestExplain(t *testing.T) {
 			[]string{"worker-0 has been available for 5m: an image can be written to it."},
 		},
 		"held, with advice for clients": {
-			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.HeldCondition, metav1.ConditionTrue, metal3.DeploymentGoneReason,
+			Facts{Host: host(metal3.StateProvisioned, ironic("available"), condition(metal3.HeldCondition, metav1.ConditionTrue, metal3.DeploymentGoneReason,
 				"The node was undeployed. It is not adopted, cleaned or deployed. If it runs this all the same, confirm it with the subresource takeover; to have it written again, use the subresource rebuild"))},
 			[]string{
 				"worker-0 has been provisioned for 5m: it runs its image.",
 				"The server has held it back for 2m: The node was undeployed. It is not adopted, cleaned or deployed.",
 				"Who may act in Ironic has undeployed, deployed, rebuilt or rescued the node: Ironic's log names the request, and `openstack baremetal node history list` may tell the user. " +
 					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec. " +
-					"If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node the-uuid: kubectl bmh takeover worker-0 -n metal3",
+					"If the machine is this host's all the same, look at it, make the spec say what it runs, and confirm its node the-uuid: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover)",
+			},
+		},
+		"held, and active again": {
+			Facts{Host: host(metal3.StateProvisioned, ironic("active"), condition(metal3.HeldCondition, metav1.ConditionTrue, metal3.DeploymentGoneReason, "The node was deployed or rebuilt by somebody else."))},
+			[]string{
+				"worker-0 has been provisioned for 5m: it runs its image.",
+				"The server has held it back for 2m: The node was deployed or rebuilt by somebody else.",
+				"Who may act in Ironic has rebuilt or deployed the node, and it is active again. If the machine runs what the spec says, only that has to be confirmed: kubectl bmh takeover worker-0 -n metal3 (which takes the role metal3-baremetalhosts-takeover). " +
+					"To have the image written again: kubectl bmh rebuild worker-0 -n metal3. To give it up, remove the image from the spec.",
 			},
 		},
 		"an image that is not there": {
@@ -437,6 +455,21 @@ func TestAskedWithoutAnswer(t *testing.T) {
 	h.Status.Record.Asked.Times = 2
 	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, "is begun for another 3m20s.") {
 		t.Errorf("asked twice: %s", got)
+	}
+}
+
+// TestPowerAskedWithoutAnswer: a machine that is not switched on, because its power could be cut at once, says so.
+func TestPowerAskedWithoutAnswer(t *testing.T) {
+	const told = `Ironic was asked for "power off" 40s ago, and it is not known what became of that. It may still do it, so the machine is not switched on for another 3m20s.`
+	h := host(metal3.StateProvisioned, ironic("active"))
+	h.Status.PoweredOn = false
+	h.Status.Record.AskedPower = &metal3.AskedPower{Target: "power off", At: metav1.NewTime(now.Add(-40 * time.Second)), Times: 1}
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, told) {
+		t.Error(got)
+	}
+	h.Spec.Online = false
+	if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); strings.Contains(got, "was asked for") {
+		t.Error(got)
 	}
 }
 

@@ -58,10 +58,10 @@ func Changes(old, new *metal3.BareMetalHost) []Event {
 	c.inspection()
 	c.preparation()
 	c.servicing()
+	c.attachment()
 	c.provisioning()
 	c.deprovisioning()
 	c.power()
-	c.attachment()
 	c.failure()
 	return c.events
 }
@@ -249,7 +249,7 @@ func (c *change) steps(what string, was, is *metal3.Preparation) {
 
 func (c *change) provisioning() {
 	was, is := c.old.Status.OperationHistory.Provision, c.new.Status.OperationHistory.Provision
-	if c.entered(metal3.StateProvisioning) {
+	if c.entered(metal3.StateProvisioning) || began(was, is) && c.new.Status.Provisioning.State == metal3.StateProvisioning {
 		c.normal("ProvisioningStarted", "Provisioning started%s", of(c.new.Spec.Image, c.new.Spec.CustomDeploy))
 	}
 	if c.entered(metal3.StateExternallyProvisioned) {

@@ -10,6 +10,16 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 )
 
+// checkSecrets returns what is wrong with the Secrets that the deployment of a host needs. They are read again when it begins, which
+// is after the cleaning and may be an hour later.
+func (d *deployments) checkSecrets(ctx context.Context, host *metal3.BareMetalHost) error {
+	if _, err := d.pullSecret(ctx, host); err != nil {
+		return err
+	}
+	_, err := d.configDrive(ctx, host)
+	return err
+}
+
 // configDrive reads the Secrets of the config drive and builds it.
 func (d *deployments) configDrive(ctx context.Context, host *metal3.BareMetalHost) (map[string]any, error) {
 	var sources deploy.ConfigSources

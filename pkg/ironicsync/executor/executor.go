@@ -151,11 +151,11 @@ type Executor struct {
 func New(deps Deps) *Executor {
 	registerMetrics()
 	settler := &settler{deps.Recorder, deps.Observer, deps.Clock}
-	states := &states{deps.Name, deps.Recorder, deps.Claims, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deps.Clock}
 	registrations := &registrations{settler, deps.Registrar, deps.Claims, deps.Secrets}
 	drive := virtualDrive{deps.DataImages}
 	asker := &asker{deps.Recorder, deps.Clock}
 	deployments := &deployments{deps.Ironic, deps.Secrets, deps.Images, asker}
+	states := &states{deps.Name, deps.Recorder, deps.Claims, &hardware{deps.Hosts, deps.Recorder, deps.Hardware, deps.Ramdisk, deps.Clock}, deployments.checkSecrets, deps.Clock}
 	power := &power{deps.Ironic, deps.Recorder, asker, drive}
 	cleans := &cleans{settler, deps.Ironic, deps.Images}
 	services := &services{settler, deps.Ironic, drive, deps.Policy, deps.Images}

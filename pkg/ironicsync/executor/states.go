@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -18,7 +19,9 @@ type states struct {
 	recorder *recorder.Recorder
 	claims   Claims
 	hardware *hardware
-	clock    clock.PassiveClock
+	// checkSecrets returns what is wrong with the Secrets that the deployment of a host needs.
+	checkSecrets func(ctx context.Context, host *metal3.BareMetalHost) error
+	clock        clock.PassiveClock
 }
 
 // recording is the action of a step after which nothing is planned before the change is seen.
@@ -64,6 +67,15 @@ func (s *states) setState(ctx context.Context, task Task) (Outcome, error) {
 			return planAgainWith(task.Host, task.Node), err // the next step reports it
 		}
 	}
+	if task.Step.State == metal3.StateProvisioning {
+		err := s.checkSecrets(ctx, task.Host)
+		if missing := new(blocked); errors.As(err, &missing) {
+			return s.refuseProvisioning(ctx, task, missing.message)
+		}
+		if err != nil {
+			return Outcome{}, err
+		}
+	}
 	if task.Step.State == metal3.StatePreparing && task.Host.Status.Provisioning.State == metal3.StateInspecting {
 		host, err := s.hardware.keep(ctx, task.Host)
 		if err != nil {
@@ -72,6 +84,12 @@ func (s *states) setState(ctx context.Context, task Task) (Outcome, error) {
 		task.Host = host
 	}
 	return s.recordAndPlan(ctx, task, func(h *metal3.BareMetalHost) { lifecycle.Enter(h, task.Step, s.clock.Now()) })
+}
+
+// refuseProvisioning records why a host is not provisioned, and not cleaned for that either.
+func (s *states) refuseProvisioning(ctx context.Context, task Task, message string) (Outcome, error) {
+	_, err := s.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) { lifecycle.RefuseProvisioning(h, message) })
+	return Outcome{Refused: true}, err
 }
 
 // hold records why nothing is done to the host's machine, or that this has ended.

@@ -38,7 +38,7 @@ func render(status *metal3.BareMetalHostStatus, host *metal3.BareMetalHost, agai
 			record.FirstAvailableAt = StatusTime(now)
 		}
 	}
-	c := conditions{status: status, generation: host.Generation, now: WholeSeconds(now)}
+	c := conditions{status: status, generation: host.Generation, leaving: LeavingReason(host), now: WholeSeconds(now)}
 	c.setState()
 	c.setRecorded()
 }
@@ -66,7 +66,9 @@ func renderError(status *metal3.BareMetalHostStatus) {
 type conditions struct {
 	status     *metal3.BareMetalHostStatus
 	generation int64
-	now        metav1.Time
+	// leaving is the reason of the maintenance in which this server removes the host's node.
+	leaving string
+	now     metav1.Time
 }
 
 // conditionValue is the status and the reason of a condition.
@@ -131,6 +133,10 @@ func (c conditions) setRecorded() {
 	} else {
 		c.setOf(network.Generation, metal3.NetworkInterfacesValidCondition, value, network.Message)
 	}
+
+	node := valueOf(c.status.Ironic)
+	isInMaintenance := node.Maintenance && node.Fault == "" && node.MaintenanceReason != c.leaving
+	c.setIf(isInMaintenance, metal3.InMaintenanceCondition, conditionValue{conditionTrue, metal3.NodeInMaintenanceReason}, maintenanceMessage(node))
 
 	isOwnParent := c.status.Ironic != nil && c.status.Ironic.OwnParent
 	c.setIf(isOwnParent, metal3.PowerSyncedCondition, conditionValue{conditionFalse, metal3.OwnParentReason}, ownParentMessage)
@@ -269,8 +275,13 @@ func (c conditions) setState() {
 	c.set(metal3.AvailableForProvisioningCondition, available, "")
 	c.set(metal3.ProvisionedCondition, provisioned, provisionedMessage)
 	c.set(metal3.ReadyCondition, ready, onlyIf(ready.reason == metal3.ErrorReason, wrong))
-	c.set(metal3.ProgressingCondition, progressing, onlyIf(progressing.status == conditionTrue, progressMessage(status)))
+	c.set(metal3.ProgressingCondition, progressing, firstOf(awaitedRequest(status), onlyIf(progressing.status == conditionTrue, progressMessage(status))))
 	c.set(metal3.HealthyCondition, healthyValue(status.Record.Health), "")
+}
+
+func maintenanceMessage(node metal3.IronicStatus) string {
+	return fmt.Sprintf("Somebody has set the node to maintenance in Ironic (%s). Until that ends, nothing is done with the host: neither spec.online nor a reboot annotation takes effect",
+		firstOf(node.MaintenanceReason, "no reason was given"))
 }
 
 const ownParentMessage = "A PATCH has made Ironic take the node for its own parent, a defect of Ironic 29.0.5, and Ironic no longer looks at its power: " +
@@ -294,17 +305,45 @@ func progressMessage(status *metal3.BareMetalHostStatus) string {
 	if status.Ironic == nil {
 		return ""
 	}
-	asked := status.Record.Asked
-	if asked != nil && asked.NodeUUID == status.Ironic.NodeUUID && status.Provisioning.State == metal3.StateProvisioning && status.Ironic.ProvisionState == string(ironic.Available) &&
-		(asked.Target == string(ironic.TargetDeleted) || asked.Target == string(ironic.TargetRebuild)) {
-		return fmt.Sprintf("Ironic may still carry out an earlier request for the state %q, of which it is not known what became: nothing is deployed before %s, when it counts as lost",
-			asked.Target, asked.At.Add(metal3.AskedLimit).UTC().Format(time.RFC3339))
-	}
 	message := "Ironic: " + status.Ironic.ProvisionState
 	if status.Ironic.Step != "" {
 		message += ", step " + status.Ironic.Step
 	}
 	return message
+}
+
+// awaitedRequest says that it is waited for a request to Ironic that may still be carried out, and how long that may take. It is said
+// from the moment at which the request is sent, because nothing happens to the host that would have it said later.
+func awaitedRequest(status *metal3.BareMetalHostStatus) string {
+	node, asked, power := NodeOf(status), status.Record.Asked, status.Record.AskedPower
+	switch {
+	case node == nil:
+	case asked != nil && asked.NodeUUID == node.UUID && awaits(status.Provisioning.State, node.ProvisionState, ironic.ProvisionTarget(asked.Target)) != "":
+		return fmt.Sprintf("Ironic may still carry out an earlier request for the state %q, of which it is not known what became: %s before %s, when it counts as lost",
+			asked.Target, awaits(status.Provisioning.State, node.ProvisionState, ironic.ProvisionTarget(asked.Target)), endOf(asked.At))
+	case power != nil && power.NodeUUID == node.UUID && power.Times > 1:
+		return fmt.Sprintf("Ironic may still carry out an earlier request for %q, of which it is not known what became: the machine is not switched on before %s, when it counts as lost", power.Target, endOf(power.At))
+	}
+	return ""
+}
+
+// awaits says what is not begun in a state because of a request; empty if nothing waits for it.
+func awaits(state metal3.ProvisioningState, nodeState ironic.ProvisionState, asked ironic.ProvisionTarget) string {
+	switch {
+	case state == metal3.StateProvisioning && nodeState == ironic.Available && (asked == ironic.TargetDeleted || asked == ironic.TargetRebuild):
+		return "nothing is deployed"
+	case state == metal3.StateProvisioning && nodeState == ironic.Active && (asked == ironic.TargetDeleted || asked == ironic.TargetRebuild):
+		return "the image is not written again"
+	case state == metal3.StatePreparing && nodeState == ironic.Manageable && asked == ironic.TargetClean:
+		return "no clean is asked for again"
+	case isDeployedState(state) && nodeState == ironic.Active && asked == ironic.TargetService:
+		return "the machine is not switched on, and no service is asked for again"
+	}
+	return ""
+}
+
+func endOf(asked metav1.Time) string {
+	return asked.Add(metal3.AskedLimit).UTC().Format(time.RFC3339)
 }
 
 func onlyIf(ok bool, message string) string {

@@ -201,6 +201,33 @@ func TestConditionPowerSynced(t *testing.T) {
 	}
 }
 
+// TestConditionInMaintenance: a maintenance that somebody has asked for is told, because everything waits for its end.
+func TestConditionInMaintenance(t *testing.T) {
+	host := newHost(withState(metal3.StateProvisioned))
+	for name, test := range map[string]struct {
+		node ironic.Node
+		want string
+	}{
+		"none":                   {ironic.Node{}, "-"},
+		"of a person":            {ironic.Node{Maintenance: true, MaintenanceReason: "a fan is broken"}, "T/NodeInMaintenance"},
+		"without a reason":       {ironic.Node{Maintenance: true}, "T/NodeInMaintenance"},
+		"of Ironic":              {ironic.Node{Maintenance: true, Fault: ironic.FaultPowerFailure}, "-"},
+		"in which the node goes": {ironic.Node{Maintenance: true, MaintenanceReason: LeavingReason(host)}, "-"},
+	} {
+		test.node.Address = ownBMC
+		if got := verdictsOf(observe(host, &test.node), metal3.InMaintenanceCondition); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+	seen := observe(host, &ironic.Node{Address: ownBMC, Maintenance: true, MaintenanceReason: "a fan is broken"})
+	if c := findCondition(&seen.Status, metal3.InMaintenanceCondition); !strings.Contains(c.Message, "(a fan is broken)") {
+		t.Errorf("says %q", c.Message)
+	}
+	if got := verdictsOf(observe(seen, &ironic.Node{Address: ownBMC}), metal3.InMaintenanceCondition); got != "-" {
+		t.Errorf("ended: %s", got)
+	}
+}
+
 func TestConditionMessages(t *testing.T) {
 	bmcDown, shown := "IPMI call failed: power status.", "An IPMI command to the BMC has failed. IPMI call failed: power status."
 	cleaning := &metal3.IronicStatus{ProvisionState: "clean wait", Step: "deploy.erase_devices_metadata"}
@@ -245,6 +272,41 @@ func TestConditionMessages(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestConditionOfAwaitedRequests: what waits for a request that got no answer says so, and for how long.
+func TestConditionOfAwaitedRequests(t *testing.T) {
+	asked := func(target ironic.ProvisionTarget) hostOption {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Record.Asked = &metal3.AskedChange{NodeUUID: "u", Target: string(target), At: WholeSeconds(now), Times: 1}
+		}
+	}
+	switched := func(times int) hostOption {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Record.AskedPower = &metal3.AskedPower{NodeUUID: "u", Target: string(ironic.TargetPowerOff), At: WholeSeconds(now), Times: times}
+		}
+	}
+	for name, tt := range map[string]struct {
+		host *metal3.BareMetalHost
+		node *ironic.Node
+		want string // empty if nothing waits
+	}{
+		"an undeployment, and a deployment waits": {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetDeleted)), nodeIn(ironic.Available), "nothing is deployed"},
+		"a rebuild":                         {newHost(withState(metal3.StateProvisioning), asked(ironic.TargetRebuild)), nodeIn(ironic.Active), "the image is not written again"},
+		"a clean":                           {newHost(withState(metal3.StatePreparing), asked(ironic.TargetClean)), nodeIn(ironic.Manageable), "no clean is asked for again"},
+		"a clean that has begun":            {newHost(withState(metal3.StatePreparing), asked(ironic.TargetClean)), nodeIn(ironic.Cleaning), ""},
+		"a service":                         {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), nodeIn(ironic.Active), "the machine is not switched on"},
+		"an undeployment":                   {newHost(withState(metal3.StateDeprovisioning), asked(ironic.TargetDeleted)), nodeIn(ironic.Active), ""},
+		"of another node":                   {newHost(withState(metal3.StateProvisioned), asked(ironic.TargetService)), &ironic.Node{UUID: "v", ProvisionState: ironic.Active, Address: ownBMC}, ""},
+		"a power-off":                       {newHost(withState(metal3.StateProvisioned), switched(1)), nodeIn(ironic.Active), ""},
+		"power-offs, of which one may come": {newHost(withState(metal3.StateProvisioned), switched(2)), nodeIn(ironic.Active, off), "the machine is not switched on"},
+	} {
+		c := findCondition(&withConditions(tt.host, tt.node, now).Status, metal3.ProgressingCondition)
+		waits := strings.Contains(c.Message, "may still carry out")
+		if waits != (tt.want != "") || !strings.Contains(c.Message, tt.want) || waits && !strings.Contains(c.Message, now.Add(metal3.AskedLimit).UTC().Format(time.RFC3339)) {
+			t.Errorf("%s: says %q, want %q", name, c.Message, tt.want)
 		}
 	}
 }

@@ -82,6 +82,25 @@ func isUndeployed(host *metal3.BareMetalHost) bool {
 		status.Ironic != nil && status.Ironic.ProvisionState == string(ironic.Available)
 }
 
+// isFencedAllTheSame tells whether the machine of a host whose deployment may be gone is to be off, because a client that watches the
+// cluster's nodes wants to be sure that nothing of theirs runs on it any more: whatever runs, the machine is this host's, and power
+// that is cut erases nothing. What somebody else has deployed is left alone, and so is who works in a rescue or has Ironic work.
+func isFencedAllTheSame(s Situation, found *contradiction) bool {
+	host, node := s.Host, s.node
+	return found.reason == metal3.DeploymentGoneReason && !metal3.IsPaused(host) && rebootRequestOf(host).stayOff && !isUnknown(s) && shared(s) == nil &&
+		isDeploymentOf(host, node) && !isReserved(host, node) && !node.IsLocked() && !node.Maintenance &&
+		!node.ProvisionState.IsInTransit() && !isRescue(node.ProvisionState)
+}
+
+// fence switches the machine off. That it is switched on again waits for what it is held for.
+func fence(s Situation) Step {
+	step := nextOfPower(s)
+	if step.Do == SwitchPower && (step.Power == ironic.TargetPowerOff || step.Power == ironic.TargetSoftPowerOff) {
+		return step
+	}
+	return Step{Do: Wait, After: step.After}
+}
+
 // goneMessage says what was noticed, and what a person can do.
 func goneMessage(status *metal3.BareMetalHostStatus, gone *metal3.GoneDeployment) string {
 	what := "undeployed, and may have been cleaned"

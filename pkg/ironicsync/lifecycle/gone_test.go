@@ -110,6 +110,58 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// TestGoneFenced: a machine of which it is certain whose it is, and not what it runs, is switched off for who has to know that it is
+// off, and for nobody else.
+func TestGoneFenced(t *testing.T) {
+	fenced, hard := annotated(metal3.RebootAnnotationPrefix+"fence", ""), annotated(metal3.RebootAnnotationPrefix+"fence", `{"mode":"hard"}`)
+	for name, test := range map[string]struct {
+		states []ironic.ProvisionState
+		change hostOption
+		node   func(*ironic.Node)
+		with   func(*situation)
+		step   string
+	}{
+		"undeployed":                {states: []ironic.ProvisionState{ironic.Available}, change: fenced, step: "soft-power-off"},
+		"undeployed, at once":       {states: []ironic.ProvisionState{ironic.Available}, change: hard, step: "power-off"},
+		"rebuilt":                   {states: []ironic.ProvisionState{ironic.Deploying, ironic.Active}, change: hard, step: "power-off"},
+		"off already":               {states: []ironic.ProvisionState{ironic.Available}, change: fenced, node: off, step: "Wait"},
+		"no longer fenced":          {states: []ironic.ProvisionState{ironic.Available}, node: off, step: "Wait"},
+		"rebooted":                  {states: []ironic.ProvisionState{ironic.Available}, change: annotated(metal3.RebootAnnotation, ""), step: "Wait"},
+		"to be off":                 {states: []ironic.ProvisionState{ironic.Available}, change: offline, step: "Wait"},
+		"never off":                 {states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { fenced(h); neverOff(h) }, step: "Wait"},
+		"paused":                    {states: []ironic.ProvisionState{ironic.Available}, change: func(h *metal3.BareMetalHost) { fenced(h); h.Annotations[metal3.PausedAnnotation] = "" }, step: "Wait"},
+		"being undeployed":          {states: []ironic.ProvisionState{ironic.Deleting}, change: hard, step: "Wait"},
+		"in rescue":                 {states: []ironic.ProvisionState{ironic.Rescue}, change: hard, step: "Wait"},
+		"with another deployment":   {states: []ironic.ProvisionState{ironic.Available, ironic.Active}, change: hard, node: func(n *ironic.Node) { n.InstanceUUID = "another" }, step: "Wait"},
+		"reserved by somebody else": {states: []ironic.ProvisionState{ironic.Available}, change: hard, node: func(n *ironic.Node) { n.InstanceUUID = "another" }, step: "Wait"},
+		"with another BMC":          {states: []ironic.ProvisionState{ironic.Available}, change: hard, node: func(n *ironic.Node) { n.Address.IPMIAddress = "192.0.2.77" }, step: "Wait"},
+		"whose BMC another has":     {states: []ironic.ProvisionState{ironic.Available}, change: hard, with: func(s *situation) { s.OtherNodes.Exist = true }, step: "Wait"},
+		"others are not known":      {states: []ironic.ProvisionState{ironic.Available}, change: hard, with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, step: "Wait"},
+		"of a backup":               {states: []ironic.ProvisionState{ironic.Available}, change: hard, with: func(s *situation) { s.Restored = "a backup" }, step: "Wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, node := provisionedBy()
+			host, node = seenIn(host, node, ironic.Active)
+			host, node = seenIn(host, node, test.states...)
+			node.PowerState = ironic.PowerOn
+			if test.node != nil {
+				test.node(node)
+			}
+			if test.change != nil {
+				test.change(host)
+			}
+			host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
+			s := planned(host, node)
+			if test.with != nil {
+				test.with(&s)
+			}
+			if step, _ := next(s); step.String() != test.step {
+				t.Errorf("%s, want %s", step, test.step)
+			}
+		})
+	}
+}
+
 // TestUnnamedDeploymentGone: where somebody undeploys what nobody has named, as the host itself advises, the host becomes available when
 // the node is. Until then, and in any other state, nothing is adopted.
 func TestUnnamedDeploymentGone(t *testing.T) {

@@ -89,19 +89,37 @@ func TestNeedsInventory(t *testing.T) {
 	}
 }
 
-// A host that was moved here with its status keeps the time at which its inspection
-// ended, though its inventory is read for the first time here.
+// A host that was moved here keeps what its status says of its inspection, also nothing, though its inventory is read
+// for the first time here: this server has not inspected it.
 func TestObserveInspectionOfMovedHost(t *testing.T) {
 	finished := recorded(t, "trixie-inspected")
-	end := WholeSeconds(finished.InspectionFinishedAt.Add(2 * time.Second))
-	host := newHost(func(h *metal3.BareMetalHost) {
-		h.Status.OperationHistory.Inspect = metal3.OperationMetric{Start: WholeSeconds(finished.InspectionFinishedAt.Add(-time.Minute)), End: end}
-	})
-	status, _ := Observe(host, Observation{Node: finished, Inspected: &Inspected{Hardware: &metal3.HardwareDetails{}}}, now)
-	if got := status.OperationHistory.Inspect.End; !got.Equal(&end) {
-		t.Errorf("the inspection ended at %s, want %s", got, end)
+	at := func(d time.Duration) metav1.Time { return WholeSeconds(finished.InspectionFinishedAt.Add(d)) }
+	for name, history := range map[string]metal3.OperationMetric{
+		"known":                     {Start: at(-time.Minute), End: at(2 * time.Second)},
+		"by a clock that is behind": {Start: at(-time.Hour), End: at(-time.Minute)},
+		"not told":                  {},
+	} {
+		host := newHost(withState(metal3.StateProvisioned), func(h *metal3.BareMetalHost) { h.Status.OperationHistory.Inspect = history })
+		status, _ := Observe(host, Observation{Node: finished, Inspected: &Inspected{Hardware: &metal3.HardwareDetails{}}}, now)
+		if got := status.OperationHistory.Inspect; got != history {
+			t.Errorf("%s: the inspection is said to have begun at %s and ended at %s, want %s and %s", name, got.Start, got.End, history.Start, history.End)
+		}
+		if status.HardwareDetails == nil {
+			t.Errorf("%s: the inventory was not taken over", name)
+		}
 	}
-	if status.HardwareDetails == nil {
-		t.Error("the inventory was not taken over")
+}
+
+// An inspection whose beginning nobody saw spans no time before it.
+func TestObserveInspectionMissed(t *testing.T) {
+	finished := recorded(t, "trixie-inspected")
+	earlier := metav1.NewMicroTime(finished.InspectionFinishedAt.Add(-time.Hour))
+	host := newHost(withState(metal3.StateAvailable), func(h *metal3.BareMetalHost) {
+		h.Status.OperationHistory.Inspect = metal3.OperationMetric{Start: WholeSeconds(earlier.Add(-time.Hour)), End: WholeSeconds(earlier.Time)}
+		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: finished.UUID, InspectionFinishedAt: &earlier}
+	})
+	status, _ := Observe(host, Observation{Node: finished, Inspected: &Inspected{}}, now)
+	if got, want := status.OperationHistory.Inspect, (metal3.OperationMetric{Start: WholeSeconds(*finished.InspectionFinishedAt), End: WholeSeconds(now)}); got != want {
+		t.Errorf("begun at %s and ended at %s, want %s and %s", got.Start, got.End, want.Start, want.End)
 	}
 }

@@ -239,13 +239,13 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	if seen.Inspected.Pending {
 		setUnusableInventory(status, seen)
 		if seen.Inspected.Overdue {
-			endInspection(inspect, node, now)
+			endInspection(status, node, now)
 		}
 		return
 	}
+	endInspection(status, node, now)
 	finished := metav1.NewMicroTime(node.InspectionFinishedAt.Truncate(time.Microsecond))
 	status.Ironic.InspectionFinishedAt = &finished
-	endInspection(inspect, node, now)
 	status.Ironic.UnreadInventory = CutMessage(seen.Inspected.Unread)
 	if seen.Inspected.Hardware != nil {
 		status.HardwareDetails = seen.Inspected.Hardware
@@ -257,15 +257,17 @@ func observeInspection(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	setUnusableInventory(status, seen)
 }
 
-// endInspection records that the inspection has ended, unless that is known: from a status that was restored or imported, or because
-// the host has gone on before its inventory could be read.
-func endInspection(inspect *metal3.OperationMetric, node *ironic.Node, now time.Time) {
-	finished := *node.InspectionFinishedAt
-	if inspect.Start.IsZero() {
-		inspect.Start = WholeSeconds(finished)
-	}
-	if inspect.End.IsZero() || inspect.End.Time.Before(finished.Truncate(time.Second)) {
+// endInspection records in the history that the node's last inspection has ended.
+func endInspection(status *metal3.BareMetalHostStatus, node *ironic.Node, now time.Time) {
+	inspect, finished := &status.OperationHistory.Inspect, *node.InspectionFinishedAt
+	switch wasAnotherRead := status.Ironic.InspectionFinishedAt != nil; {
+	case isUnderWay(*inspect):
 		inspect.End = WholeSeconds(now)
+	case !inspect.End.IsZero() && !inspect.End.Time.Before(finished.Truncate(time.Second)):
+		// It is known: the host has gone on before its inventory could be read, or it was moved here.
+	case wasAnotherRead || status.Provisioning.State == metal3.StateInspecting: // its beginning was missed
+		*inspect = metal3.OperationMetric{Start: WholeSeconds(finished), End: WholeSeconds(now)}
+	default: // it had ended before this server knew the node, and the history stays as it was brought along
 	}
 }
 

@@ -118,7 +118,8 @@ type Step struct {
 	// Retry is set if the step has failed before. The controller spreads such steps over time,
 	// in case a thousand hosts retry at once.
 	Retry bool
-	// Reason and Message are those of Report and Hold; Prepare, Service, AwaitImage and NoteResemblance have a Message only. Other goes
+	// Reason and Message are those of Report and Hold; Prepare, Service, AwaitImage and NoteResemblance have a Message only. That of
+	// Wait is what is waited for if it has nothing to do with the host, and if the host is to say so when it takes long. Other goes
 	// with Hold: the host that seems to be of the same machine. Secret is the name of a Secret that
 	// seems to be missing.
 	Reason, Message, Secret string
@@ -214,6 +215,8 @@ type Situation struct {
 	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
 	// if this host had it first.
 	SameBMC string
+	// BMCRegistered is set if it is another host, for which Ironic has verified the BMC.
+	BMCRegistered bool
 	// ProvisioningNetworkDisabled is set if drivers that boot from the provisioning network
 	// are to be refused.
 	ProvisioningNetworkDisabled bool

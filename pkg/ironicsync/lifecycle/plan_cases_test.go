@@ -44,6 +44,12 @@ func operational(s metal3.OperationalStatus) hostOption {
 	return func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = s }
 }
 
+// refusedProvisioning lacks a Secret that its deployment needs.
+func refusedProvisioning(h *metal3.BareMetalHost) {
+	RefuseProvisioning(h, "Secret \"user-data\" does not exist")
+	Render(h, now)
+}
+
 func hardwareKnown(h *metal3.BareMetalHost) {
 	h.Status.HardwareDetails = &metal3.HardwareDetails{Hostname: "host-0"}
 }
@@ -126,28 +132,34 @@ func TestNextOfHost(t *testing.T) {
 		"boot mode changed, not cleaned":   {options: and(available, func(h *metal3.BareMetalHost) { h.Spec.BootMode = metal3.Legacy }), node: nodeIn(ironic.Manageable), want: "=preparing"},
 
 		// Provisioning.
-		"image wanted":                  {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Available), want: "=provisioning"},
-		"image wanted, not online":      {options: and(available, wantsImage("http://images/a"), offline), node: nodeIn(ironic.Available, off), want: "Wait"},
-		"custom deploy wanted":          {options: and(available, func(h *metal3.BareMetalHost) { h.Spec.CustomDeploy = &metal3.CustomDeploy{Method: "install"} }), node: nodeIn(ironic.Available), want: "=provisioning"},
-		"failed just now":               {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},
-		"failed before":                 {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), want: "=provisioning"},
-		"failed too often":              {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(3), withError(metal3.ProvisioningError, "no", 3)), node: nodeIn(ironic.Available), want: "Wait"},
-		"failed too often, other image": {options: and(available, wantsImage("http://images/b"), attempting("http://images/a"), failedTimes(3), withError(metal3.ProvisioningError, "no", 3)), node: nodeIn(ironic.Available), change: hold, want: "ForgetFailures"},
-		"failed, image given up":        {options: and(available, attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), want: "ForgetFailures"},
-		"failed, retried, given up":     {options: and(available, attempting("http://images/a"), withError(metal3.ProvisioningError, "no", 0)), node: nodeIn(ironic.Available), want: "ForgetFailures"},
-		"image changed while deploying": {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
-		"deploying, forced reboot":      {options: and(provisioning, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
-		"image wanted, not cleaned":     {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Manageable), want: "=provisioning"},
-		"not cleaned, not online":       {options: and(available, wantsImage("http://images/a"), offline), node: nodeIn(ironic.Manageable, off), want: "Wait"},
-		"cleaning fails for it":         {options: provisioning, node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), want: "ClearMaintenance"},
-		"cleaning failed for it now":    {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), change: hold, want: "Wait:7s"},
-		"cleaning refused for it now":   {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Manageable), change: hold, want: "Wait:7s"},
-		"silent while cleaned for it":   {options: and(provisioning, timedOut), node: nodeIn(ironic.CleanWait), want: "abort"},
-		"not ours to clean after all":   {options: and(provisioning, externallyProvisioned), node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
-		"other image before cleaning":   {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.Manageable), want: "=available"},
-		"other image while cleaned":     {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.CleanWait), want: "Wait"},
-		"cleaned, to be forced off":     {options: and(provisioning, annotated(metal3.DetachedAnnotation, `{"force":true}`)), node: nodeIn(ironic.CleanWait), want: "abort"},
-		"deployment refused just now":   {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},
+		"image wanted":                   {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Available), want: "=provisioning"},
+		"image wanted, not online":       {options: and(available, wantsImage("http://images/a"), offline), node: nodeIn(ironic.Available, off), want: "Wait"},
+		"custom deploy wanted":           {options: and(available, func(h *metal3.BareMetalHost) { h.Spec.CustomDeploy = &metal3.CustomDeploy{Method: "install"} }), node: nodeIn(ironic.Available), want: "=provisioning"},
+		"failed just now":                {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},
+		"failed just now, and is off":    {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available, off), change: hold, want: "Wait:7s"},
+		"wanted without its Secret":      {options: and(available, wantsImage("http://images/a"), refusedProvisioning), node: nodeIn(ironic.Manageable, off), change: hold, want: "Wait:7s"},
+		"its Secret is there":            {options: and(available, wantsImage("http://images/a"), refusedProvisioning), node: nodeIn(ironic.Manageable, off), want: "=provisioning"},
+		"other image without its Secret": {options: and(available, runs(""), attempting("http://images/b"), wantsImage("http://images/a"), refusedProvisioning), node: nodeIn(ironic.Manageable, off), change: hold, want: "Wait:7s"},
+		"custom deploy without Secret":   {options: and(available, func(h *metal3.BareMetalHost) { h.Spec.CustomDeploy = &metal3.CustomDeploy{Method: "install"} }, refusedProvisioning), node: nodeIn(ironic.Available, off), change: hold, want: "Wait:7s"},
+		"given up without its Secret":    {options: and(available, wantsImage("http://images/a"), refusedProvisioning, func(h *metal3.BareMetalHost) { h.Spec.Image = nil }), node: nodeIn(ironic.Available), want: "ForgetFailures"},
+		"failed before":                  {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), want: "=provisioning"},
+		"failed too often":               {options: and(available, wantsImage("http://images/a"), attempting("http://images/a"), failedTimes(3), withError(metal3.ProvisioningError, "no", 3)), node: nodeIn(ironic.Available), want: "Wait"},
+		"failed too often, other image":  {options: and(available, wantsImage("http://images/b"), attempting("http://images/a"), failedTimes(3), withError(metal3.ProvisioningError, "no", 3)), node: nodeIn(ironic.Available), change: hold, want: "ForgetFailures"},
+		"failed, image given up":         {options: and(available, attempting("http://images/a"), failedTimes(1), withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), want: "ForgetFailures"},
+		"failed, retried, given up":      {options: and(available, attempting("http://images/a"), withError(metal3.ProvisioningError, "no", 0)), node: nodeIn(ironic.Available), want: "ForgetFailures"},
+		"image changed while deploying":  {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"deploying, forced reboot":       {options: and(provisioning, annotated(metal3.RebootAnnotation, `{"force":true}`)), node: nodeIn(ironic.DeployWait), want: "=deprovisioning"},
+		"image wanted, not cleaned":      {options: and(available, wantsImage("http://images/a")), node: nodeIn(ironic.Manageable), want: "=provisioning"},
+		"not cleaned, not online":        {options: and(available, wantsImage("http://images/a"), offline), node: nodeIn(ironic.Manageable, off), want: "Wait"},
+		"cleaning fails for it":          {options: provisioning, node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), want: "ClearMaintenance"},
+		"cleaning failed for it now":     {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.CleanFail, fault(ironic.FaultCleanFailure)), change: hold, want: "Wait:7s"},
+		"cleaning refused for it now":    {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Manageable), change: hold, want: "Wait:7s"},
+		"silent while cleaned for it":    {options: and(provisioning, timedOut), node: nodeIn(ironic.CleanWait), want: "abort"},
+		"not ours to clean after all":    {options: and(provisioning, externallyProvisioned), node: nodeIn(ironic.Manageable), want: "=externally-provisioned"},
+		"other image before cleaning":    {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.Manageable), want: "=available"},
+		"other image while cleaned":      {options: []hostOption{withState(metal3.StateProvisioning), wantsImage("http://images/b"), attempting("http://images/a")}, node: nodeIn(ironic.CleanWait), want: "Wait"},
+		"cleaned, to be forced off":      {options: and(provisioning, annotated(metal3.DetachedAnnotation, `{"force":true}`)), node: nodeIn(ironic.CleanWait), want: "abort"},
+		"deployment refused just now":    {options: and(provisioning, withError(metal3.ProvisioningError, "no", 1)), node: nodeIn(ironic.Available), change: hold, want: "Wait:7s"},
 
 		"forgotten while deploying": {options: and(provisioning, timedOut), node: nodeIn(ironic.Deploying), want: "DeleteNode"},
 		"forgotten, but worked on":  {options: and(provisioning, timedOut), node: nodeIn(ironic.Deploying, func(n *ironic.Node) { n.Reservation = "conductor-0" }), want: "Wait"},

@@ -172,7 +172,7 @@ func nextOfAvailable(s Situation) Step {
 		return setState(metal3.StatePreparing)
 	case deploy.WantsImage(&host.Spec) && host.Spec.Online && host.Status.ProvisioningFailCount < s.MaxRetries:
 		if s.Hold > 0 && ErrorType(&host.Status) == metal3.ProvisioningError {
-			break
+			return nextUntilProvisioning(s)
 		}
 		return Step{Do: SetState, State: metal3.StateProvisioning, Limited: true, Retry: host.Status.ProvisioningFailCount > 0}
 	}
@@ -181,6 +181,15 @@ func nextOfAvailable(s Situation) Step {
 		step.After = s.Hold
 	}
 	return step
+}
+
+// nextUntilProvisioning is for an available host that is to be provisioned again, or when what is missing is there. It is not
+// switched on for that: Ironic has the node locked for as long as that takes, and switches the machine itself to clean and deploy it.
+func nextUntilProvisioning(s Situation) Step {
+	if step := nextOfPower(s); step.Do != Wait && !(step.Do == SwitchPower && step.Power == ironic.TargetPowerOn) {
+		return step
+	}
+	return Step{Do: Wait, After: s.Hold}
 }
 
 // settingsDiffer tells whether settings in the spec have changed that require the host to be

@@ -72,6 +72,9 @@ func registrationObstacle(s Situation) (Step, bool) {
 	if s.SameBMC != "" {
 		step, failed := report(metal3.BMCInUseReason, s.SameBMC)
 		step.After = bmcInUsePause
+		if step.Do == Wait && hasUselessNode(s) {
+			step = s.retryDetach(Step{Do: DeleteNode, Error: metal3.RegistrationError})
+		}
 		return step, failed
 	}
 	if host.Spec.BMC.CredentialsName == "" {
@@ -85,6 +88,17 @@ func registrationObstacle(s Situation) (Step, bool) {
 		return missing(host.Spec.PreprovisioningNetworkDataName, MissingNetworkData(host))
 	}
 	return Step{}, false
+}
+
+// hasUselessNode tells whether the host, whose BMC is another's, has a node of its own, for which Ironic has verified the BMC, too: they
+// were registered at the same moment. While it is there, nobody knows who uses the machine through it, and the other host waits. It
+// goes if this server has made it for this host, and nothing was done through it. (With the server of another cluster it is not known
+// who gives way.)
+func hasUselessNode(s Situation) bool {
+	host, node := s.Host, s.node
+	return s.BMCRegistered && node != nil && IsEnrolling(host) && host.DeletionTimestamp.IsZero() && !UsesMachine(host) && isNew(host) &&
+		isMarkedAs(host, node) && s.Cluster != "" && node.MarkedCluster == s.Cluster &&
+		node.ProvisionState == ironic.Manageable && node.InstanceUUID == "" && !node.Maintenance && !node.IsLocked()
 }
 
 // reportOnce returns the step that reports why a host cannot be registered, or a wait if that has been

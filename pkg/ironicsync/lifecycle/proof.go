@@ -377,6 +377,8 @@ func guarded(s Situation, step Step) Step {
 		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
 	case !found.isOf(held):
 		return Step{Do: Hold, Reason: found.reason, Message: found.message, Other: found.other}
+	case isFencedAllTheSame(s, found):
+		return fence(s)
 	case found.anything && step.asksIronic(), step.Interrupts(), step.Do == Begin:
 		step = Step{Do: Wait}
 	}
@@ -405,10 +407,14 @@ func untilKnown(s Situation, step Step) Step {
 	case held != nil && held.Reason != metal3.BMCInUseReason && !metal3.IsPaused(s.Host):
 		return Step{Do: Hold} // what it was about is over
 	case step.Interrupts():
-		return Step{Do: Wait, After: nodesPause}
+		return Step{Do: Wait, After: nodesPause, Message: nodesUnknown}
 	}
 	return step
 }
+
+// nodesUnknown is for the users of hosts whose machines are not interrupted meanwhile.
+const nodesUnknown = "Ironic has not told for more than a minute which nodes it has, or never since this server leads. " +
+	"Another of them may have the BMC of this host, so the machine is not deployed, cleaned, inspected or switched off before that is known"
 
 // asksIronic tells whether the step is one towards Ironic, or would lead to one.
 func (s Step) asksIronic() bool {

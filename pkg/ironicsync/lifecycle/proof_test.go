@@ -105,12 +105,20 @@ func TestHeld(t *testing.T) {
 		"taken over in view of others, nobody knows them": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
 			h.Status.Record.Takeover = &metal3.Takeover{NodeUUID: "u", BMC: "ipmi 192.0.2.1:623", InstanceUUID: own, Held: metal3.BMCInUseReason}
 		}), node: nodeIn(ironic.Active, instance(own)), with: func(s *situation) { s.OtherNodes.AsOf = time.Time{} }, want: "=deprovisioning"},
-		"another cluster's":                            {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
-		"this cluster's":                               {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
-		"with another BMC":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
-		"with a BMC that it was not registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = BMCKey(h).String() }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
-		"with the BMC that it was registered with":     {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
-		"its node is lost":                             {host: provisioned, want: "CreateNode"},
+		"another cluster's":                          {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "other")), want: "Wait", held: metal3.NodeOfAnotherClusterReason},
+		"this cluster's":                             {host: provisioned, node: nodeIn(ironic.Active, instance(own), marked("x", "this")), want: "=deprovisioning"},
+		"with another BMC":                           {host: provisioned, node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with a BMC that it was not registered with": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = BMCKey(h).String() }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "Wait", held: metal3.AnotherBMCReason},
+		"with the BMC that it was registered with":   {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith.BMC = "ipmi 192.0.2.77:623" }), node: nodeIn(ironic.Active, instance(own), at("192.0.2.77")), want: "=deprovisioning"},
+		"with the BMC that it was registered with, as its only system": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
+			h.Status.Record.RegisteredWith.BMC = "redfish 192.0.2.77:443 /redfish/v1/Systems/1"
+		}), node: nodeIn(ironic.Active, instance(own), func(n *ironic.Node) { n.Address = ironic.Address{RedfishAddress: "HTTPS://192.0.2.77:443/"} }), want: "=deprovisioning"},
+		"with another system of the BMC": {host: append(provisioned[:4:4], func(h *metal3.BareMetalHost) {
+			h.Status.Record.RegisteredWith.BMC = "redfish 192.0.2.77:443 /redfish/v1/Systems/1"
+		}), node: nodeIn(ironic.Active, instance(own), func(n *ironic.Node) {
+			n.Address = ironic.Address{RedfishAddress: "https://192.0.2.77", RedfishSystem: "/redfish/v1/Systems/2"}
+		}), want: "Wait", held: metal3.AnotherBMCReason},
+		"its node is lost": {host: provisioned, want: "CreateNode"},
 		"its node is lost, and all others are others'": {host: provisioned, with: func(s *situation) { s.AnotherIronic = true }, want: "Wait:10s", held: metal3.AnotherIronicReason},
 		"its node is lost, deleted, in another Ironic": {host: append(provisioned[:4:4], deleted), with: func(s *situation) { s.AnotherIronic = true }, want: "Wait:10s", held: metal3.AnotherIronicReason},
 		"its node is lost, deleted and detached, in another Ironic": {host: append(provisioned[:4:4], deleted, func(h *metal3.BareMetalHost) {
@@ -177,6 +185,66 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%s: held: %s", name, held.Message)
 		case test.held != "" && (held == nil || held.Reason != test.held || !strings.Contains(held.Message, " ")):
 			t.Errorf("%s: held is %v, want %s", name, held, test.held)
+		}
+	}
+}
+
+// TestUselessNode: the node of a host whose BMC is another's goes if this server has made it, and nothing was done through it.
+func TestUselessNode(t *testing.T) {
+	marked := func(n *ironic.Node) { n.Marks = ironic.Marks{Host: "uid-0", Cluster: "this"} }
+	for name, test := range map[string]struct {
+		options []hostOption
+		node    *ironic.Node
+		with    func(*situation)
+		want    string
+	}{
+		"made for it":                  {node: nodeIn(ironic.Manageable, marked), want: "DeleteNode"},
+		"not marked":                   {node: nodeIn(ironic.Manageable), want: "Wait:30s"},
+		"of another cluster":           {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.Cluster = "other" }, want: "Wait:30s"},
+		"of an unknown cluster":        {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.Cluster = "" }, want: "Wait:30s"},
+		"not verified":                 {node: nodeIn(ironic.Enroll, marked), want: "Wait:30s"},
+		"deployed":                     {node: nodeIn(ironic.Active, marked), want: "Wait:30s"},
+		"reserved":                     {node: nodeIn(ironic.Manageable, marked, func(n *ironic.Node) { n.InstanceUUID = "another" }), want: "Wait:30s"},
+		"of a person":                  {node: nodeIn(ironic.Manageable, marked, func(n *ironic.Node) { n.Maintenance = true }), want: "Wait:30s"},
+		"at work":                      {node: nodeIn(ironic.Manageable, marked, func(n *ironic.Node) { n.Reservation = "conductor" }), want: "Wait:30s"},
+		"prepared once":                {options: []hostOption{func(h *metal3.BareMetalHost) { h.Status.HardwareProfile = "unknown" }}, node: nodeIn(ironic.Manageable, marked), want: "Wait:30s"},
+		"available":                    {options: []hostOption{withState(metal3.StateAvailable)}, node: nodeIn(ironic.Manageable, marked), want: "Wait:30s"},
+		"no host has the BMC verified": {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.BMCRegistered = false }, want: "Wait:30s"},
+		"and the BMC is not another's": {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.SameBMC = "" }, want: "=inspecting"},
+		"and another's node is known":  {node: nodeIn(ironic.Manageable, marked), with: func(s *situation) { s.OtherNodes.Exist = true }, want: "DeleteNode"},
+	} {
+		const told = "Another host has the same BMC"
+		host := newHost(test.options...)
+		host.UID = "uid-0"
+		s := planned(host, test.node)
+		s.Cluster, s.SameBMC, s.BMCRegistered = "this", told, true
+		if test.node.InstanceUUID == "" {
+			s.Node.InstanceUUID = "" // nothing is deployed on it
+		}
+		if test.with != nil {
+			test.with(&s)
+		}
+		if s.SameBMC != "" {
+			SetNotRegistered(s.Host, metal3.BMCInUseReason, told)
+		}
+		if step, _ := next(s); step.String() != test.want {
+			t.Errorf("%s: %s, want %s", name, step, test.want)
+		}
+	}
+}
+
+// TestHoldEnds: an error of before a hold, which may be over since, is no error of after it.
+func TestHoldEnds(t *testing.T) {
+	for reason, stays := range map[string]bool{metal3.SecretNotFoundReason: false, metal3.IronicRefusedReason: false, metal3.BMCInUseReason: true} {
+		host := newHost(withState(metal3.StateProvisioned))
+		SetNotRegistered(host, reason, "told before the hold")
+		Render(host, now)
+		SetHold(host, Step{Do: Hold, Reason: metal3.NodeOfAnotherClusterReason, Message: "held"})
+		Render(host, now)
+		SetHold(host, Step{Do: Hold})
+		Render(host, now)
+		if shown := host.Status.ErrorMessage != ""; shown != stays {
+			t.Errorf("%s: shows %q, with the count %d, after the hold", reason, host.Status.ErrorMessage, host.Status.ErrorCount)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node, now time.Time
 		return err
 	}
 	status := &host.Status
-	status.Record.Hold = nil
+	endHold(&status.Record)
 	if goneDeployment(status) != nil && RecordOf(node).ProvisionState == ironic.Available {
 		Enter(host, Step{Do: SetState, State: metal3.StateProvisioning}, now) // Ironic rebuilds active nodes only
 		Render(host, now)

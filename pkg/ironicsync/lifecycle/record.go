@@ -93,10 +93,20 @@ func HasFailureOf(status *metal3.BareMetalHostStatus, kind metal3.ErrorType) boo
 // SetHold records why the host's machine is left alone, or that it is not if the step has no reason.
 func SetHold(host *metal3.BareMetalHost, step Step) {
 	if step.Reason == "" {
-		host.Status.Record.Hold = nil
+		endHold(&host.Status.Record)
 		return
 	}
 	host.Status.Record.Hold = &metal3.Hold{Reason: step.Reason, Message: CutMessage(step.Message), Other: step.Other}
+}
+
+// endHold records that the machine is not left alone any more. What has kept the host from being registered before may be over by
+// now: nothing was tried meanwhile that would have shown it, and the next step does. (That the BMC was in use elsewhere stays: it is
+// evidence while not all Ironics can be read.)
+func endHold(record *metal3.HostRecord) {
+	record.Hold = nil
+	if r := record.Registration; r != nil && r.Reason != metal3.RegisteredReason && r.Reason != metal3.BMCInUseReason {
+		record.Registration = nil
+	}
 }
 
 // SetResemblance records what the host's machine has in common with another host's; empty if nothing.

@@ -41,7 +41,7 @@ const maxOtherMachines = 32
 func confirmApart(record *metal3.HostRecord) {
 	record.OtherMachines = append(record.OtherMachines, record.Hold.Other)
 	record.OtherMachines = record.OtherMachines[max(0, len(record.OtherMachines)-maxOtherMachines):]
-	record.Hold = nil
+	endHold(record)
 }
 
 // TakeOver makes the node, as it was seen now, the host's: a person has confirmed that it is, and that
@@ -77,7 +77,7 @@ func TakeOver(host *metal3.BareMetalHost, seen *ironic.Node, now time.Time) erro
 		status.Provisioning.Image, status.Provisioning.CustomDeploy = *imageOf(host), host.Spec.CustomDeploy.DeepCopy()
 		status.LastAttemptedImage = imageOf(host) // which an attempt that is under way ends with
 	}
-	status.Record.Hold = nil
+	endHold(&status.Record)
 	Render(host, now)
 	return nil
 }

@@ -112,11 +112,24 @@ func enterAvailable(t transition) {
 }
 
 func enterProvisioning(t transition) {
-	status, saved := t.status, &t.status.Provisioning
+	status := t.status
 	status.OperationHistory.Provision = metal3.OperationMetric{Start: t.now}
-	status.LastAttemptedImage = imageOf(t.host)
-	saved.CustomDeploy = t.host.Spec.CustomDeploy.DeepCopy()
-	status.Record.Deployment = &metal3.Deployment{NodeUUID: saved.ID, InstanceUUID: newInstanceUUID(t.host, t.now)}
+	noteAttempt(t.host)
+	status.Record.Deployment = &metal3.Deployment{NodeUUID: status.Provisioning.ID, InstanceUUID: newInstanceUUID(t.host, t.now)}
+}
+
+// noteAttempt records what an attempt to provision the host was for; see deploy.AttemptChanged.
+func noteAttempt(host *metal3.BareMetalHost) {
+	host.Status.LastAttemptedImage = imageOf(host)
+	host.Status.Provisioning.CustomDeploy = host.Spec.CustomDeploy.DeepCopy()
+}
+
+// RefuseProvisioning records why a host does not become provisioning: what its deployment needs is missing. That is found out before
+// anything is done to the machine, so that its disks are not cleaned for a deployment that cannot begin.
+func RefuseProvisioning(host *metal3.BareMetalHost, message string) {
+	noteAttempt(host)
+	SetFailure(host, metal3.ProvisioningError, message)
+	CountAgain(host, message)
 }
 
 func enterProvisioned(t transition) {
@@ -329,7 +342,10 @@ func IsNodeExpected(host *metal3.BareMetalHost) bool {
 }
 
 // MarkAttached records that the host is in Ironic, or is to be registered there again.
-func MarkAttached(host *metal3.BareMetalHost, _ time.Time) {
+func MarkAttached(host *metal3.BareMetalHost, now time.Time) {
+	if provision := &host.Status.OperationHistory.Provision; IsDetached(host) && host.Status.Provisioning.State == metal3.StateProvisioning && isUnderWay(*provision) {
+		provision.Start = WholeSeconds(now) // it begins anew, because the deployment has ended with the node
+	}
 	host.Status.OperationalStatus = metal3.OperationalStatusOK
 	keepNode(host)
 	if HasFailureOf(&host.Status, metal3.DetachError) {

@@ -169,7 +169,7 @@ func matchesBMC(host *metal3.BareMetalHost, node *Node) bool {
 		return isMarkedAs(host, node)
 	}
 	if with := host.Status.Record.RegisteredWith; with != nil && with.BMC != "" {
-		return with.BMC == told.String()
+		return told.Matches(bmc.ParseKey(with.BMC))
 	}
 	// It was made for this host, and the spec was changed before it was registered.
 	r := host.Status.Record.Registration

@@ -271,6 +271,12 @@ func TestInventoryFailsForEver(t *testing.T) {
 					b.nodes.InventoryErr = &ironic.APIError{Status: 500, Op: "get inventory", Message: "Swift is away"}
 				})
 				b.inspected(0, time.Now())
+				b.nodes.Change(func() {
+					node := b.nodes.ByID[enginetest.NodeID(0)]
+					began := time.Now().Add(-time.Minute)
+					node.InspectionStartedAt = &began
+					b.nodes.ByID[node.UUID] = node
+				})
 				readFor := func(d time.Duration) metal3.BareMetalHostStatus {
 					t.Helper()
 					for range int(d / (100 * time.Millisecond)) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +51,8 @@ type Manager struct {
 	config Config
 	// yielded is set when a term has ended with ErrYield. It is used by the goroutine of Run alone.
 	yielded bool
+	// counted is that of all restoreGuards.
+	counted atomic.Int64
 }
 
 // New returns a Manager.
@@ -132,7 +135,7 @@ func (m *Manager) newRestoreGuard() *restoreGuard {
 	namespace := m.config.Election.ResourceNamespace
 	return &restoreGuard{
 		leases: m.config.Leases.Leases(namespace), namespace: namespace, name: m.config.Election.ResourceName,
-		count: m.config.Count, clock: m.config.Clock,
+		count: m.config.Count, counted: &m.counted, clock: m.config.Clock,
 	}
 }
 

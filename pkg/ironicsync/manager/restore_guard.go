@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -52,7 +53,10 @@ type restoreGuard struct {
 	leases          coordinationclient.LeaseInterface
 	namespace, name string
 	count           Counter
-	clock           clock.Clock
+	// counted is the count that this process has written to etcd last; 0 if it has written none, or etcd was restored since. As long as
+	// it is what etcd has, etcd was not restored, whatever has become of the Lease. It outlives terms.
+	counted *atomic.Int64
+	clock   clock.Clock
 	// notify are called after reason has changed.
 	notify []func()
 
@@ -110,6 +114,8 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 			return false
 		case inLease > inEtcd:
 			reason = fmt.Sprintf("The server's etcd was restored from a backup or replaced (its count is %d, that of the Lease %d)", inEtcd, inLease)
+		case !counted && inEtcd == g.counted.Load(): // somebody has deleted the Lease
+			return false
 		case !counted && inEtcd > firstCount:
 			// Who deletes the Lease, or has another one used, must not end a hold by that.
 			reason = fmt.Sprintf("Whether the server's etcd was restored from a backup is not known, because the Lease is new and has no count to compare with that of etcd (%d)", inEtcd)
@@ -120,6 +126,9 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 		lease.Annotations[restoredAnnotation] = reason
 		return true
 	})
+	if reason != "" {
+		g.counted.Store(0)
+	}
 	switch {
 	case err != nil:
 		return "", err
@@ -132,6 +141,7 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 	if err := g.count.Set(ctx, inEtcd, inEtcd+1); err != nil {
 		return "", err
 	}
+	g.counted.Store(inEtcd + 1)
 	return "", g.updateLease(ctx, func(lease *coordinationv1.Lease) bool {
 		lease.Annotations[countAnnotation] = strconv.FormatInt(inEtcd+1, 10)
 		return true

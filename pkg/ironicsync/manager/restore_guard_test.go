@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,7 +54,12 @@ func (c *fakeCount) restore(count int64) {
 
 func newGuard(count Counter) *restoreGuard {
 	leases := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}).CoordinationV1().Leases(leaseNamespace)
-	return &restoreGuard{leases: leases, namespace: leaseNamespace, name: leaseName, count: count, clock: clock.RealClock{}}
+	return &restoreGuard{leases: leases, namespace: leaseNamespace, name: leaseName, count: count, counted: new(atomic.Int64), clock: clock.RealClock{}}
+}
+
+// successor is the guard of another process.
+func (g *restoreGuard) successor() *restoreGuard {
+	return &restoreGuard{leases: g.leases, namespace: g.namespace, name: g.name, count: g.count, counted: new(atomic.Int64), clock: g.clock}
 }
 
 // letGoOn does what the documentation tells administrators to do after a restore.
@@ -100,7 +106,7 @@ func TestRestoreGuard(t *testing.T) {
 			t.Errorf("%q does not tell %q", guard.restored(), word)
 		}
 	}
-	other := &restoreGuard{leases: guard.leases, namespace: leaseNamespace, name: leaseName, count: count, clock: clock.RealClock{}}
+	other := guard.successor()
 	if err := other.check(t.Context()); err != nil || other.restored() == "" {
 		t.Errorf("another leader, which has seen nothing, goes on (%v)", err)
 	}
@@ -126,6 +132,22 @@ func TestRestoreGuard(t *testing.T) {
 	letGoOn(t, guard.leases)
 	check("let go on with the new Lease", false)
 	check("another minute later", false)
+	deleteLease()
+	check("its Lease deleted while this process knows the count", false)
+	check("a minute after that", false)
+	deleteLease()
+	count.restore(count.count - 1)
+	check("its Lease deleted, and restored", true)
+	deleteLease()
+	check("its Lease deleted while it is held", true)
+	letGoOn(t, guard.leases)
+	check("let go on for the last time", false)
+	deleteLease()
+	guard = guard.successor()
+	check("its Lease deleted while no process ran", true)
+	letGoOn(t, guard.leases)
+	check("let go on by the successor", false)
+	guard = guard.successor()
 	guard.name = "of-another-name"
 	check("another Lease", true)
 }

@@ -70,6 +70,10 @@ func (c *driver) settle(ctx context.Context, log klog.Logger, key types.Namespac
 	case ironic.IsLocked(err), errors.Is(err, executor.ErrDriveNotReady):
 		log.V(2).Info("Ironic has the node locked, trying again", "err", err)
 		after = jittered(2 * time.Second)
+	case errors.As(err, new(*waitError)):
+		if !c.poller.down.Load() { // else the hosts say that Ironic does not answer
+			c.reportPersistentFailure(klog.NewContext(ctx, log), key, began, err)
+		}
 	default:
 		log.Error(err, "Step failed, trying again")
 		c.queue.AddRateLimited(key)
@@ -80,6 +84,11 @@ func (c *driver) settle(ctx context.Context, log klog.Logger, key types.Namespac
 		c.queue.AddAfter(key, after)
 	}
 }
+
+// waitError says what a host waits for that has nothing to do with it. The host says so if it takes as long as failures do.
+type waitError struct{ message string }
+
+func (e *waitError) Error() string { return e.message }
 
 // forgetGone drops what is remembered of a host that is gone. The watcher does that, too, but what was remembered later, by the
 // work on the host or for it, would stay.
@@ -180,6 +189,9 @@ func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAsid
 			c.gates.mayWork(host, step)
 			err := c.undelay(ctx, host)
 			c.firmware.Refresh(ctx, host)
+			if err == nil && step.Message != "" {
+				err = &stepError{step, &waitError{step.Message}}
+			}
 			return step.After, err
 		case situation.Hold > 0 && c.hasFailed(key, step):
 			return situation.Hold, nil // whatever state the node is in
@@ -290,6 +302,9 @@ func (c *driver) execute(ctx context.Context, fence ironic.Fence, host *metal3.B
 	}
 	if outcome.Refused {
 		c.queue.backoffOf(key, func(b *backoff) { b.refused(step) })
+		if step.Limited {
+			c.gates.leave(c.gates.provisioning, key) // it has not started
+		}
 	}
 	if outcome.Accepted {
 		// The next poll shows what becomes of it. If none does in time, the host is planned again after

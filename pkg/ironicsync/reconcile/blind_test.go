@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,5 +46,30 @@ func TestNewLeaderIsBlind(t *testing.T) {
 
 		w.ironic.Change(func() { delete(w.ironic.registrations, "theirs"); delete(w.ironic.ByID, "theirs") })
 		w.after(2*time.Minute, "available, as the other node is gone", w.in(metal3.StateAvailable))
+	})
+}
+
+// TestSlowListIsTold: a host that waits because a new leader has not read all nodes yet says so, and goes on when they are read.
+func TestSlowListIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start(0)
+		defer func() { w.stop() }()
+		w.provisionedHost()
+		w.stop()
+		w.ironic.Change(func() { w.ironic.Bulk = func() time.Duration { return 55 * time.Second } })
+		w.start(0)
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.Image = nil })
+		w.after(30*time.Second, "it says what it waits for", func() bool {
+			return condition(w.host(), metal3.StepFailedCondition) == metal3.RequestFailedReason && strings.Contains(w.host().Status.ErrorMessage, "which nodes it has")
+		})
+		if n := w.ironic.count("deleted"); n != 0 {
+			t.Error("undeployed before the other nodes are known")
+		}
+		w.ironic.Change(func() { w.ironic.Bulk = nil })
+		w.after(2*time.Minute, "available, as no other node has its BMC", w.in(metal3.StateAvailable))
+		if s := w.host().Status; s.ErrorMessage != "" || condition(w.host(), metal3.StepFailedCondition) != "" {
+			t.Errorf("the error stays: %s", s.ErrorMessage)
+		}
 	})
 }

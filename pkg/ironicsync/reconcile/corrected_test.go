@@ -34,7 +34,7 @@ func holding(key, value string) func(*corev1.Secret) {
 
 // TestSecretsCorrected: a host whose deployment waits for a Secret, whichever, goes on
 // when that comes, and when what is wrong in it is corrected; and not when nothing
-// is.
+// is. Until the Secret comes, nothing is cleaned.
 func TestSecretsCorrected(t *testing.T) {
 	t.Parallel()
 	named := &corev1.SecretReference{Name: "named"}
@@ -78,6 +78,9 @@ func TestSecretsCorrected(t *testing.T) {
 					return func() bool { return w.host().Status.ErrorMessage != "" && w.host().Status.ErrorCount == n }
 				}
 				w.after(5*time.Second, "the Secret is missing", failures(1))
+				if state, cleans := w.host().Status.Provisioning.State, w.ironic.count("provide"); state != metal3.StateAvailable || cleans != 0 {
+					t.Errorf("without the Secret, the host is %s and was cleaned %d times", state, cleans)
+				}
 				time.Sleep(10 * time.Second)
 				w.putSecret(tt.wrong...)
 				w.after(5*time.Second, "the Secret is wrong", failures(2))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -221,6 +222,13 @@ type memoryEvents struct {
 	// messages are those of the events of hosts.
 	messages []string
 	others   []string
+}
+
+// told returns the reasons of the events so far.
+func (m *memoryEvents) told() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.reasons)
 }
 
 func (m *memoryEvents) RecordObject(regarding *corev1.ObjectReference, event events.Event) {

@@ -259,3 +259,33 @@ func TestLostWhileProvisioned(t *testing.T) {
 		}
 	})
 }
+
+// TestAttachedWhileProvisioning: a deployment that was ended by taking the host out of Ironic begins anew, which is told, and
+// takes as long as it takes from then on.
+func TestAttachedWhileProvisioning(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(20*time.Second, "available", w.in(metal3.StateAvailable))
+		w.ironic.Change(func() {
+			w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Deploying: time.Minute}
+		})
+		w.update(wantImage)
+		w.after(20*time.Second, "deploying", func() bool { return w.host().Status.Ironic.ProvisionState == string(ironic.Deploying) })
+		w.update(func(h *metal3.BareMetalHost) {
+			h.Annotations = map[string]string{metal3.DetachedAnnotation: `{"force":true}`}
+		})
+		w.after(2*time.Minute, "detached", func() bool { return w.host().Status.OperationalStatus == metal3.OperationalStatusDetached })
+		time.Sleep(time.Hour)
+		attached := time.Now()
+		told := len(w.events.told())
+		w.update(func(h *metal3.BareMetalHost) { delete(h.Annotations, metal3.DetachedAnnotation) })
+		w.after(5*time.Minute, "provisioned", w.in(metal3.StateProvisioned))
+		if got, want := w.events.told()[told:], []string{"Attached", "ProvisioningStarted", "ProvisioningComplete"}; !slices.Equal(got, want) {
+			t.Errorf("told: %v, want %v", got, want)
+		}
+		if began := w.host().Status.OperationHistory.Provision.Start; began.Time.Before(attached.Truncate(time.Second)) {
+			t.Errorf("the deployment began at %s, before the host was attached at %s", began, attached)
+		}
+	})
+}

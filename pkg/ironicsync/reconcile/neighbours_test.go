@@ -14,6 +14,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -422,5 +423,44 @@ func TestBMCIsComparedWithNodesOfNow(t *testing.T) {
 		if n := w.ironic.count("CreateNode"); n != 0 {
 			t.Errorf("%d nodes were created", n)
 		}
+	})
+}
+
+// TestDuplicatesAtTheSameMoment: of two hosts with one BMC that are verified at the same moment, the older one goes on, and the node
+// of the other one, which nobody can use, is no reason to wait.
+func TestDuplicatesAtTheSameMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.fuse = &fuse{kill: cancel}
+		w.secrets.fuse = w.fuse
+		w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Verifying: 5 * time.Second}
+		older, younger := enrolled(0), enrolled(1)
+		older.CreationTimestamp, younger.CreationTimestamp = metav1.NewTime(time.Now()), metav1.NewTime(time.Now().Add(time.Second))
+		older.UID, younger.UID = "older", "younger"
+		younger.Namespace, younger.Spec.BMC.Address = "other", older.Spec.BMC.Address
+		w.run(ctx, cancel, w.hosts, w.ironic, reconcile.Settings{BMCs: anywhere, Images: anywhere, MaxProvisioningRetries: 3, Workers: 4, PollInterval: time.Second, Cluster: "this"})
+		defer func() { w.stop() }()
+		w.addWithSecret(older)
+		w.addWithSecret(younger)
+		w.after(2*time.Minute, "the older one is available", w.in(metal3.StateAvailable))
+		if n := w.ironic.count("CreateNode"); n != 2 {
+			t.Fatalf("%d nodes were created: the hosts were not verified at the same moment", n)
+		}
+		refused := w.hostOf(types.NamespacedName{Namespace: "other", Name: younger.Name})
+		if got := condition(refused, metal3.RegisteredCondition); got != metal3.BMCInUseReason {
+			t.Errorf("the younger one is %s: %s", got, refused.Status.ErrorMessage)
+		}
+		if n := w.ironic.count("DeleteNode"); n != 1 {
+			t.Errorf("%d nodes were deleted", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := w.ironic.count("CreateNode"); n != 2 {
+			t.Errorf("%d nodes were created", n)
+		}
+		w.hosts.Remove(t, older.Name)
+		w.after(2*time.Minute, "the younger one has the machine", func() bool {
+			return w.hostOf(types.NamespacedName{Namespace: "other", Name: younger.Name}).Status.Provisioning.State == metal3.StateAvailable
+		})
 	})
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,8 +43,9 @@ type poller struct {
 	// stepped tells that Ironic has been asked for something that the next poll will show.
 	stepped chan struct{}
 
-	downSince time.Time // zero: Ironic answers
-	reported  bool      // the hosts say that Ironic is unreachable
+	downSince time.Time   // zero: Ironic answers
+	down      atomic.Bool // the same for others
+	reported  bool        // the hosts say that Ironic is unreachable
 }
 
 // statusWriter lists hosts and writes their statuses.
@@ -117,12 +119,14 @@ func (p *poller) poll(ctx context.Context) {
 	case err == nil && !p.downSince.IsZero():
 		log.Info("Ironic answers again", "downFor", p.clock.Since(p.downSince).Round(time.Second).String())
 		p.downSince, p.reported = time.Time{}, false
+		p.down.Store(false)
 		p.queue.ironicIsBack()
 		p.watcher.requeueAll()
 	case err == nil:
 	case p.downSince.IsZero():
 		log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
 		p.downSince = p.clock.Now()
+		p.down.Store(true)
 	case !p.reported && p.clock.Since(p.downSince) > graceOf(err):
 		p.reported = p.reportUnreachable(ctx, err)
 	}

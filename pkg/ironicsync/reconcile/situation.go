@@ -72,6 +72,7 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		AskedInVain:                 c.queue.askedInVain(host),
 		PowerAnswered:               c.queue.powerAnswered(host),
 	}
+	s.BMCRegistered = s.SameBMC != "" && c.claims.IsBMCRegistered(host)
 	switch {
 	case node != nil:
 		s.OtherNodes = c.claims.OtherNodesWithBMC(host, node)

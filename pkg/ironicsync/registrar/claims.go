@@ -89,13 +89,11 @@ func (c *Claims) DescribeBMCConflict(host *metal3.BareMetalHost) string {
 		return ""
 	}
 	const advice = ": correct spec.bmc.address, or delete one of them"
-	for _, other := range c.SharingBMC(host) {
-		if other.Namespace != host.Namespace && !isRegistered(other) || hasBetterClaim(host, other) {
-			continue // who only writes the address of a BMC keeps it from nobody in another namespace
-		}
-		if other.Namespace == host.Namespace {
-			return fmt.Sprintf("Host %q in this namespace has the same BMC%s", other.Name, advice)
-		}
+	switch other := c.hostWithBMC(host); {
+	case other == nil:
+	case other.Namespace == host.Namespace:
+		return fmt.Sprintf("Host %q in this namespace has the same BMC%s", other.Name, advice)
+	default:
 		return "A host in another namespace has the same BMC" + advice
 	}
 	if lifecycle.NodeOf(&host.Status) != nil && !lifecycle.IsEnrolling(host) {
@@ -125,6 +123,24 @@ func (c *Claims) DescribeBMCConflict(host *metal3.BareMetalHost) string {
 		return told.Message
 	}
 	return had
+}
+
+// hostWithBMC returns the other host that has the BMC of host, or nil.
+func (c *Claims) hostWithBMC(host *metal3.BareMetalHost) *metal3.BareMetalHost {
+	for _, other := range c.SharingBMC(host) {
+		if other.Namespace != host.Namespace && !isRegistered(other) || hasBetterClaim(host, other) {
+			continue // who only writes the address of a BMC keeps it from nobody in another namespace
+		}
+		return other
+	}
+	return nil
+}
+
+// IsBMCRegistered tells whether another host has the BMC of host, and Ironic has verified it for that one. Only one of two hosts has it,
+// so that they cannot give way to each other.
+func (c *Claims) IsBMCRegistered(host *metal3.BareMetalHost) bool {
+	other := c.hostWithBMC(host)
+	return other != nil && isRegistered(other)
 }
 
 // hasVerified tells whether another Ironic has verified the BMC for a node of its own. Two Ironics that manage one

@@ -31,6 +31,9 @@ const (
 	// something else than what the record is about. Nothing that the contradiction concerns
 	// is done to the machine then. It is absent otherwise.
 	HeldCondition = "Held"
+	// InMaintenanceCondition is True while somebody has the host's node in maintenance, so that nothing is done with the host, its power
+	// included. Its reason is NodeInMaintenanceReason. It is absent otherwise, also where Ironic has set the maintenance.
+	InMaintenanceCondition = "InMaintenance"
 	// MachineUniqueCondition is False while the machine reports something of itself that another host's machine reports, too, although
 	// the rest differs. Nothing waits for it. It is absent otherwise.
 	MachineUniqueCondition = "MachineUnique"
@@ -137,7 +140,7 @@ const (
 	// StatusUnreadableReason means that the annotation with the status that the host brings along cannot be read.
 	StatusUnreadableReason = "StatusUnreadable"
 	// NodeInMaintenanceReason means that the host is being deleted while its node is in a maintenance that
-	// somebody has asked for.
+	// somebody has asked for. It is also the reason of InMaintenanceCondition.
 	NodeInMaintenanceReason = "NodeInMaintenance"
 )
 

@@ -159,7 +159,7 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 // a host with a DataImage is switched on only when the image is in its virtual drive, and one whose
 // settings may be changed at a reboot only when they have been changed.
 func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) (bool, error) {
-	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !isDeployed(host) {
+	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !isDeployed(host) || isLeftAlone(host) {
 		return false, nil
 	}
 	serviced, err := p.isServicedAtReboot(ctx, host)
@@ -180,6 +180,13 @@ func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHos
 		request.Status.Message = "the host is switched on as soon as its DataImage is attached; if that fails, status.error of the DataImage and the host say why"
 	}
 	return true, err
+}
+
+// isLeftAlone tells whether the controller does nothing with the host before a person has decided, so that what is left to it is not
+// done. The user who asks for the power of the machine is such a person.
+func isLeftAlone(host *metal3.BareMetalHost) bool {
+	hold := host.Status.Record.Hold
+	return hold != nil && (hold.Reason == metal3.RestoredReason || hold.Reason == metal3.DeploymentGoneReason)
 }
 
 // restoreOnline restores spec.online after Ironic has refused the action, unless somebody has

@@ -58,3 +58,48 @@ func TestPowerOnWithDataImage(t *testing.T) {
 		t.Error("spec.online is false")
 	}
 }
+
+// switched notes that Ironic was asked for power.
+type switched struct {
+	*oneHost
+	target ironic.PowerTarget
+}
+
+func (s *switched) ironic(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return s, nil }
+
+func (s *switched) SwitchPower(_ context.Context, _ ironic.Fence, _ string, target ironic.PowerTarget) (ironic.PowerTarget, string, error) {
+	s.target = target
+	return target, "", nil
+}
+
+// A host with which the controller does nothing would stay as it is for ever if its power were left to that.
+func TestPowerOfHostLeftAlone(t *testing.T) {
+	for _, reason := range []string{metal3.RestoredReason, metal3.DeploymentGoneReason} {
+		for _, test := range []struct {
+			action metal3.PowerAction
+			power  ironic.PowerState
+			want   ironic.PowerTarget
+		}{
+			{metal3.PowerActionOn, ironic.PowerOff, ironic.TargetPowerOn},
+			{metal3.PowerActionReboot, ironic.PowerOn, ironic.TargetReboot},
+		} {
+			o := &oneHost{
+				host: newHost("worker-0", func(h *metal3.BareMetalHost) {
+					h.Spec.Online = test.power == ironic.PowerOn
+					h.Status.Provisioning.ID, h.Status.Provisioning.State = "n", metal3.StateProvisioned
+					h.Status.Record.Hold = &metal3.Hold{Reason: reason, Message: "held"}
+				}),
+				node:  &ironic.Node{UUID: "n", ProvisionState: ironic.Active, PowerState: test.power},
+				reads: -1, writes: -1,
+			}
+			asked := &switched{oneHost: o}
+			sources := baremetalhost.Sources{Hosts: o, Ironic: asked.ironic, Prover: o, Refresher: o, Passwords: o}
+			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: o, Own: o}, everyDataImage{}, onReboot{}, o.cuts())
+			request := &metal3.HostPower{Spec: metal3.HostPowerSpec{Action: test.action, Mode: metal3.PowerModeHard}}
+			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), namespace), "worker-0", request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			if err != nil || asked.target != test.want {
+				t.Errorf("%s, %s: Ironic was asked for %q (%v)", reason, test.action, asked.target, err)
+			}
+		}
+	}
+}

@@ -42,7 +42,7 @@ func isDeployed(host *metal3.BareMetalHost) bool {
 // changed on the way. Otherwise it returns the host as it is: Ironic reboots it then.
 func (p *power) requestReboot(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower, dryRun bool) (*metal3.BareMetalHost, error) {
 	serviced, err := p.isServicedAtReboot(ctx, host)
-	if err != nil || !serviced || node.PowerState != ironic.PowerOn {
+	if err != nil || !serviced || node.PowerState != ironic.PowerOn || isLeftAlone(host) {
 		return host, err
 	}
 	return changeHost(ctx, p.hosts.User, host, dryRun, func(h *metal3.BareMetalHost) {
