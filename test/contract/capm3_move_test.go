@@ -58,20 +58,36 @@ func (m *mover) create(obj *unstructured.Unstructured) {
 }
 
 // remove deletes the first one without anybody acting on it.
-func (m *mover) remove(kind schema.GroupVersionKind, name string) {
+func (m *mover) remove(kind schema.GroupVersionKind, name string, order clusterctlOrder) {
 	m.t.Helper()
 	obj := m.read(kind, name)
-	const annotate = `[{"op":"add","path":"/metadata/annotations","value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]` // in place of all others
-	if err := m.client.Patch(m.ctx, obj, client.RawPatch(types.JSONPatchType, []byte(annotate))); err != nil {
-		m.t.Fatal(err)
+	patch := func(patchType types.PatchType, patch string) error {
+		return m.client.Patch(m.ctx, obj, client.RawPatch(patchType, []byte(patch)))
 	}
-	if err := m.client.Delete(m.ctx, obj); err != nil {
-		m.t.Fatal(err)
+	annotate := func() error { // in place of all others
+		return patch(types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations","value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]`)
 	}
-	if err := m.client.Patch(m.ctx, obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`))); err != nil {
-		m.t.Fatal(err)
+	removeFinalizers := func() error { return patch(types.MergePatchType, `{"metadata":{"finalizers":[]}}`) }
+	deleteIt := func() error { return m.client.Delete(m.ctx, obj) }
+	requests := []func() error{annotate, deleteIt, removeFinalizers}
+	if order == finalizersFirst {
+		requests = []func() error{annotate, removeFinalizers, deleteIt}
+	}
+	for _, request := range requests {
+		if err := request(); err != nil {
+			m.t.Fatal(err)
+		}
 	}
 }
+
+// clusterctlOrder is the order in which clusterctl removes an object.
+type clusterctlOrder string
+
+const (
+	finalizersFirst clusterctlOrder = "finalizers first"
+	// deletionFirst is the order of clusterctl 1.10 and later.
+	deletionFirst clusterctlOrder = "deletion first"
+)
 
 // marksOf is what the extra of a node says of whose it is.
 func marksOf(node map[string]any) map[string]any {
@@ -84,6 +100,15 @@ func marksOf(node map[string]any) map[string]any {
 // goes on where it was: it is not registered, inspected or deployed again.
 func TestCAPM3Move(t *testing.T) {
 	t.Parallel()
+	for _, order := range []clusterctlOrder{finalizersFirst, deletionFirst} {
+		t.Run(string(order), func(t *testing.T) {
+			t.Parallel()
+			moveProvisioned(t, order)
+		})
+	}
+}
+
+func moveProvisioned(t *testing.T, order clusterctlOrder) {
 	ctx, ns := s.Begin(t)
 	c := newCAPM3(t, ctx, ns)
 	managedHost(t, ctx, ns, "worker-0", asByDefault)
@@ -112,7 +137,7 @@ func TestCAPM3Move(t *testing.T) {
 	}
 	c.sent("save", "GET baremetalhosts/worker-0", "GET hardwaredata/worker-0", "GET secrets/worker-0-bmc")
 	for _, o := range slices.Backward(objects) { // what is owned goes first
-		m.remove(o.kind, o.name)
+		m.remove(o.kind, o.name, order)
 	}
 	isGone(t, ctx, ns, "worker-0")
 	if node, there := s.ironic.Node(id); !there || len(marksOf(node)) != 0 {

@@ -72,6 +72,9 @@ func (t *leaderTerm) addControllers() error {
 	kinds, namespaces := t.stores.Kinds, t.settings.Namespaces
 	planner := reconcile.NewPlanner()
 	clusterNamespaces := namespaceInformer(t.cluster.metadata) // which the controller of HostClaims runs
+	if err := t.secrets.WatchNamespaces(clusterNamespaces); err != nil {
+		return err
+	}
 	ironics, err := newLedIronics(t.fleet, t.settings, clusterNamespaces)
 	if err != nil {
 		return err

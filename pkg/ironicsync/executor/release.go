@@ -19,6 +19,11 @@ type releases struct {
 // release releases the Secrets first: once the host is gone, nobody would remember them.
 func (r *releases) release(ctx context.Context, task Task) (Outcome, error) {
 	host := task.Host
+	if missing := task.Step.Secret; missing != "" {
+		if exists, err := r.secrets.Exists(ctx, host.Namespace, missing); exists || err != nil {
+			return Outcome{}, err
+		}
+	}
 	names := []string{host.Spec.BMC.CredentialsName}
 	if tried := host.Status.TriedCredentials.Reference; tried != nil && tried.Name != names[0] {
 		names = append(names, tried.Name)

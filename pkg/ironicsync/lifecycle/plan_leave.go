@@ -174,13 +174,28 @@ func nextOfDeletedDetached(s Situation) Step {
 }
 
 // nextOfDeletedWithoutNode is for a host of which Ironic has no node. One that must be undeployed is registered again to be
-// cleaned, if that is possible.
+// cleaned, if that is possible. If it is not because of a Secret that the watch does not show, the host goes only if there is
+// none: the watch may lag, or not be permitted.
 func nextOfDeletedWithoutNode(s Situation, mustUndeploy bool) Step {
-	if _, failed := registrationObstacle(s); mustUndeploy && !failed {
-		step, _ := nextToRegister(s)
-		return step
+	if !mustUndeploy {
+		return Step{Do: Release}
 	}
-	return Step{Do: Release}
+	if _, failed := registrationObstacle(s); failed {
+		return Step{Do: Release, Secret: unseenSecret(s)}
+	}
+	step, _ := nextToRegister(s)
+	return step
+}
+
+// unseenSecret returns the name of the Secret without which a host that has no node cannot be registered; empty if there is none.
+func unseenSecret(s Situation) string {
+	switch spec := &s.Host.Spec; {
+	case s.SecretVersion == "":
+		return spec.BMC.CredentialsName
+	case s.NetworkVersion == "":
+		return spec.PreprovisioningNetworkDataName
+	}
+	return ""
 }
 
 // nextOfDeletedDeprovisioning is for a host that is being undeployed because of its deletion.

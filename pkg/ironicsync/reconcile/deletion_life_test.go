@@ -3,10 +3,17 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -321,5 +328,65 @@ func TestDeletedWhileReporting(t *testing.T) {
 		}
 		w.after(time.Minute, "being deleted", func() bool { return !hosts.going.Load() })
 		w.after(5*time.Minute, "deleted", w.gone)
+	})
+}
+
+// takeRightToSecrets has the cluster answer as it does to a server that has lost the right to Secrets. The returned function gives it
+// back.
+func (w *world) takeRightToSecrets() (giveBack func()) {
+	lost := new(atomic.Bool)
+	lost.Store(true)
+	for _, verb := range []string{"get", "patch"} {
+		w.secrets.client.PrependReactor(verb, "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return lost.Load(), nil, apierrors.NewForbidden(corev1.Resource("secrets"), "bmc",
+				fmt.Errorf(`User "metal3" cannot %s resource "secrets" in API group "" in the namespace "metal3"`, verb))
+		})
+	}
+	return func() { lost.Store(false) }
+}
+
+// TestDeletionWithoutRightToSecrets: a machine is undeployed with the credentials that Ironic has. Only then does its host wait for
+// the right to release the Secret, and says so.
+func TestDeletionWithoutRightToSecrets(t *testing.T) {
+	const words = "Bind the ClusterRole metal3-apiserver-secrets"
+	t.Run("undeployed", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.provisionedHost()
+			giveBack := w.takeRightToSecrets()
+			w.secret("secret") // as the deletion of the Secret does, this shows that it has changed
+			w.hosts.Remove(t, enginetest.HostName(0))
+			w.after(5*time.Minute, "undeployed, and told why it waits", func() bool {
+				return w.ironic.count("deleted") == 1 && w.ironic.count("power off") == 1 && strings.Contains(w.host().Status.ErrorMessage, words) &&
+					w.host().Status.Provisioning.State == metal3.StateDeleting
+			})
+			time.Sleep(10 * time.Minute)
+			if w.gone() {
+				t.Fatal("the host has left its Secret behind in a namespace that stays")
+			}
+			giveBack()
+			w.after(2*time.Minute, "deleted", w.gone)
+		})
+	})
+	t.Run("Ironic has lost the node", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.provisionedHost()
+			id := w.host().Status.Provisioning.ID
+			giveBack := w.takeRightToSecrets()
+			w.secret("secret")
+			w.ironic.Change(func() { delete(w.ironic.registrations, id); delete(w.ironic.ByID, id) })
+			w.hosts.Remove(t, enginetest.HostName(0))
+			time.Sleep(30 * time.Minute)
+			if w.gone() {
+				t.Fatal("the host was let go with what it runs, because its Secret could not be read")
+			}
+			if message := w.host().Status.ErrorMessage; !strings.Contains(message, words) {
+				t.Errorf("the host says %q", message)
+			}
+			giveBack()
+			w.after(10*time.Minute, "deleted", w.gone)
+			if w.wasTold("DeprovisioningAbandoned") || w.ironic.count("provide") != 2 { // which cleans it, as before the deployment
+				t.Error("what was on the disks is there")
+			}
+		})
 	})
 }

@@ -42,12 +42,18 @@ type hardwareReader interface {
 
 // refreshSecrets reads the Secrets of a host that may have changed since they were last
 // read: that of its BMC, and while the host has an error also the others, because a
-// change of one of them may end it.
-func (c *inputs) refreshSecrets(ctx context.Context, host *metal3.BareMetalHost) error {
+// change of one of them may end it. A deletion does not wait for the right to read them, which may have
+// gone with the namespace: Ironic has the credentials that it needs.
+func (c *inputs) refreshSecrets(ctx context.Context, host *metal3.BareMetalHost) (err error) {
 	if host.Status.Record.Error != nil {
-		return c.secrets.RefreshAll(ctx, host)
+		err = c.secrets.RefreshAll(ctx, host)
+	} else {
+		err = c.secrets.Refresh(ctx, host.Namespace, host.Spec.BMC.CredentialsName)
 	}
-	return c.secrets.Refresh(ctx, host.Namespace, host.Spec.BMC.CredentialsName)
+	if !host.DeletionTimestamp.IsZero() && secrets.LacksRight(err) {
+		return nil
+	}
+	return err
 }
 
 // situation gathers what lifecycle.Next decides by. For retryNow see backoff.hold.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -32,8 +33,11 @@ func CredentialsIn(secret *corev1.Secret) (username, password string, missing []
 }
 
 // Claim reads the BMC credentials of host and marks their Secret as the host's. The Secret gets
-// the label by which Secrets of hosts are found, an owner reference, with which it is deleted
-// after the host, and a finalizer, with which it exists until the host is gone. A Secret without
+// the label by which Secrets of hosts are found, a finalizer, with which it exists until the host
+// is gone, and an owner reference, with which it is deleted after the host. The last is left out where
+// the cluster does not admit it, as with the admission plugin OwnerReferencesPermissionEnforcement:
+// this server may not delete Secrets, and who may not delete an object may not change its owners then.
+// Such a Secret is there for its user to delete. A Secret without
 // BMC credentials is not changed. Otherwise, users who are only permitted to create hosts could
 // have any Secret deleted together with a host. The error is an *IncompleteError if a key is
 // missing.
@@ -42,11 +46,18 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	s.claims.LockKey(key)
 	defer func() { _ = s.claims.UnlockKey(key) }()
 	var secret *corev1.Secret
-	read, err := s.modify(ctx, host.Namespace, host.Spec.BMC.CredentialsName, func(sec *corev1.Secret) bool {
-		secret = sec
-		_, _, missing := CredentialsIn(sec)
-		return len(missing) == 0 && claim(sec, host)
-	})
+	claimWith := func(own bool) (read string, err error) {
+		return s.modify(ctx, host.Namespace, host.Spec.BMC.CredentialsName, func(sec *corev1.Secret) bool {
+			secret = sec
+			_, _, missing := CredentialsIn(sec)
+			return len(missing) == 0 && s.claim(sec, host, own)
+		})
+	}
+	read, err := claimWith(true)
+	if IsRefusal(err) && !LacksRight(err) {
+		klog.FromContext(ctx).V(1).Info("The cluster does not admit the host as an owner of its Secret", "secret", key, "err", err)
+		read, err = claimWith(false)
+	}
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -84,7 +95,8 @@ func (s *Secrets) Data(ctx context.Context, namespace, name string) (Data, error
 	return Data{Type: secret.Type, Data: secret.Data, Since: s.note(secret, read, false)}, nil
 }
 
-// Release ends the claim of host on a Secret. It is not an error if the Secret does not exist.
+// Release ends the claim of host on a Secret. It is not an error if the Secret does not exist, or if
+// the namespace is being deleted and has taken the right to its Secrets along: see letgo.go.
 func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name string) error {
 	_, err := s.modify(ctx, host.Namespace, name, func(sec *corev1.Secret) bool {
 		if ownedByAnother(sec, host) {
@@ -93,6 +105,25 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 			sec.OwnerReferences = slices.DeleteFunc(sec.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == host.UID })
 			return len(sec.OwnerReferences) < n
 		}
+		return controllerutil.RemoveFinalizer(sec, metal3.SecretFinalizer)
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case LacksRight(err) && s.isLettingGo(host.Namespace):
+		klog.FromContext(ctx).Error(err, "The host goes although its Secret cannot be released: the namespace is being deleted, and the right to its Secrets has gone first", "secret", host.Namespace+"/"+name)
+		return nil
+	case IsRefusal(err) && !LacksRight(err):
+		// The owners of the Secret cannot be changed, see Claim. That of a host that is gone is removed by
+		// the garbage collector; but until then, it would keep the other host from removing the finalizer.
+		return s.removeFinalizer(ctx, host.Namespace, name)
+	}
+	return err
+}
+
+// removeFinalizer has a Secret go as soon as it is deleted.
+func (s *Secrets) removeFinalizer(ctx context.Context, namespace, name string) error {
+	_, err := s.modify(ctx, namespace, name, func(sec *corev1.Secret) bool {
 		return controllerutil.RemoveFinalizer(sec, metal3.SecretFinalizer)
 	})
 	if apierrors.IsNotFound(err) {
@@ -110,7 +141,7 @@ func (s *Secrets) modify(ctx context.Context, namespace, name string, change fun
 		return "", apierrors.NewNotFound(corev1.Resource("secrets"), name)
 	}
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		secret, err := s.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
+		secret, err := s.get(ctx, namespace, name)
 		if err != nil {
 			return err
 		}
@@ -124,12 +155,18 @@ func (s *Secrets) modify(ctx context.Context, namespace, name string, change fun
 		}
 		written, err := s.client.CoreV1().Secrets(namespace).Patch(Quiet(ctx), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
-			return err
+			return explain(namespace, name, err)
 		}
 		secret.ResourceVersion = written.ResourceVersion
 		return nil
 	})
 	return read, err
+}
+
+// get reads a Secret. If kube-apiserver refuses that, the error says in words what would help.
+func (s *Secrets) get(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	secret, err := s.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
+	return secret, explain(namespace, name, err)
 }
 
 // metadataPatch returns a merge patch with the parts of the metadata that this package changes.
@@ -157,17 +194,17 @@ func label(secret *corev1.Secret) (changed bool) {
 	return true
 }
 
-// claim adds the label, the finalizer and the owner reference of host.
-func claim(secret *corev1.Secret, host *metal3.BareMetalHost) (changed bool) {
+// claim adds the label, the finalizer and, if own is set, the owner reference of host.
+func (s *Secrets) claim(secret *corev1.Secret, host *metal3.BareMetalHost, own bool) (changed bool) {
 	changed = label(secret)
-	// Do not delay a deletion of the Secret or the host that is under way already.
-	if !secret.DeletionTimestamp.IsZero() || !host.DeletionTimestamp.IsZero() {
+	// Do not delay a deletion of the Secret, the host or the namespace that is under way already.
+	if !secret.DeletionTimestamp.IsZero() || !host.DeletionTimestamp.IsZero() || s.isLettingGo(secret.Namespace) {
 		return changed
 	}
 	if controllerutil.AddFinalizer(secret, metal3.SecretFinalizer) {
 		changed = true
 	}
-	if !metal3.IsOwnedBy(secret, host) {
+	if own && !metal3.IsOwnedBy(secret, host) {
 		secret.OwnerReferences = append(secret.OwnerReferences, metal3.NewOwnerReference("BareMetalHost", host))
 		changed = true
 	}

@@ -99,8 +99,8 @@ func (s *Secrets) DeleteCopy(ctx context.Context, copy types.NamespacedName, lab
 	s.mu.Lock()
 	delete(s.copies, copy.String())
 	s.mu.Unlock()
-	existing, err := s.client.CoreV1().Secrets(copy.Namespace).Get(Quiet(ctx), copy.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	existing, err := s.get(ctx, copy.Namespace, copy.Name)
+	if apierrors.IsNotFound(err) || LacksRight(err) && s.isLettingGo(copy.Namespace) { // it goes with the namespace
 		return nil
 	}
 	if err != nil || !hasLabels(existing, labels) {

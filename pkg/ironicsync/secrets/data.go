@@ -14,7 +14,7 @@ import (
 
 // Read reads a Secret as it is, which need not have the label of the Secrets of hosts.
 func (s *Secrets) Read(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	secret, err := s.client.CoreV1().Secrets(namespace).Get(Quiet(ctx), name, metav1.GetOptions{})
+	secret, err := s.get(ctx, namespace, name)
 	if err != nil {
 		return nil, err
 	}

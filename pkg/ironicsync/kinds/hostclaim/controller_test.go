@@ -285,13 +285,16 @@ func TestLostHost(t *testing.T) {
 
 // Without its Secrets, nothing is deployed; everything else goes on.
 func TestSecretsThatCannotBeCopied(t *testing.T) {
-	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), "a", errors.New("no"))
+	forbidden := func(message string) error {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), "a", errors.New(message))
+	}
 	for name, test := range map[string]struct {
 		err  error
 		says string
 	}{
 		"it does not exist":   {nil, "Secret first-boot cannot be copied: it does not exist"},
-		"not permitted":       {forbidden, "ClusterRole metal3-apiserver-secret-copies"},
+		"over the quota":      {forbidden("exceeded quota: racks, requested: secrets=1"), "a quota or an admission policy of the cluster refuses the copy"},
+		"not permitted":       {forbidden(`User "metal3" cannot create resource "secrets" in API group "" in the namespace "racks"`), "ClusterRole metal3-apiserver-secret-copies"},
 		"in the way":          {apierrors.NewAlreadyExists(corev1.Resource("secrets"), "a"), "another Secret is in the place of the copy"},
 		"refused by admision": {apierrors.NewInvalid(metal3.Kind("a"), "a", nil), "the cluster refuses the copy"},
 	} {

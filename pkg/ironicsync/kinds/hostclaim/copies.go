@@ -7,8 +7,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 )
 
 // claimLabel is the label, on copies of Secrets, with the UID of the claim that they belong to.
@@ -90,12 +92,14 @@ func (c *Controller) copySecrets(ctx context.Context, claim *metal3.HostClaim, h
 			continue
 		case apierrors.IsNotFound(err):
 			message = "it does not exist"
-		case apierrors.IsForbidden(err):
+		case secrets.LacksRight(err):
 			message = "the server may not create Secrets in the namespace of the host (ClusterRole metal3-apiserver-secret-copies)"
 		case apierrors.IsAlreadyExists(err):
 			message = "another Secret is in the place of the copy"
-		case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
-			message = "the cluster refuses the copy"
+		case secrets.IsRefusal(err), apierrors.IsRequestEntityTooLargeError(err):
+			// Its words are about the host's namespace, of which the tenant is told nothing.
+			klog.FromContext(ctx).Error(err, "A Secret cannot be copied", "claim", klog.KObj(claim), "secret", from, "host", klog.KObj(host))
+			message = "a quota or an admission policy of the cluster refuses the copy"
 		default:
 			return nil, fmt.Errorf("copying Secret %s: %w", from, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -23,34 +24,35 @@ type NodeReleaser interface {
 // The node of a host that clusterctl has moved to another cluster loses its marks with the request that removes the host
 // here: if that cluster uses the same Ironic, its server would otherwise take the node for that of a host in this cluster,
 // and hold its own. The copy there has everything else: the name, which is also that of the node, and the annotation with
-// the status. clusterctl deletes a host that has finalizers and removes them then, so that an update is the last request.
+// the status. Which request that is depends on clusterctl: before 1.10, it removes the finalizers and then deletes the
+// host; since then, it deletes it and then removes the finalizers. The node is released where the store would write next:
+// after admission and the comparison of resourceVersions, so that what they refuse is not released, and before the host is
+// gone, so that the request fails and can be repeated if Ironic does not answer.
 
-// Delete deletes a host. If nothing keeps one that was moved, its node is released first.
+// Delete deletes a host.
 func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	obj, err := r.Store.Get(ctx, name, &metav1.GetOptions{})
-	if err != nil {
-		return nil, false, err
-	}
-	host := obj.(*metal3.BareMetalHost)
-	// With finalizers, the host will be there after the request, too.
-	if metal3.IsDeletedForMove(host) && len(host.Finalizers) == 0 && !dryrun.IsDryRun(options.DryRun) {
-		// What admission, or a precondition, refuses is not released.
-		dry := options.DeepCopy()
-		dry.DryRun = []string{metav1.DryRunAll}
-		if obj, deleted, err := r.Store.Delete(ctx, name, deleteValidation, dry); err != nil {
-			return obj, deleted, err
-		}
-		if err := r.release(ctx, host); err != nil {
-			return nil, false, err
-		}
-	}
-	return r.Store.Delete(ctx, name, deleteValidation, options)
+	return r.Store.Delete(ctx, name, r.releasing(deleteValidation, options), options)
 }
 
-// Update updates a host. If that removes the last finalizer of one that was moved and is being deleted, its node is
-// released first.
+// DeleteCollection deletes hosts one by one. A namespace that is deleted has its contents deleted in this way.
+func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
+	return r.Store.DeleteCollection(ctx, r.releasing(deleteValidation, options), options, listOptions)
+}
+
+// releasing returns a validation of deletions that releases the node of a moved host, unless finalizers keep the host.
+func (r *REST) releasing(validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		if validate != nil {
+			if err := validate(ctx, obj); err != nil {
+				return err
+			}
+		}
+		return r.releaseMoved(ctx, obj.(*metal3.BareMetalHost), options.DryRun)
+	}
+}
+
+// Update updates a host. To remove the last finalizer of one that is being deleted is to delete it.
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	// The store validates what it is about to write, after it has compared resourceVersions.
 	validateAndRelease := func(ctx context.Context, obj, old runtime.Object) error {
 		if updateValidation != nil {
 			if err := updateValidation(ctx, obj, old); err != nil {
@@ -58,12 +60,20 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 			}
 		}
 		host := obj.(*metal3.BareMetalHost)
-		if host.DeletionTimestamp == nil || !metal3.IsDeletedForMove(host) || len(host.Finalizers) > 0 || dryrun.IsDryRun(options.DryRun) {
+		if host.DeletionTimestamp == nil {
 			return nil
 		}
-		return r.release(ctx, host)
+		return r.releaseMoved(ctx, host, options.DryRun)
 	}
 	return r.Store.Update(ctx, name, objInfo, createValidation, validateAndRelease, forceAllowCreate, options)
+}
+
+// releaseMoved releases the node of a host that is gone with the request, if the host was moved.
+func (r *REST) releaseMoved(ctx context.Context, host *metal3.BareMetalHost, dryRun []string) error {
+	if !metal3.IsDeletedForMove(host) || len(host.Finalizers) > 0 || dryrun.IsDryRun(dryRun) {
+		return nil
+	}
+	return r.release(ctx, host)
 }
 
 // release removes the marks of the host from its node.

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -62,12 +64,15 @@ func TestDeletedForMove(t *testing.T) {
 		marks     func(host *metal3.BareMetalHost) ironic.Marks // by default, the host's
 		ironic    oneNode
 		options   metav1.DeleteOptions
+		together  bool // as the contents of a namespace are deleted
 		forbidden bool
 		released  []string
 		stays     bool
 		code      func(error) bool // nil for no error
 	}{
-		"moved": {host: forMove, released: released},
+		"moved":                   {host: forMove, released: released},
+		"together":                {host: forMove, together: true, released: released},
+		"together, and no Ironic": {host: forMove, together: true, ironic: oneNode{read: errors.New("no route to host")}, stays: true, code: apierrors.IsServiceUnavailable},
 		"no mark of a cluster": {host: forMove, marks: func(h *metal3.BareMetalHost) ironic.Marks {
 			return ironic.Marks{Host: ironic.Text(h.UID)}
 		}, released: released[:1]},
@@ -87,7 +92,8 @@ func TestDeletedForMove(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
-				asked, id := test.ironic, strings.ReplaceAll(name, " ", "-")
+				asked, id := test.ironic, strings.ReplaceAll(strings.ToLower(name), " ", "-")
+				id = strings.ReplaceAll(id, ",", "")
 				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil }, new(oneHost))
 				host := create(t, store, newHost(id, test.host))
 				if !test.noNode {
@@ -103,7 +109,12 @@ func TestDeletedForMove(t *testing.T) {
 						return apierrors.NewForbidden(metal3.Resource("baremetalhosts"), id, errors.New("a policy"))
 					}
 				}
-				_, _, err := hosts.Delete(inNamespace(t), id, validate, &test.options)
+				var err error
+				if test.together {
+					_, err = hosts.DeleteCollection(inNamespace(t), validate, &test.options, &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", id)})
+				} else {
+					_, _, err = hosts.Delete(inNamespace(t), id, validate, &test.options)
+				}
 				if test.code == nil && err != nil || test.code != nil && !test.code(err) {
 					t.Errorf("error %v", err)
 				}
@@ -129,6 +140,7 @@ func TestFinalizersRemovedForMove(t *testing.T) {
 		left       []string // finalizers
 		notDeleted bool
 		read       error // of the node
+		write      error
 		options    metav1.UpdateOptions
 		forbidden  bool
 		released   []string
@@ -142,11 +154,12 @@ func TestFinalizersRemovedForMove(t *testing.T) {
 		"dry run":       {options: metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}, stays: true},
 		"forbidden":     {forbidden: true, stays: true, code: apierrors.IsForbidden},
 		"no answer":     {read: away, stays: true, code: apierrors.IsServiceUnavailable},
+		"locked":        {write: &ironic.APIError{Status: 409, Op: "UpdateNode", Message: "Node is locked by host"}, stays: true, code: apierrors.IsTooManyRequests},
 	}
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
-				asked, id := oneNode{read: test.read}, "finalizers-"+strings.ReplaceAll(name, " ", "-")
+				asked, id := oneNode{read: test.read, write: test.write}, "finalizers-"+strings.ReplaceAll(name, " ", "-")
 				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil }, new(oneHost))
 				created := create(t, store, newHost(id, func(h *metal3.BareMetalHost) {
 					h.Finalizers = []string{metal3.BareMetalHostFinalizer, "example.com/another"}
@@ -184,6 +197,45 @@ func TestFinalizersRemovedForMove(t *testing.T) {
 					t.Errorf("the host is there: %t (%v)", is, err)
 				}
 			})
+		}
+	})
+}
+
+// TestFinalizersRemovedOneByOne: the node is given up with the last finalizer, and can be when an attempt has failed before.
+func TestFinalizersRemovedOneByOne(t *testing.T) {
+	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
+		asked, id := &oneNode{write: errors.New("no route to host")}, "one-by-one"
+		hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return asked, nil }, new(oneHost))
+		host := create(t, store, newHost(id, func(h *metal3.BareMetalHost) {
+			h.Finalizers = []string{metal3.BareMetalHostFinalizer, "example.com/another"}
+			h.Annotations = map[string]string{metal3.DeleteForMoveAnnotation: ""}
+		}))
+		record(t, store, id, func(s *metal3.BareMetalHostStatus) { s.Provisioning.ID = "node" })
+		asked.node = &ironic.Node{UUID: "node", Marks: ironic.Marks{Host: ironic.Text(host.UID)}}
+		if _, _, err := hosts.Delete(inNamespace(t), id, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		leave := func(finalizers ...string) error {
+			host := get(t, store, id)
+			host.Finalizers = finalizers
+			_, _, err := hosts.Update(inNamespace(t), id, rest.DefaultUpdatedObjectInfo(host), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+			return err
+		}
+		if err := leave("example.com/another"); err != nil {
+			t.Errorf("the first of two: %v", err)
+		}
+		if err := leave(); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("the last one, while Ironic is away: %v", err)
+		}
+		if left := get(t, store, id).Finalizers; !slices.Equal(left, []string{"example.com/another"}) {
+			t.Errorf("after that, the host has the finalizers %q", left)
+		}
+		asked.write = nil
+		if err := leave(); err != nil || len(asked.removed) != 1 {
+			t.Errorf("the last one: %v, with the requests %q", err, asked.removed)
+		}
+		if _, err := store.Get(inNamespace(t), id, &metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the host is there: %v", err)
 		}
 	})
 }

@@ -1,0 +1,187 @@
+package secrets
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+func forbidden(message string) error {
+	return apierrors.NewForbidden(corev1.Resource("secrets"), "host-0-bmc", errors.New(message))
+}
+
+// lacking is the answer of the authorizer to who may not do that.
+func lacking(verb string) error {
+	return forbidden(`User "system:serviceaccount:metal3-system:metal3-apiserver" cannot ` + verb + ` resource "secrets" in API group "" in the namespace "metal3"`)
+}
+
+// enforceOwners does what OwnerReferencesPermissionEnforcement does to who may not delete Secrets.
+func enforceOwners(t *testing.T, client *fake.Clientset, refusal error) {
+	client.PrependReactor("patch", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		var after metav1.PartialObjectMetadata
+		if err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &after); err != nil {
+			t.Error(err)
+		}
+		before, err := client.Tracker().Get(secretsResource, "metal3", "host-0-bmc")
+		if err != nil {
+			return true, nil, err
+		}
+		changed := !equality.Semantic.DeepEqual(before.(*corev1.Secret).OwnerReferences, after.OwnerReferences)
+		return changed, nil, refusal
+	})
+}
+
+// TestOwnersMayNotBeChanged: a Secret is claimed and released where this server may not change its owners.
+func TestOwnersMayNotBeChanged(t *testing.T) {
+	host, other := newHost(), anotherHost()
+	noOwner := func(s *corev1.Secret) { s.OwnerReferences = nil }
+	noFinalizer := func(s *corev1.Secret) { s.Finalizers = nil }
+	for name, refusal := range map[string]error{
+		"by the plugin of kube-apiserver": forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"),
+		"by a policy":                     apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), "host-0-bmc", nil),
+	} {
+		secrets, client := newSecrets(newSecret())
+		enforceOwners(t, client, refusal)
+		for range 2 {
+			if got, err := secrets.Claim(t.Context(), host); err != nil || got.Password != password {
+				t.Errorf("%s: Claim: %v", name, err)
+			}
+		}
+		sameSecret(t, name, newSecret(claimedBy(host), noOwner), readSecret(t, client))
+		if err := secrets.Release(t.Context(), host, "host-0-bmc"); err != nil {
+			t.Errorf("%s: Release: %v", name, err)
+		}
+		sameSecret(t, name, newSecret(claimedBy(host), noOwner, noFinalizer), readSecret(t, client))
+
+		// The operator, or this server before the plugin was enabled, has made both its owners.
+		secrets, client = newSecrets(newSecret(claimedBy(host, other)))
+		enforceOwners(t, client, refusal)
+		if _, err := secrets.Claim(t.Context(), host); err != nil {
+			t.Errorf("%s: Claim of an own one: %v", name, err)
+		}
+		if err := secrets.Release(t.Context(), host, "host-0-bmc"); err != nil {
+			t.Errorf("%s: Release of a shared one: %v", name, err)
+		}
+		sameSecret(t, name, newSecret(claimedBy(host, other), noFinalizer), readSecret(t, client))
+	}
+}
+
+// TestRefusals: what kube-apiserver refuses is told with what would help, and is still known for what it is.
+func TestRefusals(t *testing.T) {
+	hook := forbidden(`admission webhook "labels.example.com" denied the request: the label team is missing`)
+	for name, tt := range map[string]struct {
+		verb    string
+		refusal error
+		lacks   bool
+		says    string
+	}{
+		"reading":   {"get", lacking("get"), true, `metal3-apiserver has no right to get Secrets in namespace "metal3". Bind the ClusterRole metal3-apiserver-secrets to its service account there.`},
+		"writing":   {"patch", lacking("patch"), true, `metal3-apiserver has no right to patch Secrets in namespace "metal3". Bind`},
+		"a webhook": {"patch", hook, false, `the admission of the cluster does not let metal3-apiserver change Secret "host-0-bmc". It has to admit`},
+	} {
+		secrets, client := newSecrets(newSecret())
+		client.PrependReactor(tt.verb, "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.refusal })
+		_, claimErr := secrets.Claim(t.Context(), newHost())
+		releaseErr := secrets.Release(t.Context(), newHost(deleted), "host-0-bmc")
+		if tt.verb == "patch" {
+			releaseErr = claimErr // there is nothing to be released
+		}
+		for _, err := range []error{claimErr, releaseErr} {
+			if !apierrors.IsForbidden(err) || !IsRefusal(err) || LacksRight(err) != tt.lacks {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if !strings.HasPrefix(err.Error(), tt.says) || !strings.HasSuffix(err.Error(), tt.refusal.Error()) {
+				t.Errorf("%s: %q", name, err)
+			}
+			if first, _, _ := strings.Cut(err.Error(), ". "); len(first) > 100 {
+				t.Errorf("%s: the first sentence has %d characters", name, len(first))
+			}
+		}
+	}
+}
+
+// watchNamespaces has the Secrets of namespace metal3 alone be watched, as they are in an informer.
+func watchNamespaces(t *testing.T, s *Secrets, namespace *metav1.PartialObjectMetadata, shown ...*corev1.Secret) {
+	t.Helper()
+	meta := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
+	namespaces := newInformer(meta, metav1.NamespaceAll)
+	s.letGo.namespaces, s.informers = namespaces, map[string]cache.SharedIndexInformer{"metal3": newInformer(meta, "metal3")}
+	if err := namespaces.GetStore().Add(namespace); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range shown {
+		if err := s.informers["metal3"].GetStore().Add(&metav1.PartialObjectMetadata{ObjectMeta: secret.ObjectMeta}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLetGo: the Secrets of a namespace that is being deleted are released before the right to do that goes, and no host waits
+// for that right.
+func TestLetGo(t *testing.T) {
+	host := newHost()
+	live := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "metal3"}}
+	going := live.DeepCopy()
+	going.DeletionTimestamp = &created
+	claimed := newSecret(claimedBy(host), func(s *corev1.Secret) { s.Finalizers = append(s.Finalizers, "example.com/other") })
+
+	for name, tt := range map[string]struct {
+		namespace  *metav1.PartialObjectMetadata
+		finalizers []string
+		writes     int
+	}{
+		"a namespace that goes":  {going, []string{"example.com/other"}, 1},
+		"a namespace that stays": {live, claimed.Finalizers, 0},
+	} {
+		secrets, client := newSecrets(claimed.DeepCopy())
+		watchNamespaces(t, secrets, tt.namespace, claimed)
+		secrets.letGoAllIn("metal3")
+		secrets.letGo.queue.ShutDownWithDrain()
+		secrets.runLetGo(t.Context())
+		after := readSecret(t, client)
+		if diff := cmp.Diff(tt.finalizers, after.Finalizers); diff != "" || written(client) != tt.writes {
+			t.Errorf("%s: %d writes; finalizers (-want +got):\n%s", name, written(client), diff)
+		}
+	}
+
+	secrets, client := newSecrets(newSecret())
+	watchNamespaces(t, secrets, going)
+	if _, err := secrets.Claim(t.Context(), host); err != nil {
+		t.Errorf("Claim: %v", err)
+	}
+	if s := readSecret(t, client); slices.Contains(s.Finalizers, metal3.SecretFinalizer) {
+		t.Error("a Secret of a namespace that is being deleted was claimed again")
+	}
+	client.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, lacking("get") })
+	if err := secrets.Release(t.Context(), host, "host-0-bmc"); err != nil {
+		t.Errorf("the right has gone with the namespace: %v", err)
+	}
+	watchNamespaces(t, secrets, live)
+	if err := secrets.Release(t.Context(), host, "host-0-bmc"); !LacksRight(err) {
+		t.Errorf("the right was taken away: %v", err)
+	}
+}
+
+// TestRightsOfAllNamespaces: a server with rights in all namespaces keeps Secrets until their hosts are gone.
+func TestRightsOfAllNamespaces(t *testing.T) {
+	secrets, _ := newSecrets()
+	if err := secrets.WatchNamespaces(secrets.informers[metav1.NamespaceAll]); err != nil || secrets.isLettingGo("metal3") || secrets.letGo.namespaces != nil {
+		t.Errorf("%v; it goes by namespaces: %t", err, secrets.letGo.namespaces != nil)
+	}
+}
