@@ -110,7 +110,7 @@ func (s *Secrets) Release(ctx context.Context, host *metal3.BareMetalHost, name 
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
-	case LacksRight(err) && s.isLettingGo(host.Namespace):
+	case LacksRight(err) && (s.isLettingGo(host.Namespace) || s.isGone(host.Namespace)):
 		klog.FromContext(ctx).Error(err, "The host goes although its Secret cannot be released: the namespace is being deleted, and the right to its Secrets has gone first", "secret", host.Namespace+"/"+name)
 		return nil
 	case IsRefusal(err) && !LacksRight(err):

@@ -64,6 +64,15 @@ func (s *Secrets) isLettingGo(namespace string) bool {
 	return err == nil && exists && !obj.(*metav1.PartialObjectMetadata).DeletionTimestamp.IsZero()
 }
 
+// isGone tells whether a namespace, and with it the rights to its Secrets, is not there any more.
+func (s *Secrets) isGone(namespace string) bool {
+	if s.letGo.namespaces == nil || !s.letGo.namespaces.HasSynced() {
+		return false
+	}
+	_, exists, err := s.letGo.namespaces.GetStore().GetByKey(namespace)
+	return err == nil && !exists
+}
+
 func (s *Secrets) letGoAllIn(namespace string) {
 	informer, watched := s.informers[namespace]
 	if !watched || !s.isLettingGo(namespace) {

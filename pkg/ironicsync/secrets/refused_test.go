@@ -1,10 +1,12 @@
 package secrets
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -176,6 +178,20 @@ func TestLetGo(t *testing.T) {
 	if err := secrets.Release(t.Context(), host, "host-0-bmc"); !LacksRight(err) {
 		t.Errorf("the right was taken away: %v", err)
 	}
+	none := newInformer(metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme()), metav1.NamespaceAll)
+	secrets.letGo.namespaces = none
+	if err := secrets.Release(t.Context(), host, "host-0-bmc"); !LacksRight(err) {
+		t.Errorf("while nothing is known of namespaces: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { none.RunWithContext(ctx) })
+	cache.WaitForCacheSync(ctx.Done(), none.HasSynced)
+	if err := secrets.Release(t.Context(), host, "host-0-bmc"); err != nil {
+		t.Errorf("the namespace is gone: %v", err)
+	}
+	cancel()
+	running.Wait()
 }
 
 // TestRightsOfAllNamespaces: a server with rights in all namespaces keeps Secrets until their hosts are gone.
