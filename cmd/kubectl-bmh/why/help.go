@@ -13,7 +13,7 @@ import (
 // stepHelp says what would help after a step that has failed.
 func (e *explanation) stepHelp(reason, message string) []string {
 	if reason == metal3.RequestFailedReason {
-		return []string{requestHelp}
+		return []string{e.requestHelp(message)}
 	}
 	for errorType, itsReason := range reasons {
 		if itsReason == reason {
@@ -23,8 +23,19 @@ func (e *explanation) stepHelp(reason, message string) []string {
 	return []string{e.helpAgainst(message)}
 }
 
-// requestHelp is for requests that fail whatever host they are about.
-const requestHelp = "That is no fault of this host: look at the log of Ironic, and at the credentials and rights of metal3-apiserver. The request is repeated every half a minute."
+// requestHelp is for requests that fail whatever host they are about. Those for Secrets are told by what kube-apiserver says, and by
+// the words in which the server has put it.
+func (e *explanation) requestHelp(message string) string {
+	const again = " The request is repeated every half a minute."
+	switch {
+	case strings.Contains(message, `resource "secrets"`):
+		const role = "metal3-apiserver-secrets --clusterrole=metal3-apiserver-secrets --serviceaccount=metal3-system:metal3-apiserver"
+		return fmt.Sprintf("An administrator of the cluster gives the server the right: kubectl create rolebinding -n %s %s. If the namespace is being deleted, nothing can be created in it, so give the right in all namespaces for a moment: kubectl create clusterrolebinding %s.", e.host.Namespace, role, role) + again
+	case strings.Contains(message, "the admission of the cluster"):
+		return "An administrator of the cluster has to exempt the server's service account from the policy or webhook that the message names." + again
+	}
+	return "That is no fault of this host: look at the log of Ironic, and at the credentials and rights of metal3-apiserver." + again
+}
 
 // reasons are the reasons of StepFailed by the type of the error.
 var reasons = map[metal3.ErrorType]string{

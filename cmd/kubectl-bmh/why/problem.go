@@ -184,7 +184,7 @@ func (e *explanation) registrationHelp(reason, message string) string {
 	case metal3.NamespaceNotManagedReason:
 		return "The administrator of the server decides which namespaces it manages (--namespaces)."
 	case metal3.RequestFailedReason:
-		return requestHelp
+		return e.requestHelp(message)
 	case metal3.IronicRefusedReason:
 		if strings.Contains(message, "spec.bootMACAddress") {
 			return "spec.bootMACAddress cannot be changed: delete the host, and create it again with the right one."
