@@ -431,6 +431,22 @@ func TestEachReasonIsExplained(t *testing.T) {
 	}
 }
 
+// TestRefusedSecretIsExplained: whether a right is missing or a policy is in the way, the one who can help is told what to do.
+func TestRefusedSecretIsExplained(t *testing.T) {
+	for message, want := range map[string]string{
+		`releasing Secret metal3/bmc: metal3-apiserver has no right to patch Secrets in namespace "metal3". kube-apiserver: User "x" cannot patch resource "secrets" in API group ""`: "kubectl create clusterrolebinding metal3-apiserver-secrets",
+		`claiming Secret metal3/bmc: the admission of the cluster does not let metal3-apiserver change Secret "bmc"`:                                                                  "exempt the server's service account",
+		"HTTP 500": "look at the log of Ironic",
+	} {
+		for conditionType, status := range map[string]metav1.ConditionStatus{metal3.RegisteredCondition: metav1.ConditionFalse, metal3.StepFailedCondition: metav1.ConditionTrue} {
+			h := host(metal3.StateDeleting, condition(conditionType, status, metal3.RequestFailedReason, message))
+			if got := strings.Join(Explain(Facts{Host: h}, now), "\n"); !strings.Contains(got, want) || !strings.Contains(got, "repeated every half a minute") {
+				t.Errorf("%s: %q", conditionType, got)
+			}
+		}
+	}
+}
+
 // TestGoneDeploymentRunsNothing: what somebody has undeployed is not said to run.
 func TestGoneDeploymentRunsNothing(t *testing.T) {
 	h := host(metal3.StateProvisioned)

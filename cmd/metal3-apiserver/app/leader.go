@@ -80,6 +80,7 @@ func (t *leaderTerm) addControllers() error {
 		return err
 	}
 	t.Add(ironics.Run)
+	t.Add(newCRDLook(t.cluster.dynamic, kinds).run)
 	images := dataimage.New(dataimage.Deps{
 		Images: metal3.Records[*metal3api.DataImage](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (dataimage.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
 		CheckURL: t.settings.Images.CheckURL, PlanHost: planner.PlanHost, Namespaces: namespaces,

@@ -15,6 +15,7 @@ import (
 func registerMetrics(ironics *fleet.Fleet, leader *reconcile.LeaderStatus, space *etcdSpace) {
 	legacyregistry.CustomMustRegister(leader) // about all hosts, on the leader
 	legacyregistry.CustomMustRegister(&observationAge{ironics: ironics})
+	legacyregistry.MustRegister(servedCRDs)
 	registerEtcdSpace(space)
 }
 
