@@ -27,6 +27,9 @@ import (
 // crdLookInterval is how often the leader looks for such CRDs.
 const crdLookInterval = 10 * time.Minute
 
+// crdLookTimeout bounds one look, which is a request for each kind.
+const crdLookTimeout = time.Minute
+
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 var servedCRDs = metrics.NewGauge(&metrics.GaugeOpts{
@@ -66,6 +69,8 @@ func (l *crdLook) run(ctx context.Context) error {
 
 // look tells of served CRDs, each time that they are others than before.
 func (l *crdLook) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, crdLookTimeout)
+	defer cancel()
 	var served []string
 	for _, name := range l.names {
 		// Most clusters have none of them, and the server may not be permitted to see them.
