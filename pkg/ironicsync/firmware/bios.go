@@ -104,6 +104,8 @@ func (*biosSettings) isOutdated(host *metal3.BareMetalHost, recorded *metal3.Hos
 	return recorded.Status.FirmwareSchema == nil || settings.IsOutdated(host, recorded.Status.Source)
 }
 
+func (b *biosSettings) isLeftAlone(host *metal3.BareMetalHost) bool { return b.lists.isLeftAlone(host) }
+
 func (*biosSettings) conditions(obj *metal3.HostFirmwareSettings) []metav1.Condition {
 	return obj.Status.Conditions
 }

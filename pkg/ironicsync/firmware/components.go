@@ -93,6 +93,8 @@ func (*components) isOutdated(host *metal3.BareMetalHost, recorded *metal3.HostF
 	return settings.IsOutdated(host, recorded.Status.Source) || settings.HasUnrecordedUpdates(host, recorded)
 }
 
+func (c *components) isLeftAlone(host *metal3.BareMetalHost) bool { return c.lists.isLeftAlone(host) }
+
 func (*components) conditions(obj *metal3.HostFirmwareComponents) []metav1.Condition {
 	return obj.Status.Conditions
 }

@@ -75,6 +75,8 @@ type kind[T Object] interface {
 	update(ctx context.Context, host *metal3.BareMetalHost, obj, recorded T, now metav1.Time) (changed, usable bool, err error)
 	// isOutdated tells whether update may have something to do, apart from the conditions.
 	isOutdated(host *metal3.BareMetalHost, recorded T) bool
+	// isLeftAlone tells whether Ironic is not to be asked about the host yet, because it did not give the contents.
+	isLeftAlone(host *metal3.BareMetalHost) bool
 	// conditions returns the conditions of an object.
 	conditions(obj T) []metav1.Condition
 	// isRequested tells whether the spec asks for anything.
@@ -187,6 +189,14 @@ func (k *Keeper[T]) list(ctx context.Context) (map[types.NamespacedName]T, error
 func (k *Keeper[T]) isDue(host *metal3.BareMetalHost, recorded T) bool {
 	return Has(host) && (!metal3.IsOwnedBy(recorded, host) || k.kind.isOutdated(host, recorded) ||
 		!areCurrent(k.kind.conditions(recorded), recorded.GetGeneration()))
+}
+
+// mayChange tells whether Refresh may have something to do now: not if the object says that Ironic did not give its contents, and
+// Ironic is not to be asked again yet.
+func (k *Keeper[T]) mayChange(host *metal3.BareMetalHost, recorded T) bool {
+	conditions := k.kind.conditions(recorded)
+	saysSo := areCurrent(conditions, recorded.GetGeneration()) && meta.IsStatusConditionFalse(conditions, settings.UpToDateCondition)
+	return k.isDue(host, recorded) && !(saysSo && k.kind.isLeftAlone(host))
 }
 
 // areCurrent tells whether the conditions of an object are about its current generation.

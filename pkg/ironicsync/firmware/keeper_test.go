@@ -33,6 +33,7 @@ type objects[T interface {
 	mu      sync.Mutex
 	version int
 	stored  map[string]T
+	gets    int
 	// race is called once before a write.
 	race func()
 }
@@ -40,6 +41,7 @@ type objects[T interface {
 func (o *objects[T]) Get(_ context.Context, namespace, name string) (obj T, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.gets++
 	return o.get(namespace, name)
 }
 
@@ -324,6 +326,15 @@ func TestUnread(t *testing.T) {
 				c := meta.FindStatusCondition(settings.Status.Conditions, "UpToDate")
 				if c == nil || c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "Ironic does not give the BIOS settings of the machine") || !strings.HasSuffix(c.Message, test.says) {
 					t.Errorf("the condition is %+v", c)
+				}
+				gets := f.settings.gets
+				for range 10 {
+					if err := f.RefreshAllSettings(t.Context(), "n"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n := f.settings.gets - gets; n > 0 {
+					t.Errorf("lists read the object %d times while it says what is unread", n)
 				}
 				f.ironic.err, f.ironic.takes, f.ironic.value = nil, 0, "off"
 				f.moved("a")

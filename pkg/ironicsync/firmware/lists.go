@@ -14,6 +14,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/settings"
 )
 
 // sharedLists reads lists of nodes from Ironic. Callers share a request, also one that is under way: as
@@ -54,7 +55,7 @@ func (e *unreadError) Error() string {
 // of returns the list of the node of source, from the Ironic of that name, which ask asks. The error is an *unreadError if it is
 // about that list only.
 func (l *sharedLists[T]) of(ctx context.Context, ironicName string, source *metal3.SettingsSource, ask func(ctx context.Context, uuid string) ([]T, error)) ([]T, error) {
-	id := ironicName + " " + source.NodeUUID + " " + source.StateChangedAt.String()
+	id := listID(ironicName, source)
 	if reason, failed := l.recentFailure(id); failed {
 		return nil, &unreadError{l.content, reason}
 	}
@@ -75,6 +76,20 @@ func (l *sharedLists[T]) of(ctx context.Context, ironicName string, source *meta
 		list, _ := answer.Val.([]T)
 		return list, answer.Err
 	}
+}
+
+func listID(ironicName string, source *metal3.SettingsSource) string {
+	return ironicName + " " + source.NodeUUID + " " + source.StateChangedAt.String()
+}
+
+// isLeftAlone tells whether the list of a host's node is not to be asked for yet, because Ironic did not give it.
+func (l *sharedLists[T]) isLeftAlone(host *metal3.BareMetalHost) bool {
+	source := settings.SourceOf(host)
+	if source == nil {
+		return false
+	}
+	_, failed := l.recentFailure(listID(host.Status.Record.Ironic, source))
+	return failed
 }
 
 // recentFailure returns why a list was not given, if it is not to be asked for again yet.

@@ -100,7 +100,7 @@ func refreshAll[T Object](ctx context.Context, r *Reader, keeper *Keeper[T], nam
 	for i := range hosts.Items {
 		host := &hosts.Items[i]
 		known, exists := recorded[types.NamespacedName{Namespace: host.Namespace, Name: host.Name}]
-		if exists && keeper.isDue(host, known) {
+		if exists && keeper.mayChange(host, known) {
 			due[host.Status.Record.Ironic] = append(due[host.Status.Record.Ironic], host)
 		}
 	}

@@ -285,7 +285,7 @@ func (w *watched[T]) of(ctx context.Context, host *metal3.BareMetalHost, policy 
 
 // refresh brings the object of a host up to date if it exists. One that was just created requeues the host.
 func (w *watched[T]) refresh(ctx context.Context, host *metal3.BareMetalHost) {
-	if recorded, exists := w.recorded(host); exists && w.keeper.isDue(host, recorded) {
+	if recorded, exists := w.recorded(host); exists && w.keeper.mayChange(host, recorded) {
 		unread := new(unreadError)
 		if _, err := w.keeper.Ensure(ctx, host); err != nil && !errors.As(err, &unread) { // the object says what is unread
 			w.logFailure(ctx, err)
