@@ -5,23 +5,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
 )
 
-const (
-	// operatorName is part of the names of the Bare Metal Operator's Deployment and image,
-	// and is the name of its Lease, in whatever namespace it runs.
-	operatorName = "baremetal-operator"
-	// The paths of the operator's webhooks, by the convention of controller-runtime. The
-	// webhooks of ipam.metal3.io and infrastructure.cluster.x-k8s.io have other paths.
-	validatingPath, mutatingPath = "/validate-metal3-io-v1alpha1-", "/mutate-metal3-io-v1alpha1-"
-)
+// The paths of the operator's webhooks, by the convention of controller-runtime. The
+// webhooks of ipam.metal3.io and infrastructure.cluster.x-k8s.io have other paths.
+const validatingPath, mutatingPath = "/validate-metal3-io-v1alpha1-", "/mutate-metal3-io-v1alpha1-"
 
 // checkOperator looks for an operator that would act on the same hosts.
 func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
@@ -40,13 +35,13 @@ func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
 		}
 		refuse.add("the operator is running: stop it with kubectl scale deployment -n %s %s --replicas=0", d.Namespace, d.Name)
 	}
-	leases, err := c.kube.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + operatorName})
+	leases, err := c.kube.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + bmo.Name})
 	if err != nil {
 		return fmt.Errorf("looking for the operator's Lease: %w", err)
 	}
 	for i := range leases.Items {
 		lease := &leases.Items[i]
-		renewed, err := c.isRenewed(ctx, lease)
+		renewed, err := bmo.IsRenewed(ctx, c.kube.CoordinationV1(), lease)
 		if err != nil {
 			return err
 		}
@@ -59,44 +54,12 @@ func (c *Cluster) checkOperator(ctx context.Context, refuse *refusals) error {
 }
 
 func isOperator(d *appsv1.Deployment) bool {
-	if strings.Contains(d.Name, operatorName) {
+	if strings.Contains(d.Name, bmo.Name) {
 		return true
 	}
 	return slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
-		return strings.Contains(container.Image, operatorName)
+		return strings.Contains(container.Image, bmo.Name)
 	})
-}
-
-// isRenewed reports whether somebody renews the Lease. It watches the Lease for its
-// duration instead of comparing times, because the holder's clock may differ.
-func (c *Cluster) isRenewed(ctx context.Context, lease *coordinationv1.Lease) (bool, error) {
-	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.RenewTime == nil {
-		return false, nil
-	}
-	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
-	if time.Since(lease.Spec.RenewTime.Time) > duration+time.Hour {
-		return false, nil // no clock is wrong by more than an hour
-	}
-	// A minute is enough for a longer duration (OpenShift uses 137 s), because a holder
-	// renews its Lease several times within the duration.
-	for end := time.Now().Add(min(duration, time.Minute)); time.Now().Before(end); {
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(500 * time.Millisecond):
-		}
-		now, err := c.kube.CoordinationV1().Leases(lease.Namespace).Get(ctx, lease.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, ignoreNotFound(err)
-		}
-		if ptr.Deref(now.Spec.HolderIdentity, "") == "" {
-			return false, nil
-		}
-		if !now.Spec.RenewTime.Equal(lease.Spec.RenewTime) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // checkWebhooks looks for the operator's webhooks. Nothing answers them while the operator

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
 )
 
 const (
@@ -36,7 +38,7 @@ func (c *Cluster) holdLease(ctx context.Context, name types.NamespacedName) erro
 		return leaseError(name, err)
 	}
 	if ptr.Deref(lease.Spec.HolderIdentity, "") != leaseHolder {
-		renewed, err := c.isRenewed(ctx, lease)
+		renewed, err := bmo.IsRenewed(ctx, c.kube.CoordinationV1(), lease)
 		if err != nil {
 			return leaseError(name, err)
 		}

@@ -40,11 +40,10 @@ If something else is deployed on a node by the time of a yes, its host remains h
 }
 
 // showHeld says why a host is held, what Ironic says of its node, and what follows if that is confirmed. It is empty for
-// hosts that are not held, and for those of a server whose etcd was restored, which all are, until an administrator
-// ends that.
+// hosts that are not held, and where all hosts are, until an administrator ends that.
 func showHeld(host *metal3.BareMetalHost) string {
 	held := hosts.Condition(host, metal3.HeldCondition)
-	if held == nil || held.Status != metav1.ConditionTrue || held.Reason == metal3.RestoredReason {
+	if held == nil || held.Status != metav1.ConditionTrue || held.Reason == metal3.RestoredReason || held.Reason == metal3.OperatorRunningReason {
 		return ""
 	}
 	lines := []string{host.Name, "  held: " + held.Reason + ": " + held.Message}

@@ -55,6 +55,7 @@ func TestTakeover(t *testing.T) {
 			host("emptied", metal3.StateProvisioned, held(metal3.AnotherDeploymentReason), func(h *metal3.BareMetalHost) { h.Spec.Image = nil }),
 			host("changed", metal3.StateProvisioned, held(metal3.DeploymentGoneReason), func(h *metal3.BareMetalHost) { h.Spec.Online = false }),
 			host("restored", metal3.StateProvisioned, held(metal3.RestoredReason)),
+			host("two-engines", metal3.StateProvisioned, held(metal3.OperatorRunningReason)),
 			host("healthy", metal3.StateProvisioned),
 			host("foreign", metal3.StateRegistering, held(metal3.NodeOfAnotherClusterReason), func(h *metal3.BareMetalHost) {
 				h.Status.Ironic = &metal3.IronicStatus{NodeUUID: h.Status.Provisioning.ID, Unproven: metal3.NodeOfAnotherClusterReason}

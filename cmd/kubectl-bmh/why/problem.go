@@ -122,6 +122,8 @@ func (e *explanation) heldHelp(reason string) string {
 	switch reason {
 	case metal3.RestoredReason:
 		return "The server's etcd was restored from a backup, and all hosts wait until an administrator has compared them with the machines: docs/restore.md shows how."
+	case metal3.OperatorRunningReason:
+		return "The Bare Metal Operator drives the machines, too, and all hosts wait until an administrator has stopped it: docs/migration.md#the-operator-comes-back says how it is started again. The server goes on three minutes later."
 	case metal3.NodeOfAnotherHostReason:
 		return "Another host owns the node in Ironic. Delete the one that is wrong. Nobody can confirm the node for this one while the other one has it."
 	case metal3.NodeOfAnotherClusterReason:

@@ -405,7 +405,7 @@ func TestEachReasonIsExplained(t *testing.T) {
 		reasons []string
 	}{
 		metal3.HeldCondition: {metav1.ConditionTrue, []string{
-			metal3.RestoredReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.AnotherDeploymentReason, metal3.NodeInMaintenanceReason, metal3.AnotherIronicReason, "OneOfTheFuture",
+			metal3.RestoredReason, metal3.OperatorRunningReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.AnotherDeploymentReason, metal3.NodeInMaintenanceReason, metal3.AnotherIronicReason, "OneOfTheFuture",
 		}},
 		metal3.RegisteredCondition: {metav1.ConditionFalse, []string{
 			metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason,

@@ -36,6 +36,8 @@ type ExtraConfig struct {
 	Switches       networkswitch.Settings
 	CleanSteps     validation.CleanSteps
 	LeaderElection componentconfig.LeaderElectionConfiguration
+	// OperatorNamespaces are those in which the Bare Metal Operator is looked for.
+	OperatorNamespaces []string
 	// ReadTimeout is how long a read of hosts waits for Ironic.
 	ReadTimeout time.Duration
 }
@@ -52,7 +54,7 @@ func (o *Options) Config(ironic *client.Client, etcd *etcdBackend) (*Config, err
 		return nil, fmt.Errorf("--clean-steps: %w", err)
 	}
 	return &Config{Generic: generic, ExtraConfig: ExtraConfig{
-		Ironic: ironic, IronicFlags: o.Ironic, Etcd: etcd, Settings: o.Settings, Switches: o.Switches, CleanSteps: steps, LeaderElection: o.LeaderElection, ReadTimeout: o.ReadTimeout,
+		Ironic: ironic, IronicFlags: o.Ironic, Etcd: etcd, Settings: o.Settings, Switches: o.Switches, CleanSteps: steps, LeaderElection: o.LeaderElection, OperatorNamespaces: o.OperatorNamespaces, ReadTimeout: o.ReadTimeout,
 	}}, nil
 }
 

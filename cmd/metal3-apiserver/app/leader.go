@@ -8,6 +8,7 @@ import (
 
 	metal3api "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/fleet"
@@ -52,7 +53,14 @@ func (e *engine) setUp(ctx context.Context, t *manager.Term) error {
 	if settings.Cluster, err = e.cluster.identity.Read(ctx); err != nil {
 		return err
 	}
-	term := &leaderTerm{engine: e, Term: t, settings: settings, fence: ironic.Fence{Term: t.MayAct}, secrets: secrets.New(e.cluster.kubernetes, e.cluster.metadata, settings.Namespaces)}
+	term := &leaderTerm{engine: e, Term: t, settings: settings, secrets: secrets.New(e.cluster.kubernetes, e.cluster.metadata, settings.Namespaces), hold: reconcile.NewHold()}
+	term.hold.Set(metal3api.RestoredReason, t.Restored())
+	t.OnRestored(func() { term.hold.Set(metal3api.RestoredReason, t.Restored()) })
+	term.operator = bmo.NewWatch(e.cluster.kubernetes.CoordinationV1(), e.OperatorNamespaces, clock.RealClock{}, func(reason string) { term.hold.Set(metal3api.OperatorRunningReason, reason) })
+	term.fence = ironic.Fence{Term: func() bool { return t.MayAct() && term.operator.Reason() == "" }}
+	if err := term.operator.Learn(ctx); err != nil {
+		return err // and tried again: nothing is done to machines before it is known
+	}
 	return term.addControllers()
 }
 
@@ -62,9 +70,13 @@ type leaderTerm struct {
 	*manager.Term
 	settings reconcile.Settings
 	// fence is that of what the other kinds do, to Ironic, to hosts and to switches: only during this term, and not while
-	// etcd may be one that was restored from a backup. (The reconciler of hosts is held in its plans.)
+	// etcd may be one that was restored from a backup, or the Bare Metal Operator runs. (The reconciler of hosts is held in its
+	// plans.)
 	fence   ironic.Fence
 	secrets *secrets.Secrets
+	// hold keeps all machines from being touched, and operator is one of those that set it.
+	hold     *reconcile.Hold
+	operator *bmo.Watch
 }
 
 // addControllers adds all controllers.
@@ -91,14 +103,12 @@ func (t *leaderTerm) addControllers() error {
 		Enabled: t.settings.BuildImages, Ramdisk: t.settings.Ramdisk, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(ramdisks.Run)
-	hold := reconcile.NewHold()
-	hold.Set(t.Restored())
-	t.OnRestored(func() { hold.Set(t.Restored()) })
+	t.Add(t.operator.Run)
 	controller := reconcile.New(reconcile.Deps{
 		Hosts: t.hosts, Ironics: ironics, Secrets: t.secrets, Hardware: kinds.HardwareData(),
 		Firmware: t.firmware, Versions: func(host *metal3api.BareMetalHost) (firmware.Versions, error) { return t.fleet.ClientOf(host) },
 		Events: t.events, DataImages: images, HostImages: ramdisks, Leading: t.Leading,
-		Planner: planner, Hold: hold, Clock: clock.RealClock{},
+		Planner: planner, Hold: t.hold, Operator: t.operator, Clock: clock.RealClock{},
 	}, t.settings)
 	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })
 	subscriptions := subscription.New(subscription.Deps{

@@ -20,6 +20,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
@@ -55,6 +56,8 @@ type Options struct {
 	BMCHosts, ImageHosts, EventHosts []string
 	// CleanSteps are the clean steps that are allowed in addition to those known to be harmless.
 	CleanSteps []string
+	// OperatorNamespaces are those in which the Bare Metal Operator is looked for.
+	OperatorNamespaces []string
 	// ReadTimeout is how long a read of hosts waits for Ironic.
 	ReadTimeout time.Duration
 
@@ -77,6 +80,8 @@ func NewOptions() *Options {
 		Settings:     defaultSettings(),
 		DataDirQuota: defaultEtcdQuota,
 		ReadTimeout:  defaultReadTimeout,
+
+		OperatorNamespaces: bmo.DefaultNamespaces,
 	}
 	setLeaderElectionTimes(&o.LeaderElection)
 	enforceQuotas(o.Recommended)
@@ -119,6 +124,8 @@ func (o *Options) Flags() (fss cliflag.NamedFlagSets) {
 	o.Recommended.Admission.AddFlags(fss.FlagSet("Admission"))
 	o.Recommended.CoreAPI.AddFlags(fss.FlagSet("Kubernetes"))
 	componentoptions.BindLeaderElectionFlags(&o.LeaderElection, fss.FlagSet("Leader election"))
+	fss.FlagSet("Leader election").StringSliceVar(&o.OperatorNamespaces, "bare-metal-operator-namespaces", o.OperatorNamespaces,
+		"Namespaces in which the leader looks for the Lease of the Bare Metal Operator. While that is renewed, all hosts are held.")
 	o.Recommended.Traces.AddFlags(fss.FlagSet("Traces"))
 	generic := fss.FlagSet("Generic server")
 	o.Run.AddUniversalFlags(generic)

@@ -31,7 +31,7 @@ var (
 // beginning with 0, because rate() does not see the increase of one that begins with 1.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(heldSteps, powerChanges)
-	for _, reason := range []string{metal3.RestoredReason, metal3.DeploymentGoneReason, metal3.AnotherDeploymentReason, metal3.AnotherBMCReason, metal3.BMCInUseReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.NodeInMaintenanceReason, metal3.AnotherIronicReason, metal3.StatusUnreadableReason} {
+	for _, reason := range []string{metal3.RestoredReason, metal3.OperatorRunningReason, metal3.DeploymentGoneReason, metal3.AnotherDeploymentReason, metal3.AnotherBMCReason, metal3.BMCInUseReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.NodeInMaintenanceReason, metal3.AnotherIronicReason, metal3.StatusUnreadableReason} {
 		heldSteps.WithLabelValues(reason)
 	}
 	for _, onOff := range []string{"on", "off"} {

@@ -193,6 +193,8 @@ type Situation struct {
 	// Restored says that the server's etcd was restored from a backup and that nobody has
 	// permitted the server to continue yet; empty otherwise.
 	Restored string
+	// OperatorRunning says that the Bare Metal Operator drives the hosts, too, and how that shows; empty otherwise.
+	OperatorRunning string
 	// Cluster is the UID of this cluster; empty if it is not known.
 	Cluster string
 	// AskedInVain is set if the request that status.record.asked is about was refused or never sent.
@@ -271,7 +273,7 @@ func MustObserve(s Situation, step Step) bool {
 	switch {
 	case !s.ObservedAt.IsZero(), s.HostRead && NeedsNoNode(step):
 		return false
-	case step.Do == Hold && step.Reason == metal3.RestoredReason:
+	case step.Do == Hold && (step.Reason == metal3.RestoredReason || step.Reason == metal3.OperatorRunningReason):
 		return false // it is so whatever the node is like, and has to be recorded while Ironic is away, too
 	case step.Do == Wait:
 		return !host.DeletionTimestamp.IsZero() || host.Status.OperationalStatus == metal3.OperationalStatusDelayed ||

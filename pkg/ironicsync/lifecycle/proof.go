@@ -60,6 +60,9 @@ func contradictionOf(s Situation, step Step) *contradiction {
 	if s.Restored != "" {
 		return &contradiction{reason: metal3.RestoredReason, message: s.Restored + step.intention(), anything: true}
 	}
+	if s.OperatorRunning != "" {
+		return &contradiction{reason: metal3.OperatorRunningReason, message: s.OperatorRunning, anything: true}
+	}
 	host, node := s.Host, s.node
 	if c := unreadableStatus(host); c != nil {
 		return c

@@ -25,6 +25,8 @@ func heldLead(reason string) string {
 	switch reason {
 	case metal3.RestoredReason:
 		return "The server's etcd was restored from a backup."
+	case metal3.OperatorRunningReason:
+		return "The Bare Metal Operator is running."
 	case metal3.DeploymentGoneReason:
 		return "Somebody has changed in Ironic what the machine runs."
 	case metal3.NodeOfAnotherClusterReason:

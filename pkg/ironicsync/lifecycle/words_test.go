@@ -18,7 +18,7 @@ func TestErrorMessageBeginsShort(t *testing.T) {
 		metal3.PowerManagementError, metal3.ServicingError, metal3.DetachError, "of the future",
 	}
 	holds := []string{
-		"", metal3.RestoredReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.BMCInUseReason,
+		"", metal3.RestoredReason, metal3.OperatorRunningReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.BMCInUseReason,
 		metal3.AnotherDeploymentReason, metal3.AnotherIronicReason, metal3.NodeInMaintenanceReason, metal3.StatusUnreadableReason, "OneOfTheFuture",
 	}
 	for _, message := range []string{long, "short. " + long, "IPMI call failed: power status.", strings.Repeat("x", 3*validation.MaxMessage)} {

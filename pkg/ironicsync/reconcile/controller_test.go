@@ -15,6 +15,7 @@ import (
 
 	ironicapi "github.com/metal3-io/metal3-apiserver/pkg/apis/ironic/v1alpha1"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
@@ -55,6 +56,7 @@ type world struct {
 	images     executor.DataImages
 	hostImages registrar.HostImages
 	planHost   func(namespace, name string)
+	operator   *bmo.Watch // of the process that runs, which does not look at Leases unless the test has it run
 	remembered func() []string
 }
 
@@ -145,8 +147,10 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 		ironics = w.twoRooms(ctx, hosts, &reconcile.Member{Ironic: client, Refresher: refresher, Settings: settings})
 	}
 	planner := reconcile.NewPlanner()
+	hold, watch := w.newHold()
+	w.operator = watch
 	controller := reconcile.New(reconcile.Deps{
-		Planner: planner, Hold: reconcile.NewHold(), Clock: clock.RealClock{},
+		Planner: planner, Hold: hold, Operator: watch, Clock: clock.RealClock{},
 		Hosts: hosts, Ironics: ironics,
 		Versions: func(*metal3.BareMetalHost) (firmware.Versions, error) { return client, nil }, Secrets: secrets.New(w.secrets.client, w.secrets.metadata, nil),
 		Hardware: w.hardware, Firmware: firmware.Deps{Settings: w.firmware.keeper, Components: w.components.keeper, Policies: w.policies}, Events: w.events, DataImages: w.images, HostImages: w.hostImages, Leading: func() bool { return !w.superseded.Load() },
@@ -160,6 +164,12 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 		refresher.Wait()
 	}()
 	w.stop = func() { cancel(); <-ended }
+}
+
+// newHold returns what holds all hosts, and sets it when there are signs of the Bare Metal Operator.
+func (w *world) newHold() (*reconcile.Hold, *bmo.Watch) {
+	hold := reconcile.NewHold()
+	return hold, bmo.NewWatch(w.secrets.client.CoordinationV1(), bmo.DefaultNamespaces, clock.RealClock{}, func(reason string) { hold.Set(metal3.OperatorRunningReason, reason) })
 }
 
 // after waits until something is so, and returns how long that took, in the

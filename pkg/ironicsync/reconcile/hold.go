@@ -2,40 +2,43 @@ package reconcile
 
 import (
 	"context"
+	"maps"
 	"sync"
 )
 
-// Hold keeps all machines from being touched while it has a reason: etcd was restored from a backup, and
-// what it says of hosts may be outdated.
+// Hold keeps all machines from being touched while there is a reason: etcd was restored from a backup, and
+// what it says of hosts may be outdated; or the Bare Metal Operator is running.
 type Hold struct {
 	changed chan struct{}
 
-	mu     sync.Mutex
-	reason string
+	mu sync.Mutex
+	// messages are what is to be said, by the reasons of the condition Held.
+	messages map[string]string
 }
 
 // NewHold returns a Hold without a reason.
-func NewHold() *Hold { return &Hold{changed: make(chan struct{}, 1)} }
+func NewHold() *Hold { return &Hold{changed: make(chan struct{}, 1), messages: map[string]string{}} }
 
-// Set sets the reason; an empty one ends the Hold. Every host is planned again if that is a change.
-func (h *Hold) Set(reason string) {
+// Set sets the message of a reason; without a message, the reason is over. Every host is planned again if that is a change.
+func (h *Hold) Set(reason, message string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if reason == h.reason {
+	if message == h.messages[reason] {
 		return
 	}
-	h.reason = reason
+	h.messages[reason] = message
+	maps.DeleteFunc(h.messages, func(_, message string) bool { return message == "" })
 	select {
 	case h.changed <- struct{}{}:
 	default: // a change is about to be noticed
 	}
 }
 
-// Reason returns why nothing may be done to any machine, or an empty text.
-func (h *Hold) Reason() string {
+// Message returns why nothing may be done to any machine for a reason, or an empty text.
+func (h *Hold) Message(reason string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.reason
+	return h.messages[reason]
 }
 
 // onChange calls changed after each change until ctx ends.

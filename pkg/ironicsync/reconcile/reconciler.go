@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
@@ -81,6 +82,8 @@ type Deps struct {
 	Planner *Planner
 	// Hold can keep all machines from being touched.
 	Hold *Hold
+	// Operator looks for signs of the Bare Metal Operator in hosts.
+	Operator *bmo.Watch
 	// Leading tells whether no other replica can lead at this moment. Nil means that there
 	// is no other one.
 	Leading func() bool
@@ -162,6 +165,7 @@ func (c *Reconciler) Run(ctx context.Context) error {
 	if err := c.waitForSync(ctx); err != nil {
 		return err
 	}
+	c.deps.Operator.Recall(c.index.All())
 	log.Info("Driving Ironic from the specs", "hosts", len(c.index.All()))
 	running.Go(func() { c.deps.Hold.onChange(ctx, c.requeueAll) })
 	c.began = c.clock.Now()

@@ -91,8 +91,9 @@ func (r *rooms) begin(killedAt int) {
 	r.mu.Unlock()
 	r.use("")
 	planner := reconcile.NewPlanner()
+	hold, watch := r.newHold()
 	controller := reconcile.New(reconcile.Deps{
-		Planner: planner, Hold: reconcile.NewHold(), Clock: clock.RealClock{}, Hosts: mortalHosts{r.hosts, r.fuse}, Ironics: r,
+		Planner: planner, Hold: hold, Operator: watch, Clock: clock.RealClock{}, Hosts: mortalHosts{r.hosts, r.fuse}, Ironics: r,
 		Versions: func(host *metal3.BareMetalHost) (firmware.Versions, error) { return r.of(host) }, Secrets: secrets.New(r.secrets.client, r.secrets.metadata, nil),
 		Hardware: r.hardware, Firmware: firmware.Deps{Settings: r.firmware.keeper, Components: r.components.keeper, Policies: r.policies}, Events: r.events,
 	}, r.settings)

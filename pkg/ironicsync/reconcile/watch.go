@@ -12,6 +12,7 @@ import (
 
 // hostChanged tells of a change in events and metrics, and has the drivers plan the hosts whose next step depends on it.
 func (c *Reconciler) hostChanged(before, host *metal3.BareMetalHost) {
+	c.deps.Operator.HostChanged(before, host)
 	if before != nil && host != nil {
 		for _, event := range events.Changes(before, host) {
 			c.deps.Events.Record(host, event)

@@ -120,6 +120,8 @@ const (
 	// RestoredReason means that the server's etcd was restored from a backup, and nobody
 	// has let the server go on yet.
 	RestoredReason = "Restored"
+	// OperatorRunningReason means that the Bare Metal Operator is at work on the hosts of this server, too.
+	OperatorRunningReason = "OperatorRunning"
 	// NodeOfAnotherHostReason means that the node is marked as that of another host.
 	NodeOfAnotherHostReason = "NodeOfAnotherHost"
 	// NodeOfAnotherClusterReason means that the node is marked by the server of another

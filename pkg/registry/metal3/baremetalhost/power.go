@@ -186,7 +186,7 @@ func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHos
 // done. The user who asks for the power of the machine is such a person.
 func isLeftAlone(host *metal3.BareMetalHost) bool {
 	hold := host.Status.Record.Hold
-	return hold != nil && (hold.Reason == metal3.RestoredReason || hold.Reason == metal3.DeploymentGoneReason)
+	return hold != nil && (hold.Reason == metal3.RestoredReason || hold.Reason == metal3.OperatorRunningReason || hold.Reason == metal3.DeploymentGoneReason)
 }
 
 // restoreOnline restores spec.online after Ironic has refused the action, unless somebody has

@@ -74,7 +74,7 @@ func (s *switched) SwitchPower(_ context.Context, _ ironic.Fence, _ string, targ
 
 // A host with which the controller does nothing would stay as it is for ever if its power were left to that.
 func TestPowerOfHostLeftAlone(t *testing.T) {
-	for _, reason := range []string{metal3.RestoredReason, metal3.DeploymentGoneReason} {
+	for _, reason := range []string{metal3.RestoredReason, metal3.OperatorRunningReason, metal3.DeploymentGoneReason} {
 		for _, test := range []struct {
 			action metal3.PowerAction
 			power  ironic.PowerState

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +50,7 @@ func (strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	host, oldHost := obj.(*metal3.BareMetalHost), old.(*metal3.BareMetalHost)
 	host.Status = oldHost.Status
+	keepStatusManagers(host, oldHost)
 	if !equality.Semantic.DeepEqual(host.Spec, oldHost.Spec) {
 		host.Generation = oldHost.Generation + 1
 	}
@@ -59,6 +61,17 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	}
 	if host.Spec.Online && !oldHost.Spec.Online {
 		host.Status.Record.PowerCut = nil // the next time that it is to be off, it may be asked to shut down
+	}
+}
+
+// keepStatusManagers takes over from the stored host who has written its status, which whoever may write managedFields could
+// change otherwise: all hosts are held when the Bare Metal Operator writes the status of one.
+func keepStatusManagers(host, stored *metal3.BareMetalHost) {
+	ofStatus := func(entry metav1.ManagedFieldsEntry) bool { return entry.Subresource == "status" }
+	others := func(entry metav1.ManagedFieldsEntry) bool { return !ofStatus(entry) }
+	kept := slices.DeleteFunc(slices.Clone(stored.ManagedFields), others)
+	if given := slices.DeleteFunc(slices.Clone(host.ManagedFields), others); !equality.Semantic.DeepEqual(given, kept) {
+		host.ManagedFields = append(slices.DeleteFunc(slices.Clone(host.ManagedFields), ofStatus), kept...)
 	}
 }
 

@@ -109,3 +109,26 @@ func TestStatusThatDecides(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoWritesTheStatus: who may write hosts, and not their statuses, cannot feign that the Bare Metal Operator writes them, which
+// has all hosts held, nor conceal it.
+func TestWhoWritesTheStatus(t *testing.T) {
+	entry := func(manager, subresource string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: subresource}
+	}
+	entries := func(e ...metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry { return e }
+	capm3, kubectl, operator := entry("capm3", "status"), entry("kubectl", ""), entry("baremetal-operator", "status")
+	for name, test := range map[string]struct{ stored, written, want []metav1.ManagedFieldsEntry }{
+		"feigned":   {stored: entries(capm3), written: entries(capm3, kubectl, operator), want: entries(kubectl, capm3)},
+		"concealed": {stored: entries(operator, kubectl), written: entries(kubectl), want: entries(kubectl, operator)},
+		"all reset": {stored: entries(operator, kubectl), want: entries(operator)},
+		"left":      {stored: entries(capm3), written: entries(capm3, kubectl), want: entries(capm3, kubectl)}, // in their order, so that a write of nothing remains one
+	} {
+		stored, written := &metal3.BareMetalHost{}, &metal3.BareMetalHost{}
+		stored.ManagedFields, written.ManagedFields = test.stored, test.written
+		strategy{}.PrepareForUpdate(t.Context(), written, stored)
+		if diff := cmp.Diff(test.want, written.ManagedFields); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
