@@ -392,6 +392,10 @@ func TestEtcdRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	// A host that is newer than the backup, with a Secret of its own.
+	createSecretOnce(t, ctx, ns, "newer-bmc")
+	createHost(t, ctx, ns, "newer", startBMC(t, ctx).Address(), "newer-bmc", "")
+	waitState(t, ctx, ns, "newer", metal3.StateAvailable)
 	for i := range each {
 		bed(ctx).PatchHost(t, ctx, ns, name("rolled", i), `{"spec":{"image":{"url":"http://images/v2.raw"}}}`)
 		bed(ctx).PatchHost(t, ctx, ns, name("undone", i), `{"spec":{"image":null}}`)
@@ -411,6 +415,13 @@ func TestEtcdRestored(t *testing.T) {
 		}
 	})
 
+	// By the time the server is ready, the garbage collector must have no reason to delete it.
+	if kept, err := s.Core.CoreV1().Secrets(ns).Get(ctx, "newer-bmc", metav1.GetOptions{}); err != nil || len(kept.OwnerReferences) > 0 || len(kept.Finalizers) > 0 {
+		t.Errorf("the Secret of the host that is missing has the owners %v and the finalizers %v (%v)", kept.OwnerReferences, kept.Finalizers, err)
+	}
+	if shared, err := s.Core.CoreV1().Secrets(ns).Get(ctx, "bmc", metav1.GetOptions{}); err != nil || len(shared.OwnerReferences) != len(nodes) {
+		t.Errorf("the Secret of the other hosts has %d owners (%v), want %d", len(shared.OwnerReferences), err, len(nodes))
+	}
 	asked := func() map[string]int {
 		counts := map[string]int{}
 		for name, id := range nodes {

@@ -82,6 +82,9 @@ func (e *explanation) problem() {
 	if c := e.condition(metal3.PowerSyncedCondition, metav1.ConditionFalse); c != nil {
 		e.say("%s", c.Message)
 	}
+	if c := e.condition(metal3.RegisteredCondition, metav1.ConditionTrue); c != nil && c.Message != "" {
+		e.say("Of its registration: %s.", e.quote(c.Message))
+	}
 }
 
 // help says what would help, and that the server tries again by itself.

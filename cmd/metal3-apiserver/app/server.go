@@ -34,8 +34,9 @@ type Server struct {
 	// stopReads ends the observations of the fleet.
 	stopReads context.CancelFunc
 	consoles  *console.Consoles
-	// manager, events and identity are nil if the server runs without a cluster.
+	// manager, engine, events and identity are nil if the server runs without a cluster.
 	manager  *manager.Manager
+	engine   *engine
 	events   *events.Recorder
 	identity *clusterIdentity
 	// serving is closed when the server accepts connections.
@@ -110,7 +111,7 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 			ExtraConfig: c.ExtraConfig, cluster: c.cluster, stores: stores, hosts: hosts, fleet: ironics,
 			firmware: firmware.Deps{Settings: settings, Components: components, Policies: policies}, leader: leader, events: recorder,
 		}
-		server.manager, server.identity = e.newManager(), c.cluster.identity
+		server.manager, server.engine, server.identity = e.newManager(), e, c.cluster.identity
 	}
 	return server, nil
 }
@@ -140,6 +141,7 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Go(func() { s.consoles.Run(ctx) })
 	running.Go(func() { s.fleet.Run(ctx) })
 	if s.manager != nil {
+		s.engine.keepSecrets(ctx, s.manager)
 		running.Go(func() { s.identity.Run(ctx) })
 		running.Go(func() { s.events.Run(ctx) })
 		running.Go(func() {

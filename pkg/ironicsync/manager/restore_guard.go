@@ -107,22 +107,11 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 	}
 	inLease := int64(0)
 	err = g.updateLease(ctx, func(lease *coordinationv1.Lease) bool {
-		text, counted := lease.Annotations[countAnnotation]
-		inLease, _ = strconv.ParseInt(text, 10, 64)
-		switch reason = lease.Annotations[restoredAnnotation]; {
-		case reason != "":
-			return false
-		case inLease > inEtcd:
-			reason = fmt.Sprintf("The server's etcd was restored from a backup or replaced (its count is %d, that of the Lease %d)", inEtcd, inLease)
-		case !counted && inEtcd == g.counted.Load(): // somebody has deleted the Lease
-			return false
-		case !counted && inEtcd > firstCount:
-			// Who deletes the Lease, or has another one used, must not end a hold by that.
-			reason = fmt.Sprintf("Whether the server's etcd was restored from a backup is not known, because the Lease is new and has no count to compare with that of etcd (%d)", inEtcd)
-			lease.Annotations[countAnnotation] = strconv.FormatInt(inEtcd, 10)
-		default:
+		inLease = countOf(lease)
+		if reason = g.judge(lease, inEtcd); reason == "" || reason == lease.Annotations[restoredAnnotation] {
 			return false
 		}
+		lease.Annotations[countAnnotation] = strconv.FormatInt(max(inLease, inEtcd), 10)
 		lease.Annotations[restoredAnnotation] = reason
 		return true
 	})
@@ -146,6 +135,46 @@ func (g *restoreGuard) compare(ctx context.Context) (reason string, err error) {
 		lease.Annotations[countAnnotation] = strconv.FormatInt(inEtcd+1, 10)
 		return true
 	})
+}
+
+// countOf returns the count in the Lease; 0 if it has none.
+func countOf(lease *coordinationv1.Lease) int64 {
+	count, _ := strconv.ParseInt(lease.Annotations[countAnnotation], 10, 64)
+	return count
+}
+
+// judge returns why etcd, which has this count, seems to be another one than it was; an empty string if it does not.
+func (g *restoreGuard) judge(lease *coordinationv1.Lease, inEtcd int64) (reason string) {
+	_, counted := lease.Annotations[countAnnotation]
+	switch noted, inLease := lease.Annotations[restoredAnnotation], countOf(lease); {
+	case noted != "":
+		return noted
+	case inLease > inEtcd:
+		return fmt.Sprintf("The server's etcd was restored from a backup or replaced (its count is %d, that of the Lease %d)", inEtcd, inLease)
+	case !counted && inEtcd == g.counted.Load(): // somebody has deleted the Lease
+		return ""
+	case !counted && inEtcd > firstCount:
+		// Who deletes the Lease, or has another one used, must not end a hold by that.
+		return fmt.Sprintf("Whether the server's etcd was restored from a backup is not known, because the Lease is new and has no count to compare with that of etcd (%d)", inEtcd)
+	}
+	return ""
+}
+
+// SeemsRestored tells whether the first leader will find that etcd was restored. It changes nothing.
+func (m *Manager) SeemsRestored(ctx context.Context) (bool, error) {
+	g := m.newRestoreGuard()
+	inEtcd, err := g.count.Get(ctx)
+	if err != nil {
+		return false, err
+	}
+	lease, err := g.leases.Get(ctx, g.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lease, err = &coordinationv1.Lease{}, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return g.judge(lease, inEtcd) != "", nil
 }
 
 // updateLease changes the Lease, which the elector writes every second. Without election, nobody else creates it.

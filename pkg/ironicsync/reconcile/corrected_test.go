@@ -1,6 +1,8 @@
 package reconcile_test
 
 import (
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // putSecret writes the Secret "named", which the tests' hosts name.
@@ -243,5 +246,44 @@ func TestWayBackRefused(t *testing.T) {
 		}
 		w.ironic.Change(func() { delete(w.ironic.refuse, "ClearMaintenance") })
 		w.after(10*time.Minute, "updated", func() bool { return w.in(metal3.StateAvailable)() && w.firmwareSays(false, true) })
+	})
+}
+
+// TestSecretIsBeingDeleted: a host tells that the Secret with its credentials is being deleted, without anything being asked of Ironic
+// for that, and goes on with another one.
+func TestSecretIsBeingDeleted(t *testing.T) {
+	inSimulation(t, ironicsim.Options{BMCTimeout: time.Second}, func(t *testing.T, w *world) {
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		w.after(30*time.Second, "available", w.in(metal3.StateAvailable))
+		updates := w.sim.Count("UpdateNode")
+		deleted := w.storedSecret().DeepCopy()
+		deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		if err := w.secrets.put(deleted); err != nil {
+			t.Fatal(err)
+		}
+		registered := func() *metav1.Condition {
+			return meta.FindStatusCondition(w.host().Status.Conditions, metal3.RegisteredCondition)
+		}
+		told := func() bool { return strings.Contains(registered().Message, "is being deleted") }
+		w.after(5*time.Second, "it is told", told)
+		if c := registered(); c.Status != metav1.ConditionTrue || w.host().Status.ErrorMessage != "" {
+			t.Errorf("Registered is %s, and the error %q", c.Status, w.host().Status.ErrorMessage)
+		}
+		w.stop()
+		w.start(0) // which has not seen the Secret before
+		time.Sleep(time.Minute)
+		if !told() || w.sim.Count("UpdateNode") != updates {
+			t.Errorf("told: %t, and the node was updated %d times", told(), w.sim.Count("UpdateNode")-updates)
+		}
+		other := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: enginetest.Namespace, Name: "another"}, Data: deleted.Data}
+		if err := w.secrets.put(other); err != nil {
+			t.Fatal(err)
+		}
+		w.update(func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = "another" })
+		w.after(30*time.Second, "it goes on with another one", func() bool { return !told() && registered().Status == metav1.ConditionTrue })
+		if slices.Contains(w.storedSecret().Finalizers, metal3.SecretFinalizer) {
+			t.Error("the Secret that is being deleted is held on to")
+		}
 	})
 }

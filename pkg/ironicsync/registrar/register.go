@@ -3,6 +3,7 @@ package registrar
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/klog/v2"
 
@@ -49,7 +50,7 @@ func (r *Registrar) verify(ctx context.Context, reg registration, node *ironic.N
 			return false, r.report(ctx, reg.host, err)
 		}
 	}
-	return true, r.recordRegistered(ctx, reg, missingPorts(missing), metal3.RegisteredWith{
+	return true, r.recordRegistered(ctx, reg, reg.missing(missing), metal3.RegisteredWith{
 		SettingsDigest:     DigestFor(r.digest, reg.wanted.conductorGroup),
 		NetworkDataVersion: reg.wanted.networkVersion,
 		Image:              reg.wanted.image,
@@ -135,6 +136,18 @@ func pathsOf(patches []ironic.Patch) (paths []string) {
 		paths = append(paths, p.Path)
 	}
 	return paths
+}
+
+// missing says what the registration lacks, or will: network cards for which Ironic has no port, and the Secret if it is being deleted.
+func (reg registration) missing(ports []string) string {
+	var messages []string
+	if reg.credentials.Leaving {
+		messages = append(messages, fmt.Sprintf("Secret %q is being deleted, and is gone as soon as no host claims it any more. Create another one with the credentials of the BMC, and name that in spec.bmc.credentialsName", reg.host.Spec.BMC.CredentialsName))
+	}
+	if text := missingPorts(ports); text != "" {
+		messages = append(messages, text)
+	}
+	return strings.Join(messages, ". ")
 }
 
 // recordRegistered records that Ironic has what the spec and the Secret say, and releases the Secret that

@@ -61,7 +61,7 @@ func (s *Secrets) Claim(ctx context.Context, host *metal3.BareMetalHost) (Creden
 	if err != nil {
 		return Credentials{}, err
 	}
-	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret, read, true)}
+	c := Credentials{Version: secret.ResourceVersion, Since: s.note(secret, read, true), Leaving: !secret.DeletionTimestamp.IsZero()}
 	var missing []string
 	if c.Username, c.Password, missing = CredentialsIn(secret); missing != nil {
 		return Credentials{Version: c.Version}, &IncompleteError{fmt.Sprintf("Secret %q has no %s: it needs the keys username and password of the BMC", secret.Name, strings.Join(missing, " and no "))}
@@ -214,6 +214,6 @@ func (s *Secrets) claim(secret *corev1.Secret, host *metal3.BareMetalHost, own b
 // ownedByAnother tells whether a host other than host claims the Secret.
 func ownedByAnother(secret *corev1.Secret, host *metal3.BareMetalHost) bool {
 	return slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool {
-		return o.Kind == "BareMetalHost" && o.UID != host.UID
+		return isHost(o) && o.UID != host.UID
 	})
 }

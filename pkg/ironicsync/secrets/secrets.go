@@ -3,6 +3,7 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -36,6 +37,8 @@ type Credentials struct {
 	// Version is the resourceVersion of the Secret. Since is the earliest resourceVersion known
 	// to have had the same credentials.
 	Version, Since string
+	// Leaving is set if the Secret is being deleted. It is there until nobody claims it any more.
+	Leaving bool
 }
 
 // IncompleteError says which keys of a Secret are missing. It never contains any of its values.
@@ -83,6 +86,8 @@ type contents struct {
 	// since and last are the earliest and the latest resourceVersion known to have had these
 	// contents.
 	since, last string
+	// leaving is the earliest resourceVersion with which the Secret was seen being deleted; empty if it is not.
+	leaving string
 }
 
 // New returns Secrets that use the given clients. Only the Secrets in the given namespaces are
@@ -154,7 +159,7 @@ func (s *Secrets) WaitForSync(ctx context.Context) bool {
 }
 
 // Version returns the earliest resourceVersion known to have had the present credentials of a
-// Secret; empty if there is no such Secret.
+// Secret, and its deletion if it is being deleted, of which its hosts are to tell; empty if there is no such Secret.
 func (s *Secrets) Version(namespace, name string) string {
 	return s.version(namespace, name, true)
 }
@@ -218,6 +223,9 @@ func (s *Secrets) version(namespace, name string, credentials bool) string {
 	known, ok := s.contents[contentsKey{namespace + "/" + name, credentials}]
 	if watched == "" || !ok || lifecycle.IsNewerVersion(watched, known.last) {
 		return watched
+	}
+	if credentials && known.leaving != "" && lifecycle.IsNewerVersion(known.leaving, known.since) {
+		return known.leaving
 	}
 	return known.since
 }
@@ -304,8 +312,12 @@ func (s *Secrets) note(secret *corev1.Secret, read string, credentials bool) (si
 	}
 	now := contents{since: read, last: secret.ResourceVersion, digest: [32]byte(mac.Sum(nil))}
 	key := contentsKey{secret.Namespace + "/" + secret.Name, credentials}
-	if known, ok := s.contents[key]; ok && known.digest == now.digest {
+	known, ok := s.contents[key]
+	if ok && known.digest == now.digest {
 		now.since = known.since
+	}
+	if !secret.DeletionTimestamp.IsZero() {
+		now.leaving = cmp.Or(known.leaving, read)
 	}
 	s.contents[key] = now
 	s.prune()
