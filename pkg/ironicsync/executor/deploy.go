@@ -167,6 +167,9 @@ func (d *deployments) prepareInstance(ctx context.Context, task Task, info map[s
 // provision requests the transition of the step.
 func (d *deployments) provision(ctx context.Context, task *Task) error {
 	if task.Step.Target == ironic.TargetAdopt {
+		if err := d.identify(ctx, task); err != nil {
+			return err
+		}
 		if err := d.prepareAdoption(ctx, *task); err != nil {
 			return err
 		}
@@ -177,6 +180,27 @@ func (d *deployments) provision(ctx context.Context, task *Task) error {
 		klog.FromContext(ctx).V(1).Info("The node is in another state by now", "target", task.Step.Target, "err", err)
 		return nil
 	}
+	return err
+}
+
+// identify gives what Ironic is to adopt an instance_uuid, if it has none, so that it can be told from what somebody deploys later. It
+// is recorded before Ironic is told.
+func (d *deployments) identify(ctx context.Context, task *Task) error {
+	recorded := task.Host.Status.Record.Deployment
+	if recorded == nil || task.Node.InstanceUUID != "" {
+		return nil
+	}
+	if recorded.InstanceUUID == "" {
+		host, err := d.asker.recorder.Record(ctx, task.Host, func(h *metal3.BareMetalHost) { lifecycle.IdentifyDeployment(h, d.asker.clock.Now()) })
+		if err != nil {
+			return err
+		}
+		task.Host, task.Fence = host, task.Fence.At(host.ResourceVersion)
+	}
+	if deploy.AsDeployed(task.Host) != nil {
+		return nil // it goes with the rest
+	}
+	_, err := d.ironic.UpdateNode(ctx, task.Fence, task.Node.UUID, []ironic.Patch{{Op: ironic.PatchAdd, Path: "/instance_uuid", Value: lifecycle.InstanceUUID(task.Host)}})
 	return err
 }
 

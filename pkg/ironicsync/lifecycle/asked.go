@@ -138,5 +138,5 @@ func (s Situation) mayStillCome(targets ...ironic.ProvisionTarget) (left time.Du
 // Ironic was slow to carry out the request.
 func isLateDeployment(host *metal3.BareMetalHost, node *Node) bool {
 	d := host.Status.Record.Deployment
-	return d != nil && d.NodeUUID == node.UUID && d.InstanceUUID == node.InstanceUUID && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState))
+	return d != nil && d.InstanceUUID != "" && d.NodeUUID == node.UUID && d.InstanceUUID == node.InstanceUUID && (isDeployed(node.ProvisionState) || isDeploymentBegun(node.ProvisionState))
 }

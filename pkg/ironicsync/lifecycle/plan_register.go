@@ -98,7 +98,7 @@ func hasUselessNode(s Situation) bool {
 	host, node := s.Host, s.node
 	return s.BMCRegistered && node != nil && IsEnrolling(host) && host.DeletionTimestamp.IsZero() && !UsesMachine(host) && isNew(host) &&
 		isMarkedAs(host, node) && s.Cluster != "" && node.MarkedCluster == s.Cluster &&
-		node.ProvisionState == ironic.Manageable && node.InstanceUUID == "" && !node.Maintenance && !node.IsLocked()
+		node.ProvisionState == ironic.Manageable && (node.InstanceUUID == "" || IsOwnInstance(host, node.UUID, node.InstanceUUID)) && !node.Maintenance && !node.IsLocked()
 }
 
 // reportOnce returns the step that reports why a host cannot be registered, or a wait if that has been

@@ -103,6 +103,10 @@ func contradictionOf(s Situation, step Step) *contradiction {
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
 			"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
 			node.UUID, node.ProvisionState, node.InstanceUUID, describeDeployment(host))}
+	case step.undeploys() && isWithoutIdentity(host, node):
+		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
+			"Node %s is %s and has no instance_uuid, so it is not certain that it runs what this host's status is about. The machine is not undeployed or cleaned. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+			node.UUID, node.ProvisionState)}
 	case isOthersDeployment(host):
 		return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
 			"Node %s is %s with instance_uuid %q, by somebody else, and the image in the spec was not written to it by this server. The machine is not undeployed, cleaned, inspected or switched off. If it runs what the spec says, confirm it with the subresource takeover; to have it provisioned, undeploy the node in Ironic; to leave it alone, remove the image from the spec",
@@ -236,6 +240,12 @@ func isDeploymentOf(host *metal3.BareMetalHost, node *Node) bool {
 	return recorded.NodeUUID == node.UUID && recorded.InstanceUUID == node.InstanceUUID
 }
 
+// isWithoutIdentity tells whether nothing tells what a node runs from another deployment, because whoever deployed it gave it no
+// instance_uuid. That suffices for what ends nothing.
+func isWithoutIdentity(host *metal3.BareMetalHost, node *Node) bool {
+	return isDeployed(node.ProvisionState) && node.InstanceUUID == "" && isToBeUndeployed(host)
+}
+
 // isLostSinceBackup tells whether the host, which a backup was restored of, is to be
 // undeployed, while Ironic has no deployment for it, nor is at work on its end. A node that
 // Ironic has lost without a restore is cleaned: its host is of today.
@@ -296,7 +306,9 @@ func observeDeployment(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	}
 	switch status.Provisioning.State {
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
-		if node.Name == NodeName(host) || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
+		// A name is given to a node of whatever runs. What an external host runs may have no identity; nothing of it is ended.
+		isExternal := status.Provisioning.State == metal3.StateExternallyProvisioned && node.InstanceUUID == "" && node.Name == NodeName(host)
+		if isExternal || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
 			status.Record.Deployment = deploymentOn(NodeOf(status))
 		}
 	}
@@ -315,6 +327,19 @@ func newInstanceUUID(host *metal3.BareMetalHost, began metav1.Time) string {
 	seconds := binary.BigEndian.AppendUint64(nil, uint64(began.Unix()))
 	copy(id[lastGroup:], seconds[len(seconds)-len(id[lastGroup:]):])
 	return id.String()
+}
+
+// AdoptedInstanceUUID is the instance_uuid with which the node of a host is created that Ironic is to adopt although nothing is
+// recorded of what it runs. It is another one after each registration.
+func AdoptedInstanceUUID(host *metal3.BareMetalHost) string {
+	return newInstanceUUID(host, host.Status.OperationHistory.Register.Start)
+}
+
+// IdentifyDeployment gives the deployment of a host an instance_uuid that has none, before Ironic adopts it.
+func IdentifyDeployment(host *metal3.BareMetalHost, now time.Time) {
+	if d := host.Status.Record.Deployment; d != nil && d.InstanceUUID == "" {
+		d.InstanceUUID = newInstanceUUID(host, WholeSeconds(now))
+	}
 }
 
 // lastGroup is where the last of the groups of a UUID begins.

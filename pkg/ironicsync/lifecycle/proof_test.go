@@ -56,6 +56,9 @@ func TestHeld(t *testing.T) {
 		Enter(h, Step{Do: SetState, State: metal3.StateProvisioned}, now)
 	}}
 	noCleaning := func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled }
+	nameless := func(options ...hostOption) []hostOption { // nothing has an instance_uuid
+		return append(options, func(h *metal3.BareMetalHost) { h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u"} })
+	}
 	for name, test := range map[string]struct {
 		host []hostOption
 		node *ironic.Node
@@ -63,22 +66,26 @@ func TestHeld(t *testing.T) {
 		want string
 		held string
 	}{
-		"another image is wanted":                    {host: provisioned, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
-		"and something else runs":                    {host: provisioned, node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"and something that nobody has named runs":   {host: provisioned, node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"deprovisioned":                              {host: deprovisioning, node: nodeIn(ironic.Active, instance(own)), want: "deleted"},
-		"deprovisioned, of a backup":                 {host: deprovisioning, node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"deprovisioned, and nothing is recorded":     {host: append(deprovisioning[:2:2], deprovisioning[3]), node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"deprovisioned, Ironic is at it":             {host: deprovisioning, node: nodeIn(ironic.Error), want: "deleted"},
-		"deprovisioned, and wanted again":            {host: append(deprovisioning[:len(deprovisioning):len(deprovisioning)], wantsImage("http://images/v1")), node: nodeIn(ironic.Active, instance(own)), want: "=provisioned"},
-		"deleted, of a backup":                       {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"deprovisioned, not cleaned":                 {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.Active, instance(own)), want: "SetCleaning"},
-		"to be provisioned, not cleaned":             {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1"), noCleaning}, node: nodeIn(ironic.Manageable), want: "SetCleaning"},
-		"deprovisioned, not cleaned, Ironic knows":   {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.Active, instance(own), func(n *ironic.Node) { n.AutomatedClean = "false" }), want: "deleted"},
-		"deprovisioned, not cleaned, being deployed": {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.DeployWait, instance(own)), want: "Wait"},
-		"to be provisioned, reserved by somebody":    {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1")}, node: nodeIn(ironic.Available, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"to be cleaned, reserved by somebody":        {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1")}, node: nodeIn(ironic.Manageable, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
-		"deleted, reserved by somebody":              {host: []hostOption{withState(metal3.StateAvailable), deleted}, node: nodeIn(ironic.Available, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"without an identity, another image is wanted": {host: nameless(provisioned...), node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"without an identity, deleted":                 {host: nameless(append(provisioned[:4:4], deleted)...), node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"without an identity, deprovisioned":           {host: nameless(deprovisioning...), node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"without an identity, to be off":               {host: nameless(withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline), node: nodeIn(ironic.Active, instance("-")), want: "soft-power-off"},
+		"another image is wanted":                      {host: provisioned, node: nodeIn(ironic.Active, instance(own)), want: "=deprovisioning"},
+		"and something else runs":                      {host: provisioned, node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"and something that nobody has named runs":     {host: provisioned, node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deprovisioned":                                {host: deprovisioning, node: nodeIn(ironic.Active, instance(own)), want: "deleted"},
+		"deprovisioned, of a backup":                   {host: deprovisioning, node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deprovisioned, and nothing is recorded":       {host: append(deprovisioning[:2:2], deprovisioning[3]), node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deprovisioned, Ironic is at it":               {host: deprovisioning, node: nodeIn(ironic.Error), want: "deleted"},
+		"deprovisioned, and wanted again":              {host: append(deprovisioning[:len(deprovisioning):len(deprovisioning)], wantsImage("http://images/v1")), node: nodeIn(ironic.Active, instance(own)), want: "=provisioned"},
+		"deleted, of a backup":                         {host: append(provisioned[:4:4], deleted), node: nodeIn(ironic.Active, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deprovisioned, not cleaned":                   {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.Active, instance(own)), want: "SetCleaning"},
+		"to be provisioned, not cleaned":               {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1"), noCleaning}, node: nodeIn(ironic.Manageable), want: "SetCleaning"},
+		"deprovisioned, not cleaned, Ironic knows":     {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.Active, instance(own), func(n *ironic.Node) { n.AutomatedClean = "false" }), want: "deleted"},
+		"deprovisioned, not cleaned, being deployed":   {host: append(deprovisioning[:4:4], noCleaning), node: nodeIn(ironic.DeployWait, instance(own)), want: "Wait"},
+		"to be provisioned, reserved by somebody":      {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1")}, node: nodeIn(ironic.Available, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"to be cleaned, reserved by somebody":          {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1")}, node: nodeIn(ironic.Manageable, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"deleted, reserved by somebody":                {host: []hostOption{withState(metal3.StateAvailable), deleted}, node: nodeIn(ironic.Available, instance(another)), want: "Wait", held: metal3.AnotherDeploymentReason},
 		"to be provisioned, an earlier attempt failed": {host: []hostOption{withState(metal3.StateProvisioning), attempting("http://images/v1"), wantsImage("http://images/v1")}, node: nodeIn(ironic.Available, func(n *ironic.Node) {
 			n.InstanceUUID = newInstanceUUID(newHost(), metav1.NewTime(now.Add(-time.Hour)))
 		}), want: "Deploy"},
@@ -522,6 +529,34 @@ func TestWhatIsLookedAt(t *testing.T) {
 	} {
 		if got := MustObserve(test.s, test.step); got != test.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestNamesMintNothing: what is found on a node is a host's for its instance_uuid or its mark, and not for the name, which the node
+// keeps whatever is deployed on it.
+func TestNamesMintNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		state    metal3.ProvisioningState
+		instance string
+		mark     ironic.Text
+		want     bool
+	}{
+		"named":                               {state: metal3.StateProvisioned, instance: "22222222-2222-4222-8222-222222222222"},
+		"named, and nothing else":             {state: metal3.StateProvisioned},
+		"by the Bare Metal Operator":          {state: metal3.StateProvisioned, instance: "uid", want: true},
+		"marked":                              {state: metal3.StateProvisioned, instance: "22222222-2222-4222-8222-222222222222", mark: "uid", want: true},
+		"external, by the operator":           {state: metal3.StateExternallyProvisioned, want: true},
+		"external, and somebody has it since": {state: metal3.StateExternallyProvisioned, instance: "22222222-2222-4222-8222-222222222222"},
+	} {
+		host := newHost(withState(test.state))
+		host.UID = "uid"
+		node := nodeIn(ironic.Active, func(n *ironic.Node) {
+			n.Name, n.InstanceUUID, n.Marks = NodeName(host), test.instance, ironic.Marks{Host: test.mark}
+		})
+		status, _ := Observe(host, Observation{Node: node}, now)
+		if got := status.Record.Deployment != nil; got != test.want {
+			t.Errorf("%s: taken for the host's: %t, want %t", name, got, test.want)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func isKnownDeployment(host *metal3.BareMetalHost, node *Node) bool {
 		return false
 	}
 	recorded := host.Status.Record.Deployment
-	return recorded != nil && recorded.NodeUUID == node.UUID && recorded.InstanceUUID == node.InstanceUUID ||
+	return recorded != nil && recorded.InstanceUUID != "" && recorded.NodeUUID == node.UUID && recorded.InstanceUUID == node.InstanceUUID ||
 		node.InstanceUUID == string(host.UID) || isDeploymentConfirmed(host, node)
 }
 

@@ -69,7 +69,8 @@ func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.N
 	if err != nil {
 		return false, err
 	}
-	isOurs := isMadeFor(reg.host, current)
+	// A node that somebody has reserved is not ours to delete.
+	isOurs := isMadeFor(reg.host, current) && (node.InstanceUUID == "" || lifecycle.IsOwnInstance(reg.host, node.UUID, node.InstanceUUID))
 	if access := reg.wanted.access; isOurs && node.ProvisionState == ironic.Enroll && (node.Driver != access.Driver || current.BootInterface != access.BootInterface) {
 		return true, r.deleteToRecreate(ctx, reg, node, "another driver or boot interface is wanted")
 	}
@@ -125,6 +126,14 @@ func (r *Registrar) deleteToRecreate(ctx context.Context, reg registration, node
 		}
 	}
 	klog.FromContext(ctx).Info("The node is deleted, to be created again", "node", node.UUID, "reason", reason)
+	if node.InstanceUUID != "" { // Ironic deletes no node with an instance
+		switch _, err := r.Ironic.UpdateNode(ctx, reg.fence, node.UUID, []ironic.Patch{{Op: ironic.PatchRemove, Path: "/instance_uuid"}}); {
+		case ironic.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
 	if err := r.Ironic.DeleteNode(ctx, reg.fence, node.UUID); !ironic.IsNotFound(err) {
 		return err
 	}
