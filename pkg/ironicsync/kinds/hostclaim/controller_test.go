@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -444,6 +445,24 @@ func TestNothingOfTheHostIsShown(t *testing.T) {
 	for _, want := range []string{"power management error", `spec.image.url: Invalid value: "ftp://a": must be http`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the claim does not tell %q:\n%s", want, text)
+		}
+	}
+}
+
+// TestDeployedByHand: a claim whose host somebody has deployed in Ironic says that it waits for a person.
+func TestDeployedByHand(t *testing.T) {
+	w := newWorld(t)
+	w.claim.Spec.Image = image.DeepCopy()
+	w.mustReconcile(t)
+	host := w.host()
+	host.Status.Provisioning.State, host.Status.Provisioning.Image, host.Status.Provisioning.CustomDeploy = metal3.StateProvisioned, metal3.Image{}, nil
+	for _, errorType := range []metal3.ErrorType{"", metal3.ProvisioningError} {
+		w.host().Status.ErrorType = errorType
+		w.put(w.host())
+		w.mustReconcile(t)
+		c := meta.FindStatusCondition(w.claim.Status.Conditions, metal3.ProvisionedCondition)
+		if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "deployed in Ironic past this server") {
+			t.Errorf("with the error %q, Provisioned is %s: %s", errorType, c.Status, c.Message)
 		}
 	}
 }

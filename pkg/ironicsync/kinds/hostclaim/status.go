@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
@@ -110,6 +111,9 @@ func provisioned(claim *metal3.HostClaim, host *metal3.BareMetalHost) metav1.Con
 	}
 	message := "The host is " + string(state)
 	switch {
+	case deployedByOthers(host):
+		message = "The host runs something that was deployed in Ironic past this server, and is left alone. Its owner can have it undeployed there, or confirm it for the host"
+		reason = metal3.NotProvisionedReason
 	case host.Status.ErrorType != "":
 		reason = metal3.ErrorReason
 		message += fmt.Sprintf(", with a %s, about which its owner can find out more", host.Status.ErrorType)
@@ -122,6 +126,12 @@ func provisioned(claim *metal3.HostClaim, host *metal3.BareMetalHost) metav1.Con
 		reason = metal3.NotProvisionedReason
 	}
 	return condition(metal3.ProvisionedCondition, metav1.ConditionFalse, reason, message)
+}
+
+// deployedByOthers tells whether somebody has deployed the host in Ironic, and nobody has said what it runs, so that it does not come to
+// run what its claim asks for.
+func deployedByOthers(host *metal3.BareMetalHost) bool {
+	return host.Status.Provisioning.State == metal3.StateProvisioned && !deploy.Deployed(host)
 }
 
 // runs tells whether a provisioned host runs what its claim asks for.
