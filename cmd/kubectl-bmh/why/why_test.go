@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -404,9 +405,8 @@ func TestEachReasonIsExplained(t *testing.T) {
 		status  metav1.ConditionStatus
 		reasons []string
 	}{
-		metal3.HeldCondition: {metav1.ConditionTrue, []string{
-			metal3.RestoredReason, metal3.OperatorRunningReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.AnotherDeploymentReason, metal3.NodeInMaintenanceReason, metal3.AnotherIronicReason, "OneOfTheFuture",
-		}},
+		metal3.HeldCondition: {metav1.ConditionTrue, append(lifecycle.HoldReasons(), "OneOfTheFuture")},
+
 		metal3.RegisteredCondition: {metav1.ConditionFalse, []string{
 			metal3.SecretNotFoundReason, metal3.SecretIncompleteReason, metal3.InvalidAddressReason, metal3.AddressNotAllowedReason, metal3.IronicRefusedReason,
 			metal3.PortConflictReason, metal3.BMCInUseReason, metal3.RequestFailedReason, metal3.NamespaceNotManagedReason, metal3.NoIronicReason,

@@ -6,7 +6,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 var (
@@ -31,7 +31,7 @@ var (
 // beginning with 0, because rate() does not see the increase of one that begins with 1.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(heldSteps, powerChanges)
-	for _, reason := range []string{metal3.RestoredReason, metal3.OperatorRunningReason, metal3.DeploymentGoneReason, metal3.AnotherDeploymentReason, metal3.AnotherBMCReason, metal3.BMCInUseReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.NodeInMaintenanceReason, metal3.AnotherIronicReason, metal3.StatusUnreadableReason} {
+	for _, reason := range lifecycle.HoldReasons() {
 		heldSteps.WithLabelValues(reason)
 	}
 	for _, onOff := range []string{"on", "off"} {

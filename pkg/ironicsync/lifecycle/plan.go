@@ -239,8 +239,12 @@ type OtherNodes struct {
 // whole state machine:
 //
 //	plan.go           the checks that come first
-//	proof.go          what must be true before a step that may harm a machine
+//	proof.go          the guards: what must be true before a step that may harm a machine
+//	proof_checks.go   how each of them checks that
+//	guarded.go        what becomes of a step that a guard objects to
+//	harmless.go       what each step may do to a machine
 //	whose.go          whose a node is
+//	deployment.go     whose a deployment is
 //	plan_register.go  registration in Ironic
 //	image.go          ramdisk images that are built for single hosts
 //	plan_life.go      one function for each provisioning state

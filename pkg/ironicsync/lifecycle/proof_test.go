@@ -1,10 +1,14 @@
 package lifecycle
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -412,11 +416,12 @@ func TestInstanceOfEachAttempt(t *testing.T) {
 // TestWhatInterrupts: what is never done to a machine that may be somebody else's.
 func TestWhatInterrupts(t *testing.T) {
 	interrupts := []Step{
+		{Do: "of the future"}, {Do: Provision, Target: "of the future"}, {Do: SetState, State: "of the future"}, {Do: SwitchPower, Power: "of the future"},
 		{Do: Deploy}, {Do: Rebuild}, {Do: Prepare}, {Do: Service}, {Do: LeaveService, Target: ironic.TargetAbort},
 		{Do: SwitchPower, Power: ironic.TargetPowerOff}, {Do: SwitchPower, Power: ironic.TargetSoftPowerOff},
 		{Do: SwitchPower, Power: ironic.TargetReboot}, {Do: SwitchPower, Power: ironic.TargetSoftReboot},
 		{Do: Provision, Target: ironic.TargetInspect}, {Do: Provision, Target: ironic.TargetProvide}, {Do: Provision, Target: ironic.TargetDeleted},
-		{Do: Provision, Target: ironic.TargetAbort},
+		{Do: Provision, Target: ironic.TargetAbort}, {Do: LeaveIronic},
 		setState(metal3.StateDeprovisioning), setState(metal3.StateInspecting), setState(metal3.StateProvisioning), setState(metal3.StatePoweringOffBeforeDelete),
 	}
 	leaves := []Step{
@@ -557,6 +562,54 @@ func TestNamesMintNothing(t *testing.T) {
 		status, _ := Observe(host, Observation{Node: node}, now)
 		if got := status.Record.Deployment != nil; got != test.want {
 			t.Errorf("%s: taken for the host's: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// TestHoldReasonsAreDocumented: docs/life.md explains each reason for which a host can be held, and no other.
+func TestHoldReasonsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/life.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n| Reason | What it means | What is left alone |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var documented []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(table, -1) {
+		documented = append(documented, row[1])
+	}
+	slices.Sort(documented)
+	if diff := cmp.Diff(HoldReasons(), documented); diff != "" {
+		t.Errorf("what guards find (-) and docs/life.md (+):\n%s", diff)
+	}
+}
+
+// TestGuardsFindWhatTheySay: what a guard finds is one of its reasons.
+func TestGuardsFindWhatTheySay(t *testing.T) {
+	lists := guards
+	t.Cleanup(func() { guards = lists })
+	found := map[string]bool{}
+	guards = nil
+	for _, g := range lists {
+		check := g.check
+		g.check = func(s Situation, step Step) *contradiction {
+			c := check(s, step)
+			if c != nil && !slices.Contains(g.finds, c.reason) {
+				t.Errorf("a guard that is said to find %v finds %s", g.finds, c.reason)
+			}
+			if c != nil {
+				found[c.reason] = true
+			}
+			return c
+		}
+		guards = append(guards, g)
+	}
+	for name, test := range map[string]func(*testing.T){"held": TestHeld, "gone": TestGone, "unreadable": TestUnreadableStatusHolds} {
+		t.Run(name, test)
+	}
+	for _, reason := range HoldReasons() {
+		if !found[reason] {
+			t.Errorf("no test has a case of %s", reason)
 		}
 	}
 }

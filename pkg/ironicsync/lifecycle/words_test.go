@@ -17,10 +17,7 @@ func TestErrorMessageBeginsShort(t *testing.T) {
 		metal3.RegistrationError, metal3.ProvisionedRegistrationError, metal3.InspectionError, metal3.PreparationError, metal3.ProvisioningError,
 		metal3.PowerManagementError, metal3.ServicingError, metal3.DetachError, "of the future",
 	}
-	holds := []string{
-		"", metal3.RestoredReason, metal3.OperatorRunningReason, metal3.DeploymentGoneReason, metal3.NodeOfAnotherHostReason, metal3.NodeOfAnotherClusterReason, metal3.AnotherBMCReason, metal3.BMCInUseReason,
-		metal3.AnotherDeploymentReason, metal3.AnotherIronicReason, metal3.NodeInMaintenanceReason, metal3.StatusUnreadableReason, "OneOfTheFuture",
-	}
+	holds := append(HoldReasons(), "", "of the future")
 	for _, message := range []string{long, "short. " + long, "IPMI call failed: power status.", strings.Repeat("x", 3*validation.MaxMessage)} {
 		for _, kind := range kinds {
 			for _, hold := range holds {

@@ -1,0 +1,115 @@
+package lifecycle
+
+import (
+	"time"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+)
+
+// guarded is step, if nothing contradicts it. What does is recorded first.
+func guarded(s Situation, step Step) Step {
+	found := contradictionOf(s, step)
+	held := s.Host.Status.Record.Hold
+	if found == nil && isUnknown(s) {
+		return untilKnown(s, step)
+	}
+	switch {
+	case step.Do == Begin && (found == nil || found.reason != metal3.StatusUnreadableReason), metal3.IsPaused(s.Host) && !changesHoldOfPaused(found, held):
+		return step
+	case found == nil && held != nil:
+		return Step{Do: Hold}
+	case found == nil:
+		return permitted(s, step)
+	case found.foreign && !s.Host.DeletionTimestamp.IsZero() && hasFinalizer(s.Host):
+		return Step{Do: Release} // the node is not the host's to undeploy, or to remove
+	case !found.isOf(held):
+		return Step{Do: Hold, Reason: found.reason, Message: found.message, Other: found.other}
+	case isFencedAllTheSame(s, found):
+		return fence(s)
+	}
+	return found.leaves(step)
+}
+
+// permitted is a step that nothing contradicts, or what has to be done before it.
+func permitted(s Situation, step Step) Step {
+	switch {
+	case step.cleans() && !isCleaningTold(s):
+		if s.node.ProvisionState.IsInTransit() {
+			return Step{Do: Wait} // Ironic does not let it be changed now, and would clean
+		}
+		tell := Step{Do: SetCleaning, Error: metal3.ProvisioningError}
+		if s.Host.Status.Record.Failure == nil {
+			return tell // an error of the registration is no reason to wait
+		}
+		return s.retry(tell, true)
+	case step.Do == Wait && s.Host.Status.Record.Resembles != CutMessage(s.SameMachine.Resembles):
+		return Step{Do: NoteResemblance, Message: s.SameMachine.Resembles}
+	}
+	return step
+}
+
+// leaves is what a recorded contradiction leaves of a step.
+func (c *contradiction) leaves(step Step) Step {
+	if c.anything && step.asksIronic() || step.Interrupts() || step.Do == Begin {
+		step = Step{Do: Wait}
+	}
+	if step.Do == Wait && step.After == 0 && (c.reason == metal3.BMCInUseReason || c.reason == metal3.AnotherIronicReason) {
+		step.After = sharedPause
+	}
+	return step
+}
+
+// isOf tells whether a contradiction is what is recorded of a host.
+func (c *contradiction) isOf(held *metal3.Hold) bool {
+	return held != nil && held.Reason == c.reason && held.Message == CutMessage(c.message) && held.Other == c.other
+}
+
+// changesHoldOfPaused tells whether the hold of a paused host is to be changed: it ends with what it was about, and
+// that the status is of a backup is recorded even then, because it is evidence after the pause, too.
+func changesHoldOfPaused(found *contradiction, held *metal3.Hold) bool {
+	if found == nil {
+		return held != nil
+	}
+	return found.reason == metal3.RestoredReason
+}
+
+const (
+	// maxNodesAge is how long before the host's own node all nodes may have been read. The poll reads them
+	// each second, and takes longer where Ironic is slow.
+	maxNodesAge = time.Minute
+	// nodesPause is when to look whether all nodes are known by now.
+	nodesPause = time.Second
+	// sharedPause is when to look whether another node with the host's BMC is still there, or Ironic still has nodes of others
+	// only: that this changes is no change of the host.
+	sharedPause = 10 * time.Second
+)
+
+// isUnknown tells whether the step has to wait because it is not known well enough which other nodes there
+// are. A server that has just started knows of none, and one that could not read the feed may not know of a
+// new one.
+func isUnknown(s Situation) bool {
+	if s.node == nil || isSharedBMCConfirmed(s.Host, s.node) {
+		return false // other nodes do not matter
+	}
+	asOf := s.OtherNodes.AsOf
+	return asOf.IsZero() || !s.ObservedAt.IsZero() && s.ObservedAt.Sub(asOf) > maxNodesAge
+}
+
+// untilKnown is what to do while it is not known whether another node has the host's BMC: the step, if it does not
+// interrupt the machine. A hold that may rest on such a node stays.
+func untilKnown(s Situation, step Step) Step {
+	held := s.Host.Status.Record.Hold
+	switch {
+	case step.Do == Begin:
+		return step
+	case held != nil && held.Reason != metal3.BMCInUseReason && !metal3.IsPaused(s.Host):
+		return Step{Do: Hold} // what it was about is over
+	case step.Interrupts():
+		return Step{Do: Wait, After: nodesPause, Message: nodesUnknown}
+	}
+	return step
+}
+
+// nodesUnknown is for the users of hosts whose machines are not interrupted meanwhile.
+const nodesUnknown = "Ironic has not told for more than a minute which nodes it has, or never since this server leads. " +
+	"Another of them may have the BMC of this host, so the machine is not deployed, cleaned, inspected or switched off before that is known"

@@ -1,0 +1,192 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/deploy"
+)
+
+// The checks of guards. Their messages say what was found, what is not done to the machine, and what a person can do.
+
+func restoredEtcd(s Situation, step Step) *contradiction {
+	if s.Restored == "" {
+		return nil
+	}
+	return &contradiction{reason: metal3.RestoredReason, message: s.Restored + step.intention(), anything: true}
+}
+
+func runningOperator(s Situation, _ Step) *contradiction {
+	if s.OperatorRunning == "" {
+		return nil
+	}
+	return &contradiction{reason: metal3.OperatorRunningReason, message: s.OperatorRunning, anything: true}
+}
+
+// unreadableStatus is that a host brings along a status that cannot be read, so that it is not known what its machine runs. Without the
+// status, the host would be new, and its machine would be deployed anew.
+func unreadableStatus(s Situation, _ Step) *contradiction {
+	host := s.Host
+	if !hasStatusToRestore(host) || !host.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	_, err := metal3.ParseStatusAnnotation(host.Annotations[metal3.StatusAnnotation])
+	if err == nil {
+		return nil
+	}
+	return &contradiction{reason: metal3.StatusUnreadableReason, anything: true, message: fmt.Sprintf(
+		"The annotation %s, with which the host was created, cannot be read, so it is not known what the machine runs: it %v. Correct the annotation; or remove it to have the host registered as a new one, whose machine runs nothing",
+		metal3.StatusAnnotation, err)}
+}
+
+// lostSinceBackup is that a backup was restored of a host that is to be undeployed, and Ironic has no deployment for it.
+func lostSinceBackup(s Situation, _ Step) *contradiction {
+	if !isLostSinceBackup(s.Host, s.node) {
+		return nil
+	}
+	return &contradiction{reason: metal3.AnotherDeploymentReason, message: "This host is of a backup, and Ironic does not have the deployment any more that is to be undone: it may be over, and the machine somebody else's. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm its node with the subresource takeover; to leave it alone, detach the host"}
+}
+
+// anotherIronic is that the Ironic which has no node of the host is not the one in which the host was registered, or others were.
+func anotherIronic(s Situation, _ Step) *contradiction {
+	host := s.Host
+	switch {
+	case !s.AnotherIronic || !hasBMC(host) || !host.DeletionTimestamp.IsZero() && !IsNodeExpected(host),
+		hasAnnotation(host, metal3.DetachedAnnotation): // a person lets it go, and nothing is asked of Ironic for that
+		return nil
+	}
+	return &contradiction{reason: metal3.AnotherIronicReason, anything: true, message: fmt.Sprintf(
+		"Ironic has no node of this host, nor of any other host that was registered in it, and it has nodes of others: its address seems to lead to another Ironic, while the host's own still manages the machine. Nothing is registered in it. Put the address right (the server's flags, or spec.endpoint of the IronicInstance). If it is the right one, and has lost its database, create a node with the name %q and the address of the host's BMC in it: all hosts are registered again then. To let this host go without its machine being touched, detach it",
+		NodeName(host))}
+}
+
+// anotherOwner is that another host has the node, so that no person can confirm it for this one.
+func anotherOwner(s Situation, _ Step) *contradiction {
+	if s.NodeOfAnother {
+		return nodeOfAnotherHost()
+	}
+	return nil
+}
+
+func unprovenNode(s Situation, _ Step) *contradiction { return unproven(s.Host, s.node, s.Cluster) }
+
+// othersMaintenance is that a host is to be undeployed because it is deleted, while somebody works on its machine.
+func othersMaintenance(s Situation, step Step) *contradiction {
+	if !isInOthersMaintenance(s.Host, s.node) || !step.undeploys() {
+		return nil
+	}
+	return &contradiction{reason: metal3.NodeInMaintenanceReason, message: fmt.Sprintf(
+		"The host is being deleted, and node %s is in maintenance, for which somebody has asked (%q). Undeploying it would cut the power, and Ironic does not answer the ramdisk of such a node, so that it would not be cleaned. End the maintenance; or detach the host, which is then deleted without touching the machine",
+		s.node.UUID, s.node.MaintenanceReason)}
+}
+
+func deploymentGone(s Situation, _ Step) *contradiction {
+	if !isGone(s.Host) {
+		return nil
+	}
+	return &contradiction{reason: metal3.DeploymentGoneReason, anything: true, message: goneMessage(&s.Host.Status, s.Host.Status.Record.Deployment.Gone)}
+}
+
+// sharedMachine is that somebody may use the machine otherwise. Who has confirmed that another node has the BMC has not
+// confirmed anything of another host.
+func sharedMachine(s Situation, _ Step) *contradiction {
+	if isTakenOver(s.Host, s.node) && isSharedBMCConfirmed(s.Host, s.node) {
+		return sameMachine(s)
+	}
+	return shared(s)
+}
+
+// shared is that somebody may use the machine through another node.
+func shared(s Situation) *contradiction {
+	if s.OtherNodes.Exist {
+		return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+			"Ironic has another node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete the other node in Ironic or correct its driver_info, or confirm node %s with the subresource takeover",
+			s.node.BMC, s.node.UUID)}
+	}
+	if c := sameMachine(s); c != nil {
+		return c
+	}
+	elsewhere, unread := nodeElsewhere(s.node), maybeElsewhere(s.node)
+	switch held := s.Host.Status.Record.Hold; {
+	case s.OtherNodes.ExistElsewhere:
+		return elsewhere
+	case s.OtherNodes.MayExistElsewhere && !isUnknown(s) && (elsewhere.isOf(held) || unread.isOf(held)):
+		return unread
+	}
+	return nil
+}
+
+// sameMachine is that somebody may use the machine as another host.
+func sameMachine(s Situation) *contradiction {
+	if s.SameMachine.Host == "" {
+		return nil
+	}
+	return &contradiction{reason: metal3.BMCInUseReason, other: s.SameMachine.Host, message: s.SameMachine.Message +
+		", so somebody may use the machine through another BMC address. It is not undeployed, deployed, cleaned, inspected or switched off. Delete the host that is wrong; or, if they are different machines, confirm that with the subresource takeover, once for both"}
+}
+
+// The words of these two are compared with what is recorded of a host: other words would let a host go that is held.
+
+// nodeElsewhere is that another Ironic has a node with the BMC of node, and maybeElsewhere that it had one, and cannot be read.
+func nodeElsewhere(node *Node) *contradiction {
+	return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+		"Another Ironic of this server has a node with the BMC at %q, through which somebody may use the machine. It is not undeployed, cleaned, inspected or switched off. Delete that node or correct its driver_info, or confirm node %s with the subresource takeover",
+		node.BMC, node.UUID)}
+}
+
+func maybeElsewhere(node *Node) *contradiction {
+	return &contradiction{reason: metal3.BMCInUseReason, message: fmt.Sprintf(
+		"Another Ironic of this server had a node with the BMC at %q. Whether it still has it is not known, because not all Ironics have been read since the server started. The machine is not undeployed, cleaned, inspected or switched off. Have them answer (kubectl get ironicinstances), or confirm node %s with the subresource takeover",
+		node.BMC, node.UUID)}
+}
+
+func reservation(s Situation, _ Step) *contradiction {
+	if !isReserved(s.Host, s.node) {
+		return nil
+	}
+	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
+		"Node %s is reserved with instance_uuid %q, which this server has not set: somebody else uses Ironic to deploy the node. It is not deployed, cleaned, inspected or switched off. Have its user release it, or remove its instance_uuid in Ironic; to have it treated as this host's, confirm it with the subresource takeover",
+		s.node.UUID, s.node.InstanceUUID)}
+}
+
+func anotherDeployment(s Situation, _ Step) *contradiction {
+	if isDeploymentOf(s.Host, s.node) {
+		return nil
+	}
+	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
+		"Node %s is %s with instance_uuid %q, and this host's status is about %s: somebody else has deployed the node, or a backup was restored. The machine is not undeployed, cleaned, inspected or switched off. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+		s.node.UUID, s.node.ProvisionState, s.node.InstanceUUID, describeDeployment(s.Host))}
+}
+
+// namelessDeployment is that what is to be undeployed has no identity, so that it may be what somebody else has deployed since.
+func namelessDeployment(s Situation, step Step) *contradiction {
+	if !step.undeploys() || !isWithoutIdentity(s.Host, s.node) {
+		return nil
+	}
+	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
+		"Node %s is %s and has no instance_uuid, so it is not certain that it runs what this host's status is about. The machine is not undeployed or cleaned. To have it treated as this host's, confirm it with the subresource takeover; to leave it alone, detach the host",
+		s.node.UUID, s.node.ProvisionState)}
+}
+
+// foundDeployment is that the spec asks for an image on a node that was deployed already when the host got it.
+func foundDeployment(s Situation, _ Step) *contradiction {
+	if !isOthersDeployment(s.Host) {
+		return nil
+	}
+	return &contradiction{reason: metal3.AnotherDeploymentReason, message: fmt.Sprintf(
+		"Node %s is %s with instance_uuid %q, by somebody else, and the image in the spec was not written to it by this server. The machine is not undeployed, cleaned, inspected or switched off. If it runs what the spec says, confirm it with the subresource takeover; to have it provisioned, undeploy the node in Ironic; to leave it alone, remove the image from the spec",
+		s.node.UUID, s.node.ProvisionState, s.node.InstanceUUID)}
+}
+
+// isOthersDeployment tells whether the host is provisioned with what was found on its node, while its spec asks
+// for an image.
+func isOthersDeployment(host *metal3.BareMetalHost) bool {
+	return host.Status.Provisioning.State == metal3.StateProvisioned && host.DeletionTimestamp.IsZero() && deploy.WantsImage(&host.Spec) && !deploy.Deployed(host) && !isUndeployed(host)
+}
+
+// isInOthersMaintenance tells whether a host that is to be deleted, and not only detached, has a node in a
+// maintenance that somebody has asked for.
+func isInOthersMaintenance(host *metal3.BareMetalHost, node *Node) bool {
+	return !host.DeletionTimestamp.IsZero() && !hasAnnotation(host, metal3.DetachedAnnotation) &&
+		node.Maintenance && node.Fault == "" && node.MaintenanceReason != LeavingReason(host)
+}
