@@ -53,13 +53,19 @@ func TestDocumentedFlags(t *testing.T) {
 	})
 }
 
+// TestDocumentedPathsExist looks for the files and folders that the documents name.
 func TestDocumentedPathsExist(t *testing.T) {
 	docs, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := regexp.MustCompile(`artifacts/apiservice[\w./-]*`)
+	manifests := regexp.MustCompile(`artifacts/apiservice[\w./-]*`)
+	anything := regexp.MustCompile(`(?:artifacts|cmd|docs|hack|pkg|test)/[\w./-]*`)
+	paths := map[string]*regexp.Regexp{"../CONTRIBUTING.md": anything, "../README.md": manifests}
 	for _, doc := range docs {
+		paths[doc] = manifests
+	}
+	for doc, path := range paths {
 		for _, found := range path.FindAllString(readDoc(t, doc), -1) {
 			if _, err := os.Stat(filepath.Join("..", strings.TrimRight(found, "."))); err != nil {
 				t.Errorf("%s: %v", doc, err)
