@@ -7,9 +7,9 @@ MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 VERSION_FLAGS := $(foreach program,metal3-apiserver kubectl-bmh,-X github.com/metal3-io/metal3-apiserver/cmd/$(program)/app.Version=$(VERSION))
-# With the same flags for all programs, what they have in common is compiled only once. The compiler takes a
-# quarter less time if it collects garbage more rarely.
-GO_BUILD := CGO_ENABLED=0 GOGC=400 go build -v -trimpath -buildvcs=false -ldflags '-s -w $(VERSION_FLAGS)'
+export GOFLAGS := $(shell . hack/goflags.sh && echo "$$GOFLAGS")
+# The compiler takes a quarter less time if it collects garbage more rarely.
+GO_BUILD := CGO_ENABLED=0 GOGC=400 go build -v -ldflags '-s -w $(VERSION_FLAGS)'
 RELEASE ?= trixie
 IMAGE ?= metal3-apiserver:$(VERSION)
 CONTAINER_TOOL ?= docker

@@ -53,13 +53,19 @@ func TestDocumentedFlags(t *testing.T) {
 	})
 }
 
+// TestDocumentedPathsExist looks for the files and folders that the documents name.
 func TestDocumentedPathsExist(t *testing.T) {
 	docs, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := regexp.MustCompile(`artifacts/apiservice[\w./-]*`)
+	manifests := regexp.MustCompile(`artifacts/apiservice[\w./-]*`)
+	anything := regexp.MustCompile(`(?:artifacts|cmd|docs|hack|pkg|test)/[\w./-]*`)
+	paths := map[string]*regexp.Regexp{"../CONTRIBUTING.md": anything, "../README.md": manifests}
 	for _, doc := range docs {
+		paths[doc] = manifests
+	}
+	for doc, path := range paths {
 		for _, found := range path.FindAllString(readDoc(t, doc), -1) {
 			if _, err := os.Stat(filepath.Join("..", strings.TrimRight(found, "."))); err != nil {
 				t.Errorf("%s: %v", doc, err)
@@ -99,4 +105,61 @@ func TestDocumentedFolders(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestPromisesAreHeld checks that docs/promises.md names tests only that there are, in the packages that it says.
+func TestPromisesAreHeld(t *testing.T) {
+	packages := map[string][]string{} // of tests, by their names
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, top := range []string{"cmd", "pkg", "test"} {
+		err := filepath.WalkDir(filepath.Join("..", top), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			for _, match := range function.FindAllStringSubmatch(readDoc(t, path), -1) {
+				packages[match[1]] = append(packages[match[1]], filepath.ToSlash(filepath.Dir(path)))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// In a cell, a list of packages in parentheses follows their tests; some are everywhere, or named alone.
+	named := regexp.MustCompile("`(Test\\w+)`|\\(([a-z0-9, -]+)\\)")
+	count := 0
+	for _, row := range strings.Split(readDoc(t, "../docs/promises.md"), "\n") {
+		var tests []string
+		for _, match := range named.FindAllStringSubmatch(row, -1) {
+			if test := match[1]; test != "" {
+				count++
+				tests = append(tests, test)
+				if packages[test] == nil {
+					t.Errorf("docs/promises.md names %s, which is no test", test)
+				}
+				continue
+			}
+			for _, test := range tests {
+				if in := packages[test]; in != nil && !isInOneOf(in, strings.Split(match[2], ", ")) {
+					t.Errorf("docs/promises.md says that %s is in %s, and it is in %s", test, match[2], strings.Join(in, ", "))
+				}
+			}
+			tests = nil
+		}
+	}
+	if count < 100 {
+		t.Errorf("docs/promises.md names %d tests only: is it read right?", count)
+	}
+}
+
+// isInOneOf tells whether one of the folders is in one of the packages, of which only a part of the path is known.
+func isInOneOf(folders, packages []string) bool {
+	for _, folder := range folders {
+		for _, name := range packages {
+			if strings.Contains(folder+"/", "/"+name+"/") {
+				return true
+			}
+		}
+	}
+	return false
 }

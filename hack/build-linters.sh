@@ -3,4 +3,5 @@
 # into bin/lint/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-GOGC=400 go build -C hack/tools/lint -v -trimpath -buildvcs=false -ldflags '-s -w' -o "$PWD/bin/lint/" tool 2>&1 | hack/progress.sh linters
+. hack/goflags.sh
+GOGC=400 go build -C hack/tools/lint -v -ldflags '-s -w' -o "$PWD/bin/lint/" tool 2>&1 | hack/progress.sh linters

@@ -16,5 +16,5 @@ source=$(mktemp -d)
 trap 'rm -rf "$source"' EXIT
 git archive "$commit" | tar -x -C "$source"
 echo "building metal3-apiserver of $(git log -1 --format='%h, %s' "$commit") (takes a few minutes the first time)" >&2
-# Without paths in the program, packages that are the same in both versions are compiled once.
-CGO_ENABLED=0 GOGC=400 go build -C "$source" -trimpath -buildvcs=false -o "$program" ./cmd/metal3-apiserver
+. hack/goflags.sh
+GOGC=400 go build -C "$source" -o "$program" ./cmd/metal3-apiserver

@@ -3,6 +3,7 @@
 # boundaries between the packages (.depguard.yaml). All of them run even if one fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. hack/goflags.sh
 
 hack/build-linters.sh
 mapfile -t packages < <(go list ./... | grep -v /pkg/generated/)

@@ -11,8 +11,7 @@ export PATH=$PATH:/usr/local/go/bin
 # The messages of programs that the tests run are compared with English ones.
 export LC_ALL=C.UTF-8
 unset LANGUAGE
-# What is compiled is then the same for all programs, tests and linters, and in all folders.
-export GOFLAGS="${GOFLAGS-} -trimpath -buildvcs=false" CGO_ENABLED=0
+. hack/goflags.sh
 export METAL3_APISERVER=$PWD/bin/metal3-apiserver
 release=${RELEASE:-trixie}
 . hack/suites.sh

@@ -14,6 +14,7 @@ bin=${BIN_DIR:-$here/../../bin}
 mkdir -p "$bin"
 bin=$(cd "$bin" && pwd)
 cd "$here"
+. ../goflags.sh
 
 # Prints the version that a go.mod requires, such as v1.37.1. It does not use `go list`, which would need the network.
 version_of() { awk -v module="$1" '$1 == "require" { $0 = $2 " " $3 } $1 == module && $2 ~ /^v/ { print $2; exit }' "$2"; }
@@ -59,7 +60,7 @@ build() {
 	[ ${#new[@]} -gt 0 ] || return 0
 	echo "building ${new[*]} into $bin (takes a few minutes the first time)" >&2
 	rm -rf "$bin/.new"
-	CGO_ENABLED=0 GOGC=400 go build -C "$folder" -v -trimpath -buildvcs=false -ldflags '-s -w' -ldflags "k8s.io/kubernetes/cmd/...=$kubernetes" \
+	GOGC=400 go build -C "$folder" -v -ldflags '-s -w' -ldflags "k8s.io/kubernetes/cmd/...=$kubernetes" \
 		-o "$bin/.new/" "${pkgs[@]}" 2>&1 | ../progress.sh "${new[*]}"
 	if [ -e "$bin/.new/server" ]; then mv "$bin/.new/server" "$bin/.new/etcd"; fi
 	for i in "${!new[@]}"; do

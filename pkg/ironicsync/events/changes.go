@@ -24,7 +24,7 @@ type Event struct {
 	// Type is Normal, or Warning when something is wrong.
 	Type string
 	// Reason is one of those of the Bare Metal Operator, or Attached, Detached, Transferred, RebootRequested,
-	// ExternallyProvisioned, DeprovisioningAbandoned, PreparationStarted, PreparationComplete, ServicingStarted,
+	// ExternallyProvisioned, DeprovisioningAbandoned, Held, HoldEnded, PreparationStarted, PreparationComplete, ServicingStarted,
 	// ServicingComplete or ServicingAbandoned.
 	Reason string
 	// Message holds no credentials.
@@ -36,7 +36,7 @@ type Event struct {
 
 // FailureReasons returns the reasons of events that tell of errors.
 func FailureReasons() []string {
-	return append(slices.Sorted(maps.Values(errorReasons)), credentialErrorReason)
+	return append(slices.Sorted(maps.Values(errorReasons)), credentialErrorReason, heldReason)
 }
 
 // Changes returns the events that follow from a change of a host, in the order in
@@ -63,6 +63,7 @@ func Changes(old, new *metal3.BareMetalHost) []Event {
 	c.deprovisioning()
 	c.power()
 	c.failure()
+	c.holdEnd()
 	return c.events
 }
 
@@ -389,6 +390,9 @@ var errorReasons = map[metal3.ErrorType]string{
 	metal3.DetachError:                  "DetachError",
 }
 
+// heldReason is the reason of events about machines that are left alone. Why is the first word of their messages.
+const heldReason = "Held"
+
 // credentialErrorReason is the reason of events about Secrets with the credentials of BMCs.
 const credentialErrorReason = "BMCCredentialError"
 
@@ -403,21 +407,42 @@ func (c *change) failure() {
 	if !known {
 		return
 	}
-	if isAboutSecret(status) {
+	message := failed.Message
+	if held := heldBecause(status); held != "" {
+		reason, message = heldReason, held+": "+message
+	} else if isAboutSecret(status) {
 		reason = credentialErrorReason
 	}
 	again := ""
 	if status.ErrorCount > 1 {
 		again = fmt.Sprintf(" (error %d in a row)", status.ErrorCount)
 	}
-	c.warning(reason, "%s%s", failed.Message, again)
+	c.warning(reason, "%s%s", message, again)
 	c.events[len(c.events)-1].Failure = true
+}
+
+// holdEnd tells that a machine is not left alone any more.
+func (c *change) holdEnd() {
+	if was := c.old.Status.Record.Hold; was != nil && heldBecause(&c.new.Status) == "" {
+		c.normal("HoldEnded", "The machine is not held any more because of %s", was.Reason)
+	}
+}
+
+// heldBecause returns the reason for which the machine is left alone; empty if it is not.
+func heldBecause(status *metal3.BareMetalHostStatus) string {
+	switch {
+	case status.Record.Hold != nil:
+		return status.Record.Hold.Reason
+	case status.Record.Deployment != nil && status.Record.Deployment.Gone != nil:
+		return metal3.DeploymentGoneReason // the leader is about to record it
+	}
+	return ""
 }
 
 // isAboutSecret tells whether the error is that the Secret with the BMC's
 // credentials is missing or incomplete.
 func isAboutSecret(status *metal3.BareMetalHostStatus) bool {
-	if status.Record.Hold != nil || status.Record.Registration == nil {
+	if status.Record.Registration == nil {
 		return false // the hold is the error that is shown
 	}
 	reason := status.Record.Registration.Reason

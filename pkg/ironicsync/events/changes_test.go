@@ -37,6 +37,14 @@ func unregistered(reason, message string) func(*host) {
 	}
 }
 
+func heldFor(reason string) func(*host) {
+	return func(h *host) { h.Status.Record.Hold = &metal3.Hold{Reason: reason} }
+}
+
+func gone(h *host) {
+	h.Status.Record.Deployment = &metal3.Deployment{Gone: &metal3.GoneDeployment{}}
+}
+
 func nodeIn(state string) func(*host) {
 	return func(h *host) { h.Status.Ironic = &metal3.IronicStatus{ProvisionState: state} }
 }
@@ -212,6 +220,27 @@ func TestChanges(t *testing.T) {
 		"boot MAC address of another": {
 			changes{in(registering)}, changes{in(registering), unregistered(metal3.PortConflictReason, "MAC address is taken")},
 			[]string{"Warning RegistrationError: MAC address is taken"},
+		},
+		"held": {
+			changes{in(provisioned)}, changes{in(provisioned), failing(metal3.RegistrationError, "another node has its BMC", 1), heldFor(metal3.BMCInUseReason)},
+			[]string{"Warning Held: BMCInUse: another node has its BMC"},
+		},
+		"deployment gone, which is not recorded as a hold yet": {
+			changes{in(provisioned)}, changes{in(provisioned), failing(metal3.ProvisionedRegistrationError, "somebody has undeployed it", 1), gone},
+			[]string{"Warning Held: DeploymentGone: somebody has undeployed it"},
+		},
+		"deployment gone, recorded now": {
+			changes{in(provisioned), failing(metal3.ProvisionedRegistrationError, "somebody has undeployed it", 1), gone},
+			changes{in(provisioned), failing(metal3.ProvisionedRegistrationError, "somebody has undeployed it", 1), gone, heldFor(metal3.DeploymentGoneReason)}, nil,
+		},
+		"held for another reason": {
+			changes{in(provisioned), failing(metal3.RegistrationError, "a", 1), heldFor(metal3.BMCInUseReason)},
+			changes{in(provisioned), failing(metal3.RegistrationError, "b", 1), heldFor(metal3.AnotherBMCReason)},
+			[]string{"Warning Held: AnotherBMC: b"},
+		},
+		"hold ends": {
+			changes{in(provisioned), failing(metal3.RegistrationError, "a", 1), heldFor(metal3.BMCInUseReason)}, changes{in(provisioned)},
+			[]string{"Normal HoldEnded: The machine is not held any more because of BMCInUse"},
 		},
 		"BMC silent": {
 			changes{in(registering)}, changes{in(registering), failing(metal3.RegistrationError, "Unable to connect", 1)},
