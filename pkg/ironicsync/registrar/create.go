@@ -85,8 +85,8 @@ func (r *Registrar) nodeToCreate(ctx context.Context, reg registration) ironic.N
 	if d := host.Status.Record.Deployment; d != nil && lifecycle.RunsSomething(host) {
 		create.InstanceUUID = d.InstanceUUID // also of what somebody else has deployed
 	}
-	if host.Spec.Architecture != "" {
-		create.Properties["cpu_arch"] = host.Spec.Architecture
+	if arch := deploy.WantedArchitecture(host); arch != "" {
+		create.Properties["cpu_arch"] = arch
 	}
 	return create
 }
