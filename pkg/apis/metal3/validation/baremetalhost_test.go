@@ -223,7 +223,15 @@ func TestValidateBareMetalHost(t *testing.T) {
 		"by-id":             {mutations: []mutation{hints(v1alpha1.RootDeviceHints{DeviceName: "/dev/disk/by-id/wwn-1"})}, want: []string{rootHint + ": /dev/disk/by-path/NAME"}},
 		"bare device name":  {mutations: []mutation{hints(v1alpha1.RootDeviceHints{DeviceName: "sda"})}, want: []string{rootHint + ": must be /dev/NAME"}},
 		"empty device name": {mutations: []mutation{hints(v1alpha1.RootDeviceHints{DeviceName: "/dev/"})}, want: []string{rootHint + ": must be /dev/NAME"}},
-		"negative size":     {mutations: []mutation{hints(v1alpha1.RootDeviceHints{MinSizeGigabytes: -1})}, want: []string{"spec.rootDeviceHints.minSizeGigabytes: must be 0 or more"}},
+		"hints of Ironic": {
+			mutations: []mutation{hints(v1alpha1.RootDeviceHints{Model: "<in> PM9A3", Vendor: "<or> a <or> b", SerialNumber: "s== S1", WWN: "== 0x5"})},
+			want: []string{
+				"spec.rootDeviceHints.model: must not begin with an operator of Ironic: leave out <in>", "spec.rootDeviceHints.vendor: leave out <or>",
+				"spec.rootDeviceHints.serialNumber: leave out s==", "spec.rootDeviceHints.wwn: leave out ==",
+			},
+		},
+		"hints like operators": {mutations: []mutation{hints(v1alpha1.RootDeviceHints{Model: "s3700 <in>", SerialNumber: "S=1", HCTL: "0:0:0:0"})}},
+		"negative size":        {mutations: []mutation{hints(v1alpha1.RootDeviceHints{MinSizeGigabytes: -1})}, want: []string{"spec.rootDeviceHints.minSizeGigabytes: must be 0 or more"}},
 
 		// 9. Image.
 		"image without URL":       {mutations: []mutation{image(v1alpha1.Image{Checksum: "a"})}, want: []string{url + ": Required value: must be a URL"}},

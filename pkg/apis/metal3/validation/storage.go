@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -160,8 +161,20 @@ func validateRootDeviceHints(hints *v1alpha1.RootDeviceHints, path *field.Path) 
 		{"wwn", hints.WWN}, {"wwnWithExtension", hints.WWNWithExtension}, {"wwnVendorExtension", hints.WWNVendorExtension},
 	} {
 		all = append(all, notBlank(path.Child(hint.name), hint.value)...)
+		all = append(all, withoutOperator(path.Child(hint.name), hint.value)...)
 	}
 	return all
+}
+
+var hintOperator = regexp.MustCompile(`^\s*(<(in|or|all-in)>|s?[=!]=|s?[<>]=?|=)`)
+
+// withoutOperator refuses a hint in the language of Ironic, in which the root devices of nodes are chosen. An operator is put in
+// front of what is written here, so no disk would fit.
+func withoutOperator(path *field.Path, hint string) field.ErrorList {
+	if operator := hintOperator.FindString(hint); operator != "" {
+		return field.ErrorList{field.Invalid(path, excerpt(hint), "must not begin with an operator of Ironic: leave out "+strings.TrimSpace(operator))}
+	}
+	return nil
 }
 
 func validateMinSize(hints *v1alpha1.RootDeviceHints, path *field.Path) field.ErrorList {
