@@ -94,8 +94,13 @@ func (b byArch) Set(value string) error {
 	return nil
 }
 
+// archName returns the name of an architecture as hosts have it.
+func archName(arch string) string {
+	return deploy.ArchitectureName(strings.ToLower(strings.TrimSpace(arch)))
+}
+
 func (b byArch) put(arch, address string) {
-	arch = strings.ToLower(strings.TrimSpace(arch))
+	arch = archName(arch)
 	images := b.images[arch]
 	*b.field(&images) = strings.TrimSpace(address)
 	b.images[arch] = images

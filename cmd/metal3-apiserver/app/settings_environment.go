@@ -159,7 +159,7 @@ func (o *Options) imagesFromEnvironment(given map[string]string, refuse func(for
 		urls := byArch{o.Settings.Ramdisk.ByArch, f.field}
 		take := func(arch, address, variable string) {
 			urls.put(arch, address)
-			o.environment.sources[byArchKey(f.flag, strings.ToLower(arch))] = variable
+			o.environment.sources[byArchKey(f.flag, archName(arch))] = variable
 		}
 		list := f.variable + "_BY_ARCH"
 		for entry := range strings.SplitSeq(given[list], ",") {

@@ -59,7 +59,7 @@ func TestSettings(t *testing.T) {
 		"flags": {
 			args: []string{
 				"--deploy-kernel-url=http://h/x.kernel", "--deploy-ramdisk-url=file:///x.initramfs", "--deploy-iso-url=https://h/x.iso",
-				"--deploy-kernel-url-by-arch=aarch64=http://h/a.kernel,X86_64=http://h/b.kernel",
+				"--deploy-kernel-url-by-arch=arm64=http://h/a.kernel,AMD64=http://h/b.kernel",
 				"--deploy-ramdisk-url-by-arch=aarch64=file:///a.initramfs", "--deploy-ramdisk-url-by-arch=x86_64=file:///b.initramfs",
 				"--namespaces=metal3,team-a", "--kernel-params=console=ttyS0 debug", "--ironic-external-url-v6=https://[2001:db8::1]:6183",
 				"--live-iso-force-persistent-boot-device=Always", "--direct-deploy-force-persistent-boot-device=Never",

@@ -106,6 +106,8 @@ func TestRefused(t *testing.T) {
 		address, message string
 		isUnderstood     bool
 	}{
+		{"redfish://[fe80::1%eth0]" + system, "the zone of an IPv6 address is written with %25", false},
+		{"redfish://[fe80::1%25eth0]:443/%zz", "invalid URL escape", false},
 		// A second scheme.
 		{"redfish-virtualmedia://https://192.0.2.1" + system, "two schemes, redfish-virtualmedia and https: write redfish-virtualmedia://192.0.2.1" + system, isStored},
 		{"redfish-virtualmedia+https://http://192.0.2.1" + system, "two schemes, redfish-virtualmedia+https and http: write redfish-virtualmedia+http://192.0.2.1" + system, isStored},

@@ -53,6 +53,10 @@ func Parse(address string, disableCertificateVerification bool) (Access, error) 
 		if errors.As(err, &urlError) {
 			err = urlError.Err
 		}
+		bracketed, _, _ := strings.Cut(rest, "]")
+		if _, zone, isZone := strings.Cut(bracketed, "%"); isZone && strings.HasPrefix(rest, "[") && !strings.HasPrefix(zone, "25") {
+			return fail("the zone of an IPv6 address is written with %%25, as in [fe80::1%%25eth0]")
+		}
 		return fail("%s; use scheme://host[:port][/path]", excerpt(err.Error()))
 	}
 	host := parsed.Hostname()

@@ -36,7 +36,9 @@ var (
 	virtualMediaFailed = Meaning{"VirtualMediaFailed", "The BMC could not mount the image in its virtual drive.",
 		"Check that the BMC at {address} reaches the web server of Ironic that the error names, and, for https, trusts its certificate."}
 	bmcUnreachable = Meaning{"BMCUnreachable", "The BMC does not answer.", unreachableHelp}
-	bmcNoSystem    = Meaning{"BMCNoSystem", "The BMC answers, but has no System at the path in spec.bmc.address.",
+	bmcCharacters  = Meaning{"BMCCharacters", "The user name or the password of the BMC has a character that cannot be sent to it.",
+		"Correct {secret}: quotes and dashes may have become typographic ones when it was pasted. If the password really has such a character, give the user another one at the BMC."}
+	bmcNoSystem = Meaning{"BMCNoSystem", "The BMC answers, but has no System at the path in spec.bmc.address.",
 		"Correct the path in {address}: it is that of a System, such as /redfish/v1/Systems/1, and never of a Manager. The BMC lists its Systems at /redfish/v1/Systems."}
 )
 
@@ -48,6 +50,7 @@ var bmcAnswerRules = []rule{
 	{bmcNoSystem, []string{"answered 404 for the system",
 		// Each System has this attribute, and nothing else has.
 		"the attribute boot is missing from the resource /redfish/v1/managers/", "the attribute boot is missing from the resource /redfish/v1/chassis/"}},
+	{bmcCharacters, []string{"verify step * 'latin-1' codec can't encode"}},
 	{bmcCredentials, []string{"rakp 2 hmac is invalid", "unauthorized name", "invalid user name", "incorrect password"}},
 	{bmcNotPermitted, []string{"insufficient privilege level", "requested privilege level exceeds limit"}},
 	{bmcName, []string{"address lookup for"}},
@@ -70,8 +73,15 @@ var bmcConnectionRules = []rule{
 	{Meaning{"BMCLicense", "The BMC lacks a license for this.",
 		"Install the license that the error names on the BMC at {address}, or use a driver that does not need it."},
 		[]string{"not licensed to perform", "oemlicensenotpassed", "licensekeyrequired"}},
+	{bmcCharacters, []string{"'latin-1' codec can't encode"}},
+	{Meaning{"BMCSessionsUsedUp", "The BMC has no session to spare for Redfish.",
+		"Close sessions at the BMC at {address}: those of people and of other tools count, too. It ends idle ones after some time, and all of them when it is reset. The server tries again by itself."},
+		[]string{"sessionlimitexceeded", "maximum number of user sessions", "number of simultaneous sessions exceeding"}},
 	{bmcCredentials, []string{"returned code 401", "http 401", "status code 401", "401 unauthorized", "invalid username or password"}},
 	{bmcNotPermitted, []string{"returned code 403", "http 403", "status code 403", "insufficient privilege", "insufficientprivilege"}},
+	{Meaning{"BMCPrecondition", "The BMC refuses a change, because its ETag is missing, or taken for another version's.",
+		"The server tries again by itself. If it lasts, update the firmware of the BMC at {address}, or Ironic."},
+		[]string{"returned code 412", "returned code 428", "preconditionfailed", "preconditionrequired"}},
 	// What the BMC says is about its own connection to Ironic's web server.
 	{virtualMediaFailed, []string{"virtual media mount failed * returned code"}},
 	{Meaning{"BMCWithoutRedfish", "Something answers at the address of the BMC, but has no Redfish.",

@@ -36,6 +36,8 @@ var (
 		"Use an image in the raw format (spec.image.format: raw), which is not kept in memory."}
 	conductorDiskFull = Meaning{"ConductorDiskFull", "Ironic has no disk space left for the image.",
 		"Free or add disk space where Ironic runs."}
+	bootLoader = Meaning{"BootLoader", "The boot loader could not be installed.",
+		"Check that spec.bootMode is one for which the image is made: UEFI needs an EFI system partition."}
 )
 
 var imageRules = []rule{
@@ -77,7 +79,9 @@ var diskRules = []rule{
 	{Meaning{"ImageUnsafe", "The format of the image is not the one that the spec says, or is not accepted.",
 		"Set spec.image.format to what the image is, such as qcow2 or raw; `qemu-img info` tells. Images that refer to other files are not accepted."},
 		[]string{"image failed safety check", "image matched multiple potential formats", "the provided image is not valid for use", "the requested image is not valid for use"}},
-	{conductorDiskFull, []string{"disk volume where * doesn't have enough disk space"}},
+	{conductorDiskFull, []string{"disk volume where * doesn't have enough disk space",
+		// Ironic makes the image from which the BMC boots the ramdisk.
+		"unable to start inspection: * no space left on device", "failed to prepare * no space left on device"}},
 	{imageTooLarge, []string{"memory size is too small for requested image"}},
 	{Meaning{"DiskTooSmall", "The disk has no room for the image.",
 		"Choose a larger disk with spec.rootDeviceHints: kubectl get hardwaredata {host} -o yaml shows the disks there are."},
@@ -88,12 +92,14 @@ var diskRules = []rule{
 	{Meaning{"ImageWithoutPartitions", "The image has no partition table that can be read.",
 		"Use an image of a whole disk whose sectors are as large as those of the disk."},
 		[]string{"unable to find a valid partition table", "no partitions found on the device"}},
+	{Meaning{"BootEntriesFull", "The firmware of the machine has no room for a boot entry.",
+		"Remove old boot entries, and crash dumps of earlier kernels, from the firmware of the machine: in its setup, with efibootmgr, or with the clean step deploy.erase_pstore."},
+		[]string{"could not prepare boot variable: no space left on device"}},
+	{bootLoader, []string{"no partition with uuid"}},
 	{Meaning{"NoRootDevice", "No disk fits the root device hints.",
 		"Correct spec.rootDeviceHints: kubectl get hardwaredata {host} -o yaml shows the disks there are. Without hints, Ironic takes the smallest disk of at least 4 GiB."},
 		[]string{"no suitable device was found", "no devices could be found using the root device hints", "failed to validate the root device hints", "error finding the disk or partition device"}},
-	{Meaning{"BootLoader", "The boot loader could not be installed.",
-		"Check that spec.bootMode is one for which the image is made: UEFI needs an EFI system partition."},
-		[]string{"failed to install a bootloader", "boot loader to device", "install of legacy bios bootloaders disabled"}},
+	{bootLoader, []string{"failed to install a bootloader", "boot loader to device", "install of legacy bios bootloaders disabled"}},
 	{Meaning{"DiskProtected", "A disk has contents that are protected, so nothing was erased.",
 		"Detach the shared disk from the machine, or have the ramdisk permit it to be erased."},
 		[]string{"protected device located", "this volume or contents may be a shared block device"}},

@@ -3,6 +3,7 @@ package deploy
 import (
 	"net/netip"
 	"net/url"
+	"runtime"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
@@ -67,16 +68,33 @@ func forcePersistent(host *metal3.BareMetalHost, ramdisk Ramdisk) string {
 	return configured
 }
 
-// Architecture returns the CPU architecture of a host, and x86_64 if it is not known.
+// Architecture returns the CPU architecture of a host, and that of this server if it is not known: most clusters have one.
 func Architecture(host *metal3.BareMetalHost) string {
 	details := host.Status.HardwareDetails
 	switch {
 	case host.Spec.Architecture != "":
-		return host.Spec.Architecture
+		return WantedArchitecture(host)
 	case details != nil && details.CPU.Arch != "":
 		return details.CPU.Arch
 	}
-	return "x86_64"
+	return ArchitectureName(runtime.GOARCH)
+}
+
+// WantedArchitecture returns the CPU architecture that the spec of a host says, or nothing.
+func WantedArchitecture(host *metal3.BareMetalHost) string {
+	return ArchitectureName(host.Spec.Architecture)
+}
+
+// ArchitectureName returns the name by which Ironic and its ramdisk know an architecture: people know the names that Kubernetes and
+// Go have for it, too.
+func ArchitectureName(name string) string {
+	switch name {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	}
+	return name
 }
 
 // ImagesFor returns the images for an architecture.

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,20 +35,21 @@ func TestDriverInfo(t *testing.T) {
 		ramdisk Ramdisk
 		want    m
 	}{
-		"nothing configured":            {want: m{"force_persistent_boot_device": "Default"}},
-		"PXE":                           {ramdisk: Ramdisk{Images: both}, want: pairInfo},
-		"Redfish PXE":                   {address: "redfish://192.0.2.1", ramdisk: Ramdisk{Images: both}, want: pairInfo},
-		"virtual media":                 {address: "redfish-virtualmedia://192.0.2.1", ramdisk: Ramdisk{Images: both}, want: isoInfo},
-		"iDRAC virtual media":           {address: "idrac-virtualmedia://192.0.2.1", ramdisk: Ramdisk{Images: both}, want: isoInfo},
-		"UEFI HTTP":                     {address: "redfish-uefihttp://192.0.2.1", ramdisk: Ramdisk{Images: both}, want: isoInfo},
-		"virtual media, no ISO":         {address: "redfish-virtualmedia://192.0.2.1", ramdisk: Ramdisk{Images: pair}, want: pairInfo},
-		"PXE, ISO only":                 {ramdisk: Ramdisk{Images: Images{ISOURL: "http://i/iso"}}, want: m{"force_persistent_boot_device": "Default"}},
-		"half of a pair":                {ramdisk: Ramdisk{Images: Images{KernelURL: "http://i/kernel"}}, want: m{"force_persistent_boot_device": "Default"}},
-		"x86_64 by default":             {ramdisk: Ramdisk{Images: arm, ByArch: map[string]Images{"x86_64": pair}}, want: pairInfo},
-		"architecture of the spec":      {ramdisk: byArch, options: []hostOption{chosen("aarch64"), detected("x86_64")}, want: armInfo},
-		"architecture of the hardware":  {ramdisk: byArch, options: []hostOption{detected("aarch64")}, want: armInfo},
-		"architecture without images":   {ramdisk: byArch, options: []hostOption{chosen("riscv64")}, want: pairInfo},
-		"architecture with empty entry": {ramdisk: Ramdisk{Images: pair, ByArch: map[string]Images{"aarch64": {}}}, options: []hostOption{chosen("aarch64")}, want: pairInfo},
+		"nothing configured":             {want: m{"force_persistent_boot_device": "Default"}},
+		"PXE":                            {ramdisk: Ramdisk{Images: both}, want: pairInfo},
+		"Redfish PXE":                    {address: "redfish://192.0.2.1", ramdisk: Ramdisk{Images: both}, want: pairInfo},
+		"virtual media":                  {address: "redfish-virtualmedia://192.0.2.1", ramdisk: Ramdisk{Images: both}, want: isoInfo},
+		"iDRAC virtual media":            {address: "idrac-virtualmedia://192.0.2.1", ramdisk: Ramdisk{Images: both}, want: isoInfo},
+		"UEFI HTTP":                      {address: "redfish-uefihttp://192.0.2.1", ramdisk: Ramdisk{Images: both}, want: isoInfo},
+		"virtual media, no ISO":          {address: "redfish-virtualmedia://192.0.2.1", ramdisk: Ramdisk{Images: pair}, want: pairInfo},
+		"PXE, ISO only":                  {ramdisk: Ramdisk{Images: Images{ISOURL: "http://i/iso"}}, want: m{"force_persistent_boot_device": "Default"}},
+		"half of a pair":                 {ramdisk: Ramdisk{Images: Images{KernelURL: "http://i/kernel"}}, want: m{"force_persistent_boot_device": "Default"}},
+		"that of the server by default":  {ramdisk: Ramdisk{Images: arm, ByArch: map[string]Images{ArchitectureName(runtime.GOARCH): pair}}, want: pairInfo},
+		"architecture of the spec":       {ramdisk: byArch, options: []hostOption{chosen("aarch64"), detected("x86_64")}, want: armInfo},
+		"architecture by its other name": {ramdisk: byArch, options: []hostOption{chosen("arm64")}, want: armInfo},
+		"architecture of the hardware":   {ramdisk: byArch, options: []hostOption{detected("aarch64")}, want: armInfo},
+		"architecture without images":    {ramdisk: byArch, options: []hostOption{chosen("riscv64")}, want: pairInfo},
+		"architecture with empty entry":  {ramdisk: Ramdisk{Images: pair, ByArch: map[string]Images{"aarch64": {}}}, options: []hostOption{chosen("aarch64")}, want: pairInfo},
 		"kernel parameters": {
 			ramdisk: Ramdisk{KernelParams: "console=ttyS0"},
 			want:    m{"kernel_append_params": "%default% console=ttyS0", "force_persistent_boot_device": "Default"},

@@ -58,18 +58,30 @@ func addImage(info map[string]any, want workload, pullSecret string) error {
 		}
 		return errors.New("spec.image.checksum is missing: only images of oci:// URLs and of format live-iso do without")
 	}
+	return addChecksum(info, image)
+}
+
+func addChecksum(info map[string]any, image *metal3.Image) error {
+	// The ramdisk compares digits letter by letter, and knows no algorithm in front of them.
+	algorithm, checksum, isDigest := image.Digest()
+	if !isDigest {
+		checksum = image.Checksum
+	}
 	switch image.ChecksumType {
 	case "", metal3.AutoChecksum:
-		// Ironic tells the algorithm by the length of the checksum. It refuses a hash
-		// value without an algorithm, also for a custom deploy.
-		info["image_checksum"] = image.Checksum
 	case metal3.MD5, metal3.SHA256, metal3.SHA512:
-		info["image_os_hash_algo"] = string(image.ChecksumType)
-		info["image_os_hash_value"] = image.Checksum
+		algorithm = image.ChecksumType
 	default:
 		return fmt.Errorf("spec.image.checksumType %q is unknown: use %s, %s, %s or %s",
 			image.ChecksumType, metal3.AutoChecksum, metal3.MD5, metal3.SHA256, metal3.SHA512)
 	}
+	if algorithm == "" {
+		// Ironic tells the algorithm by the length of the checksum. It refuses a hash
+		// value without an algorithm, also for a custom deploy.
+		info["image_checksum"] = checksum
+		return nil
+	}
+	info["image_os_hash_algo"], info["image_os_hash_value"] = string(algorithm), checksum
 	return nil
 }
 

@@ -30,6 +30,22 @@ func TestInstanceInfo(t *testing.T) {
 			options: []hostOption{wantsImage(imageURL, withChecksum(metal3.MD5, "abc"))},
 			want:    map[string]any{"image_source": imageURL, "image_os_hash_algo": "md5", "image_os_hash_value": "abc"},
 		},
+		"an algorithm before the digits": {
+			options: []hostOption{wantsImage(imageURL, withChecksum("", "SHA256:ABC"))},
+			want:    map[string]any{"image_source": imageURL, "image_os_hash_algo": "sha256", "image_os_hash_value": "abc"},
+		},
+		"an algorithm before the digits, and its type": {
+			options: []hostOption{wantsImage(imageURL, withChecksum(metal3.SHA512, "sha512:abc"))},
+			want:    map[string]any{"image_source": imageURL, "image_os_hash_algo": "sha512", "image_os_hash_value": "abc"},
+		},
+		"digits in upper case": {
+			options: []hostOption{wantsImage(imageURL, withChecksum("", "ABC"))},
+			want:    map[string]any{"image_source": imageURL, "image_checksum": "abc"},
+		},
+		"a URL in upper case": {
+			options: []hostOption{wantsImage(imageURL, withChecksum("", "http://images.example.com/SHA256SUMS"))},
+			want:    map[string]any{"image_source": imageURL, "image_checksum": "http://images.example.com/SHA256SUMS"},
+		},
 		"sha256": {
 			options: []hostOption{wantsImage(imageURL, withChecksum(metal3.SHA256, "http://images.example.com/sums"))},
 			want:    map[string]any{"image_source": imageURL, "image_os_hash_algo": "sha256", "image_os_hash_value": "http://images.example.com/sums"},

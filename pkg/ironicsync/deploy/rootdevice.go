@@ -93,7 +93,7 @@ func DefaultRootDeviceHints(profile string) (*metal3.RootDeviceHints, error) {
 
 // RootDeviceHints returns the hints by which the host's root device is chosen: its
 // own, or those of its hardware profile. It returns nil if there is no such profile, and for a
-// host with a root volume of software RAID, which Ironic knows by itself.
+// host whose root device is a volume of software RAID, which Ironic knows by itself.
 func RootDeviceHints(host *metal3.BareMetalHost) *metal3.RootDeviceHints {
 	hints, err := rootDeviceHints(host)
 	if err != nil {
@@ -103,7 +103,7 @@ func RootDeviceHints(host *metal3.BareMetalHost) *metal3.RootDeviceHints {
 }
 
 func rootDeviceHints(host *metal3.BareMetalHost) (*metal3.RootDeviceHints, error) {
-	if hasSoftwareRootVolume(host) {
+	if isRootSoftwareVolume(host) {
 		return nil, nil
 	}
 	if host.Spec.RootDeviceHints != nil {
@@ -112,7 +112,12 @@ func rootDeviceHints(host *metal3.BareMetalHost) (*metal3.RootDeviceHints, error
 	return DefaultRootDeviceHints(HardwareProfile(host))
 }
 
-func hasSoftwareRootVolume(host *metal3.BareMetalHost) bool {
+// isRootSoftwareVolume tells whether the root device is a volume of software RAID: one that is said to be, or the first one if nothing
+// is said. The disk of a hardware profile would be one of those of which the volume is made.
+func isRootSoftwareVolume(host *metal3.BareMetalHost) bool {
 	raid := host.Spec.RAID
-	return raid != nil && slices.ContainsFunc(raid.SoftwareRAIDVolumes, func(v metal3.SoftwareRAIDVolume) bool { return v.RootVolume })
+	if raid == nil || len(raid.SoftwareRAIDVolumes) == 0 {
+		return false
+	}
+	return host.Spec.RootDeviceHints == nil || slices.ContainsFunc(raid.SoftwareRAIDVolumes, func(v metal3.SoftwareRAIDVolume) bool { return v.RootVolume })
 }

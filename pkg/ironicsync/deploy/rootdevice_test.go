@@ -95,6 +95,30 @@ func TestDefaultRootDeviceHintsOfUnknownName(t *testing.T) {
 }
 
 // The hints that are handed out are the caller's own.
+// TestRootDeviceOfRAID: a volume of software RAID is made of disks, one of which the hardware profile would name.
+func TestRootDeviceOfRAID(t *testing.T) {
+	own := &metal3.RootDeviceHints{SerialNumber: "S"}
+	software := func(root bool) *metal3.RAIDConfig {
+		return &metal3.RAIDConfig{SoftwareRAIDVolumes: []metal3.SoftwareRAIDVolume{{Level: "1", RootVolume: root}, {Level: "0"}}}
+	}
+	for name, tt := range map[string]struct {
+		raid        *metal3.RAIDConfig
+		hints, want *metal3.RootDeviceHints
+	}{
+		"none":                               {want: &metal3.RootDeviceHints{DeviceName: "/dev/sda"}},
+		"software":                           {raid: software(false)},
+		"software, with a root volume":       {raid: software(true)},
+		"software, with hints":               {raid: software(false), hints: own, want: own},
+		"software, to be removed":            {raid: &metal3.RAIDConfig{SoftwareRAIDVolumes: []metal3.SoftwareRAIDVolume{}}, want: &metal3.RootDeviceHints{DeviceName: "/dev/sda"}},
+		"hardware, whose volumes are a disk": {raid: &metal3.RAIDConfig{HardwareRAIDVolumes: []metal3.HardwareRAIDVolume{{Level: "1"}}}, want: &metal3.RootDeviceHints{DeviceName: "/dev/sda"}},
+	} {
+		host := &metal3.BareMetalHost{Spec: metal3.BareMetalHostSpec{RAID: tt.raid, RootDeviceHints: tt.hints}}
+		if diff := cmp.Diff(tt.want, RootDeviceHints(host)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestRootDeviceHintsAreCopies(t *testing.T) {
 	for name, host := range map[string]*metal3.BareMetalHost{
 		"of the host":    newHost(func(h *metal3.BareMetalHost) { h.Spec.RootDeviceHints.DeviceName = "/dev/sda" }),

@@ -297,5 +297,8 @@ func isPoweredAsWanted(host *metal3.BareMetalHost, node *Node) bool {
 	if !host.DeletionTimestamp.IsZero() {
 		return false
 	}
-	return isWantedOn(host) == (node.PowerState == ironic.PowerOn) && node.PowerState != ""
+	if isWantedOn(host) {
+		return node.PowerState == ironic.PowerOn
+	}
+	return node.PowerState == ironic.PowerOff
 }

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"bytes"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -65,6 +66,17 @@ func macsOf(hardware *metal3.HardwareDetails) (macs []string) {
 	return slices.Compact(macs)
 }
 
+// wwnForm is how the name of a disk begins that says by whose rules it was given. NVMe disks without one say eui.0000000000000000.
+var wwnForm = regexp.MustCompile(`^(0x|eui\.|naa\.|nvme\.|t10\.|uuid\.)`)
+
+// qemuDisk is how QEMU names the disks of virtual machines that have no serial numbers of their own, in each machine alike.
+var qemuDisk = regexp.MustCompile(`^(qm\d{5}|(.*_)?drive-[a-z]+[0-9-]*)$`)
+
+// isDiskMark reports whether what a disk says to be its name tells it from others.
+func isDiskMark(mark string) bool {
+	return !isPlaceholder(wwnForm.ReplaceAllString(mark, "")) && !qemuDisk.MatchString(mark)
+}
+
 // disksOf returns what a machine's disks are known by: their WWNs or, where they have none, their serial numbers.
 func disksOf(hardware *metal3.HardwareDetails) (disks []string) {
 	if hardware == nil {
@@ -72,8 +84,8 @@ func disksOf(hardware *metal3.HardwareDetails) (disks []string) {
 	}
 	for _, disk := range hardware.Storage {
 		for _, mark := range []string{disk.WWNWithExtension, disk.WWN, disk.SerialNumber} {
-			if !isPlaceholder(strings.TrimPrefix(mark, "0x")) {
-				disks = append(disks, strings.ToLower(strings.TrimSpace(mark)))
+			if mark = strings.ToLower(strings.TrimSpace(mark)); isDiskMark(mark) {
+				disks = append(disks, mark)
 				break
 			}
 		}

@@ -99,6 +99,16 @@ func TestPlaceholders(t *testing.T) {
 			t.Errorf("%q is taken for the serial number %q, and of disks %q", serial, got, disks)
 		}
 	}
+	for _, mark := range []string{"eui.0000000000000000", "eui.00000000000000000000000000000000", "naa.0000000000000000", "0x0000000000000000", "QM00001", "drive-scsi0-0-0-0", "0QEMU_QEMU_HARDDISK_drive-scsi0-0-0-0"} {
+		if disks := disksOf(&metal3.HardwareDetails{Storage: []metal3.Storage{{WWN: mark, SerialNumber: mark}}}); len(disks) > 0 {
+			t.Errorf("%q is taken for what tells a disk from others: %q", mark, disks)
+		}
+	}
+	for _, mark := range []string{"eui.0025380000003101", "naa.5000c50000000400", "nvme.c0a9-313933324532-4354353030503153534438-00000001", "0x5000c50000000400", "K0000015"} {
+		if disks := disksOf(&metal3.HardwareDetails{Storage: []metal3.Storage{{WWN: "eui.0000000000000000", SerialNumber: mark}}}); len(disks) != 1 {
+			t.Errorf("%q does not tell a disk from others", mark)
+		}
+	}
 	for _, serial := range []string{"CZ1234567", "7D2S-0123", "J301AB2C", "VMware-42 1f 6b", "1234-5678-0042"} {
 		if got := serialOf(&metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: serial}}); got == "" {
 			t.Errorf("%q is no serial number", serial)

@@ -21,6 +21,14 @@ func nodeIn(state ironic.ProvisionState, change ...func(*ironic.Node)) *ironic.N
 
 func off(n *ironic.Node) { n.PowerState = ironic.PowerOff }
 
+// keepsPower is of a host whose machine was on when it was taken over.
+func keepsPower(h *metal3.BareMetalHost) {
+	h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: recordedInstance(h), KeepPower: true}
+}
+
+// powerError is what Ironic has of the power of a machine whose BMC has said something that ipmitool does not understand.
+func powerError(n *ironic.Node) { n.PowerState = "error" }
+
 func lastError(text string) func(*ironic.Node) { return func(n *ironic.Node) { n.LastError = text } }
 
 func fault(f string) func(*ironic.Node) {
@@ -190,6 +198,11 @@ func TestNextOfHost(t *testing.T) {
 		"power on the way":               {options: provisionedHost, node: nodeIn(ironic.Active, off, func(n *ironic.Node) { n.TargetPowerState = ironic.TargetPowerOn }), want: "Wait"},
 		"power not known":                {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState = "" }), want: "Wait"},
 		"power not known, nor asked for": {options: provisionedHost, node: nodeIn(ironic.Active, func(n *ironic.Node) { n.PowerState, n.ParentNode = "", "u" }), want: "power-on"},
+		"power in error, to be on":       {options: provisionedHost, node: nodeIn(ironic.Active, powerError), want: "power-on"},
+		"power in error, to be off":      {options: and(provisionedHost, offline), node: nodeIn(ironic.Active, powerError), want: "soft-power-off"},
+		"power in error, reboot":         {options: and(provisionedHost, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active, powerError), want: "power-off"},
+		"power in error, held off":       {options: and(provisionedHost, annotated(metal3.RebootAnnotationPrefix+"fencing", `{"mode":"hard"}`)), node: nodeIn(ironic.Active, powerError), want: "power-off"},
+		"power in error, was on":         {options: and(provisionedHost, offline, keepsPower), node: nodeIn(ironic.Active, powerError), want: "Wait"},
 		"BMC does not answer":            {options: provisionedHost, node: nodeIn(ironic.Active, off, fault(ironic.FaultPowerFailure)), want: "Wait"},
 		"reboot":                         {options: and(provisionedHost, annotated(metal3.RebootAnnotation, "")), node: nodeIn(ironic.Active), want: "soft-power-off"},
 		"hard reboot":                    {options: and(provisionedHost, annotated(metal3.RebootAnnotation, `{"mode":"hard"}`)), node: nodeIn(ironic.Active), want: "power-off"},

@@ -87,7 +87,9 @@ func nextOfPower(s Situation) Step {
 		// the state only from a power action.
 		return Step{Do: Wait}
 	}
-	on := node.PowerState == ironic.PowerOn
+	// Neither is so if the BMC has said something that Ironic does not understand ("error"). Then the machine is switched all the
+	// same, and nothing is taken for done: who fences a machine relies on off.
+	on, off := node.PowerState == ironic.PowerOn, node.PowerState == ironic.PowerOff
 	reboot := rebootRequestOf(host)
 	switchTo := func(target ironic.PowerTarget) Step {
 		step := Step{Do: SwitchPower, Power: target, Error: metal3.PowerManagementError}
@@ -110,12 +112,12 @@ func nextOfPower(s Situation) Step {
 		}
 		return Step{Do: Wait}
 	}
-	if reboot.once && !on {
+	if reboot.once && off {
 		return Step{Do: ClearRebootRequest}
 	}
 	wait, cut := s.powerCut()
 	switch wanted := isWantedOn(host); {
-	case wanted == on, on && isPowerKept(host) && !reboot.once && !reboot.stayOff:
+	case wanted && on, !wanted && off, !off && isPowerKept(host) && !reboot.once && !reboot.stayOff:
 		return Step{Do: Wait}
 	case wanted && mayGoOff:
 		return Step{Do: Wait, After: left} // its power would be cut while it boots

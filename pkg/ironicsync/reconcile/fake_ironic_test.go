@@ -264,6 +264,8 @@ func (f *fakeIronic) UpdateNode(ctx context.Context, fence ironic.Fence, id stri
 				r.AutomatedClean = &clean
 			case "/properties/capabilities":
 				r.Properties["capabilities"] = p.Value
+			case "/properties/cpu_arch":
+				r.Properties["cpu_arch"] = p.Value
 			}
 		}
 		f.edit(id, func(n *ironic.Node) {

@@ -177,6 +177,20 @@ func TestBootModeChangedWhileProvisioned(t *testing.T) {
 	})
 }
 
+// TestArchitectureOfKubernetes: Ironic chooses boot loaders and ramdisks by the names of the kernel, also of what it is told later.
+func TestArchitectureOfKubernetes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.secret("secret")
+		host := enrolled(0)
+		host.Spec.Architecture = "arm64"
+		w.hosts.Add(host)
+		w.after(time.Minute, "the node is made", func() bool { return w.registration().Properties["cpu_arch"] == "aarch64" })
+		w.becomes(metal3.StateAvailable) // the inspection has found x86_64
+		w.editSpec(func(s *metal3.BareMetalHostSpec) { s.BootMode = metal3.Legacy })
+		w.after(5*time.Second, "told anew", func() bool { return w.registration().Properties["cpu_arch"] == "aarch64" })
+	})
+}
+
 // TestNodeMadeItsOwnParent: by the PATCH of an operator, which Ironic 29.0.5 makes a
 // node its own parent by. It could not be switched on any more.
 func TestNodeMadeItsOwnParent(t *testing.T) {

@@ -88,8 +88,8 @@ func (r *Registrar) nodeToCreate(ctx context.Context, reg registration) ironic.N
 	if create.InstanceUUID == "" && host.Spec.ExternallyProvisioned && host.Status.Record.Deployment == nil {
 		create.InstanceUUID = lifecycle.AdoptedInstanceUUID(host)
 	}
-	if host.Spec.Architecture != "" {
-		create.Properties["cpu_arch"] = host.Spec.Architecture
+	if arch := deploy.WantedArchitecture(host); arch != "" {
+		create.Properties["cpu_arch"] = arch
 	}
 	return create
 }

@@ -139,7 +139,7 @@ func (w *wantedNode) patches(host *metal3.BareMetalHost, node *ironic.Node, curr
 	if swapped := deploy.Capabilities(capabilities, host.Spec.BootMode); swapped != capabilities {
 		set("/properties/capabilities", swapped)
 	}
-	if arch := host.Spec.Architecture; arch != "" && current.Properties["cpu_arch"] != arch {
+	if arch := deploy.WantedArchitecture(host); arch != "" && current.Properties["cpu_arch"] != arch {
 		set("/properties/cpu_arch", arch)
 	}
 	switch {

@@ -68,10 +68,11 @@ func softwareDisks(host *metal3.BareMetalHost, volumes []metal3.SoftwareRAIDVolu
 	disks := make([]ironic.LogicalDisk, 0, len(volumes))
 	hasRoot := false
 	for _, volume := range volumes {
-		disk := ironic.LogicalDisk{
-			SizeGB: sizeOf(volume.SizeGibibytes), RAIDLevel: volume.Level, Controller: "software", IsRootVolume: ptr.To(volume.RootVolume),
+		disk := ironic.LogicalDisk{SizeGB: sizeOf(volume.SizeGibibytes), RAIDLevel: volume.Level, Controller: "software"}
+		if volume.RootVolume {
+			// The ramdisk takes no volume of which it is told that it is not the root, nor the disks of which it is made, whatever the hints say.
+			disk.IsRootVolume, hasRoot = ptr.To(true), true
 		}
-		hasRoot = hasRoot || volume.RootVolume
 		if hints := hintsOf(volume.PhysicalDisks); len(hints) > 0 {
 			disk.PhysicalDisks = hints
 		}

@@ -199,12 +199,13 @@ func TestDeprovisioned(t *testing.T) {
 }
 
 func TestLogicalDisks(t *testing.T) {
-	hints := &metal3.RootDeviceHints{DeviceName: "/dev/sda"}
 	for name, tt := range map[string]struct {
 		wanted *metal3.RAIDConfig
+		hints  *metal3.RootDeviceHints
 		want   []ironic.LogicalDisk
 	}{
 		"hardware": {
+			hints: &metal3.RootDeviceHints{DeviceName: "/dev/sda"},
 			wanted: layoutOf([]metal3.HardwareRAIDVolume{
 				{Level: "1+0", Name: "data", SizeGibibytes: ptr.To(50), Rotational: ptr.To(false), NumberOfPhysicalDisks: ptr.To(4)},
 				{Level: "0", Rotational: ptr.To(true), Controller: "c0", PhysicalDisks: []string{"d0"}},
@@ -214,6 +215,17 @@ func TestLogicalDisks(t *testing.T) {
 				{SizeGB: "MAX", RAIDLevel: "0", DiskType: "hdd", Controller: "c0", PhysicalDisks: []string{"d0"}},
 			},
 		},
+		"software, and nothing says what is the root": {
+			wanted: layoutOf(nil, []metal3.SoftwareRAIDVolume{{Level: "1"}, {Level: "0"}}),
+			want: []ironic.LogicalDisk{
+				{SizeGB: "MAX", RAIDLevel: "1", Controller: "software", IsRootVolume: ptr.To(true)},
+				{SizeGB: "MAX", RAIDLevel: "0", Controller: "software"},
+			},
+		},
+		"software, and hints say what is the root": {
+			wanted: layoutOf(nil, []metal3.SoftwareRAIDVolume{{Level: "1"}}), hints: &metal3.RootDeviceHints{DeviceName: "/dev/md0"},
+			want: []ironic.LogicalDisk{{SizeGB: "MAX", RAIDLevel: "1", Controller: "software"}},
+		},
 		"software": {
 			wanted: layoutOf(nil, []metal3.SoftwareRAIDVolume{
 				{Level: "1", RootVolume: true, SizeGibibytes: ptr.To(20)},
@@ -221,15 +233,13 @@ func TestLogicalDisks(t *testing.T) {
 			}),
 			want: []ironic.LogicalDisk{
 				{SizeGB: 20, RAIDLevel: "1", Controller: "software", IsRootVolume: ptr.To(true)},
-				{SizeGB: "MAX", RAIDLevel: "0", Controller: "software", IsRootVolume: ptr.To(false),
+				{SizeGB: "MAX", RAIDLevel: "0", Controller: "software",
 					PhysicalDisks: []map[string]any{{"name": "s== /dev/sda"}, {"serial": "s== Y", "size": ">= 100"}}},
 			},
 		},
 	} {
 		host := hostWith(redfish, tt.wanted, nil, nil)
-		if tt.wanted.SoftwareRAIDVolumes == nil {
-			host.Spec.RootDeviceHints = hints
-		}
+		host.Spec.RootDeviceHints = tt.hints
 		clean, err := NextClean(Machine{Host: host})
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,10 @@
 package v1alpha1
 
+import (
+	"regexp"
+	"strings"
+)
+
 // Image is an image that is written to a host, or from which the host boots.
 type Image struct {
 	// The http, https or oci URL of the image.
@@ -30,6 +35,18 @@ type Image struct {
 // disk.
 func (image *Image) IsLiveISO() bool {
 	return image != nil && image.DiskFormat != nil && *image.DiskFormat == LiveISO
+}
+
+var digestPattern = regexp.MustCompile(`^(?:(md5|sha1|sha224|sha256|sha384|sha512):)?([0-9a-f]+)$`)
+
+// Digest returns the hexadecimal digits of the image's checksum in lower case, as tools compare them, and the algorithm that is
+// in front of them, as in sha256:0123abcd, or none. It is not ok if the checksum is missing or something else, such as a URL.
+func (image *Image) Digest() (algorithm ChecksumType, digits string, ok bool) {
+	match := digestPattern.FindStringSubmatch(strings.ToLower(image.Checksum))
+	if match == nil {
+		return "", "", false
+	}
+	return ChecksumType(match[1]), match[2], true
 }
 
 // ChecksumType is the algorithm of an image's checksum.

@@ -223,7 +223,15 @@ func TestValidateBareMetalHost(t *testing.T) {
 		"by-id":             {mutations: []mutation{hints(v1alpha1.RootDeviceHints{DeviceName: "/dev/disk/by-id/wwn-1"})}, want: []string{rootHint + ": /dev/disk/by-path/NAME"}},
 		"bare device name":  {mutations: []mutation{hints(v1alpha1.RootDeviceHints{DeviceName: "sda"})}, want: []string{rootHint + ": must be /dev/NAME"}},
 		"empty device name": {mutations: []mutation{hints(v1alpha1.RootDeviceHints{DeviceName: "/dev/"})}, want: []string{rootHint + ": must be /dev/NAME"}},
-		"negative size":     {mutations: []mutation{hints(v1alpha1.RootDeviceHints{MinSizeGigabytes: -1})}, want: []string{"spec.rootDeviceHints.minSizeGigabytes: must be 0 or more"}},
+		"hints of Ironic": {
+			mutations: []mutation{hints(v1alpha1.RootDeviceHints{Model: "<in> PM9A3", Vendor: "<or> a <or> b", SerialNumber: "s== S1", WWN: "== 0x5"})},
+			want: []string{
+				"spec.rootDeviceHints.model: must not begin with an operator of Ironic: leave out <in>", "spec.rootDeviceHints.vendor: leave out <or>",
+				"spec.rootDeviceHints.serialNumber: leave out s==", "spec.rootDeviceHints.wwn: leave out ==",
+			},
+		},
+		"hints like operators": {mutations: []mutation{hints(v1alpha1.RootDeviceHints{Model: "s3700 <in>", SerialNumber: "S=1", HCTL: "0:0:0:0"})}},
+		"negative size":        {mutations: []mutation{hints(v1alpha1.RootDeviceHints{MinSizeGigabytes: -1})}, want: []string{"spec.rootDeviceHints.minSizeGigabytes: must be 0 or more"}},
 
 		// 9. Image.
 		"image without URL":       {mutations: []mutation{image(v1alpha1.Image{Checksum: "a"})}, want: []string{url + ": Required value: must be a URL"}},
@@ -237,6 +245,16 @@ func TestValidateBareMetalHost(t *testing.T) {
 		"oci":                     {mutations: []mutation{image(v1alpha1.Image{URL: "oci://a/b:c"})}},
 		"oci with checksum":       {mutations: []mutation{image(v1alpha1.Image{URL: "oci://a/b", Checksum: "a"})}, want: []string{checksum + ": Forbidden"}},
 		"checksum type":           {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: "a", ChecksumType: "auto"})}},
+		"sha256":                  {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: strings.Repeat("aB", 32), ChecksumType: "sha256"})}},
+		"sha256 before it":        {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: "sha256:" + strings.Repeat("aB", 32)})}},
+		"sha1 before it":          {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: "SHA1:" + strings.Repeat("a", 40)})}},
+		"sha1 that is not told":   {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: strings.Repeat("a", 40)})}, want: []string{checksum + ": has 40 digits, by which Ironic knows no algorithm"}},
+		"a digit lost":            {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: strings.Repeat("a", 63), ChecksumType: "sha256"})}, want: []string{checksum + ": has 63 digits, but checksums of sha256 have 64"}},
+		"two algorithms":          {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: "md5:" + strings.Repeat("a", 32), ChecksumType: "sha256"})}, want: []string{checksum + ": is of md5, but checksumType is sha256"}},
+		"the line of a file":      {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: strings.Repeat("a", 64) + "  b"})}, want: []string{checksum + ": must be the digits alone"}},
+		"checksum in quotes":      {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: `"` + strings.Repeat("a", 64) + `"`})}, want: []string{checksum + ": must be the digits alone"}},
+		"checksum at HTTPS":       {mutations: []mutation{image(v1alpha1.Image{URL: "HTTPS://a/b", Checksum: "HTTPS://a/SHA256SUMS"})}, want: []string{checksum + ": must begin with http:// or https:// in lower case"}},
+		"checksum at https":       {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: "https://a/SHA256 SUMS", ChecksumType: "sha256"})}},
 		"unknown checksum type":   {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: "a", ChecksumType: "sha1"})}, want: []string{`spec.image.checksumType: "auto", "md5", "sha256", "sha512"`}},
 		"unknown format":          {mutations: []mutation{image(v1alpha1.Image{URL: "http://a/b", Checksum: "a", DiskFormat: ptr.To(v1alpha1.DiskFormat("img"))})}, want: []string{`spec.image.format: "raw", "qcow2", "vdi", "vmdk", "live-iso"`}},
 		"password in a wrong URL": {mutations: []mutation{image(v1alpha1.Image{URL: "file://user:secret@a/b", Checksum: "a"})}, want: []string{url + `: "***@a/b"`}},

@@ -1,6 +1,8 @@
 package validation
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,6 +24,7 @@ func validateImage(image *v1alpha1.Image, path *field.Path) field.ErrorList {
 	}
 	checksum := path.Child("checksum")
 	all = append(all, validateChecksum(checksum, image.Checksum)...)
+	all = append(all, validateDigest(checksum, image)...)
 	if errs := validateURL(path.Child("url"), image.URL, weburl.Image); len(errs) > 0 {
 		return append(all, errs...)
 	}
@@ -51,6 +54,42 @@ func validateChecksum(path *field.Path, checksum string) field.ErrorList {
 		return nil
 	}
 	return validateURL(path, checksum, weburl.Web)
+}
+
+// digestSizes are how many hexadecimal digits digests have.
+var digestSizes = map[v1alpha1.ChecksumType]int{v1alpha1.MD5: 32, "sha1": 40, "sha224": 56, v1alpha1.SHA256: 64, "sha384": 96, v1alpha1.SHA512: 128}
+
+// validateDigest refuses checksums that no image can have, which Ironic would notice after it has downloaded one: the line of a file of
+// checksums, digits of another algorithm, and digits that were lost. Fewer digits than any digest has are left to Ironic.
+func validateDigest(path *field.Path, image *v1alpha1.Image) field.ErrorList {
+	invalid := func(message string) field.ErrorList {
+		return field.ErrorList{field.Invalid(path, excerpt(image.Checksum), message)}
+	}
+	algorithm, digits, isDigest := image.Digest()
+	if !isDigest {
+		switch isURL := weburl.IsURL(image.Checksum); {
+		case isURL && !strings.HasPrefix(image.Checksum, "http://") && !strings.HasPrefix(image.Checksum, "https://"):
+			return invalid("must begin with http:// or https:// in lower case, because Ironic accepts no other spelling of the URL of a checksum")
+		case !isURL && strings.ContainsAny(image.Checksum, " \t\"'"):
+			return invalid("must be the digits alone, without quotes and the name of a file, or the URL of a file of checksums")
+		}
+		return nil
+	}
+	if kind := image.ChecksumType; kind != "" && kind != v1alpha1.AutoChecksum {
+		if algorithm != "" && algorithm != kind {
+			return invalid(fmt.Sprintf("is of %s, but checksumType is %s: remove one of the two", algorithm, kind))
+		}
+		algorithm = kind
+	}
+	size, isKnown := digestSizes[algorithm]
+	switch {
+	case len(digits) < digestSizes[v1alpha1.MD5]:
+	case isKnown && len(digits) != size:
+		return invalid(fmt.Sprintf("has %d digits, but checksums of %s have %d", len(digits), algorithm, size))
+	case algorithm == "" && len(digits) != 32 && len(digits) != 64 && len(digits) != 128:
+		return invalid(fmt.Sprintf("has %d digits, by which Ironic knows no algorithm: those of MD5 have 32, of SHA-256 64, and of SHA-512 128", len(digits)))
+	}
+	return nil
 }
 
 // validateURL checks a URL that Ironic or a BMC is to connect to.
@@ -122,8 +161,20 @@ func validateRootDeviceHints(hints *v1alpha1.RootDeviceHints, path *field.Path) 
 		{"wwn", hints.WWN}, {"wwnWithExtension", hints.WWNWithExtension}, {"wwnVendorExtension", hints.WWNVendorExtension},
 	} {
 		all = append(all, notBlank(path.Child(hint.name), hint.value)...)
+		all = append(all, withoutOperator(path.Child(hint.name), hint.value)...)
 	}
 	return all
+}
+
+var hintOperator = regexp.MustCompile(`^\s*(<(in|or|all-in)>|s?[=!]=|s?[<>]=?|=)`)
+
+// withoutOperator refuses a hint in the language of Ironic, in which the root devices of nodes are chosen. An operator is put in
+// front of what is written here, so no disk would fit.
+func withoutOperator(path *field.Path, hint string) field.ErrorList {
+	if operator := hintOperator.FindString(hint); operator != "" {
+		return field.ErrorList{field.Invalid(path, excerpt(hint), "must not begin with an operator of Ironic: leave out "+strings.TrimSpace(operator))}
+	}
+	return nil
 }
 
 func validateMinSize(hints *v1alpha1.RootDeviceHints, path *field.Path) field.ErrorList {
