@@ -132,22 +132,37 @@ func (a *nodeAnswer) received(date time.Time) {
 // more tells whether another page has to be asked for.
 func more(got, limit int, next string) bool { return got > 0 && (next != "" || got >= limit) }
 
+// readPage reads a page of a LIST, and returns how many nodes it has asked for: limit, or fewer if the answer would be too long.
+// How long some texts of a node are is decided by its tenant: a BMC can answer with an error of any length, and the network data of
+// the ramdisk are a Secret. The nodes of all others must be read all the same.
+func (c *Client) readPage(ctx context.Context, op, text string, limit int, query func(features ironic.Features, limit int) url.Values) (page nodePage, asked int, err error) {
+	for {
+		page = nodePage{}
+		err := c.do(ctx, request{
+			op: op, text: text, class: reads, method: http.MethodGet, path: "nodes",
+			build: func(features ironic.Features) (url.Values, any, error) { return query(features, limit), nil, nil },
+			into:  &page,
+		})
+		if limit == 1 || !errors.Is(err, errAnswerTooLong) {
+			return page, limit, err
+		}
+		limit = max(limit/10, 1)
+	}
+}
+
 // ListNodes reads all nodes, in pages.
 func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 	var nodes []ironic.Node
+	limit := listPage
 	for restarts := 0; ; {
 		marker := ""
 		if len(nodes) > 0 {
 			marker = nodes[len(nodes)-1].UUID
 		}
-		var page nodePage
-		err := c.do(ctx, request{
-			op: "ListNodes", text: "list nodes", class: reads, method: http.MethodGet, path: "nodes",
-			build: func(features ironic.Features) (url.Values, any, error) {
-				return pageQuery(features, listPage, marker, url.Values{"fields": {fieldsFor(features)}}), nil, nil
-			},
-			into: &page,
+		page, asked, err := c.readPage(ctx, "ListNodes", "list nodes", limit, func(features ironic.Features, limit int) url.Values {
+			return pageQuery(features, limit, marker, url.Values{"fields": {fieldsFor(features)}})
 		})
+		limit = asked
 		if marker != "" && ironic.IsNotFound(err) && restarts < listRestarts {
 			restarts++
 			nodes = nil
@@ -161,7 +176,7 @@ func (c *Client) ListNodes(ctx context.Context) ([]ironic.Node, error) {
 		} else {
 			nodes = append(nodes, page.Nodes...)
 		}
-		if !more(len(page.Nodes), listPage, page.Next) {
+		if !more(len(page.Nodes), limit, page.Next) {
 			return nodes, nil
 		}
 	}
@@ -207,17 +222,13 @@ func (c *Client) readChanges(ctx context.Context, since time.Time, expected int)
 	restarts := 0
 	limit := min(max(expected, changedPage), listPage)
 	for pages = 1; ; pages++ {
-		var page nodePage
-		err := c.do(ctx, request{
-			op: "ChangedSince", text: "list changed nodes", class: reads, method: http.MethodGet, path: "nodes",
-			build: func(features ironic.Features) (url.Values, any, error) {
-				return pageQuery(features, limit, marker, url.Values{
-					// updated_at cannot be asked for in a field list.
-					"detail": {"True"}, "sort_key": {"updated_at"}, "sort_dir": {"desc"},
-				}), nil, nil
-			},
-			into: &page,
+		page, asked, err := c.readPage(ctx, "ChangedSince", "list changed nodes", limit, func(features ironic.Features, limit int) url.Values {
+			return pageQuery(features, limit, marker, url.Values{
+				// updated_at cannot be asked for in a field list.
+				"detail": {"True"}, "sort_key": {"updated_at"}, "sort_dir": {"desc"},
+			})
 		})
+		limit = asked
 		if marker != "" && ironic.IsNotFound(err) && restarts < listRestarts {
 			restarts++
 			marker = ""

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -104,6 +105,41 @@ func TestListNodesPages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLongNodes: all nodes are read, in shorter pages, although some have texts so long that a page is longer than what is read of an
+// answer, and little of these texts is kept. A node that is longer by itself is an error.
+func TestLongNodes(t *testing.T) {
+	const nodes, long = 40, 100 << 10
+	served := &fleet{maxLimit: listPage}
+	for i := range nodes {
+		node := nodeNamed(i)
+		changed := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Second)
+		node.UpdatedAt = &changed
+		if i < nodes/2 {
+			node.LastError = strings.Repeat("x", long)
+		}
+		served.nodes = append(served.nodes, node)
+	}
+	client := newFake(t, newestMinor, served.ServeHTTP).client()
+	client.transport.maxAnswer = 2 * long
+	all, err := client.ListNodes(t.Context())
+	if err != nil || len(all) != nodes {
+		t.Fatalf("%d nodes were listed: %v", len(all), err)
+	}
+	for _, node := range all {
+		if len(node.LastError) > 65<<10 {
+			t.Fatalf("%d bytes of an error are kept", len(node.LastError))
+		}
+	}
+	changes, err := client.ChangedSince(t.Context(), time.Time{}, nodes)
+	if err != nil || len(changes.Nodes) != nodes && !changes.Truncated {
+		t.Errorf("the changes: %d nodes, truncated %t, %v", len(changes.Nodes), changes.Truncated, err)
+	}
+	client.transport.maxAnswer = long
+	if all, err := client.ListNodes(t.Context()); err == nil {
+		t.Errorf("%d nodes were listed, and half of one was taken for the whole", len(all))
 	}
 }
 

@@ -256,11 +256,12 @@ var (
 )
 
 // NamedPasswords strikes out what is a password by its name, in text that Ironic
-// wrote some time after it was sent the password.
+// wrote some time after it was sent the password. It cuts the text to what is looked at of one: a BMC decides how long it is.
 func NamedPasswords(text string) string {
 	if text == "" {
 		return ""
 	}
+	text = cut(text, longestAnswer)
 	text = namedPassword.ReplaceAllString(text, "${1}"+redacted)
 	text = urlPassword.ReplaceAllStringFunc(text, func(found string) string {
 		if imageDigest.MatchString(found) {

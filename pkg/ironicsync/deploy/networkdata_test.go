@@ -33,4 +33,12 @@ func TestRamdiskNetwork(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "Secret metal/net: key value") {
 		t.Errorf("error is %v", err)
 	}
+	long := strings.Repeat("x", 4<<10)
+	for name, text := range map[string]string{
+		"long": `{"a": "` + strings.Repeat(long, 17) + `"}`, "long with its aliases": "a: &a " + long + "\nb: [" + strings.Repeat("*a, ", 17) + "]",
+	} {
+		if _, err := RamdiskNetwork("metal", "net", data("networkData", text)); err == nil || !strings.Contains(err.Error(), "Secret metal/net: its network configuration has") {
+			t.Errorf("%s: error is %v", name, err)
+		}
+	}
 }

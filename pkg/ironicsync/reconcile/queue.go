@@ -24,7 +24,7 @@ type Queue struct {
 
 // NewQueue returns an empty Queue.
 func NewQueue(clock clock.WithTicker) *Queue {
-	waiting := &hostQueue{clock: clock}
+	waiting := newHostQueue(clock)
 	return &Queue{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](200*time.Millisecond, 30*time.Second),
@@ -97,69 +97,104 @@ func (q *Queue) ironicIsBack() {
 	}
 }
 
-// hostQueue is the storage of the work queue: first in, first out. In addition, it knows for how
-// long hosts have been waiting. The methods of workqueue.Queue are called under the lock of the
+// hostQueue is the storage of the work queue. Namespaces take turns, and the hosts of each are first in, first out: whatever a
+// step waits for, such as a tenant's DNS, the many hosts of one tenant hold up those of another by one step each. In
+// addition, it knows for how long hosts have been waiting. The methods of workqueue.Queue are called under the lock of the
 // work queue, and the others from anywhere.
 type hostQueue struct {
 	clock clock.PassiveClock
 
-	mu    sync.Mutex
-	items []queuedHost
+	mu sync.Mutex
+	// waiting are the hosts of each namespace; none is empty.
+	waiting map[string][]queuedHost
+	// turns are the namespaces of waiting, in the order in which it is their turn.
+	turns []string
+	// length is how many hosts are waiting.
+	length int
 	// lastTaken is when a worker last took a host; zero if none has yet.
 	lastTaken time.Time
 }
 
 type queuedHost struct {
-	key   types.NamespacedName
+	name  string
 	since time.Time
+}
+
+func newHostQueue(clock clock.PassiveClock) *hostQueue {
+	return &hostQueue{clock: clock, waiting: map[string][]queuedHost{}}
 }
 
 // Touch does nothing: a host that is added again keeps its place.
 func (q *hostQueue) Touch(types.NamespacedName) {}
 
-// Push adds a host at the end.
+// Push adds a host at the end of those of its namespace.
 func (q *hostQueue) Push(key types.NamespacedName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.items = append(q.items, queuedHost{key, q.clock.Now()})
+	hosts := q.waiting[key.Namespace]
+	if len(hosts) == 0 {
+		q.turns = append(q.turns, key.Namespace)
+	}
+	q.waiting[key.Namespace] = append(hosts, queuedHost{key.Name, q.clock.Now()})
+	q.length++
 }
 
 // Len returns how many hosts are waiting.
 func (q *hostQueue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.items)
+	return q.length
 }
 
-// Pop removes the first host. It must not be called on an empty queue.
+// Pop removes the first host of the namespace whose turn it is. It must not be called on an empty queue.
 func (q *hostQueue) Pop() types.NamespacedName {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lastTaken = q.clock.Now()
-	first := q.items[0].key
-	q.items[0] = queuedHost{} // so that its name is not kept in memory
-	q.items = q.items[1:]
-	return first
+	namespace := q.turns[0]
+	q.turns[0] = "" // so that its name is not kept in memory
+	q.turns = q.turns[1:]
+	hosts := q.waiting[namespace]
+	first := hosts[0].name
+	hosts[0] = queuedHost{}
+	if hosts = hosts[1:]; len(hosts) > 0 {
+		q.waiting[namespace] = hosts
+		q.turns = append(q.turns, namespace)
+	} else {
+		delete(q.waiting, namespace)
+	}
+	q.length--
+	return types.NamespacedName{Namespace: namespace, Name: first}
 }
 
-// oldest returns for how long the first host has been waiting; 0 if none is.
+// oldest returns for how long a host has been waiting at most; 0 if none is.
 func (q *hostQueue) oldest() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) == 0 {
+	if q.length == 0 {
 		return 0
 	}
-	return q.clock.Since(q.items[0].since)
+	return q.clock.Since(q.earliest())
+}
+
+// earliest returns since when the host that has waited longest has been waiting. There must be one, and q.mu must be held.
+func (q *hostQueue) earliest() (since time.Time) {
+	for _, hosts := range q.waiting {
+		if first := hosts[0].since; since.IsZero() || first.Before(since) {
+			since = first
+		}
+	}
+	return since
 }
 
 // stuckFor returns for how long hosts have been waiting without any worker taking one.
 func (q *hostQueue) stuckFor() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.items) == 0 {
+	if q.length == 0 {
 		return 0
 	}
-	since := q.items[0].since
+	since := q.earliest()
 	if q.lastTaken.After(since) {
 		since = q.lastTaken
 	}

@@ -152,8 +152,9 @@ func (e Elsewhere) hasVerified() bool {
 }
 
 // SameMachine finds the other host that is of the same machine by another BMC address. There is none if host has the better claim
-// to the machine: something runs on it for host and not for the other one, or nothing does and host was registered first. Two hosts
-// for which something runs have no claim, either of them. It also finds what the machine has in common with another host's that may
+// to the machine: something runs on it for host and not for the other one, or host was created first. Two hosts of one namespace for
+// which something runs have no claim, either of them: its owner can say what is so. In two namespaces, whoever has a BMC that reports
+// the marks of a machine could otherwise have its host held again and again, by one new host after the other. It also finds what the machine has in common with another host's that may
 // all the same be another machine. The words are for the user of host, who may not be allowed to read other namespaces.
 func (c *Claims) SameMachine(host *metal3.BareMetalHost) (found lifecycle.SameMachine) {
 	if !isRegistered(host) {
@@ -176,7 +177,8 @@ func (c *Claims) SameMachine(host *metal3.BareMetalHost) (found lifecycle.SameMa
 			if found.Resembles == "" && !lifecycle.BMCKey(host).Matches(lifecycle.BMCKey(other.BareMetalHost)) { // see DescribeBMCConflict
 				found.Resembles = fmt.Sprintf("%s has a machine with the same %s. That does not prove that it is the same machine, and nothing waits for this. If it is, delete one of the hosts", subject, marks)
 			}
-		case found.Host != "", runs && !otherRuns, !runs && !otherRuns && hasBetterClaim(host, other.BareMetalHost):
+		case found.Host != "", runs && !otherRuns:
+		case runs == otherRuns && !(runs && isNear) && hasBetterClaim(host, other.BareMetalHost):
 		default:
 			found.Host, found.Message = other.UID, fmt.Sprintf("%s is of the same machine, according to %s", subject, marks)
 		}

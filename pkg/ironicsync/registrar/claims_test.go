@@ -149,6 +149,8 @@ func TestWhoHasTheMachine(t *testing.T) {
 		"the older one runs something":     {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
 		"the younger one runs something":   {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateExternallyProvisioned), aIsHeld: true},
 		"both run something":               {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateProvisioned), aIsHeld: true, bIsHeld: true},
+		"both run, in two namespaces":      {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("other", "b", 1, metal3.StateExternallyProvisioned), bIsHeld: true},
+		"the younger one, in another":      {a: host("ns", "a", 0, metal3.StateAvailable), b: host("other", "b", 1, metal3.StateProvisioned), aIsHeld: true},
 		"in another namespace":             {a: host("ns", "a", 0, metal3.StateAvailable), b: host("other", "b", 1, metal3.StateAvailable), bIsHeld: true},
 		"in another namespace, a claim":    {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("other", "b", 1, metal3.StateAvailable)},
 		"in another namespace, of a claim": {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("other", "b", 1, metal3.StateProvisioned, given)},
