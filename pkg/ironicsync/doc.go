@@ -21,7 +21,6 @@
 //   - reconcile: the leader's work. It takes a host from its queue, asks Next for the one
 //     step to take now, has the executor take it, and plans the next one.
 //   - manager: who leads, and what runs while this replica does. It knows none of the others.
-//   - bmo: whether the Bare Metal Operator runs beside this server.
 //   - kinds: what the small controllers of the kinds other than BareMetalHost share. Each
 //     of them has a package below it: dataimage, hostclaim, hostnetwork, networkswitch,
 //     preprovisioning, subscription.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
+	"github.com/metal3-io/metal3-apiserver/pkg/bmo"
 )
 
 // The paths of the operator's webhooks, by the convention of controller-runtime. The

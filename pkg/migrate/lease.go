@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
+	"github.com/metal3-io/metal3-apiserver/pkg/bmo"
 )
 
 const (

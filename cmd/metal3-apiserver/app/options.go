@@ -19,8 +19,8 @@ import (
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apiserver"
+	"github.com/metal3-io/metal3-apiserver/pkg/bmo"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
+	"github.com/metal3-io/metal3-apiserver/pkg/bmo"
 )
 
 // writtenByOperator is what shows in a host of which the Bare Metal Operator writes the status.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/bmo"
+	"github.com/metal3-io/metal3-apiserver/pkg/bmo"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
