@@ -2,13 +2,18 @@ package lifecycle
 
 import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 )
 
 // What is recorded of the outcome of steps. Render turns it into errors and conditions.
 
 // SetRegistered records that the node has been registered according to the present spec, and
-// with what else. The message says what of it Ironic did not take; it is empty if it took all.
+// with what else. The message says what of it Ironic did not take; it is empty if it took all. That credentials are good is known of
+// the BMC that has accepted them only.
 func SetRegistered(host *metal3.BareMetalHost, with metal3.RegisteredWith, message string) {
+	if former := host.Status.Record.RegisteredWith; former != nil && former.BMC != "" && !bmc.ParseKey(former.BMC).Matches(bmc.ParseKey(with.BMC)) {
+		host.Status.GoodCredentials = metal3.CredentialsStatus{}
+	}
 	host.Status.Record.RegisteredWith = &with
 	host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, message)
 }

@@ -191,3 +191,17 @@ func stored(t testing.TB, host *metal3.BareMetalHost) *metal3.BareMetalHost {
 	}
 	return h
 }
+
+// TestGoodForOneBMC: that a BMC has accepted the credentials says nothing of another one, which the host would otherwise keep from its
+// owner while it runs something.
+func TestGoodForOneBMC(t *testing.T) {
+	for address, isGood := range map[string]bool{"ipmi://192.0.2.1": true, "redfish://192.0.2.1/redfish/v1/Systems/1": true, "ipmi://192.0.2.2": false} {
+		host := newHost(func(h *metal3.BareMetalHost) { h.Spec.BMC.Address = "ipmi://192.0.2.1" }, registeredAs())
+		host.Status.GoodCredentials.Version = "1"
+		host.Spec.BMC.Address = address
+		registeredAs()(host)
+		if got := host.Status.GoodCredentials.Version != ""; got != isGood {
+			t.Errorf("%s: the credentials count as good: %t", address, got)
+		}
+	}
+}

@@ -300,3 +300,36 @@ func TestPortsThatIronicDoesNotTake(t *testing.T) {
 		}
 	})
 }
+
+// TestAddressOfAnotherBMC: who has had a BMC verified, and then writes the address of another one, has that one only when Ironic has
+// verified it. Before, it would be kept from its owner.
+func TestAddressOfAnotherBMC(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.ironic.Change(func() { w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Verifying: 10 * time.Second} })
+		w.secret("secret")
+		w.hosts.Add(enrolled(0))
+		nodeIs := func(state ironic.ProvisionState) func() bool {
+			return func() bool {
+				node := w.host().Status.Ironic
+				return node != nil && node.ProvisionState == string(state)
+			}
+		}
+		w.after(10*time.Second, "verifying", nodeIs(ironic.Verifying))
+		w.update(func(h *metal3.BareMetalHost) {
+			metav1.SetMetaDataAnnotation(&h.ObjectMeta, metal3.PausedAnnotation, "")
+		})
+		w.after(time.Minute, "verified, and paused", nodeIs(ironic.Manageable))
+		w.ironic.Change(func() { w.ironic.password = "that of the other one" })
+		const others = "ipmi://192.0.2.200"
+		w.update(func(h *metal3.BareMetalHost) {
+			h.Spec.BMC.Address = others
+			delete(h.Annotations, metal3.PausedAnnotation)
+		})
+		w.after(time.Minute, "Ironic is told the address, and the BMC refuses", func() bool {
+			return w.registration().DriverInfo["ipmi_address"] == "192.0.2.200" && w.host().Status.ErrorType == metal3.RegistrationError
+		})
+		if host := w.host(); !nodeIs(ironic.Enroll)() || host.Status.Provisioning.State != metal3.StateRegistering {
+			t.Errorf("the node is %s, and the host %s", host.Status.Ironic.ProvisionState, host.Status.Provisioning.State)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
 )
@@ -63,7 +64,7 @@ func (r *Registrar) verify(ctx context.Context, reg registration, node *ironic.N
 // update patches what differs in the node's registration, and only then: a PATCH makes Ironic 29.0.5 take
 // the node for its own parent, and keep it out of the power synchronisation for ever. A node of ours that
 // was never verified, or never used after that, has nothing to lose: it is deleted, and created again by
-// a later step.
+// a later step. So is one that was verified with another BMC.
 func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.Node) (deleted bool, err error) {
 	current, err := r.Ironic.GetRegistration(ctx, node.UUID)
 	if err != nil {
@@ -73,6 +74,9 @@ func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.N
 	isOurs := isMadeFor(reg.host, current) && (node.InstanceUUID == "" || lifecycle.IsOwnInstance(reg.host, node.UUID, node.InstanceUUID))
 	if access := reg.wanted.access; isOurs && node.ProvisionState == ironic.Enroll && (node.Driver != access.Driver || current.BootInterface != access.BootInterface) {
 		return true, r.deleteToRecreate(ctx, reg, node, "another driver or boot interface is wanted")
+	}
+	if isOurs && node.ProvisionState != ironic.Enroll && lifecycle.IsEnrolling(reg.host) && hasAnotherBMC(reg.host, node) {
+		return true, r.deleteToRecreate(ctx, reg, node, "another BMC is wanted, which is to be verified")
 	}
 	patches := r.registrationPatches(reg, node, current)
 	if len(patches) == 0 {
@@ -95,6 +99,16 @@ func (r *Registrar) update(ctx context.Context, reg registration, node *ironic.N
 	}
 	log.Info("Ironic has made the node its own parent and no longer synchronises its power", "node", node.UUID)
 	return false, nil
+}
+
+// hasAnotherBMC tells whether Ironic was told another BMC for the node than the one in the host's spec. Ironic verifies none anew of
+// which it is told when the node is manageable already; and who only writes the address of a BMC must not pass for one who has it.
+func hasAnotherBMC(host *metal3.BareMetalHost, node *ironic.Node) bool {
+	told := lifecycle.KeyOfNode(node)
+	if with := host.Status.Record.RegisteredWith; told.IsZero() && with != nil {
+		told = bmc.ParseKey(with.BMC) // Ironic conceals it
+	}
+	return !told.IsZero() && !told.Matches(lifecycle.BMCKey(host))
 }
 
 // registrationPatches are what turns the node's registration into what is wanted. Marks alone are no

@@ -124,7 +124,7 @@ func (s statusStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.O
 // said to run, which node it has, what was asked of Ironic, or which disk is the root device. The permission to write a
 // status must not include any of that: a lie would have a machine undeployed and its disks erased, or would have another
 // controller believe that it is off. What is left can be written, because nothing is concluded from it, as the tests
-// show, except that lower counts of errors have the server try again, and higher ones have it wait longer, or give up.
+// show, except that lower counts of errors have the server try again, and higher ones have it wait longer, or provision no more.
 // A host that has no node or no hardware yet can be given either: a node must then be proven to be the host's.
 func keepWhatDecides(status, stored *metal3.BareMetalHostStatus) {
 	if stored.Provisioning.ID == "" {
