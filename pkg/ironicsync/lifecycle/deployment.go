@@ -118,7 +118,10 @@ func observeDeployment(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 		// A name is given to a node of whatever runs. What an external host runs may have no identity; nothing of it is ended.
 		isExternal := status.Provisioning.State == metal3.StateExternallyProvisioned && node.InstanceUUID == "" && node.Name == NodeName(host)
-		if isExternal || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
+		// The operator's instance_uuid is the UID that the host had when it was deployed, and a host that was moved has another one
+		// since. Its status has named the node before this server was told of either.
+		isLeft := host.Status.Record.RegisteredWith == nil && host.Status.Provisioning.ID == node.UUID && node.InstanceUUID != "" && node.Name == NodeName(host)
+		if isExternal || isLeft || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
 			status.Record.Deployment = deploymentOn(NodeOf(status))
 		}
 	}

@@ -545,9 +545,13 @@ func TestNamesMintNothing(t *testing.T) {
 		state    metal3.ProvisioningState
 		instance string
 		mark     ironic.Text
-		want     bool
+		// left is set if the host has come with a status that names the node.
+		left bool
+		want bool
 	}{
 		"named":                               {state: metal3.StateProvisioned, instance: "22222222-2222-4222-8222-222222222222"},
+		"by the operator, and moved since":    {state: metal3.StateProvisioned, instance: "22222222-2222-4222-8222-222222222222", left: true, want: true},
+		"without an identity, and moved":      {state: metal3.StateProvisioned, left: true},
 		"named, and nothing else":             {state: metal3.StateProvisioned},
 		"by the Bare Metal Operator":          {state: metal3.StateProvisioned, instance: "uid", want: true},
 		"marked":                              {state: metal3.StateProvisioned, instance: "22222222-2222-4222-8222-222222222222", mark: "uid", want: true},
@@ -556,7 +560,12 @@ func TestNamesMintNothing(t *testing.T) {
 	} {
 		host := newHost(withState(test.state))
 		host.UID = "uid"
+		host.Status.Record.RegisteredWith = &metal3.RegisteredWith{}
+		if test.left {
+			host.Status.Record.RegisteredWith = nil
+		}
 		node := nodeIn(ironic.Active, func(n *ironic.Node) {
+			n.UUID = host.Status.Provisioning.ID
 			n.Name, n.InstanceUUID, n.Marks = NodeName(host), test.instance, ironic.Marks{Host: test.mark}
 		})
 		status, _ := Observe(host, Observation{Node: node}, now)
