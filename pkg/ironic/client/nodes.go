@@ -54,7 +54,7 @@ const (
 	changedPages = 4
 )
 
-var errEmptyID = errors.New("ironic: the name or UUID of a node is empty")
+var errEmptyID = errors.New("ironic: the name or UUID of a node is empty, or a step in a path")
 
 func nodePath(idOrName string, more ...string) string {
 	return "nodes/" + strings.Join(append([]string{url.PathEscape(idOrName)}, more...), "/")
@@ -63,8 +63,9 @@ func nodePath(idOrName string, more ...string) string {
 // GetNode reads one node by UUID or name. It takes no lock and does not contact
 // the BMC.
 func (c *Client) GetNode(ctx context.Context, idOrName string) (*ironic.Node, error) {
-	if idOrName == "" {
-		return nil, errEmptyID // The URL would be that of the list.
+	switch idOrName {
+	case "", ".", "..": // The last two can come from a status that somebody brings along.
+		return nil, errEmptyID // The URL would be that of the list, or of something else.
 	}
 	node := &nodeAnswer{}
 	err := c.do(ctx, request{

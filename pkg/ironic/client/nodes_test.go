@@ -301,8 +301,10 @@ func TestGetNodeEscapesNames(t *testing.T) {
 	if got, want := f.last().Path, "/v1/nodes/a%2Fb%3Fc"; got != want {
 		t.Errorf("asked for %s, want %s", got, want)
 	}
-	if _, err := c.GetNode(t.Context(), ""); err == nil {
-		t.Error("an empty name must be refused: its URL is that of the list")
+	for _, id := range []string{"", ".", ".."} {
+		if _, err := c.GetNode(t.Context(), id); err == nil {
+			t.Errorf("the name %q must be refused: its URL is that of the list, or leads out of it", id)
+		}
 	}
 	if err := c.DeleteNode(t.Context(), ironic.NoFence, ""); err == nil {
 		t.Error("an empty name must be refused")

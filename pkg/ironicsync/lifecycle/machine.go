@@ -16,6 +16,10 @@ import (
 // One machine can be reached at several addresses: its BMC has a DNS name and an IP address, or there are two of it. What
 // inspections have found tells that. But machines say untrue things of themselves, too.
 
+// maxParts is how many network interfaces and disks of a machine are looked at. That is as many as one has, and no more, because
+// a machine can report thousands, and each is compared with those of others whenever a step of one of the hosts is planned.
+const maxParts = 64
+
 // MaxSharing is how many hosts can have a key of MachineKeys in common that tells machines apart.
 const MaxSharing = 8
 
@@ -55,7 +59,7 @@ func macsOf(hardware *metal3.HardwareDetails) (macs []string) {
 	if hardware == nil {
 		return nil
 	}
-	for _, nic := range hardware.NIC {
+	for _, nic := range hardware.NIC[:min(len(hardware.NIC), maxParts)] {
 		address, err := net.ParseMAC(nic.MAC)
 		isOwn := address != nil && (address[0]&3 == 0 || bytes.HasPrefix(address, qemuMACs)) // bits for multicast, and for local
 		if err == nil && len(address) == 6 && isOwn && address.String() != "00:00:00:00:00:00" {
@@ -82,7 +86,7 @@ func disksOf(hardware *metal3.HardwareDetails) (disks []string) {
 	if hardware == nil {
 		return nil
 	}
-	for _, disk := range hardware.Storage {
+	for _, disk := range hardware.Storage[:min(len(hardware.Storage), maxParts)] {
 		for _, mark := range []string{disk.WWNWithExtension, disk.WWN, disk.SerialNumber} {
 			if mark = strings.ToLower(strings.TrimSpace(mark)); isDiskMark(mark) {
 				disks = append(disks, mark)
@@ -152,11 +156,19 @@ func (l Likeness) String() string {
 // LikenessOf compares the machines of two hosts. sharing returns the hosts that have a key of MachineKeys: what a third machine has,
 // too, tells no machines apart.
 func LikenessOf(a, b *metal3.BareMetalHost, sharing func(key string) []*metal3.BareMetalHost) Likeness {
+	judged := map[types.NamespacedName]bool{}
+	isOther := func(third *metal3.BareMetalHost) bool {
+		key := types.NamespacedName{Namespace: third.Namespace, Name: third.Name}
+		is, known := judged[key]
+		if !known {
+			is = !isSameHost(third, a) && !isSameHost(third, b) && haveOtherNICs(third, a) && haveOtherNICs(third, b)
+			judged[key] = is
+		}
+		return is
+	}
 	isCommon := func(key string) bool {
 		hosts := sharing(key)
-		return len(hosts) > MaxSharing || slices.ContainsFunc(hosts, func(third *metal3.BareMetalHost) bool {
-			return !isSameHost(third, a) && !isSameHost(third, b) && haveOtherNICs(third, a) && haveOtherNICs(third, b)
-		})
+		return len(hosts) > MaxSharing || slices.ContainsFunc(hosts, isOther)
 	}
 	one, other := a.Status.HardwareDetails, b.Status.HardwareDetails
 	macs, others := slices.DeleteFunc(macsOf(one), isCommon), slices.DeleteFunc(macsOf(other), isCommon)

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -113,5 +114,25 @@ func TestPlaceholders(t *testing.T) {
 		if got := serialOf(&metal3.HardwareDetails{SystemVendor: metal3.HardwareSystemVendor{SerialNumber: serial}}); got == "" {
 			t.Errorf("%q is no serial number", serial)
 		}
+	}
+}
+
+// TestMachineOfThousandsOfParts: a machine that reports thousands of network interfaces costs the leader no more than any other.
+func TestMachineOfThousandsOfParts(t *testing.T) {
+	var macs []string
+	for i := range 4000 {
+		macs = append(macs, fmt.Sprintf("00:25:90:00:%02x:%02x", i>>8, i&0xff))
+	}
+	a, b := inspected("a", "CZ1234567", macs...), inspected("b", "CZ1234567", macs...)
+	if keys := MachineKeys(a); len(keys) > maxParts+2 {
+		t.Errorf("the machine has %d keys", len(keys))
+	}
+	lookups := 0
+	likeness := LikenessOf(a, b, func(string) []*metal3.BareMetalHost {
+		lookups++
+		return []*metal3.BareMetalHost{a, b}
+	})
+	if !likeness.IsSame() || lookups > 2*maxParts+1 {
+		t.Errorf("%+v after %d lookups", likeness, lookups)
 	}
 }
