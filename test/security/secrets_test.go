@@ -142,7 +142,9 @@ var scenarios = map[string]func(t *testing.T, ctx context.Context, ns string){
 	"a driver's sentence has the password": func(t *testing.T, ctx context.Context, ns string) {
 		password := secretOf(t, ctx, ns, "sentence")
 		createHost(t, ctx, ns, "sentence", simulator(t).NewBMC("admin", password.text), "sentence")
-		host := waitHost(t, ctx, ns, "sentence", "available", isAvailable)
+		host := waitHost(t, ctx, ns, "sentence", "available and on", func(h *metal3.BareMetalHost) bool {
+			return isAvailable(h) && h.Status.PoweredOn // switching it on would end the error of the node
+		})
 		words := fmt.Sprintf("login of admin with %s at the console failed", password.text)
 		if err := simulator(t).SetNode(host.Status.Provisioning.ID, map[string]any{"last_error": words, "maintenance": true, "maintenance_reason": words, "fault": "power failure"}); err != nil {
 			t.Fatal(err)
