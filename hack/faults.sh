@@ -13,4 +13,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PATH:/usr/local/go/bin
+. hack/goflags.sh
 exec go run ./hack/faults "$@"

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,7 +168,7 @@ func (m *member) make(ctx context.Context, i int) error {
 
 // newNode makes the node that the operator would have made for the host, in a
 // provision state.
-func newNode(host *metal3.BareMetalHost, state string, inIronic bool) (uuid string, err error) {
+func newNode(host *metal3.BareMetalHost, state string, inIronic bool) (id string, err error) {
 	access, err := bmc.Parse(host.Spec.BMC.Address, false)
 	if err != nil {
 		return "", err
@@ -176,7 +177,7 @@ func newNode(host *metal3.BareMetalHost, state string, inIronic bool) (uuid stri
 	info["deploy_kernel"], info["deploy_ramdisk"] = testbed.UnusedKernelURL, testbed.UnusedRamdiskURL
 	info["force_persistent_boot_device"] = "Default"
 	name := host.Namespace + "~" + host.Name
-	uuid, err = s.ironic.CreateNode(object{
+	id, err = s.ironic.CreateNode(object{
 		"name": name, "driver": access.Driver, "driver_info": info, "boot_interface": access.BootInterface,
 		"automated_clean": true, "inspect_interface": "agent", "properties": object{"capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"},
 	})
@@ -184,14 +185,21 @@ func newNode(host *metal3.BareMetalHost, state string, inIronic bool) (uuid stri
 		return "", err
 	}
 	if !inIronic {
-		return uuid, s.ironic.LoseNode(uuid)
+		return id, s.ironic.LoseNode(id)
 	}
-	if err := s.ironic.CreatePort(uuid, host.Spec.BootMACAddress); err != nil {
+	if err := s.ironic.CreatePort(id, host.Spec.BootMACAddress); err != nil {
 		return "", err
 	}
 	fields := object{"provision_state": state, "power_state": "power on"}
 	if state == "active" {
-		fields["instance_uuid"] = string(host.UID)
+		// The operator sets the UID that a host has when it is deployed, and nothing when it adopts a node anew: after a move, or
+		// when Ironic has lost its database.
+		switch host.Name[len(host.Name)-1] % 3 {
+		case 0:
+			fields["instance_uuid"] = string(host.UID)
+		case 1:
+			fields["instance_uuid"] = uuid.NewString()
+		}
 	}
-	return uuid, s.ironic.SetNode(uuid, fields)
+	return id, s.ironic.SetNode(id, fields)
 }

@@ -93,6 +93,17 @@ func TestAccepted(t *testing.T) {
 		if got := access.Key().String(); got != c.key {
 			t.Errorf("%q has the key %q, want %q", c.address, got, c.key)
 		}
+		// Otherwise, a node that is created for the host would be deleted as that of another BMC, again and again.
+		info := access.DriverInfo("admin", "secret")
+		text := func(key string) string {
+			if value, ok := info[key]; ok {
+				return fmt.Sprint(value)
+			}
+			return ""
+		}
+		if got := RegisteredKey(text("redfish_address"), text("redfish_system_id"), text("ipmi_address"), text("ipmi_port")); !got.Matches(access.Key()) || !access.Key().Matches(got) {
+			t.Errorf("%q: the node of the host has the key %q, and the host %q", c.address, got, access.Key())
+		}
 	}
 }
 

@@ -233,6 +233,10 @@ func TestChanges(t *testing.T) {
 			changes{in(provisioned), failing(metal3.ProvisionedRegistrationError, "somebody has undeployed it", 1), gone},
 			changes{in(provisioned), failing(metal3.ProvisionedRegistrationError, "somebody has undeployed it", 1), gone, heldFor(metal3.DeploymentGoneReason)}, nil,
 		},
+		"deployment gone, and given up": {
+			changes{in(deprovisioning), gone}, changes{in(deprovisioning), gone, failing(metal3.PowerManagementError, "x", 1)},
+			[]string{"Warning PowerManagementError: x"},
+		},
 		"held for another reason": {
 			changes{in(provisioned), failing(metal3.RegistrationError, "a", 1), heldFor(metal3.BMCInUseReason)},
 			changes{in(provisioned), failing(metal3.RegistrationError, "b", 1), heldFor(metal3.AnotherBMCReason)},

@@ -50,10 +50,14 @@ func isDeploymentOf(host *metal3.BareMetalHost, node *Node) bool {
 	return recorded.NodeUUID == node.UUID && recorded.InstanceUUID == node.InstanceUUID
 }
 
-// isWithoutIdentity tells whether nothing tells what a node runs from another deployment, because whoever deployed it gave it no
-// instance_uuid. That suffices for what ends nothing.
+// isWithoutIdentity reports whether nothing tells what a node runs from another deployment, because whoever deployed it gave it no
+// instance_uuid. That suffices for what ends nothing. A node that has been active ever since the deployment was recorded runs that.
 func isWithoutIdentity(host *metal3.BareMetalHost, node *Node) bool {
-	return isDeployed(node.ProvisionState) && node.InstanceUUID == "" && isToBeUndeployed(host)
+	if !isDeployed(node.ProvisionState) || node.InstanceUUID != "" || !isToBeUndeployed(host) {
+		return false
+	}
+	d := host.Status.Record.Deployment
+	return d == nil || d.NodeUUID != node.UUID || d.ActiveSince == nil || !d.ActiveSince.Equal(node.StateChangedAt)
 }
 
 // isLostSinceBackup tells whether the host, which a backup was restored of, is to be
@@ -119,8 +123,9 @@ func observeDeployment(status *metal3.BareMetalHostStatus, host *metal3.BareMeta
 		// A name is given to a node of whatever runs. What an external host runs may have no identity; nothing of it is ended.
 		isExternal := status.Provisioning.State == metal3.StateExternallyProvisioned && node.InstanceUUID == "" && node.Name == NodeName(host)
 		// The operator's instance_uuid is the UID that the host had when it was deployed, and a host that was moved has another one
-		// since. Its status has named the node before this server was told of either.
-		isLeft := host.Status.Record.RegisteredWith == nil && host.Status.Provisioning.ID == node.UUID && node.InstanceUUID != "" && node.Name == NodeName(host)
+		// since; and it gives none to a node that it adopts anew, because Ironic has lost its database or the host was moved. The
+		// status of such a host has named the node before this server was told of either.
+		isLeft := host.Status.Record.RegisteredWith == nil && host.Status.Provisioning.ID == node.UUID && node.Name == NodeName(host)
 		if isExternal || isLeft || node.InstanceUUID == string(host.UID) || string(node.Marks.Host) == string(host.UID) {
 			status.Record.Deployment = deploymentOn(NodeOf(status))
 		}

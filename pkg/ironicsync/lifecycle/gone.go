@@ -27,7 +27,10 @@ func observeGone(status *metal3.BareMetalHostStatus, seen *ironic.Node, now time
 	state := node.ProvisionState
 	switch {
 	case state == ironic.Active:
-		d.MayAdopt, d.ActiveSince = false, node.StateChangedAt
+		d.MayAdopt = false
+		if d.InstanceUUID != "" || d.ActiveSince == nil { // which is all that tells one without an instance_uuid from a later one
+			d.ActiveSince = node.StateChangedAt
+		}
 		if d.Gone != nil && isRescue(ironic.ProvisionState(d.Gone.ProvisionState)) {
 			d.Gone = nil
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
@@ -60,6 +61,15 @@ func TestHeld(t *testing.T) {
 		Enter(h, Step{Do: SetState, State: metal3.StateProvisioned}, now)
 	}}
 	noCleaning := func(h *metal3.BareMetalHost) { h.Spec.AutomatedCleaningMode = metal3.CleaningModeDisabled }
+	then := now.Add(-time.Hour).Truncate(time.Microsecond)
+	activeSince := func(at time.Time) hostOption {
+		return func(h *metal3.BareMetalHost) {
+			h.Status.Record.Deployment.ActiveSince = ptr.To(metav1.NewMicroTime(at))
+		}
+	}
+	since := func(at time.Time) func(*ironic.Node) {
+		return func(n *ironic.Node) { n.ProvisionUpdatedAt = &at }
+	}
 	nameless := func(options ...hostOption) []hostOption { // nothing has an instance_uuid
 		return append(options, func(h *metal3.BareMetalHost) { h.Status.Record.Deployment = &metal3.Deployment{NodeUUID: "u"} })
 	}
@@ -71,6 +81,8 @@ func TestHeld(t *testing.T) {
 		held string
 	}{
 		"without an identity, another image is wanted": {host: nameless(provisioned...), node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
+		"without an identity, active ever since":       {host: append(nameless(provisioned...), activeSince(then)), node: nodeIn(ironic.Active, instance("-"), since(then)), want: "=deprovisioning"},
+		"without an identity, active anew":             {host: append(nameless(provisioned...), activeSince(then)), node: nodeIn(ironic.Active, instance("-"), since(then.Add(time.Hour))), want: "Wait", held: metal3.AnotherDeploymentReason},
 		"without an identity, deleted":                 {host: nameless(append(provisioned[:4:4], deleted)...), node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
 		"without an identity, deprovisioned":           {host: nameless(deprovisioning...), node: nodeIn(ironic.Active, instance("-")), want: "Wait", held: metal3.AnotherDeploymentReason},
 		"without an identity, to be off":               {host: nameless(withState(metal3.StateExternallyProvisioned), externallyProvisioned, offline), node: nodeIn(ironic.Active, instance("-")), want: "soft-power-off"},
@@ -551,7 +563,7 @@ func TestNamesMintNothing(t *testing.T) {
 	}{
 		"named":                               {state: metal3.StateProvisioned, instance: "22222222-2222-4222-8222-222222222222"},
 		"by the operator, and moved since":    {state: metal3.StateProvisioned, instance: "22222222-2222-4222-8222-222222222222", left: true, want: true},
-		"without an identity, and moved":      {state: metal3.StateProvisioned, left: true},
+		"adopted anew by the operator":        {state: metal3.StateProvisioned, left: true, want: true},
 		"named, and nothing else":             {state: metal3.StateProvisioned},
 		"by the Bare Metal Operator":          {state: metal3.StateProvisioned, instance: "uid", want: true},
 		"marked":                              {state: metal3.StateProvisioned, instance: "22222222-2222-4222-8222-222222222222", mark: "uid", want: true},
