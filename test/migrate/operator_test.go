@@ -67,8 +67,12 @@ func TestOperatorsFleetIsLeftAlone(t *testing.T) {
 			return err
 		}
 		for i := range list.Items {
-			if host := &list.Items[i]; host.Status.Ironic == nil || !meta.IsStatusConditionTrue(host.Status.Conditions, metal3.RegisteredCondition) {
+			host := &list.Items[i]
+			if host.Status.Ironic == nil || !meta.IsStatusConditionTrue(host.Status.Conditions, metal3.RegisteredCondition) {
 				return fmt.Errorf("host %s is not registered: %+v", host.Name, host.Status)
+			}
+			if meta.IsStatusConditionTrue(host.Status.Conditions, metal3.HeldCondition) {
+				return fmt.Errorf("host %s is held: %s", host.Name, host.Status.ErrorMessage)
 			}
 		}
 		return nil

@@ -154,8 +154,8 @@ func (e Elsewhere) hasVerified() bool {
 // SameMachine finds the other host that is of the same machine by another BMC address. There is none if host has the better claim
 // to the machine: something runs on it for host and not for the other one, or host was created first. Two hosts of one namespace for
 // which something runs have no claim, either of them: its owner can say what is so. In two namespaces, whoever has a BMC that reports
-// the marks of a machine could otherwise have its host held again and again, by one new host after the other. It also finds what the machine has in common with another host's that may
-// all the same be another machine. The words are for the user of host, who may not be allowed to read other namespaces.
+// the marks of a machine could otherwise have its host held again and again, by one new host after the other. It also finds what the
+// machine has in common with another host's that may all the same be another machine. The words are for the user of host, who may not be allowed to read other namespaces.
 func (c *Claims) SameMachine(host *metal3.BareMetalHost) (found lifecycle.SameMachine) {
 	if !isRegistered(host) {
 		return found // nothing is done to its machine yet; why not may be that the other one has its MAC address
