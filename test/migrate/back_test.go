@@ -61,7 +61,7 @@ func TestThereAndBack(t *testing.T) {
 		}
 		return nil
 	})
-	gone(t, ns, leaving+"-bmc")
+	gone(t, ns, leaving)
 	for _, name := range []string{"baremetalhosts/" + leaving, "hardwaredata/" + leaving, "secrets/" + leaving + "-bmc"} {
 		delete(before, name)
 	}
@@ -83,7 +83,7 @@ func TestThereAndBack(t *testing.T) {
 	if err := hosts.Delete(t.Context(), deleted, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, ns, deleted+"-bmc")
+	gone(t, ns, deleted)
 	if _, err := hosts.Patch(t.Context(), changed, types.MergePatchType, []byte(`{"metadata":{"labels":{"rack":"moved"}},"spec":{"description":"repaired"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

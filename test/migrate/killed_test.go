@@ -36,7 +36,7 @@ func TestKilledAnywhere(t *testing.T) {
 		t.Errorf("with our server up before the switch, reads failed: %v", failed)
 	}
 	leaving := fleet[deletedOne].name
-	gone(t, ns, leaving+"-bmc")
+	gone(t, ns, leaving)
 	for _, name := range []string{"baremetalhosts/" + leaving, "hardwaredata/" + leaving, "secrets/" + leaving + "-bmc"} {
 		delete(before, name)
 	}

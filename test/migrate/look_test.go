@@ -117,15 +117,19 @@ func collectGarbage(t *testing.T, ns string) {
 	}
 }
 
-// gone waits until a Secret is.
-func gone(t *testing.T, ns, name string) {
+// gone waits until the Secret and the HardwareData of a host that was deleted are gone. The garbage collector removes the second:
+// it may have looked for the owner while nobody served hosts, and then waits before it looks again.
+func gone(t *testing.T, ns, host string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
-		_, err := s.Core.CoreV1().Secrets(ns).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
+		_, err := s.Core.CoreV1().Secrets(ns).Get(ctx, host+"-bmc", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return errors.Join(err, fmt.Errorf("Secret %s/%s-bmc is there", ns, host))
 		}
-		return errors.Join(err, fmt.Errorf("Secret %s/%s is there", ns, name))
+		if _, err = s.Metal3.Metal3V1alpha1().HardwareData(ns).Get(ctx, host, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return errors.Join(err, fmt.Errorf("HardwareData %s/%s is there", ns, host))
+		}
+		return nil
 	})
 }
 
