@@ -132,7 +132,7 @@ func TestInventoryThatCannotBeKept(t *testing.T) {
 // same, and it goes on by itself when that ends.
 func TestWritesRefused(t *testing.T) {
 	for code, words := range map[int][]string{
-		http.StatusUnauthorized:        {"401", "credentials", "Incorrect username or password"},
+		http.StatusUnauthorized:        {"401", "Incorrect username or password"},
 		http.StatusForbidden:           {"403", "Access was denied"},
 		http.StatusInternalServerError: {"500", "Unexpected error"},
 	} {

@@ -299,7 +299,7 @@ func (k *Kube) StartControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	identity, err := k.ClientFor("system:kube-controller-manager", "system:masters")
+	identity, err := k.ClientFor(controllers, "system:masters")
 	if err != nil {
 		return err
 	}

@@ -136,8 +136,10 @@ func (s *Suite) startKube(ctx context.Context) error {
 	if s.Core, err = kubernetes.NewForConfig(s.Config); err != nil {
 		return err
 	}
-	s.Dynamic, err = dynamic.NewForConfig(s.Config)
-	return err
+	if s.Dynamic, err = dynamic.NewForConfig(s.Config); err != nil {
+		return err
+	}
+	return s.keepSecretsElsewhere(ctx)
 }
 
 // Dir creates a folder for a part of the suite. It is removed with the suite.
@@ -190,6 +192,9 @@ func (s *Suite) StartServer(ctx context.Context, options ServerOptions) (err err
 func (s *Suite) NewServer(t *testing.T, ctx context.Context, namespace string, options ServerOptions) (*Server, versioned.Interface) {
 	t.Helper()
 	if err := s.allowLease(ctx, namespace, cmp.Or(options.ServiceAccount, ServiceName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.markElsewhere(ctx, namespace); err != nil {
 		t.Fatal(err)
 	}
 	options.Kube, options.Dir, options.ReadTimeout = s.Kube, t.TempDir(), cmp.Or(options.ReadTimeout, readTimeout)
