@@ -68,7 +68,7 @@ func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
 func Complete(config *genericapiserver.RecommendedConfig) genericapiserver.CompletedConfig {
 	buildHandlers := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		return finishDiscovery(buildHandlers(refuseStrategicMergePatch(withFastCompression(api)), c))
+		return finishDiscovery(buildHandlers(reconnectAfterUnavailable(refuseStrategicMergePatch(withFastCompression(api))), c))
 	}
 	return config.Complete()
 }
