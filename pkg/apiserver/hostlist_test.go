@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,37 +104,6 @@ func versions(host *metal3.BareMetalHost) (all []runtime.Object) {
 	add(func(h *metal3.BareMetalHost) { h.Status.HardwareDetails = nil })
 	add(func(h *metal3.BareMetalHost) { h.Status.ErrorCount++ })
 	return all
-}
-
-// TestSampleHostsAreListed: hosts in all their states are as the stock serializer writes them.
-func TestSampleHostsAreListed(t *testing.T) {
-	stock, ours := serializers(t)
-	files, err := filepath.Glob("../../cmd/metal3-apiserver/app/testdata/before-epoch-1/*.json")
-	if err != nil || len(files) < 50 {
-		t.Fatalf("%d hosts: %v", len(files), err)
-	}
-	for _, file := range append(files, "../apis/metal3/v1alpha1/testdata/json/BareMetalHost.json") {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var sample struct {
-			metal3.BareMetalHost
-			Situation struct{ Host *metal3.BareMetalHost }
-		}
-		if err := json.Unmarshal(data, &sample); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		host := sample.Situation.Host
-		if host == nil {
-			host = &sample.BareMetalHost
-		}
-		for i, list := range versions(host) {
-			if diff := cmp.Diff(encode(t, stock, list), encode(t, ours, list)); diff != "" {
-				t.Errorf("%s, version %d (- stock, + ours):\n%s", filepath.Base(file), i, diff)
-			}
-		}
-	}
 }
 
 // FuzzHostLists: whatever is in a host, it is as the stock serializer writes it.

@@ -15,7 +15,6 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 )
 
 // Object is an object of one of the kinds of the group, from the CRDs or from the store.
@@ -67,11 +66,6 @@ func fromCustomResource(scheme *runtime.Scheme, kind *Kind, item *unstructured.U
 		return nil, fmt.Errorf("%s %s/%s cannot be read: %w", kind.Kind, item.GetNamespace(), item.GetName(), err)
 	}
 	scheme.Default(typed)
-	if host, ok := typed.(*v1alpha1.BareMetalHost); ok {
-		if err := baremetalhost.UpgradeRecord(host, text); err != nil {
-			return nil, fmt.Errorf("%s %s/%s cannot be read: %w", kind.Kind, item.GetNamespace(), item.GetName(), err)
-		}
-	}
 	obj, err := newObject(kind, typed)
 	if err != nil {
 		return nil, err

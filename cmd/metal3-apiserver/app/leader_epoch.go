@@ -19,7 +19,7 @@ func (t *leaderTerm) yieldToLater(hosts *reconcile.Reconciler) error {
 	}
 	seen := make(chan string, 1)
 	_, err := hosts.OnHostChange(func(_, host *metal3api.BareMetalHost) {
-		if host != nil && host.Status.Record.Epoch > metal3api.RecordEpoch {
+		if host != nil && host.Status.Record.IsLater() {
 			select {
 			case seen <- host.Namespace + "/" + host.Name:
 			default:

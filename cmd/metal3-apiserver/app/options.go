@@ -67,7 +67,7 @@ type Options struct {
 // NewOptions returns options with their defaults.
 func NewOptions() *Options {
 	o := &Options{
-		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.Compact(baremetalhost.UpgradeRecords(apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...)))),
+		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.Compact(apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...))),
 		Run:         genericoptions.NewServerRunOptions(),
 		Logs:        logs.NewOptions(),
 		LeaderElection: componentconfig.LeaderElectionConfiguration{

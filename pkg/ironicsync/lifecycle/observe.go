@@ -93,8 +93,6 @@ func Observe(host *metal3.BareMetalHost, seen Observation, now time.Time) (statu
 	status = copyStatus(&host.Status)
 	again := false
 	switch detached := IsDetached(host); {
-	case host.Status.Record.Epoch > metal3.RecordEpoch:
-		return status, false // a later version of the server has recorded what this one would lose
 	case detached && status.Record.Silence == nil:
 		return status, false // the host has no node on purpose, and its status is frozen
 	case detached: // only the silence, which dates from an outage, ends

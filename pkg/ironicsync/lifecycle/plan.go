@@ -266,7 +266,7 @@ func Next(s Situation) Step {
 // was carried out without an answer, or nobody wants it any more.
 func isRequestForgotten(s Situation) bool {
 	host := s.Host
-	return IsRequestFailing(&host.Status) && !metal3.IsPaused(host) && host.Status.Record.Epoch <= metal3.RecordEpoch && s.node != nil && !s.node.IsLocked() && host.Status.Record.Hold == nil
+	return IsRequestFailing(&host.Status) && !metal3.IsPaused(host) && !host.Status.Record.IsLater() && s.node != nil && !s.node.IsLocked() && host.Status.Record.Hold == nil
 }
 
 // MustObserve tells whether a host and its node have to be read before the step, because it was planned from what
@@ -293,7 +293,7 @@ func plan(s Situation) Step {
 	host := s.Host
 	state := host.Status.Provisioning.State
 	switch {
-	case metal3.IsPaused(host), host.Status.Record.Epoch > metal3.RecordEpoch: // a later version knows what this one would get wrong
+	case metal3.IsPaused(host), host.Status.Record.IsLater(): // a later version knows what this one would get wrong
 		return Step{Do: Wait}
 	case !host.DeletionTimestamp.IsZero():
 		return nextOfDeleted(s)

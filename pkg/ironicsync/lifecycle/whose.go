@@ -16,6 +16,9 @@ import (
 // not proven that the node is the host's. It is empty if that is proven. cluster is the UID of this cluster; empty if it
 // is not known.
 func WhyUnproven(host *metal3.BareMetalHost, node *ironic.Node, cluster string) string {
+	if host.Status.Record.IsLater() {
+		return host.Status.Record.WhyLeftAlone()
+	}
 	if c := unproven(host, RecordOf(node), cluster); c != nil {
 		return c.message
 	}

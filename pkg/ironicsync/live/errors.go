@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -83,6 +84,11 @@ type ElsewhereError struct {
 func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("host %s/%s has its node in another Ironic by now: %s", e.Namespace, e.Name, ironic.DescribeInstance(e.Ironic))
 }
+
+// LaterError says that a later version of the server has recorded a host: what this one would make of its node may be wrong.
+type LaterError struct{ Record metal3.HostRecord }
+
+func (e *LaterError) Error() string { return e.Record.WhyLeftAlone() }
 
 // errorFor returns the error for the reader of one host after an observation of all hosts
 // has ended with err.

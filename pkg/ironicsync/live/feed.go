@@ -187,7 +187,7 @@ func (r *Refresher) observedAll(began time.Time, err error) error {
 // is recorded.
 func (r *Refresher) isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) bool {
 	seen := r.observationOf(host, node)
-	if seen.Node == nil || seen.NeedsInventory(host) {
+	if seen.Node == nil || seen.NeedsInventory(host) || host.Status.Record.IsLater() {
 		return false
 	}
 	_, changed := lifecycle.Observe(host, seen, now)

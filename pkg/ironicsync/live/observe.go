@@ -43,6 +43,9 @@ func (r *Refresher) observeAndGet(ctx context.Context, namespace, name string, c
 		if err != nil || host.Status.Provisioning.ID == "" {
 			return host, nil, err // the host has no node yet, so there is nothing to observe
 		}
+		if host.Status.Record.IsLater() {
+			return nil, nil, &LaterError{host.Status.Record}
+		}
 		if !r.has(host) {
 			return nil, nil, &ElsewhereError{Namespace: namespace, Name: name, Ironic: host.Status.Record.Ironic}
 		}
@@ -241,6 +244,9 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 // read between two reads of the feed, such as a lock, must not pass for what the feed has shown, because it would stay
 // recorded.
 func (r *Refresher) observeDue(ctx context.Context, d dueHost, readInventory bool, began time.Time) (recorded *metal3.BareMetalHost, shown *ironic.Node, again bool, err error) {
+	if d.host.Status.Record.IsLater() {
+		return nil, nil, false, &LaterError{d.host.Status.Record}
+	}
 	if d.readNode {
 		recorded, shown, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
 		return recorded, shown, true, err

@@ -138,8 +138,8 @@ func (o observation) ironicNow() time.Time {
 // stepAside is called before a step that waits for what may never answer: another worker then takes the place of this one.
 func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAside func()) (time.Duration, error) {
 	host := c.index.Get(key)
-	if host == nil {
-		return 0, nil
+	if host == nil || host.Status.Record.IsLater() {
+		return 0, nil // a replica of the later version is to lead: this one can record nothing
 	}
 	if owner, problem := c.ironics.OwnerOf(host); owner != c.member.Name {
 		return 0, nil // another driver has it by now

@@ -36,7 +36,7 @@ func (p *poller) reportUnreachable(ctx context.Context, cause error) (complete b
 	for i := range list.Items {
 		host := &list.Items[i]
 		if host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == p.ironic && !lifecycle.IsDetached(host) && // else nothing of it is live
-			host.Status.Record.Silence == nil {
+			host.Status.Record.Silence == nil && !host.Status.Record.IsLater() {
 			silent = append(silent, host)
 		}
 	}

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,15 @@ import (
 // each change of HostRecord that an earlier version would misunderstand or lose.
 const RecordEpoch = 5
 
+// IsLater tells whether a later version of the server has written the record. This version decides nothing from it, and the
+// storage of hosts refuses to change it.
+func (r *HostRecord) IsLater() bool { return r.Epoch > RecordEpoch }
+
+// WhyLeftAlone says that a later version has written the record.
+func (r *HostRecord) WhyLeftAlone() string {
+	return fmt.Sprintf("a later version of metal3-apiserver has recorded this host (epoch %d; this one knows those up to %d)", r.Epoch, RecordEpoch)
+}
+
 // HostRecord is what the server has recorded of a host for itself: what it asked of Ironic and how
 // that ended, which deployment is the host's, and why it leaves a machine alone. Decisions are based on
 // the spec, on this record and on what Ironic reports. Conditions, errors and printed columns are
@@ -19,10 +29,6 @@ type HostRecord struct {
 	// The version of this record. A server that knows only lower ones leaves the host alone.
 	// +optional
 	Epoch int `json:"epoch,omitempty"`
-
-	// Later is the record in JSON as it is stored, if its epoch is later than RecordEpoch. It is written back
-	// unchanged.
-	Later []byte `json:"-"`
 
 	// The hardware details of the host as they are stored in etcd: JSON that is compressed. Absent in what is
 	// served, where they are in status.hardware, unless they cannot be decompressed.

@@ -152,7 +152,7 @@ func isFree(host *metal3.BareMetalHost) bool {
 	case host.Spec.ConsumerRef != nil || !host.DeletionTimestamp.IsZero(),
 		host.Spec.ExternallyProvisioned || deploy.WantsImage(&host.Spec) || deploy.Deployed(host),
 		metal3.IsPaused(host) || unhealthy || detached || lifecycle.IsDetached(host),
-		status.Record.Error != nil || status.Record.Hold != nil,
+		status.Record.Error != nil || status.Record.Hold != nil || status.Record.IsLater(),
 		status.Ironic == nil || status.Ironic.Maintenance || !isIdle(status.Ironic):
 		return false
 	}

@@ -40,6 +40,7 @@ func TestIsFree(t *testing.T) {
 		"externally provisioned": {func(h *metal3.BareMetalHost) { h.Spec.ExternallyProvisioned = true }, false},
 		"being deleted":          {func(h *metal3.BareMetalHost) { h.DeletionTimestamp = new(metav1.Now()) }, false},
 		"paused":                 {func(h *metal3.BareMetalHost) { setAnnotation(h, metal3.PausedAnnotation, "") }, false},
+		"of a later version":     {func(h *metal3.BareMetalHost) { h.Status.Record.Epoch = metal3.RecordEpoch + 1 }, false},
 		"unhealthy":              {func(h *metal3.BareMetalHost) { setAnnotation(h, unhealthyAnnotation, "") }, false},
 		"to be detached":         {func(h *metal3.BareMetalHost) { setAnnotation(h, metal3.DetachedAnnotation, "") }, false},
 		"detached":               {func(h *metal3.BareMetalHost) { h.Status.OperationalStatus = metal3.OperationalStatusDetached }, false},

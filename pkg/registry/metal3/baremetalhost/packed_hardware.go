@@ -16,9 +16,8 @@ import (
 // writes the whole host. A host is decoded without its hardware details, too, if an earlier version of it
 // with the same packed ones is in memory.
 //
-// They are in the record, because a server that knows only earlier epochs keeps the record of a later one as
-// it is, and would drop a field of the status that it does not know. What tells machines apart remains in
-// status.hardware, so that such a server still recognizes two hosts that are one machine.
+// What tells machines apart remains in status.hardware, so that a version that cannot unpack them still recognizes two
+// hosts that are one machine.
 
 // hardwareDictionary has what the JSON of most hardware details has in common: the names of fields, and the
 // features of processors. What was packed with a dictionary can only be unpacked with the same one, so it must

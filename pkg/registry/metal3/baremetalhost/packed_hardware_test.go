@@ -21,12 +21,12 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
-// newPlainCodec stores hosts as versions before epoch 3 did.
+// newPlainCodec reads and stores hosts without packing anything.
 func newPlainCodec(t testing.TB) apiruntime.Codec {
 	t.Helper()
 	scheme := apiruntime.NewScheme()
 	install.Install(scheme)
-	return UpgradeRecords(serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion))
+	return serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion)
 }
 
 func newHostCodec(t testing.TB) apiruntime.Codec { return Compact(newPlainCodec(t)) }
@@ -146,33 +146,8 @@ func TestHardwareIsPacked(t *testing.T) {
 	}
 }
 
-// TestPlainHardwareIsRead: hosts that versions before epoch 3 have stored are read as they are, and packed when they are
-// written. Nothing but that makes their records ones of the present epoch, so an upgrade writes no hosts.
-func TestPlainHardwareIsRead(t *testing.T) {
-	codec := newHostCodec(t)
-	host := fullHost()
-	host.Status.Record.Epoch = 2
-	former := encodeHost(t, newPlainCodec(t), host)
-	read := decodeHost(t, codec, former)
-	host.Status.Record.Epoch = metal3.RecordEpoch
-	if diff := cmp.Diff(host, read); diff != "" {
-		t.Errorf("(-stored +read):\n%s", diff)
-	}
-	if again := decodeHost(t, codec, former); again.Status.HardwareDetails != read.Status.HardwareDetails {
-		t.Error("two versions of a host have hardware details of their own")
-	}
-	stored := encodeHost(t, codec, read)
-	if bytes.Contains(stored, []byte("avx512")) || !bytes.Equal(stored, encodeHost(t, codec, read)) {
-		t.Errorf("it is written as %s", stored)
-	}
-	if diff := cmp.Diff(host, decodeHost(t, codec, stored)); diff != "" {
-		t.Errorf("(-before +after it was written):\n%s", diff)
-	}
-}
-
-// TestMachineIsKnownToOlderVersions: what a version before epoch 3 reads of a host tells its machine from others, and what it
-// writes has the hardware details still.
-func TestMachineIsKnownToOlderVersions(t *testing.T) {
+// TestMachineIsKnownUnpacked: what a version that cannot unpack hardware details reads of a host tells its machine from others.
+func TestMachineIsKnownUnpacked(t *testing.T) {
 	host := fullHost()
 	stored := encodeHost(t, newHostCodec(t), host)
 	read := decodeHost(t, newPlainCodec(t), stored).Status.HardwareDetails
@@ -222,32 +197,6 @@ func TestUnreadableHardwareIsKept(t *testing.T) {
 	got := decodeHost(t, codec, encodeHost(t, codec, read))
 	if diff := cmp.Diff(host, got); diff != "" {
 		t.Errorf("(-inspected +read):\n%s", diff)
-	}
-}
-
-// TestHardwareOfLaterVersions: neither form in which a later version may store hardware details is changed by what is
-// written through this one.
-func TestHardwareOfLaterVersions(t *testing.T) {
-	codec := newHostCodec(t)
-	later := fullHost()
-	later.Status.Record.Epoch = metal3.RecordEpoch + 1
-	for name, stored := range map[string][]byte{"packed": encodeHost(t, codec, later), "plain": encodeHost(t, newPlainCodec(t), later)} {
-		t.Run(name, func(t *testing.T) {
-			read := decodeHost(t, codec, stored)
-			if diff := cmp.Diff(later.Status.HardwareDetails, read.Status.HardwareDetails); diff != "" {
-				t.Errorf("it is shown with other hardware details (-stored +read):\n%s", diff)
-			}
-			var want, got any
-			if err := json.Unmarshal(stored, &want); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal(encodeHost(t, codec, read), &got); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-stored +written back):\n%s", diff)
-			}
-		})
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 
 // Compact wraps the codec for the storage of hosts, so that they take little room: in etcd, their hardware
 // details are packed; in memory, hosts share their hardware details with earlier versions of the same host, and with
-// other hosts what they have in common with them. The codec has upgraded the records.
+// other hosts what they have in common with them.
 func Compact(codec apiruntime.Codec) apiruntime.Codec {
 	return compactCodec{Codec: codec, hardware: newHardwareTable(), pool: newInternPool()}
 }
@@ -45,7 +45,7 @@ type compactCodec struct {
 func (c compactCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into apiruntime.Object) (apiruntime.Object, *schema.GroupVersionKind, error) {
 	if host, ok := into.(*metal3.BareMetalHost); ok {
 		// JSON is decoded into what is there already.
-		host.ManagedFields, host.Status.Conditions, host.Status.HardwareDetails = nil, nil, nil
+		host.ManagedFields, host.Status.Conditions, host.Status.HardwareDetails, host.Status.Record = nil, nil, nil, metal3.HostRecord{}
 	}
 	obj, kind, err := c.Codec.Decode(data, defaults, into)
 	if host, ok := obj.(*metal3.BareMetalHost); ok && err == nil {
@@ -99,8 +99,7 @@ func (t *hardwareTable) unpack(host *metal3.BareMetalHost) {
 	packed := host.Status.Record.Hardware
 	known := t.known(host.UID)
 	switch details := known.details.Value(); {
-	case packed == nil: // they are stored in plain JSON, as before epoch 3, or there are none
-		t.share(host, known)
+	case packed == nil:
 		return
 	case details != nil && bytes.Equal(packed, known.packed):
 		host.Status.HardwareDetails, host.Status.Record.Hardware = details, nil
@@ -115,19 +114,6 @@ func (t *hardwareTable) unpack(host *metal3.BareMetalHost) {
 	t.learn(host.UID, details, packed)
 }
 
-// share replaces hardware details that were stored in plain JSON by those of an earlier version, if they are equal.
-func (t *hardwareTable) share(host *metal3.BareMetalHost, known knownHardware) {
-	details := host.Status.HardwareDetails
-	if details == nil {
-		return
-	}
-	if former := known.details.Value(); former != nil && equality.Semantic.DeepEqual(former, details) {
-		host.Status.HardwareDetails = former
-		return
-	}
-	t.learn(host.UID, details, nil)
-}
-
 // pack returns a host as it is stored. The host itself is not changed.
 func (t *hardwareTable) pack(host *metal3.BareMetalHost) (*metal3.BareMetalHost, error) {
 	details, stored := host.Status.HardwareDetails, *host
@@ -135,8 +121,6 @@ func (t *hardwareTable) pack(host *metal3.BareMetalHost) (*metal3.BareMetalHost,
 	case details == nil:
 		stored.Status.Record.Hardware = nil
 		return &stored, nil
-	case host.Status.Record.Later != nil && !hasHardware(host.Status.Record.Later):
-		return host, nil // the later version stores them in another way
 	case host.Status.Record.Hardware != nil && equality.Semantic.DeepEqual(details, identityOf(details)):
 		return host, nil // they could not be unpacked
 	}

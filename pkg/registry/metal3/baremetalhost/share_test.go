@@ -2,7 +2,6 @@ package baremetalhost
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -12,10 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
 
@@ -32,18 +29,7 @@ func storedHost(t *testing.T, uid, hostname string, poweredOn bool) []byte {
 	}
 	host.Status.Conditions = []metav1.Condition{{Type: metal3.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Reason" + uid}}
 	host.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
-	data, err := json.Marshal(host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-func newSharingCodec(t *testing.T) apiruntime.Codec {
-	t.Helper()
-	scheme := apiruntime.NewScheme()
-	install.Install(scheme)
-	return Compact(serializer.NewCodecFactory(scheme).LegacyCodec(metal3.SchemeGroupVersion))
+	return encodeHost(t, newHostCodec(t), host)
 }
 
 func decodeHost(t testing.TB, codec apiruntime.Codec, data []byte) *metal3.BareMetalHost {
@@ -58,7 +44,7 @@ func decodeHost(t testing.TB, codec apiruntime.Codec, data []byte) *metal3.BareM
 // TestHardwareIsShared: the versions of a host share what has not changed, and each has what was
 // stored for it.
 func TestHardwareIsShared(t *testing.T) {
-	codec := newSharingCodec(t)
+	codec := newHostCodec(t)
 	first := decodeHost(t, codec, storedHost(t, "shared-a", "a", false))
 	second := decodeHost(t, codec, storedHost(t, "shared-a", "a", true))
 	if first.Status.HardwareDetails != second.Status.HardwareDetails {
@@ -90,7 +76,7 @@ func TestHardwareIsShared(t *testing.T) {
 // TestDecodeIntoSharedHardware: what was decoded earlier is not changed when its host is used to
 // decode another version into.
 func TestDecodeIntoSharedHardware(t *testing.T) {
-	codec := newSharingCodec(t)
+	codec := newHostCodec(t)
 	first := decodeHost(t, codec, storedHost(t, "into", "a", false))
 	second := decodeHost(t, codec, storedHost(t, "into-2", "a", false)) // has the same managed fields
 	before, reused := []*metal3.BareMetalHost{first.DeepCopy(), second.DeepCopy()}, *first

@@ -104,10 +104,14 @@ var requested = map[string]string{
 	"HostTakeover":    "that its node be taken over",
 }
 
-// recordedHost returns the host as it is in etcd.
+// recordedHost returns the host as it is in etcd. It refuses one that a later version has recorded: whether a node is the host's, and
+// what may be done with it, is decided from the record.
 func (s *Sources) recordedHost(ctx context.Context, name string) (*metal3.BareMetalHost, error) {
 	host, err := s.Hosts.Get(ctx, genericapirequest.NamespaceValue(ctx), name)
-	return host, readError(name, err)
+	if err != nil {
+		return nil, readError(name, err)
+	}
+	return host, checkEpoch(host)
 }
 
 // nodeOf reads the host's node from the Ironic that has it, which it returns, too, and redacts passwords in the node's texts.

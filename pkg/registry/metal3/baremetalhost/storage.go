@@ -70,7 +70,11 @@ func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, name
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            tableConvertor{},
 	}
-	return store, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributes})
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributes}); err != nil {
+		return nil, err
+	}
+	guardEpoch(store)
+	return store, nil
 }
 
 // REST serves baremetalhosts.
@@ -143,11 +147,14 @@ func listLatest(ctx context.Context, store *genericregistry.Store, options *meta
 // watchCache returns the watch cache of a store, or nil if it has none.
 func watchCache(store *genericregistry.Store) *cacher.CacheDelegator {
 	inner := store.Storage.Storage
-	if wrapper, ok := inner.(interface{ Unwrap() storage.Interface }); ok {
+	for {
+		wrapper, ok := inner.(interface{ Unwrap() storage.Interface })
+		if !ok {
+			cache, _ := inner.(*cacher.CacheDelegator)
+			return cache
+		}
 		inner = wrapper.Unwrap()
 	}
-	cache, _ := inner.(*cacher.CacheDelegator)
-	return cache
 }
 
 // Watch refreshes the hosts once. After that, every observation that is recorded in etcd, by any
