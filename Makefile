@@ -87,9 +87,9 @@ test-clusterctl: need-go tools build ## Have the real clusterctl move hosts betw
 	CLUSTERCTL=1 METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver go test -count=1 -v -timeout 30m ./test/safety -run '^TestClusterctlMove$$'
 
 .PHONY: test-upgrade
-test-upgrade: need-go tools build ## Replace replicas of an earlier version, and roll back, while hosts live. OLD is its commit; by default, that before the last change of RecordEpoch. IRONIC as for test-clusterctl
-	@hack/build-old.sh bin/metal3-apiserver-old $(OLD)
-	OLD_SERVER=$(CURDIR)/bin/metal3-apiserver-old METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver go test -count=1 -v -timeout 30m ./test/safety -run '^TestUpgrade$$'
+test-upgrade: need-go tools build ## Replace replicas by those of a later version, and roll back, while hosts live. IRONIC as for test-clusterctl
+	@hack/build-later.sh bin/later/metal3-apiserver
+	LATER_SERVER=$(CURDIR)/bin/later/metal3-apiserver METAL3_APISERVER=$(CURDIR)/bin/metal3-apiserver go test -count=1 -v -timeout 30m ./test/safety -run '^TestUpgrade$$'
 
 .PHONY: test-ha
 test-ha: need-go tools build ## Kill and suspend each part of a highly available installation while hosts live, measure the interruptions, and move a fleet between both kinds of etcd

@@ -83,6 +83,7 @@ prepare() {
 	if needs race-server; then
 		GOGC=400 race go build -v -ldflags '-s -w' -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
 	fi
+	if needs later-server; then hack/build-later.sh bin/later/metal3-apiserver; fi
 	if needs prometheus; then hack/tools/prometheus.sh; fi
 	if needs chromium; then test/ui/chromium.sh >/dev/null; fi
 	if needs ironic; then

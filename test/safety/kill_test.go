@@ -237,9 +237,6 @@ func (l *life) live() error {
 			step{what: "deprovisioned", do: patch(`{"spec":{"image":null}}`), arrived: isAtRest(metal3.StateAvailable, ""), erasures: 1, cuts: powerNotCounted},
 			step{what: "deleted", do: remove, cuts: 1})
 	}
-	if l.withoutRebuild {
-		steps = slices.DeleteFunc(steps, func(s step) bool { return s.what == "rebuilt" })
-	}
 	for _, s := range steps {
 		before := l.account()
 		if err := s.do(); err != nil {

@@ -46,8 +46,6 @@ type bed struct {
 	server *testbed.Server
 	client versioned.Interface
 	hosts  typed.BareMetalHostInterface
-	// withoutRebuild has no host rebuilt in its life.
-	withoutRebuild bool
 }
 
 // newBed starts an Ironic, and prepares a server with the additional flags.
