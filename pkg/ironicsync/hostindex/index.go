@@ -158,14 +158,8 @@ func (x *Index) WithBMC(key bmc.Key) []*metal3.BareMetalHost {
 	return found
 }
 
-// Alike is another host, and what its machine has in common with that of a host.
-type Alike struct {
-	*metal3.BareMetalHost
-	lifecycle.Likeness
-}
-
 // Alike returns the other hosts that share a key of lifecycle.MachineKeys with host, in the order of their names.
-func (x *Index) Alike(host *metal3.BareMetalHost) (alike []Alike) {
+func (x *Index) Alike(host *metal3.BareMetalHost) (alike []lifecycle.Alike) {
 	var others []*metal3.BareMetalHost
 	for _, key := range lifecycle.MachineKeys(host) {
 		if sharing := x.countOfMachine(key); sharing < 2 || sharing > lifecycle.MaxSharing {
@@ -181,7 +175,7 @@ func (x *Index) Alike(host *metal3.BareMetalHost) (alike []Alike) {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	for _, other := range others {
-		alike = append(alike, Alike{other, lifecycle.LikenessOf(host, other, x.withMachineKey)})
+		alike = append(alike, lifecycle.Alike{BareMetalHost: other, Likeness: lifecycle.LikenessOf(host, other, x.withMachineKey)})
 	}
 	return alike
 }

@@ -215,16 +215,6 @@ func bootsFrom(a, b *metal3.BareMetalHost) bool {
 	return strings.EqualFold(boot, b.Spec.BootMACAddress) || hardware != nil && slices.ContainsFunc(hardware.NIC, func(nic metal3.NIC) bool { return strings.EqualFold(nic.MAC, boot) })
 }
 
-// SameMachine is what other hosts have in common with the machine of a host.
-type SameMachine struct {
-	// Host is that of the same machine, by another BMC address, which has a claim to it that is as good or better; Message says that
-	// to the user. Both are empty if there is none.
-	Host    types.UID
-	Message string
-	// Resembles tells what the machine of a host has in common with that of another one, if that does not prove that they are one; empty if nothing.
-	Resembles string
-}
-
 // AreConfirmedApart reports whether a person has confirmed that two hosts are of different machines.
 func AreConfirmedApart(a, b *metal3.BareMetalHost) bool {
 	return slices.Contains(a.Status.Record.OtherMachines, b.UID) || slices.Contains(b.Status.Record.OtherMachines, a.UID)

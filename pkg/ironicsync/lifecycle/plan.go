@@ -210,29 +210,11 @@ type Situation struct {
 	AnotherIronic, NodeMayExist bool
 	// NodeOfAnother is set if the node belongs to another host that exists.
 	NodeOfAnother bool
-	// OtherNodes are other nodes with the BMC of the host's node.
-	OtherNodes OtherNodes
-	// SameMachine is what other hosts have in common with the machine.
-	SameMachine SameMachine
-	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
-	// if this host had it first.
-	SameBMC string
-	// BMCRegistered is set if it is another host, for which Ironic has verified the BMC.
-	BMCRegistered bool
+	// Claim says whether the BMC and the machine are the host's.
+	Claim
 	// ProvisioningNetworkDisabled is set if drivers that boot from the provisioning network
 	// are to be refused.
 	ProvisioningNetworkDisabled bool
-}
-
-// OtherNodes is what is known of other nodes for which Ironic, or another Ironic of this server, reaches a BMC.
-type OtherNodes struct {
-	// Exist is set if there are any in the host's own Ironic, and ExistElsewhere if there are any in another one.
-	Exist, ExistElsewhere bool
-	// AsOf is when all nodes were known, by the same clock as Situation.ObservedAt; it is zero while they are not known.
-	AsOf time.Time
-	// MayExistElsewhere is set if another Ironic has not been read since this process drives it. That ends no hold for a node
-	// elsewhere, and begins none.
-	MayExistElsewhere bool
 }
 
 // Next decides what to do next for a host. It is a pure function, and the plan files contain the
@@ -244,6 +226,7 @@ type OtherNodes struct {
 //	guarded.go        what becomes of a step that a guard objects to
 //	harmless.go       what each step may do to a machine
 //	whose.go          whose a node is
+//	claim.go          whose a BMC and a machine are
 //	deployment.go     whose a deployment is
 //	plan_register.go  registration in Ironic
 //	image.go          ramdisk images that are built for single hosts

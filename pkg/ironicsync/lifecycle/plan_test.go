@@ -37,7 +37,7 @@ func planned(host *metal3.BareMetalHost, node *ironic.Node) situation {
 		copied := *node
 		node, copied.InstanceUUID = &copied, recordedInstance(host)
 	}
-	return situation{Situation: Situation{Host: host, SecretVersion: "7", MaxRetries: 3, OtherNodes: OtherNodes{AsOf: now}}, Node: node}
+	return situation{Situation: Situation{Host: host, SecretVersion: "7", MaxRetries: 3, Claim: Claim{OtherNodes: OtherNodes{AsOf: now}}}, Node: node}
 }
 
 // situation is a Situation in which Host.Status is an observation of Node.

@@ -95,7 +95,7 @@ func TestWhoseNodeIs(t *testing.T) {
 		}
 		// What was recorded of it, the leader goes by.
 		host.Status = status
-		s := Situation{Host: host, SecretVersion: "7", Cluster: test.cluster, OtherNodes: OtherNodes{AsOf: now}, ObservedAt: now}
+		s := Situation{Host: host, SecretVersion: "7", Cluster: test.cluster, Claim: Claim{OtherNodes: OtherNodes{AsOf: now}}, ObservedAt: now}
 		step := Next(s)
 		if held := step.Do == Hold; held != (test.want != "" && !metal3.IsPaused(host)) || held && step.Reason != test.want {
 			t.Errorf("%s: the next step is %s, for %s", what, step, step.Reason)

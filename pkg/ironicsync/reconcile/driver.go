@@ -12,6 +12,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/executor"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/firmware"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/hostindex"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/recorder"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
@@ -44,7 +45,7 @@ type driver struct {
 func newDriver(c *Reconciler, m *Member) *driver {
 	deps, settings := c.deps, m.Settings
 	queue := NewQueue(deps.Clock)
-	claims := registrar.NewClaims(c.index, m.Refresher, func(key bmc.Key) registrar.Elsewhere { return c.nodesElsewhere(m.Name, key) })
+	claims := registrar.NewClaims(c.index, m.Refresher, func(key bmc.Key) lifecycle.Elsewhere { return c.nodesElsewhere(m.Name, key) })
 	registrations := registrar.New(registrar.Deps{
 		Name: m.Name, Hosts: deps.Hosts, Ironic: m.Ironic, Secrets: deps.Secrets, Recorder: c.recorder, Claims: claims, HostImages: deps.HostImages, Clock: deps.Clock,
 	}, settings.registrar())

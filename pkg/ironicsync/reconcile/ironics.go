@@ -9,6 +9,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/bmc"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/registrar"
 )
 
@@ -127,7 +128,7 @@ func (c *Reconciler) running() []*driver {
 const firstReadLimit = time.Minute
 
 // nodesElsewhere tells of the nodes of all Ironics but one whose BMC may be the one with the key.
-func (c *Reconciler) nodesElsewhere(except string, key bmc.Key) (found registrar.Elsewhere) {
+func (c *Reconciler) nodesElsewhere(except string, key bmc.Key) (found lifecycle.Elsewhere) {
 	for _, name := range c.deps.Ironics.Known() {
 		if name == except {
 			continue

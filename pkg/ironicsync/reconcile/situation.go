@@ -74,16 +74,11 @@ func (c *inputs) situation(host *metal3.BareMetalHost, seen observation, hasHard
 		Restored:                    c.hold.Message(metal3.RestoredReason),
 		OperatorRunning:             c.hold.Message(metal3.OperatorRunningReason),
 		NodeOfAnother:               node != nil && c.claims.IsNodeOfAnother(host, node),
-		SameBMC:                     c.claims.DescribeBMCConflict(host),
-		SameMachine:                 c.claims.SameMachine(host),
+		Claim:                       lifecycle.ClaimOf(host, c.claims.RivalsOf(host)),
 		AskedInVain:                 c.queue.askedInVain(host),
 		PowerAnswered:               c.queue.powerAnswered(host),
 	}
-	s.BMCRegistered = s.SameBMC != "" && c.claims.IsBMCRegistered(host)
-	switch {
-	case node != nil:
-		s.OtherNodes = c.claims.OtherNodesWithBMC(host, node)
-	case !lifecycle.IsDetached(host):
+	if node == nil && !lifecycle.IsDetached(host) {
 		s.AnotherIronic, s.NodeMayExist = c.strange.of(host)
 	}
 	versions := c.secrets.Versions(host)

@@ -2,13 +2,10 @@ package registrar
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
@@ -33,150 +30,7 @@ func claimsOf(t *testing.T, all ...*metal3.BareMetalHost) *Claims {
 	if !cache.WaitForCacheSync(t.Context().Done(), index.HasSynced) {
 		t.Fatal("the index has not synced")
 	}
-	return NewClaims(index, live.NewRefresher(t.Context(), live.Deps{}), func(bmc.Key) Elsewhere { return Elsewhere{} })
-}
-
-// TestWhoHasTheBMC: of two hosts with one BMC, the one that is registered with it has it,
-// and only within a namespace the one that was created first.
-func TestWhoHasTheBMC(t *testing.T) {
-	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	host := func(namespace, name string, minute int, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
-		h := &metal3.BareMetalHost{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(created.Add(time.Duration(minute) * time.Minute))},
-			Spec:       metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: "ipmi://192.0.2.1", CredentialsName: "bmc"}},
-		}
-		for _, c := range change {
-			c(h)
-		}
-		return h
-	}
-	at := func(address, provisionState string) func(*metal3.BareMetalHost) {
-		return func(h *metal3.BareMetalHost) {
-			moved := *h
-			moved.Spec.BMC.Address = address
-			h.Status.Record.RegisteredWith = &metal3.RegisteredWith{BMC: lifecycle.BMCKey(&moved).String()}
-			h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateAvailable, ID: h.Name}
-			h.Status.Ironic = &metal3.IronicStatus{NodeUUID: h.Name, ProvisionState: provisionState}
-		}
-	}
-	registered := at("ipmi://192.0.2.1", "manageable")
-	detached := func(h *metal3.BareMetalHost) {
-		registered(h)
-		h.Status.Ironic, h.Status.OperationalStatus = nil, metal3.OperationalStatusDetached
-		h.Status.GoodCredentials.Reference = &corev1.SecretReference{Name: "bmc"}
-	}
-	onItsWay := func(h *metal3.BareMetalHost) { // to another Ironic
-		detached(h)
-		h.Status.OperationalStatus, h.Status.Provisioning.State = metal3.OperationalStatusOK, metal3.StateProvisioned
-	}
-	lost := func(h *metal3.BareMetalHost) { // with Ironic's database, and created again
-		onItsWay(h)
-		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: h.Name, ProvisionState: "enroll"}
-	}
-	lostAvailable := func(h *metal3.BareMetalHost) {
-		lost(h)
-		h.Status.Provisioning.State = metal3.StateAvailable
-	}
-	claimed := func(h *metal3.BareMetalHost) { // by the annotation with a status
-		h.Status.Provisioning = metal3.ProvisionStatus{State: metal3.StateProvisioned, ID: "x"}
-	}
-	for name, test := range map[string]struct {
-		a, b                   *metal3.BareMetalHost
-		aIsRefused, bIsRefused bool
-	}{
-		"both new, one namespace":              {a: host("ns", "a", 0), b: host("ns", "b", 1), bIsRefused: true},
-		"both new, two namespaces":             {a: host("ns", "a", 0), b: host("other", "b", 1)},
-		"the younger one is registered":        {a: host("ns", "a", 0), b: host("other", "b", 1, registered), aIsRefused: true},
-		"the older one is registered":          {a: host("ns", "a", 0, registered), b: host("other", "b", 1), bIsRefused: true},
-		"the older one was given its address":  {a: host("ns", "a", 0, at("ipmi://192.0.2.9", "manageable")), b: host("other", "b", 1, registered), aIsRefused: true},
-		"the older one is not verified":        {a: host("ns", "a", 0, at("ipmi://192.0.2.1", "enroll")), b: host("other", "b", 1, registered), aIsRefused: true},
-		"the older one claims to be":           {a: host("ns", "a", 0, claimed), b: host("other", "b", 1, registered), aIsRefused: true},
-		"the older one claims to be, both new": {a: host("ns", "a", 0, claimed), b: host("other", "b", 1)},
-		"the older one is detached":            {a: host("ns", "a", 0, detached), b: host("other", "b", 1), bIsRefused: true},
-		"the younger one is on its way":        {a: host("ns", "a", 0), b: host("ns", "b", 1, onItsWay), aIsRefused: true},
-		"the younger one runs, node lost":      {a: host("ns", "a", 0), b: host("ns", "b", 1, lost), aIsRefused: true},
-		"the same in another namespace":        {a: host("ns", "a", 0), b: host("other", "b", 1, lost), aIsRefused: true},
-		"the younger one runs not, node lost":  {a: host("ns", "a", 0), b: host("other", "b", 1, lostAvailable)},
-		"both are registered":                  {a: host("ns", "a", 0, registered), b: host("other", "b", 1, registered), bIsRefused: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := claimsOf(t, test.a, test.b)
-			if message := c.DescribeBMCConflict(test.a); (message != "") != test.aIsRefused {
-				t.Errorf("the older one: %q", message)
-			}
-			if message := c.DescribeBMCConflict(test.b); (message != "") != test.bIsRefused {
-				t.Errorf("the younger one: %q", message)
-			}
-		})
-	}
-}
-
-// TestWhoHasTheMachine: of two hosts of one machine at two addresses, one alone has what runs on it.
-func TestWhoHasTheMachine(t *testing.T) {
-	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	host := func(namespace, name string, minute int, state metal3.ProvisioningState, change ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
-		h := &metal3.BareMetalHost{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(created.Add(time.Duration(minute) * time.Minute))},
-			Spec:       metal3.BareMetalHostSpec{BMC: metal3.BMCDetails{Address: "ipmi://192.0.2." + strconv.Itoa(minute+1), CredentialsName: "bmc"}},
-		}
-		h.Status.Provisioning = metal3.ProvisionStatus{State: state, ID: name}
-		finished := metav1.NewMicroTime(created)
-		h.Status.Ironic = &metal3.IronicStatus{NodeUUID: name, ProvisionState: "manageable", InspectionFinishedAt: &finished}
-		h.Status.Record.RegisteredWith = &metal3.RegisteredWith{BMC: lifecycle.BMCKey(h).String()}
-		h.UID = types.UID("uid-" + strconv.Itoa(minute+1)) // as the fake API server gives them
-		h.Status.HardwareDetails = &metal3.HardwareDetails{
-			SystemVendor: metal3.HardwareSystemVendor{Manufacturer: "Contoso", SerialNumber: "CZ1234567"}, NIC: []metal3.NIC{{MAC: "00:25:90:00:00:01"}},
-		}
-		for _, c := range change {
-			c(h)
-		}
-		return h
-	}
-	given := func(h *metal3.BareMetalHost) { h.Spec.InspectionMode = metal3.InspectionModeDisabled }
-	unregistered := func(h *metal3.BareMetalHost) { h.Status.Record.RegisteredWith = nil }
-	sled := func(h *metal3.BareMetalHost) { h.Status.HardwareDetails.NIC[0].MAC = "00:25:90:00:00:02" }
-	another := func(h *metal3.BareMetalHost) {
-		sled(h)
-		h.Status.HardwareDetails.SystemVendor.SerialNumber = "CZ7654321"
-	}
-	confirmed := func(h *metal3.BareMetalHost) { h.Status.Record.OtherMachines = []types.UID{"uid-2"} }
-	for name, test := range map[string]struct {
-		a, b             *metal3.BareMetalHost
-		aIsHeld, bIsHeld bool
-		resemble         bool
-	}{
-		"nothing runs":                     {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
-		"the older one runs something":     {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
-		"the younger one runs something":   {a: host("ns", "a", 0, metal3.StateAvailable), b: host("ns", "b", 1, metal3.StateExternallyProvisioned), aIsHeld: true},
-		"both run something":               {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 1, metal3.StateProvisioned), aIsHeld: true, bIsHeld: true},
-		"both run, in two namespaces":      {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("other", "b", 1, metal3.StateExternallyProvisioned), bIsHeld: true},
-		"the younger one, in another":      {a: host("ns", "a", 0, metal3.StateAvailable), b: host("other", "b", 1, metal3.StateProvisioned), aIsHeld: true},
-		"in another namespace":             {a: host("ns", "a", 0, metal3.StateAvailable), b: host("other", "b", 1, metal3.StateAvailable), bIsHeld: true},
-		"in another namespace, a claim":    {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("other", "b", 1, metal3.StateAvailable)},
-		"in another namespace, of a claim": {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("other", "b", 1, metal3.StateProvisioned, given)},
-		"in this namespace, as was given":  {a: host("ns", "a", 0, metal3.StateProvisioned, given), b: host("ns", "b", 1, metal3.StateAvailable), bIsHeld: true},
-		"the older one is not registered":  {a: host("ns", "a", 0, metal3.StateRegistering, unregistered), b: host("ns", "b", 1, metal3.StateAvailable)},
-		"two machines":                     {a: host("ns", "a", 0, metal3.StateProvisioned, another), b: host("ns", "b", 1, metal3.StateAvailable)},
-		"two sleds of a chassis":           {a: host("ns", "a", 0, metal3.StateProvisioned, sled), b: host("ns", "b", 1, metal3.StateAvailable), resemble: true},
-		"one in another namespace":         {a: host("ns", "a", 0, metal3.StateAvailable, sled), b: host("other", "b", 1, metal3.StateProvisioned), resemble: true},
-		"two with one BMC":                 {a: host("ns", "a", 0, metal3.StateProvisioned), b: host("ns", "b", 0, metal3.StateRegistering, unregistered, sled)},
-		"confirmed to be two":              {a: host("ns", "a", 0, metal3.StateProvisioned, confirmed), b: host("ns", "b", 1, metal3.StateProvisioned)},
-		"two sleds, confirmed to be two":   {a: host("ns", "a", 0, metal3.StateProvisioned, sled, confirmed), b: host("ns", "b", 1, metal3.StateProvisioned)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := claimsOf(t, test.a, test.b)
-			of := map[*metal3.BareMetalHost]*metal3.BareMetalHost{test.a: test.b, test.b: test.a}
-			for host, isHeld := range map[*metal3.BareMetalHost]bool{test.a: test.aIsHeld, test.b: test.bIsHeld} {
-				found, other := c.SameMachine(host), of[host]
-				if (found.Message != "") != isHeld || (found.Host == other.UID) != isHeld || (found.Resembles != "") != test.resemble {
-					t.Errorf("%s: %+v", host.Name, found)
-				}
-				if other.Namespace != host.Namespace && strings.Contains(found.Message+found.Resembles, strconv.Quote(other.Name)) {
-					t.Errorf("a host of another namespace is named: %+v", found)
-				}
-			}
-		})
-	}
+	return NewClaims(index, live.NewRefresher(t.Context(), live.Deps{}), func(bmc.Key) lifecycle.Elsewhere { return lifecycle.Elsewhere{} })
 }
 
 // TestManyOfOneMachine: what many hosts have in common tells no machines apart.
@@ -192,7 +46,7 @@ func TestManyOfOneMachine(t *testing.T) {
 	}
 	for n, want := range map[int]bool{8: true, 9: false} {
 		c := claimsOf(t, all[:n]...)
-		if found := c.SameMachine(all[n-1]); (found.Message != "") != want {
+		if found := lifecycle.ClaimOf(all[n-1], c.RivalsOf(all[n-1])).SameMachine; (found.Message != "") != want {
 			t.Errorf("one of %d: %+v", n, found)
 		}
 	}

@@ -1,0 +1,238 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+)
+
+// Whose a BMC is, and the machine behind it. Two hosts on one machine would inspect, clean and switch it off under each other, and so
+// would two nodes. ClaimOf is the only answer; what it is asked with says how old it is.
+
+// Rivals is what is known of others that may have the BMC of a host, or its machine.
+type Rivals struct {
+	// SameBMC are the other hosts whose BMC may be that of the host's spec.
+	SameBMC []*metal3.BareMetalHost
+	// Alike are the other hosts whose machines have something in common with the host's, in the order of their names.
+	Alike []Alike
+	// OfSpec is about the nodes whose BMC may be that of the host's spec, and OfNode about those whose BMC may be that of its node. Nodes
+	// of the host itself are among them.
+	OfSpec, OfNode NodesWithBMC
+}
+
+// Alike is another host, and what its machine has in common with that of a host.
+type Alike struct {
+	*metal3.BareMetalHost
+	Likeness
+}
+
+// NodesWithBMC is what is known of the nodes that may have a certain BMC.
+type NodesWithBMC struct {
+	// Nodes are those of the host's own Ironic, as they were last observed.
+	Nodes []ironic.Node
+	// AsOf is when they were all, by the same clock as Situation.ObservedAt; zero while that is not known.
+	AsOf time.Time
+	// Elsewhere is about those of all other Ironics of this server.
+	Elsewhere Elsewhere
+}
+
+// Elsewhere is what is known of the nodes of all other Ironics that may have a certain BMC. An Ironic that is away does not
+// hold up the hosts of another for long; but what it was known to have does not go away with it.
+type Elsewhere struct {
+	// Nodes are those that were last observed.
+	Nodes []ironic.Node
+	// Unread is set if not all of those Ironics have been read since this process began to drive them. Awaited is set, too, as
+	// long as it can be expected that they will be within moments.
+	Unread, Awaited bool
+}
+
+// Claim says whether a host's BMC, and its machine, are its own.
+type Claim struct {
+	// SameBMC tells the user which other host or node has the same BMC; empty if none has, or
+	// if this host had it first.
+	SameBMC string
+	// BMCRegistered is set if it is another host, for which Ironic has verified the BMC. Only one of two hosts has it, so that they cannot
+	// give way to each other.
+	BMCRegistered bool
+	// OtherNodes are other nodes with the BMC of the host's node.
+	OtherNodes OtherNodes
+	// SameMachine is what other hosts have in common with the machine.
+	SameMachine SameMachine
+}
+
+// OtherNodes is what is known of other nodes for which Ironic, or another Ironic of this server, reaches a BMC: an operator has
+// created one, or has changed its address to that of the BMC.
+type OtherNodes struct {
+	// Exist is set if there are any in the host's own Ironic, and ExistElsewhere if there are any in another one.
+	Exist, ExistElsewhere bool
+	// AsOf is when all nodes were known, by the same clock as Situation.ObservedAt; it is zero while they are not known.
+	AsOf time.Time
+	// MayExistElsewhere is set if another Ironic has not been read since this process drives it. That ends no hold for a node
+	// elsewhere, and begins none.
+	MayExistElsewhere bool
+}
+
+// SameMachine is what other hosts have in common with the machine of a host.
+type SameMachine struct {
+	// Host is that of the same machine, by another BMC address, which has a claim to it that is as good or better; Message says that
+	// to the user. Both are empty if there is none.
+	Host    types.UID
+	Message string
+	// Resembles tells what the machine of a host has in common with that of another one, if that does not prove that they are one; empty if nothing.
+	Resembles string
+}
+
+// ClaimOf answers whether the BMC of a host, and its machine, are its own. The words are for the user of the host, who may not be allowed
+// to read other namespaces.
+func ClaimOf(host *metal3.BareMetalHost, rivals Rivals) Claim {
+	rival := rivalOf(host, rivals.SameBMC)
+	claim := Claim{
+		SameBMC: describeSameBMC(host, rival, rivals.OfSpec), BMCRegistered: rival != nil && hasVerifiedBMC(rival),
+		SameMachine: sameMachineAs(host, rivals.Alike),
+	}
+	if node := NodeOf(&host.Status); node != nil {
+		claim.OtherNodes = otherNodes(host, node, rivals.OfNode)
+	}
+	return claim
+}
+
+// rivalOf returns the other host that has the BMC of host, or nil.
+func rivalOf(host *metal3.BareMetalHost, sharing []*metal3.BareMetalHost) *metal3.BareMetalHost {
+	for _, other := range sharing {
+		if other.Namespace != host.Namespace && !hasVerifiedBMC(other) || hasBetterClaim(host, other) {
+			continue // who only writes the address of a BMC keeps it from nobody in another namespace
+		}
+		return other
+	}
+	return nil
+}
+
+// describeSameBMC says which other host, or which node in Ironic that is no host's, has the BMC of host. It is empty if
+// nothing has, or if host had it first.
+func describeSameBMC(host, rival *metal3.BareMetalHost, known NodesWithBMC) string {
+	key := BMCKey(host)
+	if key.IsZero() {
+		return ""
+	}
+	const advice = ": correct spec.bmc.address, or delete one of them"
+	switch {
+	case rival == nil:
+	case rival.Namespace == host.Namespace:
+		return fmt.Sprintf("Host %q in this namespace has the same BMC%s", rival.Name, advice)
+	default:
+		return "A host in another namespace has the same BMC" + advice
+	}
+	if NodeOf(&host.Status) != nil && !IsEnrolling(host) {
+		return "" // it has its machine
+	}
+	for _, node := range known.Nodes {
+		switch {
+		case node.UUID == host.Status.Provisioning.ID, node.Name == NodeName(host):
+			continue // it is this host's
+		case !hasVerified(node):
+			continue // whoever has created it need not have the credentials, and nothing is done with it
+		case host.Status.Provisioning.ID == "" && (node.Name == "" || node.Name == host.Name):
+			continue // which the host takes over, if it may
+		}
+		return fmt.Sprintf("A node in Ironic that is not this host's has the BMC %s%s", key, advice)
+	}
+	has := fmt.Sprintf("A node in another Ironic of this server has the BMC %s%s", key, advice)
+	had := fmt.Sprintf("A node in another Ironic of this server had the BMC %s. Whether it still has it is not known, because not all Ironics have been read since the server started: have them answer (kubectl get ironicinstances)", key)
+	switch told := host.Status.Record.Registration; {
+	case slices.ContainsFunc(known.Elsewhere.Nodes, hasVerified):
+		return has
+	case told == nil || told.Message != CutMessage(has) && told.Message != CutMessage(had) || !known.Elsewhere.Unread:
+		return ""
+	case known.Elsewhere.Awaited:
+		return told.Message
+	}
+	return had
+}
+
+// hasVerified reports whether Ironic has verified the BMC for a node. Before, nothing is done with it.
+func hasVerified(node ironic.Node) bool {
+	return node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying
+}
+
+// otherNodes says whether the BMC of the host's node was verified for another node, too.
+func otherNodes(host *metal3.BareMetalHost, node *Node, known NodesWithBMC) OtherNodes {
+	others := OtherNodes{ExistElsewhere: slices.ContainsFunc(known.Elsewhere.Nodes, hasVerified), AsOf: known.AsOf, MayExistElsewhere: known.Elsewhere.Unread}
+	if known.Elsewhere.Awaited {
+		others.AsOf = time.Time{}
+	}
+	others.Exist = slices.ContainsFunc(known.Nodes, func(other ironic.Node) bool {
+		return other.UUID != node.UUID && other.Name != NodeName(host) && hasVerified(other)
+	})
+	return others
+}
+
+// sameMachineAs finds the other host that is of the same machine by another BMC address. There is none if host has the better claim
+// to the machine: something runs on it for host and not for the other one, or host was created first. Two hosts of one namespace for
+// which something runs have no claim, either of them: its owner can say what is so. In two namespaces, whoever has a BMC that reports
+// the marks of a machine could otherwise have its host held again and again, by one new host after the other. It also finds what the
+// machine has in common with another host's that may all the same be another machine.
+func sameMachineAs(host *metal3.BareMetalHost, alike []Alike) (found SameMachine) {
+	if !hasVerifiedBMC(host) {
+		return found // nothing is done to its machine yet; why not may be that the other one has its MAC address
+	}
+	for _, other := range alike {
+		subject, isNear := "A host in another namespace", other.Namespace == host.Namespace
+		switch {
+		case AreConfirmedApart(host, other.BareMetalHost):
+			continue
+		case isNear:
+			subject = fmt.Sprintf("Host %q in this namespace", other.Name)
+		case !hasVerifiedBMC(other.BareMetalHost) || !wasInspected(other.BareMetalHost) || !wasInspected(host):
+			continue // what somebody has written keeps a machine from nobody
+		}
+		runs, otherRuns := UsesMachine(host), UsesMachine(other.BareMetalHost)
+		switch marks := other.Likeness.String(); {
+		case marks == "":
+		case !other.IsSame():
+			if found.Resembles == "" && !BMCKey(host).Matches(BMCKey(other.BareMetalHost)) { // see describeSameBMC
+				found.Resembles = fmt.Sprintf("%s has a machine with the same %s. That does not prove that it is the same machine, and nothing waits for this. If it is, delete one of the hosts", subject, marks)
+			}
+		case found.Host != "", runs && !otherRuns:
+		case runs == otherRuns && !(runs && isNear) && hasBetterClaim(host, other.BareMetalHost):
+		default:
+			found.Host, found.Message = other.UID, fmt.Sprintf("%s is of the same machine, according to %s", subject, marks)
+		}
+	}
+	return found
+}
+
+// wasInspected reports whether the hardware of a host is what Ironic has found. It can also be given by annotations and
+// objects.
+func wasInspected(host *metal3.BareMetalHost) bool {
+	return host.Status.Ironic != nil && host.Status.Ironic.InspectionFinishedAt != nil && !host.InspectionDisabled()
+}
+
+// hasBetterClaim reports whether host has the BMC rather than other: because it alone is
+// registered with it, or because it was created first.
+func hasBetterClaim(host, other *metal3.BareMetalHost) bool {
+	has, otherHas := hasVerifiedBMC(host), hasVerifiedBMC(other)
+	if has != otherHas {
+		return has
+	}
+	return IsOlder(host, other)
+}
+
+// hasVerifiedBMC reports whether Ironic has verified the credentials of the BMC in the host's
+// spec. It goes by what only the server records: the state can come from an annotation.
+func hasVerifiedBMC(host *metal3.BareMetalHost) bool {
+	with := host.Status.Record.RegisteredWith
+	if with == nil || with.BMC != "" && with.BMC != BMCKey(host).String() {
+		return false
+	}
+	if node := NodeOf(&host.Status); node != nil && !IsDetached(host) && node.Unproven == "" && node.ProvisionState != ironic.Enroll && node.ProvisionState != ironic.Verifying {
+		return true
+	}
+	// Who runs something on a machine keeps its BMC while Ironic has lost the node, or has it again and has not verified it yet,
+	// and on the way to another Ironic.
+	return (IsDetached(host) || UsesMachine(host)) && host.Status.GoodCredentials.Reference != nil
+}
