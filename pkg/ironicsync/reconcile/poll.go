@@ -46,6 +46,7 @@ type poller struct {
 	downSince time.Time   // zero: Ironic answers
 	down      atomic.Bool // the same for others
 	reported  bool        // the hosts say that Ironic is unreachable
+	refused   bool        // and that it refuses this server
 }
 
 // statusWriter lists hosts and writes their statuses.
@@ -118,7 +119,7 @@ func (p *poller) poll(ctx context.Context) {
 	case ctx.Err() != nil:
 	case err == nil && !p.downSince.IsZero():
 		log.Info("Ironic answers again", "downFor", p.clock.Since(p.downSince).Round(time.Second).String())
-		p.downSince, p.reported = time.Time{}, false
+		p.downSince, p.reported, p.refused = time.Time{}, false, false
 		p.down.Store(false)
 		p.queue.ironicIsBack()
 		p.watcher.requeueAll()
@@ -127,8 +128,17 @@ func (p *poller) poll(ctx context.Context) {
 		log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
 		p.downSince = p.clock.Now()
 		p.down.Store(true)
-	case !p.reported && p.clock.Since(p.downSince) > graceOf(err):
-		p.reported = p.reportUnreachable(ctx, err)
+	case p.clock.Since(p.downSince) > graceOf(err):
+		p.report(ctx, err)
+	}
+}
+
+// report has the hosts say that Ironic is unreachable, once; and once more if it answers in the end, but refuses this server: that is
+// what somebody has to mend.
+func (p *poller) report(ctx context.Context, cause error) {
+	refused := ironic.IsRefused(cause)
+	if (!p.reported || refused && !p.refused) && p.reportUnreachable(ctx, cause) {
+		p.reported, p.refused = true, refused
 	}
 }
 

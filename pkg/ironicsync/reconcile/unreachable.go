@@ -32,16 +32,17 @@ func (p *poller) reportUnreachable(ctx context.Context, cause error) (complete b
 	if err != nil {
 		return false
 	}
+	now, refused := p.clock.Now(), ironic.IsRefused(cause)
+	saysSo := func(silence *metal3.Silence) bool { return silence != nil && (silence.Refused || !refused) }
 	var silent []*metal3.BareMetalHost
 	for i := range list.Items {
 		host := &list.Items[i]
 		if host.Status.Provisioning.ID != "" && host.Status.Record.Ironic == p.ironic && !lifecycle.IsDetached(host) && // else nothing of it is live
-			host.Status.Record.Silence == nil && !host.Status.Record.IsLater() {
+			!saysSo(host.Status.Record.Silence) && !host.Status.Record.IsLater() {
 			silent = append(silent, host)
 		}
 	}
-	now := p.clock.Now()
-	silence := metal3.Silence{Since: lifecycle.WholeSeconds(p.downSince), Refused: ironic.IsRefused(cause), Reason: ironic.ReasonOf(cause)}
+	silence := metal3.Silence{Since: lifecycle.WholeSeconds(p.downSince), Refused: refused, Reason: ironic.ReasonOf(cause)}
 	var written atomic.Int64
 	workqueue.ParallelizeUntil(ctx, reportWriters, len(silent), func(i int) {
 		host := silent[i].DeepCopy() // what a list points to is in the watch cache, for others

@@ -84,3 +84,26 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedAfterSilence: hosts that say that Ironic does not answer say so if it refuses the server then, and are not written again
+// and again while it does both by turns.
+func TestRefusedAfterSilence(t *testing.T) {
+	store := enginetest.NewHosts()
+	store.Add(newHost())
+	p := &poller{hosts: store, clock: clock.RealClock{}, downSince: time.Now()}
+	silent, refused := &ironic.UnavailableError{Reason: "no answer within 6s"}, ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil)
+	for i, cause := range []error{silent, silent, refused, silent, refused} {
+		p.report(t.Context(), cause)
+		list, err := store.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]string{true: "no answer within 6s", false: "credentials refused (HTTP 401)"}[i < 2]
+		if c := meta.FindStatusCondition(list.Items[0].Status.Conditions, metal3.IronicReachableCondition); c == nil || !strings.Contains(c.Message, want) {
+			t.Errorf("after report %d: %+v, want %q", i, c, want)
+		}
+	}
+	if store.Records != 2 {
+		t.Errorf("%d writes, want 2", store.Records)
+	}
+}
