@@ -73,19 +73,19 @@ heart_tests() {
 unit() {
 	local packages
 	mapfile -t packages < <(unit_packages | grep -vE "$engine_packages")
-	race go_test -count=1 -timeout 60m "${packages[@]}"
+	race go_test -count=1 -timeout 4h "${packages[@]}"
 }
 
 engine() {
 	local packages
 	mapfile -t packages < <(unit_packages | grep -E "$engine_packages")
 	# Their heaps are small and short-lived, so that Go would collect garbage all the time.
-	GOGC=400 race go_test -count=1 -timeout 60m -skip "$explorations" "${packages[@]}"
+	GOGC=400 race go_test -count=1 -timeout 4h -skip "$explorations" "${packages[@]}"
 }
 
 # The long explorations, without the race detector: all code that they run has run with it in engine.
 explorations='^Test(Promises|RandomWalk|LifeComesToItsEnd|DeletionComesToAnEnd|HardwareFromMutated)$'
-explore() { GOGC=400 go_test -count=1 -timeout 60m -run "$explorations" ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle; }
+explore() { GOGC=400 go_test -count=1 -timeout 4h -run "$explorations" ./pkg/ironicsync/reconcile ./pkg/ironicsync/lifecycle; }
 
 # What clients of the CRDs rely on.
 contract() { IRONIC=sim e2e_test ./test/contract; }

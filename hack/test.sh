@@ -46,7 +46,7 @@ go_test() {
 
 # Runs end-to-end tests: nothing of them is cached, and their limit only ends what hangs. What they start collects garbage as
 # users have it.
-e2e_test() { suite_format=testname go_test -count=1 -timeout 60m -exec 'env -u GOGC' "$@"; }
+e2e_test() { suite_format=testname go_test -count=1 -timeout 4h -exec 'env -u GOGC' "$@"; }
 
 # Runs a command that builds with the race detector.
 race() { CGO_ENABLED=1 GOFLAGS="$GOFLAGS -race" "$@"; }
