@@ -62,6 +62,18 @@ ironic_missing() {
 	fi
 }
 
+# Installs Debian packages, because a program is missing.
+install() {
+	local missing=$1
+	shift
+	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		echo "There is no $missing: install it (on Debian or Ubuntu: apt-get install $*)." >&2
+		return 1
+	fi
+	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -q)
+	"${apt[@]}" install -y --no-install-recommends "$@" >&2 || { "${apt[@]}" update >&2 && "${apt[@]}" install -y --no-install-recommends "$@" >&2; }
+}
+
 # Builds or installs what suites need, by the words in programs.
 prepare() {
 	local suite wanted='' missing
@@ -76,9 +88,10 @@ prepare() {
 	local tool tools=()
 	for tool in etcd kube-apiserver kubectl kube-controller-manager cert-manager; do if needs $tool; then tools+=($tool); fi; done
 	[ ${#tools[@]} = 0 ] || hack/tools/build.sh "${tools[@]}"
-	if needs race && ! has_race || needs race-server && ! has_race; then
-		echo "The race detector needs a C compiler: install gcc (on Debian or Ubuntu: apt-get install gcc libc6-dev)." >&2
-		return 1
+	if needs race || needs race-server; then has_race || install "C compiler, which the race detector needs" gcc libc6-dev; fi
+	if needs buildah; then
+		command -v buildah >/dev/null || install buildah buildah
+		command -v busybox >/dev/null || install busybox busybox-static
 	fi
 	if needs race-server; then
 		GOGC=400 race go build -v -ldflags '-s -w' -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
