@@ -43,10 +43,11 @@ type poller struct {
 	// stepped tells that Ironic has been asked for something that the next poll will show.
 	stepped chan struct{}
 
-	downSince time.Time   // zero: Ironic answers
-	down      atomic.Bool // the same for others
-	reported  bool        // the hosts say that Ironic is unreachable
-	refused   bool        // and that it refuses this server
+	downSince    time.Time   // zero: Ironic answers
+	down         atomic.Bool // the same for others
+	refusedSince time.Time   // since then, Ironic has refused this server; zero: it has not since it is down
+	// reported is set if the hosts say that Ironic is unreachable, and refusalReported if they say that it refuses this server.
+	reported, refusalReported bool
 }
 
 // statusWriter lists hosts and writes their statuses.
@@ -119,26 +120,36 @@ func (p *poller) poll(ctx context.Context) {
 	case ctx.Err() != nil:
 	case err == nil && !p.downSince.IsZero():
 		log.Info("Ironic answers again", "downFor", p.clock.Since(p.downSince).Round(time.Second).String())
-		p.downSince, p.reported, p.refused = time.Time{}, false, false
+		p.downSince, p.refusedSince, p.reported, p.refusalReported = time.Time{}, time.Time{}, false, false
 		p.down.Store(false)
 		p.queue.ironicIsBack()
 		p.watcher.requeueAll()
 	case err == nil:
-	case p.downSince.IsZero():
-		log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
-		p.downSince = p.clock.Now()
-		p.down.Store(true)
-	case p.clock.Since(p.downSince) > graceOf(err):
+	default:
+		if p.downSince.IsZero() {
+			log.Error(err, "Ironic cannot be observed; statuses stay as recorded")
+			p.downSince = p.clock.Now()
+			p.down.Store(true)
+		}
 		p.report(ctx, err)
 	}
 }
 
-// report has the hosts say that Ironic is unreachable, once; and once more if it answers in the end, but refuses this server: that is
-// what somebody has to mend.
+// report has the hosts say that Ironic is unreachable, once that has lasted for a while; and once more if it answers in the end, but
+// refuses this server: that is what somebody has to mend.
 func (p *poller) report(ctx context.Context, cause error) {
-	refused := ironic.IsRefused(cause)
-	if (!p.reported || refused && !p.refused) && p.reportUnreachable(ctx, cause) {
-		p.reported, p.refused = true, refused
+	refused, since := ironic.IsRefused(cause), p.downSince
+	if refused {
+		if p.refusedSince.IsZero() {
+			p.refusedSince = p.clock.Now()
+		}
+		since = p.refusedSince
+	}
+	if p.clock.Since(since) <= graceOf(cause) || p.reported && (!refused || p.refusalReported) {
+		return
+	}
+	if p.reportUnreachable(ctx, cause, since) {
+		p.reported, p.refusalReported = true, refused
 	}
 }
 

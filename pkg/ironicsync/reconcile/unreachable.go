@@ -25,7 +25,7 @@ const (
 // reportUnreachable records in each host that its status is no longer live. It returns
 // whether all say so: what could not be written in reportTimeout, or was written by
 // somebody else meanwhile, is left to the next call, which goes on where this one ended.
-func (p *poller) reportUnreachable(ctx context.Context, cause error) (complete bool) {
+func (p *poller) reportUnreachable(ctx context.Context, cause error, since time.Time) (complete bool) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	list, err := p.hosts.List(ctx, metav1.ListOptions{})
@@ -42,7 +42,7 @@ func (p *poller) reportUnreachable(ctx context.Context, cause error) (complete b
 			silent = append(silent, host)
 		}
 	}
-	silence := metal3.Silence{Since: lifecycle.WholeSeconds(p.downSince), Refused: refused, Reason: ironic.ReasonOf(cause)}
+	silence := metal3.Silence{Since: lifecycle.WholeSeconds(since), Refused: refused, Reason: ironic.ReasonOf(cause)}
 	var written atomic.Int64
 	workqueue.ParallelizeUntil(ctx, reportWriters, len(silent), func(i int) {
 		host := silent[i].DeepCopy() // what a list points to is in the watch cache, for others

@@ -27,9 +27,9 @@ func TestUnreachableWithManyHosts(t *testing.T) {
 			store.Add(host)
 		}
 		store.BeforeRecord = func(*metal3.BareMetalHost) { time.Sleep(100 * time.Millisecond) }
-		p := &poller{hosts: store, clock: clock.RealClock{}, downSince: time.Now()}
+		p := &poller{hosts: store, clock: clock.RealClock{}}
 		calls := 1
-		for ; !p.reportUnreachable(t.Context(), &ironic.UnavailableError{Reason: "connection refused"}); calls++ {
+		for ; !p.reportUnreachable(t.Context(), &ironic.UnavailableError{Reason: "connection refused"}, time.Now()); calls++ {
 			if calls == maxCalls {
 				t.Fatalf("not complete after %d calls", calls)
 			}
@@ -70,8 +70,8 @@ func TestRefused(t *testing.T) {
 		}
 		store := enginetest.NewHosts()
 		store.Add(newHost())
-		p := &poller{hosts: store, clock: clock.RealClock{}, downSince: time.Date(2026, 11, 22, 16, 31, 32, 0, time.UTC)}
-		if !p.reportUnreachable(t.Context(), test.err) {
+		p := &poller{hosts: store, clock: clock.RealClock{}}
+		if !p.reportUnreachable(t.Context(), test.err, time.Date(2026, 11, 22, 16, 31, 32, 0, time.UTC)) {
 			t.Fatal("not complete")
 		}
 		list, err := store.List(t.Context(), metav1.ListOptions{})
@@ -85,25 +85,44 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefusedAfterSilence: hosts that say that Ironic does not answer say so if it refuses the server then, and are not written again
-// and again while it does both by turns.
+// TestRefusedAfterSilence: hosts that say that Ironic does not answer say so if it refuses the server then, and since when it does;
+// and they are not written again and again while it does both by turns.
 func TestRefusedAfterSilence(t *testing.T) {
-	store := enginetest.NewHosts()
-	store.Add(newHost())
-	p := &poller{hosts: store, clock: clock.RealClock{}, downSince: time.Now()}
-	silent, refused := &ironic.UnavailableError{Reason: "no answer within 6s"}, ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil)
-	for i, cause := range []error{silent, silent, refused, silent, refused} {
-		p.report(t.Context(), cause)
-		list, err := store.List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		store := enginetest.NewHosts()
+		store.Add(newHost())
+		began := time.Now()
+		p := &poller{hosts: store, clock: clock.RealClock{}, downSince: began}
+		silent, refused := &ironic.UnavailableError{Reason: "no answer within 6s"}, ironic.NewAPIError("list nodes", 401, []byte(`{"error":{"message":"Incorrect username or password","code":401}}`), nil)
+		says := func(cause error, want string) {
+			t.Helper()
+			p.report(t.Context(), cause)
+			list, err := store.List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := meta.FindStatusCondition(list.Items[0].Status.Conditions, metal3.IronicReachableCondition)
+			message := ""
+			if c != nil && c.Status == metav1.ConditionFalse {
+				message = c.Message
+			}
+			if !strings.Contains(message, want) || want == "" && message != "" {
+				t.Errorf("after %s: %q, want %q", time.Since(began), message, want)
+			}
 		}
-		want := map[bool]string{true: "no answer within 6s", false: "credentials refused (HTTP 401)"}[i < 2]
-		if c := meta.FindStatusCondition(list.Items[0].Status.Conditions, metal3.IronicReachableCondition); c == nil || !strings.Contains(c.Message, want) {
-			t.Errorf("after report %d: %+v, want %q", i, c, want)
+		says(silent, "")
+		time.Sleep(unreachableGrace + time.Second)
+		says(silent, "Ironic has not answered since "+began.UTC().Format(time.RFC3339))
+		time.Sleep(time.Hour)
+		refusedSince := "Ironic has refused the server since " + time.Now().UTC().Format(time.RFC3339)
+		says(refused, "Ironic has not answered") // it may be for a moment only
+		time.Sleep(refusedGrace + time.Second)
+		for range 3 {
+			says(refused, refusedSince)
+			says(silent, refusedSince)
 		}
-	}
-	if store.Records != 2 {
-		t.Errorf("%d writes, want 2", store.Records)
-	}
+		if store.Records != 2 {
+			t.Errorf("%d writes, want 2", store.Records)
+		}
+	})
 }
