@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 )
 
@@ -86,9 +85,9 @@ func (e *ElsewhereError) Error() string {
 }
 
 // LaterError says that a later version of the server has recorded a host: what this one would make of its node may be wrong.
-type LaterError struct{ Record metal3.HostRecord }
+type LaterError struct{ Why string }
 
-func (e *LaterError) Error() string { return e.Record.WhyLeftAlone() }
+func (e *LaterError) Error() string { return e.Why }
 
 // errorFor returns the error for the reader of one host after an observation of all hosts
 // has ended with err.

@@ -67,6 +67,8 @@ func (r *Refresher) readFeed(ctx context.Context) error {
 		host := candidate.Host
 		node, generation := r.index.NodeOf(host)
 		switch {
+		case host.Status.Record.IsLater():
+			dues = append(dues, dueHost{host: host}) // of which nothing is read
 		case node != nil && delivered[node.UUID] && candidate.KnownBefore:
 			dues = append(dues, dueHost{host: host, node: node, generation: generation, changed: changedAt(node, changes, answered)})
 		case node != nil && r.isAsRecorded(host, node, answered):
@@ -187,7 +189,7 @@ func (r *Refresher) observedAll(began time.Time, err error) error {
 // is recorded.
 func (r *Refresher) isAsRecorded(host *metal3.BareMetalHost, node *ironic.Node, now time.Time) bool {
 	seen := r.observationOf(host, node)
-	if seen.Node == nil || seen.NeedsInventory(host) || host.Status.Record.IsLater() {
+	if seen.Node == nil || seen.NeedsInventory(host) {
 		return false
 	}
 	_, changed := lifecycle.Observe(host, seen, now)

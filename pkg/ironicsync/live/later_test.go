@@ -47,6 +47,9 @@ func TestLaterRecord(t *testing.T) {
 		if err != nil || why == "" {
 			t.Errorf("its node is proven to be its own (%v)", err)
 		}
+		if gets, _ := b.nodes.Asked(); gets != 0 {
+			t.Errorf("asked for single nodes %d times", gets)
+		}
 		if got := b.hosts.Host(t, enginetest.HostName(1)); got.ResourceVersion != version {
 			t.Errorf("it was written: %+v", got.Status)
 		}

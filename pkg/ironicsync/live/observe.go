@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func (r *Refresher) observeAndGet(ctx context.Context, namespace, name string, c
 			return host, nil, err // the host has no node yet, so there is nothing to observe
 		}
 		if host.Status.Record.IsLater() {
-			return nil, nil, &LaterError{host.Status.Record}
+			return nil, nil, &LaterError{host.Status.Record.WhyLeftAlone()}
 		}
 		if !r.has(host) {
 			return nil, nil, &ElsewhereError{Namespace: namespace, Name: name, Ironic: host.Status.Record.Ironic}
@@ -91,7 +92,7 @@ func (r *Refresher) readNode(ctx context.Context, host *metal3.BareMetalHost) *n
 // That read of the node is returned only if the host in etcd is still the cached one, so that the
 // returned host was known before Ironic was asked. Otherwise the nodeRead is nil.
 func (r *Refresher) readHost(ctx context.Context, namespace, name string, cached *metal3.BareMetalHost) (host *metal3.BareMetalHost, read *nodeRead, err error) {
-	if cached == nil || !r.has(cached) {
+	if cached == nil || !r.has(cached) || cached.Status.Record.IsLater() {
 		host, err = r.hosts.Get(ctx, namespace, name)
 		return host, nil, err
 	}
@@ -198,13 +199,20 @@ type dueHost struct {
 // the others: the error is a *PartialError, or that of ctx. The nodes were not read before
 // the time began.
 func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time.Time) error {
+	failed := map[types.NamespacedName]error{}
+	hosts = slices.DeleteFunc(hosts, func(d dueHost) bool {
+		record := &d.host.Status.Record
+		if record.IsLater() {
+			failed[types.NamespacedName{Namespace: d.host.Namespace, Name: d.host.Name}] = &LaterError{record.WhyLeftAlone()}
+		}
+		return record.IsLater()
+	})
 	for _, d := range hosts {
 		if d.node != nil && !d.readNode {
 			r.index.SetPending(d.host, d.generation)
 		}
 	}
 	var mu sync.Mutex
-	failed := map[types.NamespacedName]error{}
 	inventories := 0
 	mayReadInventory := func(d dueHost) bool {
 		mu.Lock()
@@ -244,9 +252,6 @@ func (r *Refresher) observeMany(ctx context.Context, hosts []dueHost, began time
 // read between two reads of the feed, such as a lock, must not pass for what the feed has shown, because it would stay
 // recorded.
 func (r *Refresher) observeDue(ctx context.Context, d dueHost, readInventory bool, began time.Time) (recorded *metal3.BareMetalHost, shown *ironic.Node, again bool, err error) {
-	if d.host.Status.Record.IsLater() {
-		return nil, nil, false, &LaterError{d.host.Status.Record}
-	}
 	if d.readNode {
 		recorded, shown, err = r.ObserveAndGet(ctx, d.host.Namespace, d.host.Name)
 		return recorded, shown, true, err
