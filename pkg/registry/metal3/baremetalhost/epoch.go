@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
 // While replicas of two versions run, as during an upgrade, the older one serves hosts whose records it does not know. It
@@ -32,7 +33,7 @@ func (g epochGuard) Unwrap() storage.Interface { return g.Interface }
 func (g epochGuard) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
 	return g.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions,
 		func(stored runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			if err := checkEpoch(stored); err != nil {
+			if err := checkEpoch(ctx, stored); err != nil {
 				return nil, nil, err
 			}
 			return update(stored, meta)
@@ -43,18 +44,20 @@ func (g epochGuard) GuaranteedUpdate(ctx context.Context, key string, destinatio
 func (g epochGuard) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
 	return g.Interface.Delete(ctx, key, out, preconditions,
 		func(ctx context.Context, stored runtime.Object) error {
-			if err := checkEpoch(stored); err != nil {
+			if err := checkEpoch(ctx, stored); err != nil {
 				return err
 			}
 			return validate(ctx, stored)
 		}, cached, opts)
 }
 
-// checkEpoch returns a 503 with Retry-After if a later version has recorded the host.
-func checkEpoch(stored runtime.Object) error {
+// checkEpoch returns a 503 with Retry-After if a later version has recorded the host, and has the client come back by another
+// connection.
+func checkEpoch(ctx context.Context, stored runtime.Object) error {
 	host, ok := stored.(*metal3.BareMetalHost)
 	if !ok || !host.Status.Record.IsLater() {
 		return nil
 	}
+	kind.Reconnect(ctx)
 	return serviceUnavailable(host.Name, fmt.Sprintf("%s, and nothing was done: try again, a replica of the later version will accept it", host.Status.Record.WhyLeftAlone()))
 }

@@ -111,7 +111,7 @@ func (s *Sources) recordedHost(ctx context.Context, name string) (*metal3.BareMe
 	if err != nil {
 		return nil, readError(name, err)
 	}
-	return host, checkEpoch(host)
+	return host, checkEpoch(ctx, host)
 }
 
 // nodeOf reads the host's node from the Ironic that has it, which it returns, too, and redacts passwords in the node's texts.

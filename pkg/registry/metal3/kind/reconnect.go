@@ -1,27 +1,25 @@
-package apiserver
+package kind
 
 import (
+	"context"
 	"net/http"
-
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
-// reconnectAfterUnavailable closes the connection after a 503, so that what the client repeats can reach another replica, such as
-// the later version during an upgrade. kube-apiserver sends all requests through one connection, which would lead to the same replica
-// each time. Over HTTP/2, Go's server turns the header into a GOAWAY: requests that are under way, and watches, go on.
-func reconnectAfterUnavailable(handler http.Handler) http.Handler {
+type reconnectKey struct{}
+
+// WithReconnect closes the connection of a client after the answer to a request for which Reconnect was called.
+func WithReconnect(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(unavailableWriter{w}), r)
+		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reconnectKey{}, w.Header())))
 	})
 }
 
-type unavailableWriter struct{ http.ResponseWriter }
-
-func (w unavailableWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w unavailableWriter) WriteHeader(status int) {
-	if status == http.StatusServiceUnavailable {
-		w.Header().Set("Connection", "close")
+// Reconnect has the client open another connection, so that what it repeats can reach another replica: kube-apiserver sends all
+// requests through one connection, which would lead to the same replica each time. It is called before the answer is written. Over
+// HTTP/2, Go's server turns the header into a GOAWAY: requests that are under way, and watches, go on. A write that is just being sent
+// meanwhile fails in kube-apiserver without having reached this server, so this is not for what happens often.
+func Reconnect(ctx context.Context) {
+	if header, ok := ctx.Value(reconnectKey{}).(http.Header); ok {
+		header.Set("Connection", "close")
 	}
-	w.ResponseWriter.WriteHeader(status)
 }

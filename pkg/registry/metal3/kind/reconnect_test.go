@@ -1,4 +1,4 @@
-package apiserver
+package kind
 
 import (
 	"net/http"
@@ -7,13 +7,16 @@ import (
 	"testing"
 )
 
-// TestReconnectAfterUnavailable: what is asked after a 503 comes through another connection, and so, behind a Service, perhaps to
+// TestReconnect: what is asked after such an answer comes through another connection, and so, behind a Service, perhaps to
 // another replica. Other answers leave the connection open.
-func TestReconnectAfterUnavailable(t *testing.T) {
+func TestReconnect(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {
-			server := httptest.NewUnstartedServer(reconnectAfterUnavailable(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/unavailable" {
+			server := httptest.NewUnstartedServer(WithReconnect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/elsewhere" {
+					Reconnect(r.Context())
+				}
+				if r.URL.Path != "/" {
 					w.WriteHeader(http.StatusServiceUnavailable)
 				}
 			})))
@@ -38,8 +41,10 @@ func TestReconnectAfterUnavailable(t *testing.T) {
 				return reused
 			}
 			reused("/")
-			if !reused("/unavailable") {
-				t.Error("a connection is closed after a 200")
+			for _, path := range []string{"/unavailable", "/elsewhere"} {
+				if !reused(path) {
+					t.Errorf("the connection was closed before %s", path)
+				}
 			}
 			for reused("/") { // HTTP/2's GOAWAY comes a moment after the answer
 			}
