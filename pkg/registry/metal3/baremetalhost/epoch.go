@@ -5,8 +5,12 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
@@ -21,9 +25,18 @@ import (
 // looked at is what the storage has when it writes.
 type epochGuard struct{ storage.Interface }
 
-// guardEpoch has the store refuse what an epochGuard refuses. It is the outermost part of the storage.
-func guardEpoch(store *genericregistry.Store) {
-	store.Storage.Storage = epochGuard{store.Storage.Storage}
+// guarded are the options of a store whose storage is an epochGuard, as its outermost part.
+type guarded struct{ generic.RESTOptionsGetter }
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (g guarded) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
+	decorate := options.Decorator
+	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+		inner, destroy, err := decorate(config, prefix, keyFunc, newFunc, newListFunc, attributes, trigger, indexers)
+		return epochGuard{inner}, destroy, err
+	}
+	return options, err
 }
 
 // Unwrap returns the storage that is guarded.

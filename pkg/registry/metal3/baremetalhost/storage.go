@@ -70,10 +70,9 @@ func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, name
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            tableConvertor{},
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributes}); err != nil {
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: guarded{optsGetter}, AttrFunc: attributes}); err != nil {
 		return nil, err
 	}
-	guardEpoch(store)
 	return store, nil
 }
 
