@@ -18,7 +18,7 @@ import (
 // observeGone notes that the deployment of a host may be gone, and since when. A state that is older than the one in
 // which the node was active is no deed of anybody: Ironic's database was restored, or the reader of it that has
 // answered lags behind.
-func observeGone(status *metal3.BareMetalHostStatus, seen *ironic.Node, now time.Time) {
+func observeGone(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, seen *ironic.Node, now time.Time) {
 	node := NodeOf(status)
 	d := status.Record.Deployment
 	if d == nil || !isDeployedState(status.Provisioning.State) {
@@ -40,10 +40,32 @@ func observeGone(status *metal3.BareMetalHostStatus, seen *ironic.Node, now time
 	case d.Gone == nil && d.ActiveSince != nil && seen.ProvisionUpdatedAt != nil && seen.ProvisionUpdatedAt.Before(d.ActiveSince.Time):
 		// The clock of a conductor that has just begun to undeploy the node may lag; what it leads to is later.
 		d.MayAdopt = !state.IsInTransit()
-	case d.MayAdopt:
+	case d.MayAdopt && !(isOnWayToAdoption(before) && isTakenFromIt(state)):
 	case d.Gone == nil, isRescue(ironic.ProvisionState(d.Gone.ProvisionState)) && !isRescue(state):
-		d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now), ProvisionState: string(state)}
+		d.MayAdopt, d.Gone = false, &metal3.GoneDeployment{Since: WholeSeconds(now), ProvisionState: string(state)}
 	}
+}
+
+// isOnWayToAdoption tells whether a node, as it was seen before, is one that Ironic had lost, up to its adoption.
+func isOnWayToAdoption(before *metal3.IronicStatus) bool {
+	if before == nil {
+		return false
+	}
+	switch ironic.ProvisionState(before.ProvisionState) {
+	case ironic.Enroll, ironic.Verifying, ironic.Manageable, ironic.Adopting, ironic.AdoptFail:
+		return true
+	}
+	return false
+}
+
+// isTakenFromIt tells whether a node that was on its way to adoption is in a state to which somebody else has brought it, perhaps from
+// active, as which it was not seen: this server asks for adoption alone. An inspection changes nothing.
+func isTakenFromIt(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.Manageable, ironic.Adopting, ironic.AdoptFail, ironic.Inspecting, ironic.InspectWait, ironic.InspectFail:
+		return false
+	}
+	return true
 }
 
 func isRescue(state ironic.ProvisionState) bool {
