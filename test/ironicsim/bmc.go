@@ -27,6 +27,8 @@ type BMC struct {
 	commands       int
 	powerCuts      int
 	diskWrites     []DiskWrite
+	macs           []string // of its network cards; nil until it was inspected
+	serial         string   // that its inventories have; empty for one of its own
 	light          string
 	nmis           int
 	vmedia         string // the image in the virtual drive
@@ -96,6 +98,9 @@ func (b *BMC) SetURL(url string) { b.set(func() { b.url = url }) }
 
 // SetStuck makes the BMC accept power commands without effect.
 func (b *BMC) SetStuck(stuck bool) { b.set(func() { b.stuck = stuck }) }
+
+// SetSerial has the machine report a serial number, as a chassis gives its own to each of its sleds.
+func (b *BMC) SetSerial(serial string) { b.set(func() { b.serial = serial }) }
 
 // SetNoSoftPower makes the machine ignore soft power commands, as one without a
 // running operating system does. Ironic waits until the time-out for it.

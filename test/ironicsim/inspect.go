@@ -2,6 +2,8 @@ package ironicsim
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/md5"
 	"fmt"
 	"maps"
 	"strings"
@@ -149,20 +151,32 @@ func interfacesOf(inventory, data map[string]any) (all, valid map[string]any, ma
 	return all, valid, macs
 }
 
-// makeInventory invents the hardware of a node, always the same for one node.
+// makeInventory invents the hardware of a node's machine, always the same for one machine, whichever node it is inspected for. Its
+// network cards are those that had ports when it was first inspected.
 func (s *Sim) makeInventory(n *node) (inventory, data map[string]any) {
+	s.mu.Lock()
+	seed := strings.ReplaceAll(n.UUID, "-", "")
 	var macs []string
-	s.mu.RLock()
-	for _, p := range s.portIDs {
-		if p.nodeUUID == n.UUID {
-			macs = append(macs, p.address)
+	b, _ := s.bmcOf(n)
+	if b != nil {
+		seed, macs = fmt.Sprintf("%x", md5.Sum([]byte(b.address))), b.macs
+	}
+	if macs == nil {
+		for _, p := range s.portIDs {
+			if p.nodeUUID == n.UUID {
+				macs = append(macs, p.address)
+			}
 		}
 	}
-	s.mu.RUnlock()
-	seed := strings.ReplaceAll(n.UUID, "-", "")
 	if len(macs) == 0 {
 		macs = []string{fmt.Sprintf("52:54:00:%s:%s:%s", seed[0:2], seed[2:4], seed[4:6])}
 	}
+	serial := "SN-" + seed[:12]
+	if b != nil {
+		b.macs = macs
+		serial = cmp.Or(b.serial, serial)
+	}
+	s.mu.Unlock()
 	nics := []any{}
 	for i, mac := range macs {
 		nics = append(nics, map[string]any{
@@ -182,7 +196,7 @@ func (s *Sim) makeInventory(n *node) (inventory, data map[string]any) {
 			"architecture": "x86_64", "flags": []any{"fpu", "vme", "sse2", "vmx"}},
 		"disks": []any{disk}, "memory": map[string]any{"total": 16777216000, "physical_mb": 16384},
 		"bmc_address": bmcHost(n), "bmc_v6address": "::/0",
-		"system_vendor": map[string]any{"product_name": "Standard PC (Q35 + ICH9, 2009)", "serial_number": "SN-" + seed[:12],
+		"system_vendor": map[string]any{"product_name": "Standard PC (Q35 + ICH9, 2009)", "serial_number": serial,
 			"manufacturer": "QEMU", "firmware": map[string]any{"vendor": "SeaBIOS", "version": "1.16.0", "build_date": "04/01/2014"}},
 		"boot":     map[string]any{"current_boot_mode": "uefi", "pxe_interface": macs[0]},
 		"hostname": "host-" + seed[:8],
