@@ -270,6 +270,21 @@ func (m *Hosts) Add(host *metal3.BareMetalHost) {
 	m.tell(watch.Added, host)
 }
 
+// Restore replaces all hosts by those of a backup, as somebody does who restores etcd while no server runs. The resourceVersions go on.
+func (m *Hosts) Restore(backup map[types.NamespacedName]*metal3.BareMetalHost) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	clear(m.ByName)
+	clear(m.written)
+	clear(m.older)
+	for _, host := range backup {
+		m.Version++
+		host = host.DeepCopy()
+		host.ResourceVersion = strconv.Itoa(m.Version)
+		m.store(host)
+	}
+}
+
 // Remove marks a host as deleted.
 func (m *Hosts) Remove(t *testing.T, name string) {
 	t.Helper()

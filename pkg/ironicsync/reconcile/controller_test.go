@@ -56,7 +56,9 @@ type world struct {
 	images     executor.DataImages
 	hostImages registrar.HostImages
 	planHost   func(namespace, name string)
-	operator   *bmo.Watch // of the process that runs, which does not look at Leases unless the test has it run
+	hold       *reconcile.Hold // of the process that runs, as is operator
+	restored   string          // why etcd seems to be restored to a process that begins
+	operator   *bmo.Watch      // which does not look at Leases unless the test has it run
 	remembered func() []string
 }
 
@@ -148,7 +150,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 	}
 	planner := reconcile.NewPlanner()
 	hold, watch := w.newHold()
-	w.operator = watch
+	w.hold, w.operator = hold, watch
 	controller := reconcile.New(reconcile.Deps{
 		Planner: planner, Hold: hold, Operator: watch, Clock: clock.RealClock{},
 		Hosts: hosts, Ironics: ironics,
@@ -169,6 +171,7 @@ func (w *world) run(ctx context.Context, cancel func(), hosts live.Hosts, client
 // newHold returns what holds all hosts, and sets it when there are signs of the Bare Metal Operator.
 func (w *world) newHold() (*reconcile.Hold, *bmo.Watch) {
 	hold := reconcile.NewHold()
+	hold.Set(metal3.RestoredReason, w.restored)
 	return hold, bmo.NewWatch(w.secrets.client.CoordinationV1(), bmo.DefaultNamespaces, clock.RealClock{}, func(reason string) { hold.Set(metal3.OperatorRunningReason, reason) })
 }
 

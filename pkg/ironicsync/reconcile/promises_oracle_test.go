@@ -13,25 +13,30 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 )
 
 // An oracle knows what docs/life.md promises, and nothing of how the server decides. It is told what users ask for and what
-// operators do in Ironic, sees each request that the server sends, and each status that it records.
+// operators do in Ironic, sees each request that the server sends, and each status that it records; and it sees the disks of the
+// machines, which are known by the addresses of their BMCs.
 type oracle struct {
 	w *world
 
 	mu sync.Mutex
 	// asked is what users have asked for, version by version.
 	asked map[types.NamespacedName][]version
-	// operators is which machines run what an operator has deployed, by their hosts, unless a person has confirmed since
-	// that it is the host's.
-	operators map[types.NamespacedName]bool
-	// confirmed is which machines run what the spec says, according to a person, whatever Ironic says of their nodes.
+	// operators is which machines run what the record of no host knows: an operator has deployed it, or etcd was restored
+	// since; unless a person has confirmed since that it is the host's.
+	operators map[string]bool
+	// wipedAt is when an operator has undeployed a machine that was provisioned.
+	wipedAt map[string]time.Time
+	// pointedAt is when an operator has given a node another BMC.
+	pointedAt map[string]time.Time
+	// confirmed is which machines run what the spec says, whatever Ironic says of their nodes: according to a person, or because
+	// Ironic's database was restored.
 	confirmed map[types.NamespacedName]bool
 	// meddled tells whether an operator has done something to the machine of a host.
 	meddled map[types.NamespacedName]bool
-	// wipedAt is when an operator has undeployed the machine of a host that was provisioned.
-	wipedAt map[types.NamespacedName]time.Time
 	// sent is when the server has last sent a request, by host and target.
 	sent map[types.NamespacedName]map[string]time.Time
 	// rebuilds is which hosts a user wants rebuilt, and has not got yet.
@@ -40,7 +45,7 @@ type oracle struct {
 	erasures map[types.NamespacedName]int
 
 	// state is what was recorded last.
-	state metal3.ProvisioningState
+	state map[types.NamespacedName]metal3.ProvisioningState
 
 	log  []string
 	harm string
@@ -54,9 +59,89 @@ type version struct {
 
 func newOracle(w *world) *oracle {
 	return &oracle{
-		w: w, asked: map[types.NamespacedName][]version{}, operators: map[types.NamespacedName]bool{}, meddled: map[types.NamespacedName]bool{}, confirmed: map[types.NamespacedName]bool{}, wipedAt: map[types.NamespacedName]time.Time{},
-		sent: map[types.NamespacedName]map[string]time.Time{}, rebuilds: map[types.NamespacedName]bool{}, erasures: map[types.NamespacedName]int{},
+		w: w, asked: map[types.NamespacedName][]version{}, operators: map[string]bool{}, wipedAt: map[string]time.Time{}, pointedAt: map[string]time.Time{},
+		confirmed: map[types.NamespacedName]bool{}, meddled: map[types.NamespacedName]bool{}, sent: map[types.NamespacedName]map[string]time.Time{},
+		rebuilds: map[types.NamespacedName]bool{}, erasures: map[types.NamespacedName]int{}, state: map[types.NamespacedName]metal3.ProvisioningState{},
 	}
+}
+
+// isNew notes that a host is created again.
+func (o *oracle) isNew(key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.rebuilds, key)
+	delete(o.asked, key)
+	delete(o.confirmed, key)
+}
+
+// forget notes that Ironic knows nothing of a machine any more, so that nobody can know what it runs.
+func (o *oracle) forget(machine string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.operators, machine)
+	delete(o.wipedAt, machine)
+	o.interrupted()
+}
+
+func (o *oracle) forgetAll() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.operators)
+	clear(o.wipedAt)
+	o.interrupted()
+}
+
+// interrupted notes that nobody knows any more how far a rebuild has come.
+func (o *oracle) interrupted() {
+	for key := range o.rebuilds {
+		o.meddled[key] = true
+	}
+}
+
+// takenOver notes that a person has confirmed that a node and what it runs are a host's.
+func (o *oracle) takenOver(key types.NamespacedName, id string) {
+	o.forget(o.machineOf(id))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.confirmed[key] = true
+}
+
+func (o *oracle) meddles(key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.meddled[key] = true
+}
+
+func (o *oracle) points(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pointedAt[id] = time.Now()
+}
+
+// restoredIronic notes that Ironic's database is replaced by a backup: the states of nodes say nothing of the machines then.
+func (o *oracle) restoredIronic(keys []types.NamespacedName) {
+	o.forgetAll()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, key := range keys {
+		o.meddled[key], o.confirmed[key] = true, true
+	}
+}
+
+// restored notes that etcd is replaced by a backup: what was written to the disks since is known to no record.
+func (o *oracle) restored(backup map[types.NamespacedName]*metal3.BareMetalHost) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := map[string]bool{"": true}
+	for _, host := range backup {
+		known[host.Status.Provisioning.Image.URL] = true
+	}
+	for machine := range promiseHosts + 1 {
+		if address := enginetest.BMCAddress(machine); !known[o.imageOn(address)] {
+			o.operators[address] = true
+		}
+	}
+	clear(o.rebuilds)
 }
 
 // look notes what users ask for now.
@@ -72,6 +157,12 @@ func (o *oracle) saw(key types.NamespacedName, host *metal3.BareMetalHost) {
 
 func (o *oracle) note(format string, args ...any) {
 	o.log = append(o.log, time.Now().Format("04:05.0 ")+fmt.Sprintf(format, args...))
+}
+
+func (o *oracle) notes(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.note(format, args...)
 }
 
 func (o *oracle) blame(format string, args ...any) {
@@ -136,24 +227,31 @@ func (j judged) SwitchPower(ctx context.Context, fence ironic.Fence, id string, 
 }
 
 func (j judged) DeleteNode(ctx context.Context, fence ironic.Fence, id string) error {
+	machine := j.oracle.machineOf(id)
 	if fence.Check() == nil {
 		j.oracle.judge(id, "DELETE")
 	}
-	return j.ironicClient.DeleteNode(ctx, fence, id)
+	err := j.ironicClient.DeleteNode(ctx, fence, id)
+	if err == nil {
+		j.oracle.forget(machine)
+	}
+	return err
 }
 
 // judge says what speaks against a request.
 func (o *oracle) judge(id, target string) {
 	key, host := o.hostWith(id)
-	state := ""
+	machine, state := o.machineOf(id), ""
 	if fields, there := o.w.sim.Sim.Node(id); there {
 		state, _ = fields["provision_state"].(string)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.note("%s: server asks for %s (node %s)", key.Name, target, state)
+	o.note("%s: server asks for %s (node %s, %s)", key.Name, target, state, machine)
 	if host == nil {
-		o.blame("%s of node %s, which is no host's", target, id)
+		if target != "DELETE" || state != "enroll" && state != "manageable" { // one that the server has only just made
+			o.blame("%s of node %s, which is no host's", target, id)
+		}
 		return
 	}
 	if o.sent[key] == nil {
@@ -163,6 +261,10 @@ func (o *oracle) judge(id, target string) {
 	o.sent[key][target] = time.Now()
 	if !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return !isLeftAlone(h) }) {
 		o.blame("%s: %s, while it is paused", key.Name, target)
+	}
+	o.judgeMachine(key, id, machine, target)
+	if !slices.Contains([]string{"power on", "manage", "adopt", "abort", "DELETE"}, target) {
+		o.judgeInterruption(key, machine, target)
 	}
 	interrupts := false
 	switch target {
@@ -179,7 +281,7 @@ func (o *oracle) judge(id, target string) {
 	case "provide":
 		interrupts = true
 		// The end of a deployment whose node Ironic has lost is its cleaning.
-		ends := o.state == metal3.StateDeprovisioning && o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return isDeletedHost(h) || h.Spec.Image == nil })
+		ends := o.state[key] == metal3.StateDeprovisioning && o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return isDeletedHost(h) || h.Spec.Image == nil })
 		if !ends && !o.askedWithin(key, wantsToRun) {
 			o.blame("%s: it is cleaned before an image that nobody wants", key.Name)
 		}
@@ -196,7 +298,10 @@ func (o *oracle) judge(id, target string) {
 		interrupts = true
 		failed := state == "deploy failed" || state == "error"
 		called := time.Since(before) < 10*time.Minute // what was asked for may still come, so it goes on
-		image := o.imageOn(id)
+		image := o.imageOn(machine)
+		if state == "deploying" || state == "wait call-back" { // the one that is about to be written
+			image = o.imageAsked(id)
+		}
 		over := func(h *metal3.BareMetalHost) bool {
 			return isDeletedHost(h) || h.Spec.Image == nil || image != "" && h.Spec.Image.URL != image
 		}
@@ -210,13 +315,70 @@ func (o *oracle) judge(id, target string) {
 			o.blame("%s: %s, which nobody has asked for", key.Name, target)
 		}
 	case "DELETE":
-		if state != "enroll" && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return isDeletedHost(h) || isToBeDetached(h) }) {
+		// Of a node that was never used, nothing is lost.
+		unused := state == "enroll" || state == "manageable" && o.state[key] == metal3.StateRegistering
+		if !unused && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return isDeletedHost(h) || isToBeDetached(h) }) {
 			o.blame("%s: its node is deleted from Ironic", key.Name)
 		}
 	}
-	if interrupts && o.operators[key] && isRunning(state) {
+	if interrupts && o.operators[machine] && isRunning(state) {
 		o.blame("%s: %s of a machine that runs what an operator has deployed", key.Name, target)
 	}
+}
+
+// judgeMachine: the machine that a request reaches is one that a user has named for this host.
+func (o *oracle) judgeMachine(key types.NamespacedName, id, machine, target string) {
+	if target == "DELETE" || machine == "" || time.Since(o.pointedAt[id]) < lookAge {
+		return // it reaches no machine, or the node was looked at before
+	}
+	for _, v := range o.asked[key] {
+		if v.host != nil && v.host.Spec.BMC.Address == "ipmi://"+machine {
+			return
+		}
+	}
+	if len(o.asked[key]) > 0 {
+		o.blame("%s: %s of the machine at %s, which was never this host's", key.Name, target, machine)
+	}
+}
+
+// judgeInterruption: a machine that another host is known to run on is left to that one, and an externally provisioned one to
+// itself.
+func (o *oracle) judgeInterruption(key types.NamespacedName, machine, target string) {
+	if other, runs := o.runsFor(machine); runs && other != key {
+		o.blame("%s: %s of the machine at %s, which runs what the spec of %s wants", key.Name, target, machine, other.Name)
+	}
+	switch target {
+	case "power off", "soft power off", "rebooting", "soft rebooting": // as the spec asks
+	default:
+		if !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return !h.Spec.ExternallyProvisioned }) {
+			o.blame("%s: %s of a machine that is provisioned externally", key.Name, target)
+		}
+	}
+}
+
+// runsFor returns the host that has wanted what is on the disks of a machine, on that machine, ever since it was written.
+func (o *oracle) runsFor(machine string) (key types.NamespacedName, runs bool) {
+	last := o.lastWrite(machine)
+	image, written := last.Image, last.At
+	if image == "" || time.Since(written) < lookAge {
+		return key, false
+	}
+	for key, versions := range o.asked {
+		wants := false
+		for i, v := range versions {
+			if i+1 < len(versions) && versions[i+1].since.Before(written) {
+				continue
+			}
+			wants = v.host != nil && !isDeletedHost(v.host) && v.host.Spec.Image != nil && v.host.Spec.Image.URL == image && v.host.Spec.BMC.Address == "ipmi://"+machine
+			if !wants {
+				break
+			}
+		}
+		if wants {
+			return key, true
+		}
+	}
+	return key, false
 }
 
 // isRunning tells whether a node in this state runs a deployment.
@@ -237,13 +399,34 @@ func hasReboot(h *metal3.BareMetalHost) bool {
 	return false
 }
 
-// imageOn is the image that was last written to the machine of a node, unless it was wiped since.
-func (o *oracle) imageOn(id string) string {
-	writes := o.w.sim.Sim.DiskWrites(id)
-	if len(writes) == 0 {
-		return ""
+// imageOn is the image that was last written to a machine, unless it was wiped since.
+func (o *oracle) imageOn(machine string) string { return o.lastWrite(machine).Image }
+
+// lastWrite is what was last done to the disks of a machine; nothing for no machine.
+func (o *oracle) lastWrite(machine string) (last ironicsim.DiskWrite) {
+	if bmc := o.w.sim.Sim.BMC(machine); bmc != nil {
+		for _, last = range bmc.DiskWrites() {
+		}
 	}
-	return writes[len(writes)-1].Image
+	return last
+}
+
+// imageAsked is the image that Ironic has for a node.
+func (o *oracle) imageAsked(id string) (image string) {
+	if fields, there := o.w.sim.Sim.Node(id); there {
+		info, _ := fields["instance_info"].(map[string]any)
+		image, _ = info["image_source"].(string)
+	}
+	return image
+}
+
+// machineOf is the machine that Ironic has for a node at this moment, or empty.
+func (o *oracle) machineOf(id string) (machine string) {
+	if fields, there := o.w.sim.Sim.Node(id); there {
+		info, _ := fields["driver_info"].(map[string]any)
+		machine, _ = info["ipmi_address"].(string)
+	}
+	return machine
 }
 
 func (o *oracle) hostWith(id string) (types.NamespacedName, *metal3.BareMetalHost) {
@@ -263,14 +446,14 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	status := &host.Status
-	if state := status.Provisioning.State; state != o.state {
+	if state := status.Provisioning.State; state != o.state[key] {
 		// What has begun goes on, though the host is to be off by then; and what was called off and begins late is shown.
 		late := time.Since(o.sent[key]["active"]) < 10*time.Minute
-		if state == metal3.StateProvisioning && !late && !o.rebuilds[key] && !o.operators[key] && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return wantsToRun(h) && h.Spec.Online }) {
+		if state == metal3.StateProvisioning && !late && !o.rebuilds[key] && !o.operators[o.machineOf(status.Provisioning.ID)] && !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return wantsToRun(h) && h.Spec.Online }) {
 			o.blame("%s: it becomes %s, and is to be off", key.Name, state)
 		}
 		o.note("%s is %s", key.Name, state)
-		o.state = state
+		o.state[key] = state
 	}
 	if status.Provisioning.State == metal3.StateProvisioned && o.rebuilds[key] {
 		delete(o.rebuilds, key) // it is over, or was called off
@@ -279,7 +462,7 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 		o.blame("%s: an operator is said to have undeployed it, and none has: %s", key.Name, held.Message)
 	}
 	if !showsAllWell(host) {
-		delete(o.wipedAt, key) // it is noticed
+		delete(o.wipedAt, o.machineOf(status.Provisioning.ID)) // it is noticed
 		return
 	}
 	switch state := status.Ironic.ProvisionState; {
@@ -294,24 +477,27 @@ func (o *oracle) recorded(host *metal3.BareMetalHost) {
 // showsAllWell tells whether a host is shown as one that runs what its spec says.
 func showsAllWell(host *metal3.BareMetalHost) bool {
 	return host.Status.Provisioning.State == metal3.StateProvisioned && host.Status.OperationalStatus == metal3.OperationalStatusOK &&
-		host.Status.ErrorMessage == "" && host.Status.Ironic != nil
+		host.Status.ErrorMessage == "" && host.Status.Ironic != nil && condition(host, metal3.IronicReachableCondition) != metal3.UnreachableReason
 }
 
 // answering notes that Ironic can be reached again: until then, what an operator has done could not be noticed.
 func (o *oracle) answering() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for key := range o.wipedAt {
-		o.wipedAt[key] = time.Now()
+	for machine := range o.wipedAt {
+		o.wipedAt[machine] = time.Now()
 	}
 }
 
 // settled judges hosts that nobody has touched for a while.
-func (o *oracle) settled(key types.NamespacedName) {
-	host := o.w.hostOf(key)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if host != nil {
+func (o *oracle) settled(keys []types.NamespacedName) {
+	for _, key := range keys {
+		host := o.w.hostOf(key)
+		if host == nil {
+			continue
+		}
+		machine := o.machineOf(host.Status.Provisioning.ID)
+		o.mu.Lock()
 		erased := 0
 		for _, write := range o.w.sim.Sim.DiskWrites(host.Status.Provisioning.ID) {
 			if write.Step == "deploy."+eraseStep {
@@ -321,11 +507,10 @@ func (o *oracle) settled(key types.NamespacedName) {
 		if erased > o.erasures[key] {
 			o.blame("%s: its disks were erased %d times, and users have asked for that %d times", key.Name, erased, o.erasures[key])
 		}
-	}
-	if at, wiped := o.wipedAt[key]; wiped && host != nil && showsAllWell(host) && time.Since(at) > 30*time.Second && !o.operators[key] {
-		if image := o.imageOn(host.Status.Provisioning.ID); image == "" {
+		if at, wiped := o.wipedAt[machine]; wiped && showsAllWell(host) && time.Since(at) > 30*time.Second && !o.operators[machine] && o.imageOn(machine) == "" {
 			o.blame("%s: shown as provisioned %s after an operator has undeployed it", key.Name, time.Since(at))
 		}
+		o.mu.Unlock()
 	}
 }
 
