@@ -83,6 +83,8 @@ func (s *suite) start(ctx context.Context) (err error) {
 	}
 	args := append([]string{
 		"--v=10",
+		// What hangs does so for a minute: a read that waits for it is still stale, and one that a busy machine slows down is not.
+		"--ironic-read-timeout=30s",
 		"--ironic-username-file=" + file("username", user), "--ironic-password-file=" + file("password", password.text),
 		"--audit-policy-file=" + file("policy", auditPolicy), "--audit-log-path=" + s.audit,
 	}, s.ramdisk...)
