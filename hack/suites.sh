@@ -16,7 +16,7 @@ declare -A programs=(
 	[e2e]="race-server kube cert-manager prometheus race"
 	[ui]="server kube chromium race"
 	[migrate]="server kube race"
-	[safety]="race-server later-server kube"
+	[safety]="race-server later-server kube clusterctl"
 	[security]="server kube race"
 	[ironic-life]="server kube ironic"
 	[ironic-safety]="server kube ironic"
@@ -99,8 +99,9 @@ ui() { IRONIC=sim race e2e_test ./test/ui; }
 # From the CRDs and back.
 migrate() { IRONIC=sim race e2e_test ./test/migrate; }
 
-# What must never happen to a machine. The server has the race detector, and a later version is tried beside it.
-safety() { IRONIC=sim METAL3_APISERVER=$PWD/bin/race/metal3-apiserver LATER_SERVER=$PWD/bin/later/metal3-apiserver e2e_test ./test/safety; }
+# What must never happen to a machine. The server has the race detector, a later version is tried beside it, and the real clusterctl
+# moves hosts.
+safety() { IRONIC=sim CLUSTERCTL=1 METAL3_APISERVER=$PWD/bin/race/metal3-apiserver LATER_SERVER=$PWD/bin/later/metal3-apiserver e2e_test ./test/safety; }
 
 # Attacks. The server collects garbage as users have it, because its memory is looked at.
 security() { IRONIC=sim race e2e_test ./test/security; }

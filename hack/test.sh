@@ -86,7 +86,7 @@ prepare() {
 		GOGC=400 go build -v -ldflags '-s -w' -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
 	fi
 	local tool tools=()
-	for tool in etcd kube-apiserver kubectl kube-controller-manager cert-manager; do if needs $tool; then tools+=($tool); fi; done
+	for tool in etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl; do if needs $tool; then tools+=($tool); fi; done
 	[ ${#tools[@]} = 0 ] || hack/tools/build.sh "${tools[@]}"
 	if needs race || needs race-server; then has_race || install "C compiler, which the race detector needs" gcc libc6-dev; fi
 	if needs buildah; then

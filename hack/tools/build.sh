@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the other programs that the tests and the demo run, into bin/:
 #   hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl
-# Without names, it builds all but clusterctl, which only make test-clusterctl needs. It
+# Without names, it builds all but clusterctl, which takes long and only one test needs. It
 # skips programs that are already there in the right version. The first time, this takes
 # a few minutes and needs the network; later, Go's build cache makes a rebuild a matter
 # of seconds. With cert-manager come its CustomResourceDefinitions, in

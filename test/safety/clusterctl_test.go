@@ -22,7 +22,7 @@ import (
 // their machines, and the servers go on with them without anybody's help.
 func TestClusterctlMove(t *testing.T) {
 	if os.Getenv("CLUSTERCTL") == "" {
-		t.Skip("clusterctl takes minutes to be built: make test-clusterctl")
+		t.Skip("clusterctl takes minutes to be built: make test-clusterctl or make test-all")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 6*testbed.Patience)
 	defer cancel()
