@@ -20,12 +20,14 @@ import (
 // answered lags behind.
 func observeGone(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus, seen *ironic.Node, now time.Time) {
 	node := NodeOf(status)
-	d := status.Record.Deployment
-	if d == nil || !isDeployedState(status.Provisioning.State) {
-		return
-	}
-	state := node.ProvisionState
+	d, state := status.Record.Deployment, node.ProvisionState
 	switch {
+	case !isDeployedState(status.Provisioning.State):
+	case d == nil && isUndeployedState(state): // the host has come with its status, and this server has not seen the node active
+		d = &metal3.Deployment{NodeUUID: node.UUID}
+		status.Record.Deployment = d
+		d.Gone = &metal3.GoneDeployment{Since: WholeSeconds(now), ProvisionState: string(state)}
+	case d == nil:
 	case state == ironic.Active:
 		d.MayAdopt = false
 		if d.InstanceUUID != "" || d.ActiveSince == nil { // which is all that tells one without an instance_uuid from a later one
@@ -44,6 +46,15 @@ func observeGone(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus
 	case d.Gone == nil, isRescue(ironic.ProvisionState(d.Gone.ProvisionState)) && !isRescue(state):
 		d.MayAdopt, d.Gone = false, &metal3.GoneDeployment{Since: WholeSeconds(now), ProvisionState: string(state)}
 	}
+}
+
+// isUndeployedState tells whether a node in this state was undeployed, or is: no node is there that was only just created.
+func isUndeployedState(state ironic.ProvisionState) bool {
+	switch state {
+	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait, ironic.CleanHold, ironic.CleanFail, ironic.Available:
+		return true
+	}
+	return false
 }
 
 // isOnWayToAdoption tells whether a node, as it was seen before, is one that Ironic had lost, up to its adoption.

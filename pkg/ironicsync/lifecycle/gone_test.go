@@ -114,6 +114,27 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// TestGoneBeforeMove: a host comes with its status, as from another cluster or from the operator, and its node was undeployed before.
+func TestGoneBeforeMove(t *testing.T) {
+	for state, want := range map[ironic.ProvisionState]bool{
+		ironic.Active: false, ironic.Enroll: false, ironic.Manageable: false, ironic.Rescue: false,
+		ironic.Available: true, ironic.Deleting: true, ironic.Cleaning: true, ironic.CleanFail: true,
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			host, node := provisionedBy()
+			host.Status.Record = metal3.HostRecord{}
+			host, node = seenIn(host, node, state)
+			host.Status.Record.Registration = newRegistration(host, metal3.RegisteredReason, "")
+			if _, held := next(planned(host, node)); (held != nil && held.Reason == metal3.DeploymentGoneReason) != want {
+				t.Errorf("held: %+v", held)
+			}
+			if host, _ = seenIn(host, node, ironic.Manageable); (goneDeployment(&host.Status) != nil) != want {
+				t.Errorf("afterwards: %+v", host.Status.Record.Deployment)
+			}
+		})
+	}
+}
+
 // TestGoneFenced: a machine of which it is certain whose it is, and not what it runs, is switched off for who has to know that it is
 // off, and for nobody else.
 func TestGoneFenced(t *testing.T) {
