@@ -158,7 +158,11 @@ func (r *rooms) Members() (members []*reconcile.Member, changed <-chan struct{})
 }
 
 // Known are all that there could be.
-func (r *rooms) Known() []string { return slices.Collect(maps.Keys(r.sims)) }
+func (r *rooms) Known() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.sims))
+}
 
 // OwnerOf goes by the host's label, as fleet.Fleet goes by selectors.
 func (r *rooms) OwnerOf(host *metal3.BareMetalHost) (name, problem string) {

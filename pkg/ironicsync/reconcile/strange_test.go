@@ -57,7 +57,9 @@ func TestAddressLeadsToAnotherIronic(t *testing.T) {
 				here, there := r.sims[""], r.sims["b"]
 				created := there.Count("CreateNode")
 				lead := func(to *enginetest.Ironic) {
+					r.mu.Lock()
 					r.sims[""] = to
+					r.mu.Unlock()
 					r.use("")
 				}
 				lead(there)
