@@ -176,6 +176,7 @@ func duration(text string) (time.Duration, error) {
 
 // adminRefuse answers before it closes the port, this connection included.
 func (s *Sim) adminRefuse(w http.ResponseWriter, r *http.Request) {
+	answered := make(chan struct{})
 	adminCall(func(_ *http.Request, in struct {
 		For string `json:"for"`
 	}) (any, error) {
@@ -184,7 +185,7 @@ func (s *Sim) adminRefuse(w http.ResponseWriter, r *http.Request) {
 			return nil, fmt.Errorf(`{"for":"5s"} is needed: nobody could end it by this way`)
 		}
 		s.spawn(func() {
-			<-r.Context().Done() // the answer is on its way
+			<-answered
 			s.RefuseConnections()
 			if sleep(s.ctx, d) {
 				// The port was ours a moment ago; if it is gone there is nobody to tell.
@@ -193,6 +194,8 @@ func (s *Sim) adminRefuse(w http.ResponseWriter, r *http.Request) {
 		})
 		return nil, nil
 	})(w, r)
+	_ = http.NewResponseController(w).Flush() // what closes the port closes this connection, too
+	close(answered)
 }
 
 func (s *Sim) adminBMCs() []adminBMC {

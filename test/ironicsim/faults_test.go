@@ -309,7 +309,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%s %s shows a secret: %s", tt.method, tt.path, r.raw)
 		}
 	}
-	a.must(204, "POST", "/_sim/refuse", doc{"for": "30ms"})
+	a.must(204, "POST", "/_sim/refuse", doc{"for": "5s"}) // in which a busy machine comes to the next line
 	eventually(t, func() bool { _, err := a.do("GET", "/v1", newest, nil); return errors.Is(err, syscall.ECONNREFUSED) },
 		func() string { return "the port was not closed" })
 	eventually(t, func() bool { _, err := a.do("GET", "/v1", newest, nil); return err == nil },
