@@ -33,6 +33,7 @@ type Line struct {
 	changed  chan struct{}     // closed when the troubles change
 	open     map[net.Conn]bool // both ends of all connections
 	refuses  bool
+	waiting  int // deliveries that a trouble holds up at this moment
 }
 
 // The directions of a Line.
@@ -171,12 +172,10 @@ func (l *Line) deliver(to net.Conn, bytes []byte, direction int) bool {
 		lost = lost || now.Lose
 		switch {
 		case now.Hold, now.Lose:
-			select {
-			case <-changed:
-				continue
-			case <-l.ctx.Done():
+			if !l.wait(changed) {
 				return false
 			}
+			continue
 		case lost:
 			return false
 		case now.Delay > 0:
@@ -190,5 +189,22 @@ func (l *Line) deliver(to net.Conn, bytes []byte, direction int) bool {
 		}
 		_, err := to.Write(bytes)
 		return err == nil
+	}
+}
+
+// wait waits until the troubles have changed. It returns false if the Line is closed before.
+func (l *Line) wait(changed <-chan struct{}) bool {
+	count := func(n int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.waiting += n
+	}
+	count(1)
+	defer count(-1)
+	select {
+	case <-changed:
+		return true
+	case <-l.ctx.Done():
+		return false
 	}
 }

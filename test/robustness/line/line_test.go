@@ -13,6 +13,9 @@ import (
 // short is how long a test waits for something that must not come.
 const short = 50 * time.Millisecond
 
+// long is how long one waits for what comes, in the end.
+const long = 5 * time.Minute
+
 // start returns a Line to a server that repeats each line of text, and how many lines it was told.
 func start(t *testing.T) (l *Line, told <-chan string) {
 	t.Helper()
@@ -46,6 +49,22 @@ func start(t *testing.T) (l *Line, told <-chan string) {
 	}
 	t.Cleanup(l.Close)
 	return l, lines
+}
+
+// mustHold waits until what was said, or its answer, has come to a trouble.
+func mustHold(t *testing.T, l *Line) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		waiting := l.waiting
+		l.mu.Unlock()
+		if waiting > 0 {
+			return
+		}
+		if time.Since(began) > long {
+			t.Fatal("nothing is held up")
+		}
+	}
 }
 
 type talk struct {
@@ -83,7 +102,7 @@ func (c talk) hear(within time.Duration) (string, error) {
 
 func (c talk) mustHear(what string) {
 	c.t.Helper()
-	if line, err := c.hear(10 * time.Second); err != nil || line != what+"\n" {
+	if line, err := c.hear(long); err != nil || line != what+"\n" {
 		c.t.Fatalf("%q, %v instead of %q", line, err, what)
 	}
 }
@@ -97,7 +116,7 @@ func (c talk) mustHearNothing() {
 
 func (c talk) mustBreak() {
 	c.t.Helper()
-	if line, err := c.hear(10 * time.Second); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if line, err := c.hear(long); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		c.t.Fatalf("%q, %v, and the connection is not broken", line, err)
 	}
 }
@@ -116,6 +135,7 @@ func TestHeldBytesArriveLate(t *testing.T) {
 			<-told
 			l.Set(c.there, c.back)
 			client.say("second")
+			mustHold(t, l)
 			client.mustHearNothing()
 			if arrived := len(told) == 1; arrived != c.arrives {
 				t.Errorf("the server has heard it: %t instead of %t", arrived, c.arrives)
@@ -131,8 +151,9 @@ func TestLostAnswersBreakTheConnection(t *testing.T) {
 	client := dial(t, l)
 	l.Set(Trouble{}, Trouble{Lose: true})
 	client.say("first")
-	client.mustHearNothing()
 	<-told
+	mustHold(t, l)
+	client.mustHearNothing()
 	l.Set(Trouble{}, Trouble{})
 	client.mustBreak()
 }
