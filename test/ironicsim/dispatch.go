@@ -61,6 +61,17 @@ func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler)
 	}
+	if verdict.Queued > 0 {
+		body, err := io.ReadAll(r.Body) // net/http does not notice before that the client has left
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !holdUp(s.ctx, r, verdict.Queued) {
+			s.executeLate(r, arrived, verdict.Orphaned())
+			panic(http.ErrAbortHandler)
+		}
+	}
 	select {
 	case s.threads <- struct{}{}:
 	case <-s.ctx.Done():

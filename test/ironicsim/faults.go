@@ -60,6 +60,10 @@ type Verdict struct {
 	// Late executes the request after so long, whether or not the client is still there, and answers it never. 0
 	// executes it at once. A request can wait that long in the queue of a load balancer or for a conductor.
 	Late time.Duration
+	// Queued is how long the request waits in such a queue before it is executed and answered. If its client leaves meanwhile, it is
+	// executed all the same, as much later as Orphaned returns.
+	Queued   time.Duration
+	Orphaned func() time.Duration
 }
 
 // Judge lets a test decide about each request, by its kind as in Stats, after the

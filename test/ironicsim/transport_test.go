@@ -108,6 +108,36 @@ func TestClientGoesAway(t *testing.T) {
 	})
 }
 
+// A request waits in a queue. It is executed and answered after that; if the client has left, it is executed later.
+func TestQueued(t *testing.T) {
+	inBubble(t, ironicsim.Options{}, func(t *testing.T, s *ironicsim.Sim, c *client.Client) {
+		makeNode(t, c)
+		s.Judge(func(kind string, _ *http.Request) ironicsim.Verdict {
+			if kind == "PUT /v1/nodes/{node}/maintenance" {
+				return ironicsim.Verdict{Queued: time.Second, Orphaned: func() time.Duration { return time.Minute }}
+			}
+			return ironicsim.Verdict{}
+		})
+		began := time.Now()
+		if err := c.SetMaintenance(t.Context(), ironic.NoFence, nodeID, "one"); err != nil || time.Since(began) != time.Second {
+			t.Errorf("answered after %v: %v", time.Since(began), err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if err := c.SetMaintenance(ctx, ironic.NoFence, nodeID, "two"); !ironic.IsUnavailable(err) {
+			t.Errorf("the client has left: %v", err)
+		}
+		time.Sleep(time.Minute - time.Second)
+		if node := settled(t, c); node.MaintenanceReason != "one" {
+			t.Error("executed too early: ", node.MaintenanceReason)
+		}
+		time.Sleep(2 * time.Second)
+		if node := settled(t, c); node.MaintenanceReason != "two" {
+			t.Error("the request whose client has left was not executed: ", node.MaintenanceReason)
+		}
+	})
+}
+
 // A test decides about single requests: one is refused, one is executed and its answer lost.
 func TestJudge(t *testing.T) {
 	inBubble(t, ironicsim.Options{}, func(t *testing.T, s *ironicsim.Sim, c *client.Client) {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -45,6 +49,7 @@ func TestKilled(t *testing.T) {
 		args = []string{"--leader-elect=false"}
 	}
 	b := newBed(t, ctx, args...)
+	orphans := b.orphanRequests()
 	b.start()
 
 	lives := b.beginLives(manyHosts(t))
@@ -61,7 +66,28 @@ func TestKilled(t *testing.T) {
 		b.start()
 	}
 	ended, steps := lives.end()
-	t.Logf("%d lives with %d steps were interrupted by %d kills", ended, steps, kills)
+	t.Logf("%d lives with %d steps were interrupted by %d kills, which left %d requests", ended, steps, kills, orphans())
+}
+
+// orphanRequests has the simulator queue requests for another state of a node, as a load balancer does, and carry out those of a server
+// that is killed meanwhile when the next one is at work. left returns how many there were.
+func (b *bed) orphanRequests() (left func() int) {
+	sim, ok := b.ironicUnderTest.(simulatedIronic)
+	if !ok {
+		return func() int { return 0 }
+	}
+	var count atomic.Int64
+	orphaned := func() time.Duration {
+		count.Add(1)
+		return 20 * time.Second
+	}
+	sim.Judge(func(kind string, _ *http.Request) ironicsim.Verdict {
+		if strings.HasPrefix(kind, "PUT /v1/nodes/{node}/states/") {
+			return ironicsim.Verdict{Queued: time.Second, Orphaned: orphaned}
+		}
+		return ironicsim.Verdict{}
+	})
+	return func() int { return int(count.Load()) }
 }
 
 // waitFor waits for a random moment, and tells whether ctx has lasted so long.
