@@ -51,11 +51,14 @@ type Hosts struct {
 	older   map[types.NamespacedName]*metal3.BareMetalHost // the version before
 	// CacheLags has every other call of Cached return the version before.
 	CacheLags bool
-	cached    int // calls of Cached
-	lists     int // calls of List
-	history   map[string][]metal3.ProvisioningState
-	watchers  []*watch.RaceFreeFakeWatcher
-	Records   int
+	// WatchLag is how late watches report what was written.
+	WatchLag time.Duration
+	late     []func() // events that are to be reported
+	cached   int      // calls of Cached
+	lists    int      // calls of List
+	history  map[string][]metal3.ProvisioningState
+	watchers []*watch.RaceFreeFakeWatcher
+	Records  int
 	// BeforeGet is called, unlocked, before a host is read.
 	BeforeGet func()
 	// beforeRecord is called, unlocked, with each host that is about to be recorded.
@@ -253,9 +256,23 @@ func (m *Hosts) write(t *testing.T, name string, change func(*metal3.BareMetalHo
 }
 
 func (m *Hosts) tell(event watch.EventType, host *metal3.BareMetalHost) {
-	for _, w := range m.watchers {
-		w.Action(event, host.DeepCopy())
+	copied := host.DeepCopy()
+	report := func() {
+		for _, w := range m.watchers {
+			w.Action(event, copied.DeepCopy())
+		}
 	}
+	if m.WatchLag == 0 && len(m.late) == 0 {
+		report()
+		return
+	}
+	m.late = append(m.late, report)
+	time.AfterFunc(m.WatchLag, func() { // in their order, whichever of those that are due at a moment is called first
+		m.Mu.Lock()
+		defer m.Mu.Unlock()
+		m.late[0]()
+		m.late = m.late[1:]
+	})
 }
 
 // Add creates a host, as a user does but for the status.

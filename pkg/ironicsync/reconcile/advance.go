@@ -152,12 +152,13 @@ func (c *driver) advance(ctx context.Context, key types.NamespacedName, stepAsid
 	if err := c.inputs.refreshSecrets(ctx, host); err != nil {
 		return 0, &stepError{err: err}
 	}
-	hasHardware, err := c.inputs.hasHardwareData(ctx, host)
-	if err != nil {
-		return 0, &stepError{err: err}
-	}
 	var seen observation
 	for range maxSteps {
+		// Both depend on the state of the host, which each step may change.
+		hasHardware, err := c.inputs.hasHardwareData(ctx, host)
+		if err != nil {
+			return 0, &stepError{err: err}
+		}
 		found, err := c.inputs.firmware.SettingsFor(ctx, host)
 		if err != nil {
 			return 0, &stepError{err: err}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/enginetest"
@@ -148,6 +150,35 @@ func TestLife(t *testing.T) {
 			t.Errorf("a watcher saw %v, want %v", got, want)
 		}
 	})
+}
+
+// TestHardwareDataSparesInspection: a new host whose HardwareData is there, as after a move to another cluster, is not inspected,
+// also if the watch of hosts lags behind and it is planned all the same, because another host has claimed the Secret that they share.
+func TestHardwareDataSparesInspection(t *testing.T) {
+	for _, lag := range []time.Duration{0, 1500 * time.Millisecond, 5 * time.Second} {
+		t.Run(lag.String(), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.hosts.WatchLag = lag
+				w.ironic.Change(func() { w.ironic.takes = map[ironic.ProvisionState]time.Duration{ironic.Verifying: 0} })
+				w.secret("secret")
+				host := enrolled(0)
+				data := &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: host.Namespace, Name: host.Name}}
+				data.Spec.HardwareDetails = &metal3.HardwareDetails{Hostname: "given"}
+				if err := w.hardware.Put(t.Context(), data); err != nil {
+					t.Fatal(err)
+				}
+				w.hosts.Add(host)
+				for range 100 {
+					time.Sleep(100 * time.Millisecond)
+					w.planHost(host.Namespace, host.Name)
+				}
+				w.after(time.Minute, "available", w.in(metal3.StateAvailable))
+				if n, hw := w.ironic.count("inspect"), w.host().Status.HardwareDetails; n != 0 || hw == nil || hw.Hostname != "given" {
+					t.Errorf("inspected %d times, hardware %+v", n, hw)
+				}
+			})
+		})
+	}
 }
 
 // TestDeploymentFails: as often as allowed, each time later; then it is over until
