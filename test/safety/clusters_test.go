@@ -176,14 +176,20 @@ func (c *cluster) openRooms(ironics []ironicUnderTest) {
 	c.t.Helper()
 	for i, ironic := range ironics {
 		name := fmt.Sprint(room, "-", i+1)
-		c.kubectl(fmt.Sprintf(`
+		instance := fmt.Sprintf(`
 apiVersion: ironic.metal3-apiserver.io/v1alpha1
 kind: IronicInstance
 metadata: {name: %s}
 spec:
   endpoint: %s
   selector: {matchLabels: {%s: "%d"}}
-`, name, ironic.Operator().Endpoint, room, i+1), "create", "-f", "-")
+`, name, ironic.Operator().Endpoint, room, i+1)
+		testbed.Eventually(c.t, c.ctx, func() string { // kube-apiserver may not have found yet that the server answers for this group, too
+			if _, stderr, err := c.kube.Kubectl(c.ctx, instance, "apply", "--server-side", "-f", "-"); err != nil {
+				return fmt.Sprintf("IronicInstance %s: %v %s", name, err, stderr)
+			}
+			return ""
+		})
 		waitReachable(c.t, c.ctx, c.kube.Admin, name)
 	}
 }
