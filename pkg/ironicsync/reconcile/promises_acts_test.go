@@ -165,7 +165,7 @@ func (p *play) move(key types.NamespacedName, withStatus bool) {
 		h.DeletionTimestamp, h.Finalizers = &metav1.Time{Time: time.Now()}, nil
 	})
 	time.Sleep(2 * time.Second)
-	p.oracle.isNew(key)
+	p.oracle.moved(key)
 	p.w.addWithSecret(moved)
 }
 

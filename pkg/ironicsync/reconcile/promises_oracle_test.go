@@ -74,6 +74,17 @@ func (o *oracle) isNew(key types.NamespacedName) {
 	delete(o.confirmed, key)
 }
 
+// moved notes that a host is another one now. The record of what was asked for does not move with it, so an undeployment that comes
+// late looks like somebody else's.
+func (o *oracle) moved(key types.NamespacedName) {
+	o.isNew(key)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Since(o.sent[key]["deleted"]) < 10*time.Minute {
+		o.meddled[key] = true
+	}
+}
+
 // forget notes that Ironic knows nothing of a machine any more, so that nobody can know what it runs.
 func (o *oracle) forget(machine string) {
 	o.mu.Lock()
