@@ -75,10 +75,15 @@ var acts = map[string]func(p *play, key types.NamespacedName){
 	"killed":      func(p *play, _ types.NamespacedName) { p.restart() },
 	"Ironic away": (*play).outage,
 	"blind": func(p *play, _ types.NamespacedName) { // a new leader that cannot read which nodes there are
+		p.blind = true
 		p.w.sim.Refuse("ListNodes", 500, "Internal error")
 		p.restart()
 	},
-	"sees again": func(p *play, _ types.NamespacedName) { p.w.sim.Accept("ListNodes") },
+	"sees again": func(p *play, _ types.NamespacedName) {
+		p.blind = false
+		p.w.sim.Accept("ListNodes")
+		p.oracle.answering()
+	},
 }
 
 // outage makes Ironic unreachable, or reachable again.
