@@ -270,6 +270,9 @@ func (o *oracle) judge(id, target string) {
 	}
 	before := o.sent[key]["deleted"]
 	o.sent[key][target] = time.Now()
+	if machine == "" {
+		return // Ironic has lost the node, and refuses the request
+	}
 	if !o.askedWithin(key, func(h *metal3.BareMetalHost) bool { return !isLeftAlone(h) }) {
 		o.blame("%s: %s, while it is paused", key.Name, target)
 	}
@@ -339,7 +342,7 @@ func (o *oracle) judge(id, target string) {
 
 // judgeMachine: the machine that a request reaches is one that a user has named for this host.
 func (o *oracle) judgeMachine(key types.NamespacedName, id, machine, target string) {
-	if target == "DELETE" || machine == "" || time.Since(o.pointedAt[id]) < lookAge {
+	if target == "DELETE" || time.Since(o.pointedAt[id]) < lookAge {
 		return // it reaches no machine, or the node was looked at before
 	}
 	for _, v := range o.asked[key] {
