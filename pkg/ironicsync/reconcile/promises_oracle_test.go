@@ -144,8 +144,9 @@ func (o *oracle) restored(backup map[types.NamespacedName]*metal3.BareMetalHost)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := map[string]bool{"": true}
-	for _, host := range backup {
+	for key, host := range backup {
 		known[host.Status.Provisioning.Image.URL] = true
+		o.meddled[key] = true // what was under way then has ended in some way
 	}
 	for machine := range promiseHosts + 1 {
 		if address := enginetest.BMCAddress(machine); !known[o.imageOn(address)] {
