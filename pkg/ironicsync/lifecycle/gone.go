@@ -48,7 +48,8 @@ func observeGone(status *metal3.BareMetalHostStatus, before *metal3.IronicStatus
 	}
 }
 
-// isUndeployedState tells whether a node in this state was undeployed, or is: no node is there that was only just created.
+// isUndeployedState tells whether a node in this state has been undeployed, or is being undeployed. A node that was only just created
+// is in none of these states.
 func isUndeployedState(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.Deleting, ironic.Cleaning, ironic.CleanWait, ironic.CleanHold, ironic.CleanFail, ironic.Available:
@@ -57,7 +58,7 @@ func isUndeployedState(state ironic.ProvisionState) bool {
 	return false
 }
 
-// isOnWayToAdoption tells whether a node, as it was seen before, is one that Ironic had lost, up to its adoption.
+// isOnWayToAdoption tells whether a node, as it was seen before, is one that Ironic had lost and that is to be adopted.
 func isOnWayToAdoption(before *metal3.IronicStatus) bool {
 	if before == nil {
 		return false
@@ -69,8 +70,8 @@ func isOnWayToAdoption(before *metal3.IronicStatus) bool {
 	return false
 }
 
-// isTakenFromIt tells whether a node that was on its way to adoption is in a state to which somebody else has brought it, perhaps from
-// active, as which it was not seen: this server asks for adoption alone. An inspection changes nothing.
+// isTakenFromIt tells whether somebody else has brought a node that was on its way to adoption into this state, perhaps from active,
+// which was not seen: this server asks only for the adoption. An inspection changes nothing.
 func isTakenFromIt(state ironic.ProvisionState) bool {
 	switch state {
 	case ironic.Manageable, ironic.Adopting, ironic.AdoptFail, ironic.Inspecting, ironic.InspectWait, ironic.InspectFail:
