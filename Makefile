@@ -131,7 +131,7 @@ verify-generated: need-go
 	exit $$status
 
 .PHONY: lint
-lint: need-go ## Run gofmt, go vet, staticcheck, and check which packages may import which (.depguard.yaml)
+lint: need-go ## Run gofmt, the analyzers of staticcheck, go vet and others, and check which packages may import which (.depguard.yaml)
 	@hack/lint.sh
 
 .PHONY: vulncheck

@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . hack/goflags.sh
-GOGC=400 go build -C hack/tools/lint -v -ldflags '-s -w' -o "$PWD/bin/lint/" tool 2>&1 | hack/progress.sh linters
+GOGC=400 go build -C hack/tools/lint -v -ldflags '-s -w' -o "$PWD/bin/lint/" . tool 2>&1 | hack/progress.sh linters

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs gofmt, go vet, staticcheck (staticcheck.conf) and depguard, which checks the
-# boundaries between the packages (.depguard.yaml). All of them run even if one fails.
+# Runs gofmt, the analyzers of hack/tools/lint (staticcheck's, go vet's, errorlint, bodyclose and exhaustive), depguard, which
+# checks the boundaries between the packages (.depguard.yaml), and misspell. All of them run even if one fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . hack/goflags.sh
@@ -19,10 +19,10 @@ if [ -n "$unformatted" ]; then
 	printf 'not formatted, run gofmt -w:\n%s\n' "$unformatted"
 	status=1
 fi
-echo "go vet"
-go vet "${packages[@]}" || status=1
-echo "staticcheck"
-bin/lint/staticcheck "${packages[@]}" || status=1
+echo "analyzers"
+GOGC=400 bin/lint/lint "${packages[@]}" || status=1
 echo "depguard"
 bin/lint/depguard "${packages[@]}" || status=1
+echo "misspell"
+bin/lint/misspell -error -i adress,accesss,creater,transferer "${files[@]}" README.md CONTRIBUTING.md docs || status=1
 exit $status

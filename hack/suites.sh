@@ -34,7 +34,7 @@ concurrent_packages='/(pkg/ironicsync/(limit|live/flight)|pkg/registry/metal3/ba
 
 unit_packages() { go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE "$whole_packages"; }
 
-# gofmt, go vet, staticcheck, and which packages may import which.
+# gofmt, the analyzers (of staticcheck, go vet and others), spelling, and which packages may import which.
 lint() { hack/lint.sh; }
 
 # Generated code and the go.mod files are up to date.

@@ -42,10 +42,11 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.s.spawn(func() {
 		w := &recorder{header: http.Header{}}
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // A panic's value is the very one.
-				panic(p)
-			} else if p != nil {
+			p := recover()
+			if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
 				answered <- nil
+			} else if p != nil {
+				panic(p)
 			}
 		}()
 		t.s.serveHTTP(w, received)

@@ -102,8 +102,8 @@ func within(name string, err error) error {
 		return nil
 	}
 	var named []error
-	several, isSeveral := err.(all)
-	if !isSeveral {
+	var several all
+	if !errors.As(err, &several) {
 		several = all{err}
 	}
 	for _, one := range several {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestFlagsOfTheOperator(t *testing.T) {
 			}
 		})
 	}
-	if err := explainOperatorFlag(nil, os.ErrInvalid); err != os.ErrInvalid {
+	if err := explainOperatorFlag(nil, os.ErrInvalid); !errors.Is(err, os.ErrInvalid) {
 		t.Errorf("another error became %v", err)
 	}
 }

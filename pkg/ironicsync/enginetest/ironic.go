@@ -167,7 +167,8 @@ func (w wire) RoundTrip(r *http.Request) (answer *http.Response, err error) {
 		return err
 	}
 	if w.step == nil || r.Method == http.MethodGet {
-		return answer, send()
+		err := send()
+		return answer, err
 	}
 	if err := w.step(send); err != nil {
 		return nil, err

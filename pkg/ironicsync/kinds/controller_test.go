@@ -65,7 +65,7 @@ func TestWhenObjectsAreReconciled(t *testing.T) {
 			}
 			err := answers[0]
 			answers = answers[1:]
-			if err == bug {
+			if errors.Is(err, bug) {
 				panic(err)
 			}
 			return 0, err

@@ -329,7 +329,10 @@ func nextOfNode(s Situation) Step {
 		// an operator has set the maintenance.
 		return Step{Do: Wait}
 	}
+	//exhaustive:enforce
 	switch s.Host.Status.Provisioning.State {
+	case metal3.StateNone, metal3.StateUnmanaged, metal3.StateRegistering:
+	case metal3.StatePoweringOffBeforeDelete, metal3.StateDeleting: // of a host that is not being deleted: a status says so
 	case metal3.StateProvisioned, metal3.StateExternallyProvisioned:
 		return nextOfDeployed(s)
 	case metal3.StateInspecting, metal3.StateMatchProfile:

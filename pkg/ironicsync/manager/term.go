@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -55,7 +56,7 @@ func (t *Term) work(ctx context.Context, setup Setup) error {
 	}
 	group.Go(func() error { t.guard.run(running); return nil })
 	err := group.Wait()
-	if ctx.Err() != nil && context.Cause(running) == context.Cause(ctx) {
+	if ctx.Err() != nil && errors.Is(context.Cause(running), context.Cause(ctx)) {
 		return nil // what fails because ctx has ended has not failed
 	}
 	return err

@@ -364,7 +364,7 @@ func TestErrorIsShared(t *testing.T) {
 				second, third := join(g), join(g)
 				for _, f := range []*flight.Flight[int]{first, second, third} {
 					<-f.Done()
-					if _, err := f.Result(); err != refused {
+					if _, err := f.Result(); !errors.Is(err, refused) {
 						t.Errorf("got %v", err)
 					}
 				}
