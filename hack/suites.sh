@@ -1,6 +1,6 @@
 # The suites of tests, for hack/test.sh, which sources this file. A suite is a function of its name with _ for -; programs
-# says which programs it needs in bin/. Race detector: in suites that say so, what the tests call is built with it, and, for those
-# that start a server, the server.
+# says what it needs (provide in hack/test.sh). Race detector: in suites that say so, what the tests call is built with it,
+# and, for those that start a server, the server.
 
 # The two tiers. Suites of a lane run one after the other, and lanes beside each other: the first ones mostly wait, and the last
 # ones compute.
@@ -9,7 +9,7 @@ test_all_lanes=(contract+e2e+ui+ironic-life safety+security+migrate+ironic-safet
 
 declare -A programs=(
 	[quick]="server kubectl"
-	[heart]="server kube-apiserver etcd kubectl kube-controller-manager"
+	[heart]="server kube"
 	[unit]="server kube cert-manager prometheus buildah race"
 	[engine]="race"
 	[contract]="server kube"

@@ -74,37 +74,44 @@ install() {
 	"${apt[@]}" install -y --no-install-recommends "$@" >&2 || { "${apt[@]}" update >&2 && "${apt[@]}" install -y --no-install-recommends "$@" >&2; }
 }
 
-# Builds or installs what suites need, by the words in programs.
-prepare() {
-	local suite wanted='' missing
-	for suite; do wanted+=" ${programs[$suite]-}"; done
-	wanted=" ${wanted//kube /kube-apiserver etcd kubectl kube-controller-manager } "
-	needs() { [[ $wanted == *" $1 "* ]]; }
-	hack/build-linters.sh # also builds gotestsum
-	go build -o bin/lint/ ./hack/testreport
-	if needs server; then
-		GOGC=400 go build -v -ldflags '-s -w' -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver
-	fi
-	local tool tools=()
-	for tool in etcd kube-apiserver kubectl kube-controller-manager cert-manager clusterctl; do if needs $tool; then tools+=($tool); fi; done
-	[ ${#tools[@]} = 0 ] || hack/tools/build.sh "${tools[@]}"
-	if needs race || needs race-server; then has_race || install "C compiler, which the race detector needs" gcc libc6-dev; fi
-	if needs buildah; then
+# Builds or installs one of the programs that suites name.
+provide() {
+	local missing
+	case $1 in
+	server) GOGC=400 go build -v -ldflags '-s -w' -o bin/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh metal3-apiserver ;;
+	race-server)
+		provide race
+		GOGC=400 race go build -v -ldflags '-s -w' -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
+		;;
+	later-server) hack/build-later.sh bin/later/metal3-apiserver ;;
+	kube) hack/tools/build.sh etcd kube-apiserver kubectl kube-controller-manager ;;
+	kubectl | cert-manager | clusterctl) hack/tools/build.sh "$1" ;;
+	prometheus) hack/tools/prometheus.sh ;;
+	chromium) test/ui/chromium.sh >/dev/null ;;
+	race) has_race || install "C compiler, which the race detector needs" gcc libc6-dev ;;
+	buildah)
 		command -v buildah >/dev/null || install buildah buildah
 		command -v busybox >/dev/null || install busybox busybox-static
-	fi
-	if needs race-server; then
-		GOGC=400 race go build -v -ldflags '-s -w' -o bin/race/metal3-apiserver ./cmd/metal3-apiserver 2>&1 | hack/progress.sh "metal3-apiserver with the race detector"
-	fi
-	if needs later-server; then hack/build-later.sh bin/later/metal3-apiserver; fi
-	if needs prometheus; then hack/tools/prometheus.sh; fi
-	if needs chromium; then test/ui/chromium.sh >/dev/null; fi
-	if needs ironic; then
+		;;
+	ironic)
 		missing=$(ironic_missing)
 		[ -z "$missing" ] || { echo "$missing" >&2; return 1; }
 		echo "Ironic $(cat "$(test/ironic/root.sh "$release")/ironic-version")"
 		test/ironic/root.sh keystone >/dev/null
-	fi
+		;;
+	*) echo "test.sh: there is no program \"$1\"" >&2; return 1 ;;
+	esac
+}
+
+# Provides what a suite needs, unless another one has needed it in this run. One suite prepares at a time, so that nothing is
+# compiled twice; those that have what they need run meanwhile.
+prepare() {
+	local program
+	for program in ${programs[$1]-}; do
+		[ ! -e "$results/$program.provided" ] || continue
+		provide "$program"
+		touch "$results/$program.provided"
+	done
 }
 
 # Stores how a suite ended, how long it took, and its CPU time: the second line of `times` is that of all that has ended.
@@ -119,9 +126,19 @@ record_end() {
 run_lane() {
 	local suite output
 	for suite; do
-		say "$suite begins"
 		output=$results/$suite.out
+		# In a condition, even a subshell would go on after an error.
 		set +e
+		(
+			flock 8
+			set -e
+			prepare "$suite"
+		) 8>"$results/prepare.lock"
+		if [ $? != 0 ]; then
+			say "$suite cannot begin: what it needs could not be built or installed, see above"
+			continue
+		fi
+		say "$suite begins"
 		(
 			set -e
 			started=$SECONDS
@@ -159,17 +176,12 @@ remember() {
 }
 
 read -ra all <<<"$(tr + ' ' <<<"${lanes[*]}")"
-# In a condition, even a subshell would go on after an error.
-set +e
-(set -e; prepare "${all[@]}")
-prepared=$?
-set -e
-if [ $prepared != 0 ]; then
-	echo "$prepared $((SECONDS - began)) 0" >"$results/programs.ended"
-	lanes=() all=()
-else
-	say "the programs are built"
-fi
+hack/build-linters.sh # also builds gotestsum
+go build -o bin/lint/ ./hack/testreport
+# First, because lint compiles the same packages, and has nothing to prepare. If that fails, so does each suite that needs it.
+for suite in "${all[@]}"; do
+	[[ " ${programs[$suite]-} " != *" server "* ]] || { provide server && touch "$results/server.provided" || true; break; }
+done
 for i in "${!lanes[@]}"; do
 	IFS=+ read -ra suites <<<"${lanes[i]}"
 	(
