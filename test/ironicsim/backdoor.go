@@ -17,7 +17,7 @@ func (s *Sim) CreateNode(body map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n, err := s.createNode(m, fsm.Enroll)
+	n, err := s.createNode(m)
 	if err != nil {
 		return "", err
 	}

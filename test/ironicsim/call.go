@@ -221,14 +221,11 @@ func (c *call) listArg(name string) ([]string, error) {
 
 // nodeArg finds the node of the route.
 func (s *Sim) nodeArg(c *call) (*entry, *node, error) {
-	return s.resolve(c, c.path["node"])
+	return s.resolve(c.path["node"])
 }
 
-// resolve finds a node by UUID or, from 1.5 on, by name.
-func (s *Sim) resolve(c *call, ident string) (*entry, *node, error) {
-	if !isUUID(ident) && c.minor < 5 {
-		return nil, nil, errNodeNotFound(ident)
-	}
+// resolve finds a node by UUID or by name.
+func (s *Sim) resolve(ident string) (*entry, *node, error) {
 	e, n := s.lookup(ident)
 	if e == nil {
 		return nil, nil, errNodeNotFound(ident)

@@ -40,8 +40,8 @@ func (s *Sim) getV1(c *call) error {
 		"version":     c.version(),
 	}
 	for name, minor := range map[string]int{
-		"chassis": 0, "nodes": 0, "ports": 0, "drivers": 0, "portgroups": 23, "volume": 32, "lookup": 22, "heartbeat": 22,
-		"conductors": 49, "allocations": 52, "events": 54, "deploy_templates": 55, "shards": 82,
+		"chassis": 0, "nodes": 0, "ports": 0, "drivers": 0, "portgroups": 0, "volume": 0, "lookup": 0, "heartbeat": 0,
+		"conductors": 0, "allocations": 0, "events": 0, "deploy_templates": 0, "shards": 0,
 		"continue_inspection": 84, "runbooks": 92, "inspection_rules": 96,
 	} {
 		if c.minor >= minor {
@@ -77,18 +77,13 @@ func only(m map[string]any, fields []string) (map[string]any, error) {
 func (s *Sim) hosts() []string { return []string{s.opts.Conductor} }
 
 func (s *Sim) driverJSON(c *call, name string, detail bool) map[string]any {
-	d := map[string]any{"name": name, "hosts": s.hosts(), "links": c.links("drivers/" + name)}
-	if c.minor >= 14 {
-		d["properties"] = c.links("drivers/" + name + "/properties")
-	}
-	if c.minor >= 30 {
-		d["type"] = "dynamic"
-	}
-	if !detail || c.minor < 30 {
+	d := map[string]any{"name": name, "hosts": s.hosts(), "type": "dynamic", "links": c.links("drivers/" + name),
+		"properties": c.links("drivers/" + name + "/properties")}
+	if !detail {
 		return d
 	}
 	for kind, enabled := range hardwareTypes[name].interfaces {
-		if c.minor < map[string]int{"storage": 33, "rescue": 38, "bios": 40, "firmware": 86}[kind] {
+		if kind == "firmware" && c.minor < 86 {
 			continue
 		}
 		d["default_"+kind+"_interface"] = enabled[0]
@@ -114,12 +109,6 @@ func (s *Sim) listDrivers(c *call) error {
 	if len(fields) > 0 && isDetail {
 		return badRequest("Can not specify ?detail=True and fields in the same request.")
 	}
-	if (detail != nil || kind != "") && c.minor < 30 {
-		return errMinVersion(30)
-	}
-	if fields != nil && c.minor < 77 {
-		return errNotAcceptable()
-	}
 	if kind != "" && kind != "classic" && kind != "dynamic" {
 		return badRequest(`"type" filter must be one of "classic" or "dynamic", if specified.`)
 	}
@@ -141,9 +130,6 @@ func (s *Sim) getDriver(c *call) error {
 	fields, err := c.listArg("fields")
 	if err != nil {
 		return err
-	}
-	if fields != nil && c.minor < 77 {
-		return errNotAcceptable()
 	}
 	name := c.path["driver"]
 	if hardwareTypes[name] == nil {
@@ -171,9 +157,6 @@ func (s *Sim) conductorJSON(c *call, detail bool) map[string]any {
 }
 
 func (s *Sim) listConductors(c *call) error {
-	if c.minor < 49 {
-		return errNotFound()
-	}
 	detail, err := c.boolArg("detail")
 	if err != nil {
 		return err
@@ -191,22 +174,4 @@ func (s *Sim) listConductors(c *call) error {
 		return err
 	}
 	return c.json(http.StatusOK, map[string]any{"conductors": []any{one}})
-}
-
-func (s *Sim) getConductor(c *call) error {
-	if c.minor < 49 {
-		return errNotFound()
-	}
-	if c.path["conductor"] != s.opts.Conductor {
-		return fault(http.StatusNotFound, "Conductor %s could not be found.", c.path["conductor"])
-	}
-	fields, err := c.listArg("fields")
-	if err != nil {
-		return err
-	}
-	one, err := only(s.conductorJSON(c, true), fields)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, one)
 }

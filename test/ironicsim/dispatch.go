@@ -18,6 +18,9 @@ const (
 	headerMax     = "X-OpenStack-Ironic-API-Maximum-Version"
 )
 
+// minimum is the version of the oldest supported Ironic (ironic.OldestAPIVersion). In older ones, only the root is answered.
+const minimum = 82
+
 func (s *Sim) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/_sim/") {
 		s.admin.ServeHTTP(w, r)
@@ -152,6 +155,9 @@ func (s *Sim) answer(c *call, rt *route, isRoot, known bool) error {
 	c.header.Set("OpenStack-Request-Id", "req-"+newUUID())
 	if isRoot && c.r.Method == http.MethodGet {
 		return s.getRoot(c)
+	}
+	if rt != nil && rt.pattern != "" && !rt.public && c.minor < minimum {
+		return abort(http.StatusNotAcceptable, fmt.Sprintf("ironicsim imitates no requests below version 1.%d", minimum))
 	}
 	if rt == nil && known {
 		return abort(http.StatusMethodNotAllowed, "")

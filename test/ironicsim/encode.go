@@ -3,8 +3,6 @@ package ironicsim
 import (
 	"slices"
 	"strconv"
-
-	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
 // The node encoder is written by hand: a list of a thousand nodes takes a few
@@ -22,8 +20,7 @@ type nodeView struct {
 
 // detailView has all fields of the requested version.
 func (s *Sim) detailView(c *call) *nodeView {
-	v := &nodeView{base: c.base, minor: c.minor, host: s.opts.Conductor}
-	return v
+	return &nodeView{base: c.base, minor: c.minor, host: s.opts.Conductor}
 }
 
 // fieldView has the given fields only. Unknown ones must have been refused.
@@ -50,13 +47,8 @@ func (v *nodeView) append(b []byte, n *node) []byte {
 			b = v.appendField(b, n, &nodeFields[i])
 		}
 		b = v.appendLinks(append(b, ','), "links", "nodes/", n.UUID, "")
-		for _, sub := range []struct {
-			name  string
-			minor int
-		}{{"ports", 0}, {"states", 14}, {"portgroups", 24}, {"volume", 32}} {
-			if v.minor >= sub.minor {
-				b = v.appendLinks(append(b, ','), sub.name, "nodes/", n.UUID, "/"+sub.name)
-			}
+		for _, sub := range []string{"ports", "states", "portgroups", "volume"} {
+			b = v.appendLinks(append(b, ','), sub, "nodes/", n.UUID, "/"+sub)
 		}
 		return append(b, '}')
 	}
@@ -79,16 +71,7 @@ func (v *nodeView) appendField(b []byte, n *node, f *field) []byte {
 	if f.name == "conductor" {
 		return appendMember(b, f.name, v.host)
 	}
-	value := f.value(n)
-	if f.name == "provision_state" {
-		switch {
-		case v.minor < 2 && n.ProvisionState == fsm.Available:
-			value = nil
-		case v.minor < 39 && n.ProvisionState == fsm.InspectWait:
-			value = fsm.Inspecting
-		}
-	}
-	return appendMember(b, f.name, value)
+	return appendMember(b, f.name, f.value(n))
 }
 
 func (v *nodeView) appendLinks(b []byte, name, resource, id, rest string) []byte {

@@ -86,10 +86,6 @@ func errNotAcceptable() *apiError {
 	return fault(http.StatusNotAcceptable, "Request not acceptable.")
 }
 
-func errMinVersion(minor int) *apiError {
-	return fault(http.StatusNotAcceptable, "Request not acceptable. The minimal required API version should be 1.%d", minor)
-}
-
 func errNodeNotFound(ident string) *apiError {
 	return fault(http.StatusNotFound, "Node %s could not be found.", ident)
 }

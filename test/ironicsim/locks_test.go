@@ -40,7 +40,6 @@ func testLocks(t *testing.T) {
 		{"DELETE", path, nil, 409, true},
 		{"GET", path + "/management/boot_device", nil, 409, true},
 		{"PUT", path + "/management/boot_device", doc{"boot_device": "pxe"}, 409, true},
-		{"DELETE", path + "/traits", nil, 409, true},
 		{"DELETE", "/v1/ports/" + port, nil, 409, true},
 		{"GET", path + "/management/boot_device/supported", nil, 200, false},
 		{"GET", path + "/validate", nil, 200, false},

@@ -2,7 +2,6 @@ package ironicsim
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
 )
 
@@ -112,7 +111,7 @@ func (s *Sim) getValidate(c *call) error {
 			return badRequest("Expected a logical name or UUID but received None.")
 		}
 	}
-	_, n, err := s.resolve(c, ident)
+	_, n, err := s.resolve(ident)
 	if err != nil {
 		return err
 	}
@@ -209,116 +208,4 @@ func (s *Sim) getHistory(c *call) error {
 		items = append(items, m)
 	}
 	return c.json(http.StatusOK, map[string]any{"history": items})
-}
-
-var traitPattern = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]+$`)
-
-// standardTrait stands for the list of os-traits, whose names begin like this.
-var standardTrait = regexp.MustCompile(`^(HW|COMPUTE|STORAGE|MISC|OWNER)_[A-Z0-9_]+$`)
-
-func (s *Sim) getTraits(c *call) error {
-	_, n, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, map[string]any{"traits": append([]string{}, n.traits...)})
-}
-
-// putTraits sets all traits, or adds the one in the URL.
-func (s *Sim) putTraits(c *call) error {
-	one, single := c.path["trait"]
-	traits := []string{one}
-	if !single {
-		body, _ := c.body.(map[string]any)
-		list, ok := body["traits"].([]any)
-		if !ok {
-			return badRequest("A single node trait may be added via PUT /v1/nodes/<node identifier>/traits/<trait> with no body, or all node traits may be replaced via PUT /v1/nodes/<node identifier>/traits with the list of traits specified in the request body.")
-		}
-		traits = nil
-		for _, v := range list {
-			t, ok := v.(string)
-			if !ok {
-				return badRequest("Schema error for body: %s is not of type 'string'", pyRepr(v, true))
-			}
-			traits = append(traits, t)
-		}
-	}
-	what := "body"
-	if single {
-		what = "trait"
-	}
-	for _, t := range traits {
-		if len(t) > 255 || !traitPattern.MatchString(t) && !standardTrait.MatchString(t) {
-			return badRequest("Schema error for %s: %s is not valid under any of the given schemas. Possible root cause: %s does not match '^CUSTOM_[A-Z0-9_]+$'",
-				what, pyRepr(t, true), pyRepr(t, true))
-		}
-	}
-	return s.editTraits(c, func(old []string) ([]string, error) {
-		if single {
-			traits = append(traits, old...)
-		}
-		return traits, nil
-	})
-}
-
-// deleteTraits removes all traits, or the one in the URL.
-func (s *Sim) deleteTraits(c *call) error {
-	return s.editTraits(c, func(old []string) ([]string, error) {
-		one, single := c.path["trait"]
-		if !single {
-			return nil, nil
-		}
-		i := slices.Index(old, one)
-		if i < 0 {
-			return nil, fault(http.StatusNotFound, "Node %s doesn't have a trait '%s'", c.path["node"], one)
-		}
-		return slices.Delete(slices.Clone(old), i, i+1), nil
-	})
-}
-
-func (s *Sim) editTraits(c *call, edit func([]string) ([]string, error)) error {
-	e, _, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	t, err := s.acquire(e, false)
-	if err != nil {
-		return err
-	}
-	defer t.release()
-	traits, err := edit(t.node().traits)
-	if err != nil {
-		return err
-	}
-	traits = slices.Clone(traits)
-	slices.Sort(traits)
-	traits = slices.Compact(traits)
-	t.save(func(n *node) { n.traits = traits })
-	return c.noContent()
-}
-
-func (s *Sim) getVIFs(c *call) error { return s.emptyList(c, "vifs") }
-
-func (s *Sim) emptyList(c *call, name string) error {
-	if _, _, err := s.nodeArg(c); err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, map[string]any{name: []any{}})
-}
-
-func (s *Sim) getChildren(c *call) error {
-	_, n, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	children := []string{}
-	s.mu.RLock()
-	for _, e := range s.nodes {
-		if e.n.parentNode == n.UUID {
-			children = append(children, e.n.UUID)
-		}
-	}
-	s.mu.RUnlock()
-	return c.json(http.StatusOK, map[string]any{"children": children,
-		"links": link{c.base + "/v1/nodes?parent_node=" + n.UUID, "children", ""}})
 }

@@ -34,7 +34,6 @@ type node struct {
 	properties, extra, networkData               *object
 	cleanStep, deployStep, serviceStep           *object
 	raidConfig, targetRAIDConfig                 *object
-	traits                                       []string
 }
 
 func newNode() *node {

@@ -20,8 +20,6 @@ type field struct {
 	// wire fields come from the API process, not from a column of the table:
 	// a list cannot ask for them by name.
 	wire bool
-	// unsortable columns hold JSON.
-	unsortable bool
 }
 
 func (f *field) value(n *node) any {
@@ -100,82 +98,88 @@ func (f *field) set(n *node, v any) error {
 	return nil
 }
 
-func text(name string, minor int, at func(*node) *string) field {
-	return field{name: name, minor: minor, stringAt: at}
+func text(name string, at func(*node) *string) field {
+	return field{name: name, stringAt: at}
 }
 
-func column(name string, minor int, at func(*node) **object) field {
-	return field{name: name, minor: minor, objectAt: at, unsortable: true}
+func column(name string, at func(*node) **object) field {
+	return field{name: name, objectAt: at}
 }
 
 // secret is a column that may hold passwords.
-func secret(name string, minor int, at func(*node) **object) field {
-	return field{name: name, minor: minor, objectAt: at, unsortable: true, secret: true}
+func secret(name string, at func(*node) **object) field {
+	return field{name: name, objectAt: at, secret: true}
+}
+
+// since says which version brought a field, if that is above minimum.
+func since(minor int, f field) field {
+	f.minor = minor
+	return f
 }
 
 // nodeFields are the fields of a node in the order of Ironic's answers; uuid,
 // created_at and updated_at come first and have no place in a field list.
 var nodeFields = []field{
-	{name: "automated_clean", minor: 47, nullAt: func(n *node) **bool { return &n.automatedClean }},
-	text("bios_interface", 40, func(n *node) *string { return &n.biosInterface }),
-	text("boot_interface", 31, func(n *node) *string { return &n.bootInterface }),
-	text("boot_mode", 75, func(n *node) *string { return &n.bootMode }),
-	column("clean_step", 7, func(n *node) **object { return &n.cleanStep }),
-	text("conductor_group", 46, func(n *node) *string { return &n.conductorGroup }),
+	{name: "automated_clean", nullAt: func(n *node) **bool { return &n.automatedClean }},
+	text("bios_interface", func(n *node) *string { return &n.biosInterface }),
+	text("boot_interface", func(n *node) *string { return &n.bootInterface }),
+	text("boot_mode", func(n *node) *string { return &n.bootMode }),
+	column("clean_step", func(n *node) **object { return &n.cleanStep }),
+	text("conductor_group", func(n *node) *string { return &n.conductorGroup }),
 	{name: "console_enabled", boolAt: func(n *node) *bool { return &n.consoleEnabled }},
-	text("console_interface", 31, func(n *node) *string { return &n.consoleInterface }),
+	text("console_interface", func(n *node) *string { return &n.consoleInterface }),
 	{name: "disable_power_off", minor: 95, boolAt: func(n *node) *bool { return &n.DisablePowerOff }},
-	text("deploy_interface", 31, func(n *node) *string { return &n.deployInterface }),
-	column("deploy_step", 44, func(n *node) **object { return &n.deployStep }),
-	text("description", 51, func(n *node) *string { return &n.description }),
-	text("driver", 0, func(n *node) *string { return &n.driver }),
-	secret("driver_info", 0, func(n *node) **object { return &n.driverInfo }),
-	secret("driver_internal_info", 3, func(n *node) **object { return &n.driverInternalInfo }),
-	column("extra", 0, func(n *node) **object { return &n.extra }),
-	text("fault", 42, func(n *node) *string { return &n.Fault }),
-	text("firmware_interface", 86, func(n *node) *string { return &n.firmwareInterface }),
+	text("deploy_interface", func(n *node) *string { return &n.deployInterface }),
+	column("deploy_step", func(n *node) **object { return &n.deployStep }),
+	text("description", func(n *node) *string { return &n.description }),
+	text("driver", func(n *node) *string { return &n.driver }),
+	secret("driver_info", func(n *node) **object { return &n.driverInfo }),
+	secret("driver_internal_info", func(n *node) **object { return &n.driverInternalInfo }),
+	column("extra", func(n *node) **object { return &n.extra }),
+	text("fault", func(n *node) *string { return &n.Fault }),
+	since(86, text("firmware_interface", func(n *node) *string { return &n.firmwareInterface })),
 	{name: "health", minor: 109, get: func(*node) any { return nil }},
-	{name: "inspection_finished_at", minor: 6, timeAt: func(n *node) *time.Time { return &n.inspectionFinishedAt }},
-	{name: "inspection_started_at", minor: 6, timeAt: func(n *node) *time.Time { return &n.inspectionStartedAt }},
-	text("inspect_interface", 31, func(n *node) *string { return &n.inspectInterface }),
-	secret("instance_info", 0, func(n *node) **object { return &n.instanceInfo }),
+	{name: "inspection_finished_at", timeAt: func(n *node) *time.Time { return &n.inspectionFinishedAt }},
+	{name: "inspection_started_at", timeAt: func(n *node) *time.Time { return &n.inspectionStartedAt }},
+	text("inspect_interface", func(n *node) *string { return &n.inspectInterface }),
+	secret("instance_info", func(n *node) **object { return &n.instanceInfo }),
 	{name: "instance_name", minor: 104, get: func(*node) any { return nil }},
-	text("instance_uuid", 0, func(n *node) *string { return &n.InstanceUUID }),
-	text("last_error", 0, func(n *node) *string { return &n.LastError }),
-	text("lessee", 65, func(n *node) *string { return &n.lessee }),
+	text("instance_uuid", func(n *node) *string { return &n.InstanceUUID }),
+	text("last_error", func(n *node) *string { return &n.LastError }),
+	text("lessee", func(n *node) *string { return &n.lessee }),
 	{name: "maintenance", boolAt: func(n *node) *bool { return &n.Maintenance }},
-	text("maintenance_reason", 0, func(n *node) *string { return &n.MaintenanceReason }),
-	text("management_interface", 31, func(n *node) *string { return &n.managementInterface }),
-	text("name", 5, func(n *node) *string { return &n.name }),
-	column("network_data", 66, func(n *node) **object { return &n.networkData }),
-	text("network_interface", 20, func(n *node) *string { return &n.networkInterface }),
-	text("owner", 50, func(n *node) *string { return &n.owner }),
-	text("parent_node", 83, func(n *node) *string { return &n.parentNode }),
-	text("power_interface", 31, func(n *node) *string { return &n.powerInterface }),
-	text("power_state", 0, func(n *node) *string { return &n.PowerState }),
-	column("properties", 0, func(n *node) **object { return &n.properties }),
-	{name: "protected", minor: 48, boolAt: func(n *node) *bool { return &n.Protected }},
-	text("protected_reason", 48, func(n *node) *string { return &n.protectedReason }),
-	text("provision_state", 0, func(n *node) *string { return &n.ProvisionState }),
+	text("maintenance_reason", func(n *node) *string { return &n.MaintenanceReason }),
+	text("management_interface", func(n *node) *string { return &n.managementInterface }),
+	text("name", func(n *node) *string { return &n.name }),
+	column("network_data", func(n *node) **object { return &n.networkData }),
+	text("network_interface", func(n *node) *string { return &n.networkInterface }),
+	text("owner", func(n *node) *string { return &n.owner }),
+	since(83, text("parent_node", func(n *node) *string { return &n.parentNode })),
+	text("power_interface", func(n *node) *string { return &n.powerInterface }),
+	text("power_state", func(n *node) *string { return &n.PowerState }),
+	column("properties", func(n *node) **object { return &n.properties }),
+	{name: "protected", boolAt: func(n *node) *bool { return &n.Protected }},
+	text("protected_reason", func(n *node) *string { return &n.protectedReason }),
+	text("provision_state", func(n *node) *string { return &n.ProvisionState }),
 	{name: "provision_updated_at", timeAt: func(n *node) *time.Time { return &n.provisionUpdatedAt }},
-	column("raid_config", 12, func(n *node) **object { return &n.raidConfig }),
-	text("raid_interface", 31, func(n *node) *string { return &n.raidInterface }),
-	text("rescue_interface", 38, func(n *node) *string { return &n.rescueInterface }),
-	text("reservation", 0, func(n *node) *string { return &n.Reservation }),
-	text("resource_class", 21, func(n *node) *string { return &n.resourceClass }),
-	{name: "retired", minor: 61, boolAt: func(n *node) *bool { return &n.Retired }},
-	text("retired_reason", 61, func(n *node) *string { return &n.retiredReason }),
-	{name: "secure_boot", minor: 75, nullAt: func(n *node) **bool { return &n.secureBoot }},
-	column("service_step", 87, func(n *node) **object { return &n.serviceStep }),
-	text("shard", 82, func(n *node) *string { return &n.shard }),
-	text("storage_interface", 33, func(n *node) *string { return &n.storageInterface }),
-	text("target_power_state", 0, func(n *node) *string { return &n.TargetPowerState }),
-	text("target_provision_state", 0, func(n *node) *string { return &n.TargetProvisionState }),
-	column("target_raid_config", 12, func(n *node) **object { return &n.targetRAIDConfig }),
-	{name: "traits", minor: 37, get: func(n *node) any { return n.traits }, unsortable: true},
-	text("vendor_interface", 31, func(n *node) *string { return &n.vendorInterface }),
-	{name: "conductor", minor: 49, wire: true},
-	{name: "allocation_uuid", minor: 52, wire: true, get: func(*node) any { return nil }},
+	column("raid_config", func(n *node) **object { return &n.raidConfig }),
+	text("raid_interface", func(n *node) *string { return &n.raidInterface }),
+	text("rescue_interface", func(n *node) *string { return &n.rescueInterface }),
+	text("reservation", func(n *node) *string { return &n.Reservation }),
+	text("resource_class", func(n *node) *string { return &n.resourceClass }),
+	{name: "retired", boolAt: func(n *node) *bool { return &n.Retired }},
+	text("retired_reason", func(n *node) *string { return &n.retiredReason }),
+	{name: "secure_boot", nullAt: func(n *node) **bool { return &n.secureBoot }},
+	since(87, column("service_step", func(n *node) **object { return &n.serviceStep })),
+	text("shard", func(n *node) *string { return &n.shard }),
+	text("storage_interface", func(n *node) *string { return &n.storageInterface }),
+	text("target_power_state", func(n *node) *string { return &n.TargetPowerState }),
+	text("target_provision_state", func(n *node) *string { return &n.TargetProvisionState }),
+	column("target_raid_config", func(n *node) **object { return &n.targetRAIDConfig }),
+	{name: "traits", get: func(*node) any { return []string{} }},
+	text("vendor_interface", func(n *node) *string { return &n.vendorInterface }),
+	{name: "conductor", wire: true},
+	{name: "allocation_uuid", wire: true, get: func(*node) any { return nil }},
 	{name: "chassis_uuid", wire: true, get: func(*node) any { return nil }},
 }
 

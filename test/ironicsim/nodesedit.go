@@ -15,21 +15,16 @@ func (s *Sim) postNode(c *call) error {
 		return err
 	}
 	for _, f := range nodeFields {
-		// conductor_group is the one field whose empty value may be given explicitly.
-		if v := body[f.name]; v != nil && c.minor < f.minor && !(f.name == "conductor_group" && v == "") {
+		if body[f.name] != nil && c.minor < f.minor {
 			return errNotAcceptable()
 		}
 	}
 	if name, ok := body["name"].(string); ok {
-		if err := checkName(c, name, "Cannot create node with invalid name '%s'"); err != nil {
+		if err := checkName(name, "Cannot create node with invalid name '%s'"); err != nil {
 			return err
 		}
 	}
-	state := fsm.Enroll
-	if c.minor < 11 {
-		state = fsm.Available // the state of new nodes before there was enroll
-	}
-	n, err := s.createNode(body, state)
+	n, err := s.createNode(body)
 	if err != nil {
 		return err
 	}
@@ -38,7 +33,7 @@ func (s *Sim) postNode(c *call) error {
 }
 
 // createNode makes a node of a valid body.
-func (s *Sim) createNode(body map[string]any, state string) (*node, error) {
+func (s *Sim) createNode(body map[string]any) (*node, error) {
 	if chassis := body["chassis_uuid"]; chassis != nil {
 		return nil, badRequest("Chassis %s could not be found.", chassis)
 	}
@@ -49,7 +44,7 @@ func (s *Sim) createNode(body map[string]any, state string) (*node, error) {
 	}
 	n := newNode()
 	n.UUID = newUUID()
-	n.ProvisionState = state
+	n.ProvisionState = fsm.Enroll
 	for k, v := range body {
 		if k == "uuid" {
 			if id, ok := v.(string); ok {
@@ -81,10 +76,7 @@ func (s *Sim) createNode(body map[string]any, state string) (*node, error) {
 	return n, nil
 }
 
-func checkName(c *call, name, format string) error {
-	if c.minor < 5 {
-		return errNotAcceptable()
-	}
+func checkName(name, format string) error {
 	if !validName(name) || isUUID(name) {
 		return badRequest(format, name)
 	}

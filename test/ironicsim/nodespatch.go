@@ -29,9 +29,6 @@ func (s *Sim) patchNode(c *call) error {
 	if err != nil {
 		return err
 	}
-	if reset != nil && c.minor < 45 {
-		return errNotAcceptable()
-	}
 	if err := checkPatch(c, ops, reset != nil && *reset); err != nil {
 		return err
 	}
@@ -48,7 +45,7 @@ func (s *Sim) patchNode(c *call) error {
 		if !ok {
 			return badRequest(format, pyRepr(v, false))
 		}
-		if err := checkName(c, name, format); err != nil {
+		if err := checkName(name, format); err != nil {
 			return err
 		}
 	}
@@ -95,7 +92,7 @@ func (s *Sim) checkPatchAllowed(c *call, n *node, ops []patchOp) error {
 		return nil
 	case n.IsInTransition():
 		return conflict("Node %s can not be updated while a state transition is in progress.", c.path["node"])
-	case n.ProvisionState == fsm.Inspecting && c.minor >= 39:
+	case n.ProvisionState == fsm.Inspecting:
 		return conflict(`Cannot update node "%s" while it is in state "inspecting".`, n.UUID)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package ironicsim
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -46,9 +45,8 @@ func (s *Sim) replacePort(old, p *port) {
 	s.portIDs[i] = p
 }
 
-// portMinor are the versions that brought fields of a port.
-var portMinor = map[string]int{"internal_info": 18, "pxe_enabled": 19, "local_link_connection": 19, "portgroup_uuid": 24,
-	"physical_network": 34, "is_smartnic": 53, "name": 88}
+// portNameMinor is the version that brought the names of ports.
+const portNameMinor = 88
 
 func (c *call) portJSON(p *port) map[string]any {
 	null := func(s string) any {
@@ -69,22 +67,15 @@ func (c *call) portJSON(p *port) map[string]any {
 		"local_link_connection": object(p.link), "physical_network": null(p.physicalNetwork), "pxe_enabled": p.pxeEnabled,
 		"node_uuid": p.nodeUUID, "name": null(p.name), "portgroup_uuid": nil, "links": c.links("ports/" + p.uuid),
 	}
-	for name, minor := range portMinor {
-		if c.minor < minor {
-			delete(m, name)
-		}
+	if c.minor < portNameMinor {
+		delete(m, "name")
 	}
 	return m
 }
 
 func checkPortFields(c *call, names []string) error {
-	if names != nil && c.minor < 8 {
+	if slices.Contains(names, "name") && c.minor < portNameMinor {
 		return errNotAcceptable()
-	}
-	for _, name := range names {
-		if name != "internal_info" && c.minor < portMinor[name] {
-			return errNotAcceptable()
-		}
 	}
 	return nil
 }
@@ -131,7 +122,7 @@ func (s *Sim) getPort(c *call) error {
 	return c.json(http.StatusOK, m)
 }
 
-// listPorts is GET /v1/ports, /v1/ports/detail and /v1/nodes/X/ports.
+// listPorts is GET /v1/ports and /v1/nodes/X/ports.
 func (s *Sim) listPorts(c *call) error {
 	names, err := c.listArg("fields")
 	if err != nil {
@@ -141,15 +132,11 @@ func (s *Sim) listPorts(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit, key, dir, err := s.pageArgs(c)
+	limit, _, _, err := s.pageArgs(c)
 	if err != nil {
 		return err
 	}
 	marker, err := c.uuidArg("marker")
-	if err != nil {
-		return err
-	}
-	nodeUUID, err := c.uuidArg("node_uuid")
 	if err != nil {
 		return err
 	}
@@ -167,22 +154,13 @@ func (s *Sim) listPorts(c *call) error {
 	if err := checkPortFields(c, names); err != nil {
 		return err
 	}
-	if c.minor < portMinor[key] {
-		return errNotAcceptable()
+	if err := checkDetail(detail, names); err != nil {
+		return err
 	}
-	url, whole := "ports", strings.HasSuffix(strings.TrimSuffix(c.r.URL.Path, "/"), "/ports/detail")
-	if whole {
-		url = "ports/detail"
-	} else {
-		if err := checkDetail(c, detail, names); err != nil {
-			return err
-		}
-		whole = detail != nil && *detail
-		if names == nil && !whole {
-			names = []string{"uuid", "address"}
-		}
+	if whole := detail != nil && *detail; names == nil && !whole {
+		names = []string{"uuid", "address"}
 	}
-	ports, err := s.queryPorts(c, nodeUUID, address, marker, key, dir, limit)
+	ports, err := s.queryPorts(c, address, marker, limit)
 	if err != nil {
 		return err
 	}
@@ -196,34 +174,28 @@ func (s *Sim) listPorts(c *call) error {
 	}
 	answer := map[string]any{"ports": items}
 	if len(ports) == limit {
-		args := fmt.Sprintf("sort_key=%s&sort_dir=%s&", key, dir)
+		args := "sort_key=id&sort_dir=asc&"
 		if detail != nil {
 			args += "detail=" + pyRepr(*detail, true) + "&"
 		}
 		if names != nil {
 			args += "fields=" + strings.Join(names, ",") + "&"
 		}
-		answer["next"] = fmt.Sprintf("%s/v1/%s?%slimit=%d&marker=%s", c.base, url, args, limit, ports[len(ports)-1].uuid)
+		answer["next"] = fmt.Sprintf("%s/v1/ports?%slimit=%d&marker=%s", c.base, args, limit, ports[len(ports)-1].uuid)
 	}
 	return c.json(http.StatusOK, answer)
 }
 
-func (s *Sim) queryPorts(c *call, nodeUUID, address, marker, key, dir string, limit int) ([]*port, error) {
+func (s *Sim) queryPorts(c *call, address, marker string, limit int) ([]*port, error) {
 	var after *port
 	if marker != "" {
 		if after = s.findPort(marker); after == nil {
 			return nil, errPortNotFound(marker)
 		}
 	}
-	compare, err := comparePorts(key, dir)
+	ident, _, err := c.stringArg("node")
 	if err != nil {
 		return nil, err
-	}
-	ident := nodeUUID
-	if v, _, err := c.stringArg("node"); err != nil {
-		return nil, err
-	} else if ident == "" {
-		ident = v
 	}
 	if parent, ok := c.path["node"]; ok {
 		if !isUUID(parent) {
@@ -232,22 +204,12 @@ func (s *Sim) queryPorts(c *call, nodeUUID, address, marker, key, dir string, li
 		}
 		ident = parent
 	}
-	if group, _, err := c.stringArg("portgroup"); err != nil || group != "" {
-		return nil, fault(http.StatusNotFound, "Portgroup %s could not be found.", group)
-	}
 	if ident != "" {
-		_, n, err := s.resolve(c, ident)
+		_, n, err := s.resolve(ident)
 		if err != nil {
 			return nil, err
 		}
 		ident, address = n.UUID, "" // a node makes Ironic forget the address
-	}
-	shards, err := c.listArg("shard")
-	if err != nil {
-		return nil, err
-	}
-	if shards != nil && c.minor < 82 {
-		return nil, errMinVersion(82)
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -258,43 +220,10 @@ func (s *Sim) queryPorts(c *call, nodeUUID, address, marker, key, dir string, li
 		return nil, nil
 	}
 	var ports []*port
-	for _, p := range s.portIDs {
-		if shards != nil && !slices.Contains(shards, s.byUUID[p.nodeUUID].n.shard) {
-			continue
-		}
-		if (ident == "" || p.nodeUUID == ident) && (after == nil || compare(p, after) > 0) {
+	for _, p := range s.portIDs { // in the order of their ids
+		if (ident == "" || p.nodeUUID == ident) && (after == nil || p.id > after.id) && len(ports) < limit {
 			ports = append(ports, p)
 		}
 	}
-	slices.SortFunc(ports, compare)
-	return ports[:min(len(ports), limit)], nil
-}
-
-func comparePorts(key, dir string) (func(a, b *port) int, error) {
-	var by func(a, b *port) int
-	switch key {
-	case "extra", "internal_info", "local_link_connection":
-		return nil, badRequest("The sort_key value %s is an invalid field for sorting", key)
-	case "id":
-		by = func(a, b *port) int { return 0 }
-	case "uuid":
-		by = func(a, b *port) int { return cmp.Compare(a.uuid, b.uuid) }
-	case "address":
-		by = func(a, b *port) int { return cmp.Compare(a.address, b.address) }
-	case "name":
-		by = func(a, b *port) int { return cmp.Compare(a.name, b.name) }
-	case "created_at":
-		by = func(a, b *port) int { return a.createdAt.Compare(b.createdAt) }
-	case "updated_at":
-		by = func(a, b *port) int { return a.updatedAt.Compare(b.updatedAt) }
-	default:
-		return nil, badRequest(`The sort_key value "%s" is an invalid field for sorting`, key)
-	}
-	return func(a, b *port) int {
-		r := cmp.Or(by(a, b), cmp.Compare(a.id, b.id))
-		if dir == "desc" {
-			return -r
-		}
-		return r
-	}, nil
+	return ports, nil
 }

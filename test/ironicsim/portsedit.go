@@ -68,14 +68,12 @@ func (s *Sim) postPort(c *call) error {
 		}
 		ident = byName
 	}
-	_, n, err := s.resolve(c, ident)
+	_, n, err := s.resolve(ident)
 	if err != nil {
 		return badRequest("Node %s could not be found.", orNone(given))
 	}
-	for name := range m {
-		if c.minor < portMinor[name] {
-			return errNotAcceptable()
-		}
+	if _, named := m["name"]; named && c.minor < portNameMinor {
+		return errNotAcceptable()
 	}
 	if group := m["portgroup_uuid"]; group != nil {
 		return badRequest("Portgroup %s could not be found.", group)
@@ -130,7 +128,7 @@ func (s *Sim) patchPort(c *call) error {
 		if !slices.Contains(portPatchAllowed, op.root()) {
 			return badRequest("Cannot patch %s. Only the following can be updated: %s", op.path, strings.Join(portPatchAllowed, ", "))
 		}
-		if c.minor < portMinor[op.root()] {
+		if op.root() == "name" && c.minor < portNameMinor {
 			return errNotAcceptable()
 		}
 	}
@@ -161,7 +159,7 @@ func (s *Sim) patchPort(c *call) error {
 	if err != nil {
 		return err
 	}
-	if n.ProvisionState == fsm.Inspecting && c.minor >= 39 {
+	if n.ProvisionState == fsm.Inspecting {
 		return conflict(`Cannot update port "%s" on "%s" while it is in state "inspecting".`, p.uuid, n.UUID)
 	}
 	t, err := s.acquire(e, false)

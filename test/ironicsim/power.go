@@ -23,9 +23,6 @@ func (s *Sim) putPower(c *call) error {
 		return err
 	}
 	soft := target == fsm.SoftReboot || target == fsm.SoftPowerOff
-	if (soft || timeout != 0) && c.minor < 27 {
-		return errNotAcceptable()
-	}
 	if given && timeout < 1 {
 		return badRequest("timeout has to be positive integer")
 	}

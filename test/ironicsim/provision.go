@@ -7,14 +7,6 @@ import (
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim/fsm"
 )
 
-// minVerbVersion are the versions that brought verbs which later versions check
-// before anything else. The keys are those of Ironic's own table, which is keyed
-// by event for some.
-var minVerbVersion = map[string]int{
-	"manage": 4, "provide": 4, "inspect": 6, "abort": 13, "clean": 15, "adopt": 17, "rescue": 38, "unrescue": 38,
-	"deploy": 73, "delete": 73,
-}
-
 // provisionArgs are the parts of a PUT states/provision beside its target.
 type provisionArgs struct {
 	configdrive                            any
@@ -37,13 +29,10 @@ func (s *Sim) putProvision(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.minor < minVerbVersion[target] {
-		return errNotAcceptable()
-	}
 	if err := s.machine.Check(&n.Node, target); err != nil {
 		return err
 	}
-	if err := args.check(c, target, n); err != nil {
+	if err := args.check(c, target); err != nil {
 		return err
 	}
 	if err := s.provision(e, target, args); err != nil {
@@ -80,46 +69,26 @@ func parseProvision(c *call) (*provisionArgs, error) {
 }
 
 // check refuses arguments that do not go with the verb or the version.
-func (a *provisionArgs) check(c *call, target string, n *node) error {
+func (a *provisionArgs) check(c *call, target string) error {
 	only := func(name, verb string) error {
 		return badRequest(`"%s" is only valid when setting target provision state to %s`, name, verb)
 	}
 	if a.configdrive != nil && a.configdrive != "" {
-		allowed := "active"
-		if c.minor >= 35 {
-			allowed = "active, rebuild"
-		}
-		if target != "active" && (target != "rebuild" || c.minor < 35) {
-			return badRequest("Adding a config drive is only supported when setting provision state to %s", allowed)
-		}
-		if _, isObject := a.configdrive.(map[string]any); isObject && c.minor < 56 {
-			return badRequest("Providing a JSON object for configdrive is only supported starting with API version 1.56")
+		if target != "active" && target != "rebuild" {
+			return badRequest("Adding a config drive is only supported when setting provision state to active, rebuild")
 		}
 	}
-	if a.hasDisableRamdisk {
-		if c.minor < 70 {
-			return errNotAcceptable()
-		}
-		if target != "clean" && target != "service" {
-			return badRequest(`"disable_ramdisk" is only valid when setting target provision state to clean`)
-		}
+	if a.hasDisableRamdisk && target != "clean" && target != "service" {
+		return badRequest(`"disable_ramdisk" is only valid when setting target provision state to clean`)
 	}
 	if len(a.cleanSteps) > 0 && target != "clean" {
 		return only("clean_steps", "clean")
 	}
-	if len(a.deploySteps) > 0 {
-		if c.minor < 69 {
-			return errNotAcceptable()
-		}
-		if target != "active" && target != "deploy" && target != "rebuild" {
-			return badRequest(`"deploy_steps" is only valid when setting target provision state to active or rebuild`)
-		}
+	if len(a.deploySteps) > 0 && target != "active" && target != "deploy" && target != "rebuild" {
+		return badRequest(`"deploy_steps" is only valid when setting target provision state to active or rebuild`)
 	}
 	if a.rescuePasswordGiven && target != "rescue" {
 		return only("rescue_password", "rescue")
-	}
-	if n.ProvisionState == fsm.InspectWait && target == "abort" && c.minor < 41 {
-		return errNotAcceptable()
 	}
 	if target == "unhold" && c.minor < 85 {
 		return errNotAcceptable()

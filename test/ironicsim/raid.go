@@ -12,9 +12,6 @@ func (s *Sim) putRAID(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.minor < 12 {
-		return errNotAcceptable()
-	}
 	config, ok := c.body.(map[string]any)
 	if !ok {
 		return badRequest("Expected type <class 'dict'> for target_raid_config: %s", pyRepr(c.body, false))

@@ -20,11 +20,10 @@ type route struct {
 	segments []string
 }
 
-var nodeFilters = []string{"chassis_uuid", "instance_uuid", "associated", "maintenance", "retired", "provision_state",
-	"marker", "limit", "sort_key", "sort_dir", "driver", "resource_class", "fault", "conductor_group", "conductor",
-	"owner", "description_contains", "lessee", "project", "shard", "sharded", "include_children", "parent_node"}
+// nodeFilters and portFilters are those that the server asks for, of Ironic's.
+var nodeFilters = []string{"marker", "limit", "sort_key", "sort_dir", "include_children"}
 
-var portFilters = []string{"node", "node_uuid", "address", "marker", "limit", "sort_key", "sort_dir", "portgroup", "shard"}
+var portFilters = []string{"node", "address", "marker", "limit"}
 
 func plus(args []string, more ...string) []string {
 	return append(append([]string{}, args...), more...)
@@ -40,13 +39,10 @@ var routes = func() []*route {
 		{method: POST, pattern: "nodes", wholeBody: true, handle: (*Sim).postNode},
 		{method: PATCH, pattern: "nodes", handle: missing("node_ident")},
 		{method: DELETE, pattern: "nodes", handle: missing("node_ident")},
-		{method: GET, pattern: "nodes/detail", args: nodeFilters, handle: (*Sim).listNodesDetail},
-		{method: GET, pattern: "nodes/validate", args: []string{"node", "node_uuid"}, handle: (*Sim).getValidate},
 		{method: GET, pattern: "nodes/{node}", args: []string{"fields"}, handle: (*Sim).getNode},
 		{method: PATCH, pattern: "nodes/{node}", args: []string{"reset_interfaces"}, wholeBody: true, handle: (*Sim).patchNode},
 		{method: DELETE, pattern: "nodes/{node}", handle: (*Sim).deleteNode},
 		{method: GET, pattern: "nodes/{node}/validate", handle: (*Sim).getValidate},
-		{method: GET, pattern: "nodes/{node}/detail", handle: func(*Sim, *call) error { return errNotFound() }},
 		{method: GET, pattern: "nodes/{node}/states", handle: (*Sim).getStates},
 		{method: PUT, pattern: "nodes/{node}/states/power", args: []string{"target", "timeout"}, handle: (*Sim).putPower},
 		{method: PUT, pattern: "nodes/{node}/states/provision", args: []string{"target", "configdrive", "clean_steps",
@@ -62,15 +58,9 @@ var routes = func() []*route {
 		{method: PUT, pattern: "nodes/{node}/management/indicators/{indicator}", args: []string{"state"}, handle: (*Sim).putIndicator},
 		{method: GET, pattern: "nodes/{node}/management/boot_device/supported", handle: (*Sim).getSupportedBootDevices},
 		{method: GET, pattern: "nodes/{node}/ports", args: plus(portFilters, "fields", "detail"), handle: (*Sim).listPorts},
-		{method: GET, pattern: "nodes/{node}/traits", minor: 37, handle: (*Sim).getTraits},
-		{method: PUT, pattern: "nodes/{node}/traits", minor: 37, wholeBody: true, handle: (*Sim).putTraits},
-		{method: PUT, pattern: "nodes/{node}/traits/{trait}", minor: 37, wholeBody: true, handle: (*Sim).putTraits},
-		{method: DELETE, pattern: "nodes/{node}/traits", minor: 37, handle: (*Sim).deleteTraits},
-		{method: DELETE, pattern: "nodes/{node}/traits/{trait}", minor: 37, handle: (*Sim).deleteTraits},
-		{method: GET, pattern: "nodes/{node}/history", minor: 78, args: []string{"detail", "marker", "limit", "sort_key", "sort_dir"}, handle: (*Sim).getHistory},
-		{method: GET, pattern: "nodes/{node}/inventory", minor: 81, handle: (*Sim).getInventory},
-		{method: GET, pattern: "nodes/{node}/bios", minor: 40, args: []string{"detail", "fields"}, handle: (*Sim).getBIOS},
-		{method: GET, pattern: "nodes/{node}/bios/{setting}", minor: 40, handle: (*Sim).getBIOSSetting},
+		{method: GET, pattern: "nodes/{node}/history", args: []string{"detail", "marker", "limit", "sort_key", "sort_dir"}, handle: (*Sim).getHistory},
+		{method: GET, pattern: "nodes/{node}/inventory", handle: (*Sim).getInventory},
+		{method: GET, pattern: "nodes/{node}/bios", args: []string{"detail", "fields"}, handle: (*Sim).getBIOS},
 		{method: GET, pattern: "nodes/{node}/firmware", minor: 86, args: []string{"detail", "fields"}, handle: (*Sim).getFirmware},
 		{method: GET, pattern: "nodes/{node}/vmedia", minor: getVmediaMinor, handle: (*Sim).getVmedia},
 		{method: POST, pattern: "nodes/{node}/vmedia", minor: vmediaMinor, wholeBody: true, handle: (*Sim).postVmedia},
@@ -78,8 +68,6 @@ var routes = func() []*route {
 		{method: GET, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, handle: (*Sim).vendorPassthru},
 		{method: POST, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
 		{method: DELETE, pattern: "nodes/{node}/vendor_passthru", args: []string{"method"}, wholeBody: true, handle: (*Sim).vendorPassthru},
-		{method: GET, pattern: "nodes/{node}/vifs", minor: 28, handle: (*Sim).getVIFs},
-		{method: GET, pattern: "nodes/{node}/children", minor: 83, handle: (*Sim).getChildren},
 		// The framework takes any further segment for the second argument of the
 		// method, which is fields.
 		{method: GET, pattern: "nodes/{node}/{fields}", handle: (*Sim).getNode},
@@ -88,7 +76,6 @@ var routes = func() []*route {
 		{method: POST, pattern: "ports", wholeBody: true, handle: (*Sim).postPort},
 		{method: PATCH, pattern: "ports", handle: missing("port_ident")},
 		{method: DELETE, pattern: "ports", handle: missing("port_uuid")},
-		{method: GET, pattern: "ports/detail", args: portFilters, handle: (*Sim).listPorts},
 		{method: GET, pattern: "ports/{port}", args: []string{"fields"}, handle: (*Sim).getPort},
 		{method: PATCH, pattern: "ports/{port}", wholeBody: true, handle: (*Sim).patchPort},
 		{method: DELETE, pattern: "ports/{port}", handle: (*Sim).deletePort},
@@ -96,7 +83,6 @@ var routes = func() []*route {
 		{method: GET, pattern: "drivers", args: []string{"type", "detail", "fields"}, handle: (*Sim).listDrivers},
 		{method: GET, pattern: "drivers/{driver}", args: []string{"fields"}, handle: (*Sim).getDriver},
 		{method: GET, pattern: "conductors", args: []string{"marker", "limit", "sort_key", "sort_dir", "fields", "detail"}, handle: (*Sim).listConductors},
-		{method: GET, pattern: "conductors/{conductor}", args: []string{"fields"}, handle: (*Sim).getConductor},
 		{method: POST, pattern: "continue_inspection", args: []string{"node_uuid"}, wholeBody: true, public: true, handle: (*Sim).postInspection},
 	}
 	for _, r := range rs {

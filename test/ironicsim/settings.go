@@ -131,9 +131,8 @@ var (
 	firmwareFields = []string{"component", "initial_version", "current_version", "last_version_flashed"}
 )
 
-// returnFields are those that a list of BIOS settings or firmware components has. detail and fields came with API
-// version since.
-func (c *call) returnFields(since int, usual, all []string) ([]string, error) {
+// returnFields are those that a list of BIOS settings or firmware components has.
+func (c *call) returnFields(usual, all []string) ([]string, error) {
 	detail, err := c.boolArg("detail")
 	if err != nil {
 		return nil, err
@@ -143,10 +142,6 @@ func (c *call) returnFields(since int, usual, all []string) ([]string, error) {
 		return nil, err
 	}
 	switch {
-	case detail != nil && c.minor < since:
-		return nil, badRequest("Invalid query parameter ?detail=%s received.", pyRepr(*detail, false))
-	case fields != nil && c.minor < since:
-		return nil, badRequest("Invalid query parameter ?fields=%s received.", pyRepr(fields, false))
 	case fields != nil && detail != nil && *detail:
 		return nil, badRequest("Can not specify ?detail=True and fields in the same request.")
 	case detail != nil && *detail:
@@ -162,7 +157,7 @@ func (s *Sim) getBIOS(c *call) error {
 	if err != nil {
 		return err
 	}
-	fields, err := c.returnFields(74, biosFields, biosRegistryFields)
+	fields, err := c.returnFields(biosFields, biosRegistryFields)
 	if err != nil {
 		return err
 	}
@@ -174,27 +169,6 @@ func (s *Sim) getBIOS(c *call) error {
 		list = append(list, row.view(c, c.path["node"], fields))
 	}
 	return c.json(http.StatusOK, map[string]any{"bios": list})
-}
-
-func (s *Sim) getBIOSSetting(c *call) error {
-	e, n, err := s.nodeArg(c)
-	if err != nil {
-		return err
-	}
-	fields := biosFields
-	if c.minor >= 74 {
-		fields = biosRegistryFields
-	}
-	s.mu.RLock()
-	rows := e.bios
-	s.mu.RUnlock()
-	name := c.path["setting"]
-	for _, row := range rows {
-		if row.name == name {
-			return c.json(http.StatusOK, map[string]any{name: row.view(c, n.UUID, fields)})
-		}
-	}
-	return fault(http.StatusNotFound, "Node %s doesn't have a BIOS setting '%s'", n.UUID, name)
 }
 
 // view is a row as the API shows it. Its links have the node as it was named.
@@ -231,7 +205,7 @@ func (s *Sim) getFirmware(c *call) error {
 	if err != nil {
 		return err
 	}
-	fields, err := c.returnFields(86, firmwareFields, nil)
+	fields, err := c.returnFields(firmwareFields, nil)
 	if err != nil {
 		return err
 	}

@@ -87,9 +87,6 @@ func TestProvisionArguments(t *testing.T) {
 		put("", doc{"target": "bogus"}, 400, bad("bogus")),
 		put("", doc{"target": "manage"}, 400, bad("manage")),
 		put("", doc{"target": "provide", "bogus": 1}, 400, "Unexpected arguments: bogus"),
-		put("1.3", doc{"target": "provide"}, 406, "Request not acceptable."),
-		put("1.5", doc{"target": "inspect"}, 406, "Request not acceptable."),
-		put("1.16", doc{"target": "adopt"}, 406, "Request not acceptable."),
 		put("", doc{"target": "clean"}, 400, `"clean_steps" is required when setting target provision state to clean`),
 		put("", doc{"target": "provide", "clean_steps": steps}, 400, `"clean_steps" is only valid when setting target provision state to clean`),
 		put("", doc{"target": "provide", "service_steps": steps}, 400, `"service_steps" is only valid when setting target provision state to service`),
@@ -99,8 +96,6 @@ func TestProvisionArguments(t *testing.T) {
 		{"PUT", n1 + "/states/power", "", doc{"target": "bogus"}, 400, fmt.Sprintf(`The requested action "bogus" can not be performed on node "%s" while it is in state "None".`, u1)},
 		{"PUT", n1 + "/states/power", "", doc{"target": fsm.PowerOn, "timeout": 0}, 400, "timeout has to be positive integer"},
 		{"PUT", n1 + "/states/power", "", doc{"target": fsm.PowerOn, "timeout": "x"}, 400, "Expected an integer for timeout: x"},
-		{"PUT", n1 + "/states/power", "1.26", doc{"target": fsm.SoftPowerOff}, 406, "Request not acceptable."},
-		{"PUT", n1 + "/states/power", "1.26", doc{"target": fsm.PowerOn, "timeout": 5}, 406, "Request not acceptable."},
 		{"PUT", n1 + "/maintenance", "", doc{"reason": 3}, 400, "Expected string for reason: 3"},
 	})
 }
