@@ -136,7 +136,7 @@ func TestKubectlAsOnACustomResource(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	k.ok("", "wait", "crd/machines.contract.test", "--for=condition=Established", "--timeout=60s")
+	k.ok("", "wait", "crd/machines.contract.test", "--for=condition=Established", "--timeout=5m")
 	testbed.Eventually(t, k.ctx, func() string {
 		_, stderr, _ := k.run("", "get", "machines.contract.test")
 		if strings.Contains(stderr, "No resources found") {

@@ -31,7 +31,7 @@ func TestKubectlDeleteOfManagedHosts(t *testing.T) {
 			t.Fatalf("Ironic has no node of %s", name)
 		}
 	}
-	k.ok("", "delete", "bmh", "--all", "--timeout=90s")
+	k.ok("", "delete", "bmh", "--all", "--timeout=5m")
 	for _, name := range []string{"a", "b"} {
 		if _, ok := s.ironic.Node(k.ns + "~" + name); ok {
 			t.Errorf("the node of %s has outlived it", name)
@@ -48,10 +48,10 @@ func TestKubectlDeleteCascade(t *testing.T) {
 			k.ok(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: owned, ownerReferences: [{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: h, uid: %s, blockOwnerDeletion: true}]}", k.field("h", ".metadata.uid")),
 				"create", "-f", "-")
 			// The garbage collector looks for new kinds every 30 seconds.
-			k.ok("", "delete", "bmh", "h", "--cascade="+cascade, "--timeout=120s")
+			k.ok("", "delete", "bmh", "h", "--cascade="+cascade, "--timeout=5m")
 			switch cascade {
 			case "background":
-				k.ok("", "wait", "configmap/owned", "--for=delete", "--timeout=120s")
+				k.ok("", "wait", "configmap/owned", "--for=delete", "--timeout=5m")
 			case "foreground":
 				k.refused("", []string{"get", "configmap", "owned"}, "NotFound")
 			case "orphan":

@@ -112,7 +112,7 @@ func (k kubectlShell) create(names ...string) {
 // settled waits until the status of hosts without a BMC is written.
 func (k kubectlShell) settled(names ...string) {
 	k.t.Helper()
-	args := []string{"wait", "--for=jsonpath={.status.provisioning.state}=unmanaged", "--timeout=60s"}
+	args := []string{"wait", "--for=jsonpath={.status.provisioning.state}=unmanaged", "--timeout=5m"}
 	for _, name := range names {
 		args = append(args, "bmh/"+name)
 	}
@@ -194,8 +194,8 @@ func (k kubectlShell) available(name string) (manifest string) {
 	k.ok("", "create", "secret", "generic", name+"-bmc", "--from-literal=username=admin", "--from-literal=password=password")
 	manifest = managedHostYAML(name)
 	k.ok(manifest, "create", "-f", "-")
-	k.ok("", "wait", "bmh/"+name, "--for=condition=AvailableForProvisioning", "--timeout=90s")
-	k.ok("", "wait", "bmh/"+name, "--for=jsonpath={.status.poweredOn}=true", "--timeout=90s")
+	k.ok("", "wait", "bmh/"+name, "--for=condition=AvailableForProvisioning", "--timeout=5m")
+	k.ok("", "wait", "bmh/"+name, "--for=jsonpath={.status.poweredOn}=true", "--timeout=5m")
 	return manifest
 }
 

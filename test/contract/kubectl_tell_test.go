@@ -42,7 +42,7 @@ func TestKubectlDescribeAndEvents(t *testing.T) {
 	k := newShell(t)
 	// No Secret of that name: the controller says so in the status and in an event.
 	k.ok(hostYAML("h", "online: true, bmc: {address: 'ipmi://192.0.2.1', credentialsName: missing}"), "create", "-f", "-")
-	k.ok("", "wait", "bmh/h", "--for=jsonpath={.status.operationalStatus}=error", "--timeout=60s")
+	k.ok("", "wait", "bmh/h", "--for=jsonpath={.status.operationalStatus}=error", "--timeout=5m")
 	testbed.Eventually(t, k.ctx, func() string {
 		if out, _, _ := k.run("", "events", "--for=bmh/h"); !regexp.MustCompile(`Warning +\w+ +BareMetalHost/h +.*missing`).MatchString(out) {
 			return "events print " + out

@@ -29,7 +29,7 @@ func TestKubectlWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newShell(t)
 			k.create("h")
-			waiting := k.start(c.begun, append(c.args, "--timeout=60s")...)
+			waiting := k.start(c.begun, append(c.args, "--timeout=5m")...)
 			k.ok(hostYAML("new", "online: true"), c.then...)
 			if got := waiting.succeeds(); got != c.says {
 				t.Errorf("kubectl wait prints %q, want %q", got, c.says)

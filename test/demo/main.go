@@ -169,7 +169,7 @@ func (d *demo) enrol(ctx context.Context) error {
 		if h.unplugged {
 			condition = "jsonpath={.status.operationalStatus}=error"
 		}
-		if _, _, err := d.kube.Kubectl(ctx, "", "wait", "-n", namespace, "--for="+condition, "--timeout=120s", "baremetalhost/"+h.name); err != nil {
+		if _, _, err := d.kube.Kubectl(ctx, "", "wait", "-n", namespace, "--for="+condition, "--timeout=5m", "baremetalhost/"+h.name); err != nil {
 			return err
 		}
 	}

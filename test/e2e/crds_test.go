@@ -30,7 +30,7 @@ func TestCRDServedBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(servedCRD, "create", "-f", "-")
-	kubectl("", "wait", "--for=condition=Established", "--timeout=60s", "crd/firmwareschemas.metal3.io")
+	kubectl("", "wait", "--for=condition=Established", "--timeout=5m", "crd/firmwareschemas.metal3.io")
 	stillOurs := func(when string) {
 		t.Helper()
 		if now, err := schemas.Get(ctx, "ours", metav1.GetOptions{}); err != nil || now.UID != before.UID {
@@ -57,7 +57,7 @@ func TestCRDServedBeside(t *testing.T) {
 		}
 		return ""
 	})
-	kubectl("", "delete", "crd", "firmwareschemas.metal3.io", "--timeout=60s")
+	kubectl("", "delete", "crd", "firmwareschemas.metal3.io", "--timeout=5m")
 	stillOurs("without the CRD")
 	testbed.Eventually(t, ctx, func() string { // for the tests that follow
 		stdout, stderr, err := s.Kube.Kubectl(ctx, "", "explain", "firmwareschemas.spec.schema")

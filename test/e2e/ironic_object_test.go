@@ -70,7 +70,7 @@ func TestIronicObject(t *testing.T) {
 	t.Cleanup(func() {
 		_, _, _ = s.Kube.Kubectl(context.WithoutCancel(ctx), "", "delete", "crd", "ironics.ironic.metal3.io")
 	})
-	kubectl(t, ctx, "", "wait", "--for=condition=Established", "--timeout=30s", "crd/ironics.ironic.metal3.io")
+	kubectl(t, ctx, "", "wait", "--for=condition=Established", "--timeout=5m", "crd/ironics.ironic.metal3.io")
 	kubectl(t, ctx, `
 apiVersion: ironic.metal3-apiserver.io/v1alpha1
 kind: IronicInstance

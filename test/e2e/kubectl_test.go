@@ -72,15 +72,15 @@ func TestWhatUsersType(t *testing.T) {
 	if out := kubectl(t, ctx, "", "get", "bmh", "openshift-worker-0", "-n", ns, "-o", "jsonpath={.status.provisioning.ID}"); out != host.Status.Provisioning.ID {
 		t.Errorf("jsonpath gives %q", out)
 	}
-	kubectl(t, ctx, "", "wait", "bmh/openshift-worker-0", "-n", ns, "--for=jsonpath={.status.operationalStatus}=OK", "--timeout=10s")
+	kubectl(t, ctx, "", "wait", "bmh/openshift-worker-0", "-n", ns, "--for=jsonpath={.status.operationalStatus}=OK", "--timeout=5m")
 	for _, condition := range []string{"Registered", "Manageable", "AvailableForProvisioning"} {
-		kubectl(t, ctx, "", "wait", "bmh/openshift-worker-0", "-n", ns, "--for=condition="+condition, "--timeout=10s")
+		kubectl(t, ctx, "", "wait", "bmh/openshift-worker-0", "-n", ns, "--for=condition="+condition, "--timeout=5m")
 	}
 	second := `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"openshift-worker-0"},"spec":{"online":false}}`
 	if _, stderr, err := s.Kube.Kubectl(ctx, second, "apply", "--server-side", "--field-manager=second", "-n", ns, "-f", "-"); err == nil || !strings.Contains(stderr, "conflict") || !strings.Contains(stderr, ".spec.online") {
 		t.Errorf("server-side apply of somebody else's field: %v %s", err, stderr)
 	}
-	kubectl(t, ctx, "", "delete", "bmh", "openshift-worker-0", "-n", ns, "--timeout=30s")
+	kubectl(t, ctx, "", "delete", "bmh", "openshift-worker-0", "-n", ns, "--timeout=5m")
 }
 
 const workerYAML = `

@@ -81,7 +81,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("history of provisioning: %+v", h)
 	}
 	for _, condition := range []string{"Provisioned", "Ready"} {
-		kubectl(t, ctx, "", "wait", "bmh/worker-0", "-n", ns, "--for=condition="+condition, "--timeout=10s")
+		kubectl(t, ctx, "", "wait", "bmh/worker-0", "-n", ns, "--for=condition="+condition, "--timeout=5m")
 	}
 	node, _ := sim.Node(id)
 	instance := node["instance_info"].(map[string]any)

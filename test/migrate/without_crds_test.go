@@ -39,7 +39,7 @@ func TestCarriers(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubectl(t, "create", "-k", "../../artifacts/crds")
-	kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd/baremetalhosts.metal3.io", "crd/hardwaredata.metal3.io")
+	kubectl(t, "wait", "--for=condition=Established", "--timeout=5m", "crd/baremetalhosts.metal3.io", "crd/hardwaredata.metal3.io")
 
 	// What clusterctl goes by.
 	list, err := s.Dynamic.Resource(crds).List(t.Context(), metav1.ListOptions{LabelSelector: "clusterctl.cluster.x-k8s.io"})

@@ -81,7 +81,7 @@ func newCluster(t *testing.T, ctx context.Context, name string, kube *testbed.Ku
 	crds := []string{"crd/clusters." + capi, "crd/machines." + capi, "crd/metal3clusters." + infrastructure, "crd/metal3machines." + infrastructure}
 	// clusterctl init labels whatever it installs.
 	c.kubectl("", "label", crds[0], crds[1], clusterctlLabel+"=")
-	c.kubectl("", append([]string{"wait", "--for=condition=Established", "--timeout=60s"}, crds...)...)
+	c.kubectl("", append([]string{"wait", "--for=condition=Established", "--timeout=5m"}, crds...)...)
 	return c
 }
 

@@ -34,7 +34,7 @@ func CreateCertManagerCRDs(ctx context.Context, kube *Kube) error {
 	if _, _, err := kube.Kubectl(ctx, "", "create", "-f", crds); err != nil {
 		return fmt.Errorf("the CustomResourceDefinitions of cert-manager: %w", err)
 	}
-	_, _, err = kube.Kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=30s", "-f", crds)
+	_, _, err = kube.Kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=5m", "-f", crds)
 	return err
 }
 

@@ -101,7 +101,7 @@ func TestControllerManagerDeletesNamespacesAndFillsRoles(t *testing.T) {
 	for _, args := range [][]string{
 		{"create", "namespace", "short-lived"},
 		{"create", "configmap", "a", "-n", "short-lived"},
-		{"delete", "namespace", "short-lived", "--timeout=30s"},
+		{"delete", "namespace", "short-lived", "--timeout=5m"},
 	} {
 		if _, _, err := k.Kubectl(t.Context(), "", args...); err != nil {
 			t.Fatal(err)
