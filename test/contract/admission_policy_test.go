@@ -7,7 +7,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
@@ -81,48 +80,6 @@ func TestValidatingAdmissionPolicy(t *testing.T) {
 		k.untilRefused("", "no such message", "patch", "bmh", "kept", "--subresource=status", "--type=merge", "-p", `{"status":{"errorMessage":"forbidden"}}`)
 		k.ok("", "patch", "bmh", "kept", "--subresource=status", "--type=merge", "-p", `{"status":{"errorMessage":"allowed"}}`)
 	})
-}
-
-// TestValidatingAdmissionPolicyWarns: a policy may let pass, with a warning.
-func TestValidatingAdmissionPolicyWarns(t *testing.T) {
-	k := newShell(t)
-	k.addPolicy(policyFor("baremetalhosts", onCreate), admissionregistrationv1.Warn,
-		admissionregistrationv1.Validation{Expression: "has(object.spec.description)", Message: "a host should have a description"})
-	testbed.Eventually(t, k.ctx, func() string {
-		_, stderr, code := k.run(hostYAML("h", "online: true"), "create", "-f", "-", "--dry-run=server")
-		if code != 0 {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
-		if strings.Contains(stderr, "Warning: Validation failed for ValidatingAdmissionPolicy") && strings.Contains(stderr, "a host should have a description") {
-			return ""
-		}
-		return "kubectl says " + stderr
-	})
-}
-
-// TestValidatingAdmissionPolicyWithParameters: the parameters are objects that our
-// server must be allowed to read. It is not by itself, and says so.
-func TestValidatingAdmissionPolicyWithParameters(t *testing.T) {
-	k := newShell(t)
-	k.ok("", "create", "configmap", "limits", "--from-literal=prefix=rack-7-")
-	policy := policyFor("baremetalhosts", onCreate)
-	policy.Spec.ParamKind = &admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
-	k.addPolicy(policy, admissionregistrationv1.Deny,
-		admissionregistrationv1.Validation{
-			Expression:        "object.metadata.name.startsWith(params.data.prefix)",
-			MessageExpression: "'the name must begin with ' + params.data.prefix",
-		})
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: k.ns}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: k.ns},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: k.ns},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: testbed.Namespace, Name: testbed.ServiceName}},
-	}
-	k.untilRefused(hostYAML("rack-7-a", "online: true"), "failed to configure", "create", "-f", "-")
-	k.made(s.Core.RbacV1().ClusterRoles().Create(k.ctx, role, metav1.CreateOptions{}))
-	k.made(s.Core.RbacV1().ClusterRoleBindings().Create(k.ctx, binding, metav1.CreateOptions{}))
-	k.untilRefused(hostYAML("rack-8-a", "online: true"), "the name must begin with rack-7-", "create", "-f", "-")
-	k.ok(hostYAML("rack-7-a", "online: true"), "create", "-f", "-")
 }
 
 // TestMutatingAdmissionPolicy: a user's CEL labels a host, and fills in a field.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -167,84 +166,4 @@ func TestMutatingWebhook(t *testing.T) {
 	}
 	k.ok("", "label", "bmh", "h", "rack-") // no creation, no webhook
 	k.prints("", "", "get", "bmh", "-l", "rack", "-o", "name")
-}
-
-// TestWebhookIsDown: its failurePolicy decides.
-func TestWebhookIsDown(t *testing.T) {
-	dead := deadWebhook(t)
-	for policy, c := range map[admissionregistrationv1.FailurePolicyType]func(k kubectlShell){
-		admissionregistrationv1.Fail: func(k kubectlShell) {
-			// Each has to say which webhook it was, and why it cannot be asked.
-			says := []string{"(InternalError)", `failed calling webhook "hosts.example.com"`, "connection refused"}
-			k.untilRefused(hostYAML("h", "online: true"), says[1], "create", "-f", "-")
-			k.refused(hostYAML("h", "online: true"), []string{"create", "-f", "-"}, says...)
-			k.refused("", []string{"patch", "bmh", "before", "--type=merge", "-p", `{"spec":{"online":false}}`}, says...)
-			k.refused("", []string{"delete", "bmh", "before"}, says...)
-			if got := k.field("before", ".spec.online}{.metadata.deletionTimestamp"); got != "true" {
-				t.Errorf("the host is %s", got)
-			}
-			k.ok("", "get", "bmh") // reads do not ask
-		},
-		admissionregistrationv1.Ignore: func(k kubectlShell) {
-			k.ok(hostYAML("h", "online: true"), "create", "-f", "-")
-			k.ok("", "delete", "bmh", "before")
-		},
-	} {
-		t.Run(string(policy), func(t *testing.T) {
-			k := newShell(t)
-			k.create("before")
-			k.validateWith(dead, func(w *admissionregistrationv1.ValidatingWebhook) { w.FailurePolicy = &policy })
-			if policy == admissionregistrationv1.Ignore { // known to the server as soon as another one is
-				w := startWebhook(t, "", func(admissionv1.AdmissionRequest) string { return "known" })
-				k := k
-				k.ns = k.other()
-				k.validateWith(w.client())
-				k.untilRefused(hostYAML("h", "online: true"), "known", "create", "-f", "-")
-			}
-			c(k.in(t))
-		})
-	}
-}
-
-// TestWebhookSelectors: a webhook is asked about the namespaces and objects that
-// it selects, and no others.
-func TestWebhookSelectors(t *testing.T) {
-	k := newShell(t)
-	elsewhere := k
-	elsewhere.ns = k.other()
-	w := startWebhook(t, "", func(admissionv1.AdmissionRequest) string { return "no" })
-	k.validateWith(w.client(), func(w *admissionregistrationv1.ValidatingWebhook) {
-		w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"checked": "yes"}}
-		w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-exempt", Expression: "!object.metadata.name.startsWith('exempt')"}}
-	})
-	labelled := func(name string) string {
-		return strings.Replace(hostYAML(name, "online: true"), "{name", "{labels: {checked: 'yes'}, name", 1)
-	}
-	k.untilRefused(labelled("h"), "denied the request: no", "create", "-f", "-")
-	k.ok(labelled("exempt"), "create", "-f", "-")
-	elsewhere.ok(labelled("h"), "create", "-f", "-")
-	k.ok(hostYAML("h", "online: true"), "create", "-f", "-")
-	k.refused("", []string{"label", "bmh", "h", "checked=yes"}, "denied the request: no")
-}
-
-// deadWebhook is the address of a webhook at which nobody listens.
-func deadWebhook(t *testing.T) admissionregistrationv1.WebhookClientConfig {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := fmt.Sprintf("https://%s/", listener.Addr())
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return admissionregistrationv1.WebhookClientConfig{URL: &url}
-}
-
-// other makes a second namespace for a test.
-func (k kubectlShell) other() string {
-	k.t.Helper()
-	name := k.ns + "-2"
-	k.ok("", "create", "namespace", name)
-	return name
 }

@@ -30,31 +30,6 @@ func isGone(t *testing.T, ctx context.Context, ns, name string) {
 	})
 }
 
-// TestClientGoDeletePreconditions: only the object that the client means is deleted.
-func TestClientGoDeletePreconditions(t *testing.T) {
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	stale := idleHost(t, ctx, ns, "worker-0")
-	host := s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"newer"}}`)
-	for name, wrong := range map[string]metav1.Preconditions{
-		"another UID":                {UID: ptr.To(types.UID("another"))},
-		"an older resourceVersion":   {ResourceVersion: &stale.ResourceVersion},
-		"one of the two being wrong": {UID: &host.UID, ResourceVersion: &stale.ResourceVersion},
-	} {
-		if err := s.Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{Preconditions: &wrong}); !apierrors.IsConflict(err) {
-			t.Errorf("deletion with %s: %v, want 409", name, err)
-		}
-	}
-	right := metav1.Preconditions{UID: &host.UID, ResourceVersion: &host.ResourceVersion}
-	if err := s.Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{Preconditions: &right}); err != nil {
-		t.Fatal(err)
-	}
-	isGone(t, ctx, ns, "worker-0")
-	if err := s.Hosts(ns).Delete(ctx, "worker-0", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("deletion of what is gone: %v, want 404", err)
-	}
-}
-
 // TestClientGoFinalizers: a deleted host stays as long as it has one, and can be
 // changed; but none can be added.
 func TestClientGoFinalizers(t *testing.T) {

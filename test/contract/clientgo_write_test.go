@@ -1,11 +1,8 @@
 package contract
 
 import (
-	"context"
 	"fmt"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 )
@@ -47,58 +43,6 @@ func TestClientGoOptimisticLocking(t *testing.T) {
 	}
 	if host := s.PatchHost(t, ctx, ns, "worker-0", `{"spec":{"description":"mine"}}`); host.Spec.Description != "mine" {
 		t.Errorf("a patch without a resourceVersion left %q", host.Spec.Description)
-	}
-}
-
-// TestClientGoConcurrentIncrements: with retries on conflict, nobody's write gets
-// lost, neither in the spec nor in the status.
-func TestClientGoConcurrentIncrements(t *testing.T) {
-	t.Parallel()
-	const writers, each = 4, 5
-	ctx, ns := s.Begin(t)
-	idleHost(t, ctx, ns, "worker-0")
-	hosts := s.Hosts(ns)
-	increment := func(change func(*metal3.BareMetalHost), write func(context.Context, *metal3.BareMetalHost, metav1.UpdateOptions) (*metal3.BareMetalHost, error)) error {
-		backoff := retry.DefaultRetry
-		backoff.Steps = 100
-		return retry.RetryOnConflict(backoff, func() error {
-			host, err := hosts.Get(ctx, "worker-0", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			change(host)
-			_, err = write(ctx, host, metav1.UpdateOptions{})
-			return err
-		})
-	}
-	var all sync.WaitGroup
-	for range writers {
-		all.Go(func() {
-			for range each {
-				err := increment(func(h *metal3.BareMetalHost) {
-					n, _ := strconv.Atoi(h.Spec.Description)
-					h.Spec.Description = strconv.Itoa(n + 1)
-				}, hosts.Update)
-				if err != nil {
-					t.Error(err)
-				}
-			}
-		})
-		all.Go(func() {
-			for range each {
-				if err := increment(func(h *metal3.BareMetalHost) { h.Status.ProvisioningFailCount++ }, hosts.UpdateStatus); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	host, err := hosts.Get(ctx, "worker-0", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if host.Spec.Description != strconv.Itoa(writers*each) || host.Status.ProvisioningFailCount != writers*each || host.Generation != 1+writers*each {
-		t.Errorf("after %d increments of both, the spec has %s, the status %d, and generation is %d", writers*each, host.Spec.Description, host.Status.ProvisioningFailCount, host.Generation)
 	}
 }
 
@@ -145,23 +89,6 @@ func TestClientGoServerSetFields(t *testing.T) {
 		if diff := cmp.Diff(want, host.ObjectMeta); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", patch, diff)
 		}
-	}
-}
-
-// TestClientGoGenerateName: the server completes the name, differently each time.
-func TestClientGoGenerateName(t *testing.T) {
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	names := map[string]bool{}
-	for range 5 {
-		host, err := s.Hosts(ns).Create(ctx, &metal3.BareMetalHost{ObjectMeta: metav1.ObjectMeta{GenerateName: "worker-"}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(host.Name, "worker-") || len(host.Name) <= len("worker-") || names[host.Name] {
-			t.Errorf("the name %q was generated after %v", host.Name, names)
-		}
-		names[host.Name] = true
 	}
 }
 

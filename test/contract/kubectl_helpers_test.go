@@ -38,11 +38,6 @@ func (k kubectlShell) in(t *testing.T) kubectlShell {
 	return k
 }
 
-func (k kubectlShell) with(env ...string) kubectlShell {
-	k.env = env
-	return k
-}
-
 // run returns what kubectl said and its exit code.
 func (k kubectlShell) run(stdin string, args ...string) (stdout, stderr string, code int) {
 	k.t.Helper()

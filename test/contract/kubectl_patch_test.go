@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -70,24 +69,4 @@ func TestKubectlPatch(t *testing.T) {
 		k.refused("", patch("merge", `{"status":{"operationalStatus":"splendid"}}`, "--subresource=status"), "status.operationalStatus", "splendid")
 	})
 	k.refused("", []string{"patch", "bmh", "none", "--type=merge", "-p", `{"spec":{"online":true}}`}, `baremetalhosts.metal3.io "none" not found`)
-}
-
-func TestKubectlLabelAndAnnotate(t *testing.T) {
-	k := newShell(t)
-	k.create("a", "b")
-	k.prints("baremetalhost.metal3.io/a labeled", "", "label", "bmh", "a", "rack=7", "row=1")
-	k.prints("baremetalhost.metal3.io/a not labeled", "", "label", "bmh", "a", "rack=7")
-	k.refused("", []string{"label", "bmh", "a", "rack=8"}, "already has a value (7), and --overwrite is false")
-	k.prints("baremetalhost.metal3.io/a labeled", "", "label", "bmh", "a", "rack=8", "--overwrite")
-	k.prints("baremetalhost.metal3.io/a unlabeled", "", "label", "bmh", "a", "row-")
-	k.refused("", []string{"label", "bmh", "a", "bad key=1"}, `The BareMetalHost "a" is invalid: metadata.labels: Invalid value: "bad key"`)
-	k.prints("baremetalhost.metal3.io/a labeled\nbaremetalhost.metal3.io/b labeled", "", "label", "bmh", "--all", "hall=west")
-	if got := k.ok("", "label", "bmh", "a", "--list"); got != "hall=west\nrack=8" && got != "rack=8\nhall=west" {
-		t.Errorf("labels are %q", got)
-	}
-	k.prints("baremetalhost.metal3.io/a annotated", "", "annotate", "bmh", "-l", "rack=8", "example.com/note=cold", "--overwrite")
-	k.prints("baremetalhost.metal3.io/a annotated", "", "annotate", "bmh", "a", "example.com/note-")
-	if got := k.field("a", ".metadata.labels}{.metadata.annotations}{.metadata.generation"); strings.Contains(got, "note") || !strings.HasSuffix(got, "1") {
-		t.Errorf("labels, annotations and generation are %s", got)
-	}
 }

@@ -105,29 +105,3 @@ func TestKubectlGetSelected(t *testing.T) {
 	k.refused("", []string{"get", "bmh", "--field-selector=spec.image.url=x"}, `cannot use "spec.image.url"`, "spec.online")
 	k.refused("", []string{"get", "bmh", "-l", "rack in (7"}, "unable to parse requirement")
 }
-
-func TestKubectlGetChunksAndSorts(t *testing.T) {
-	k := newShell(t)
-	k.create("a", "b", "c", "d", "e")
-	all := []string{"a", "b", "c", "d", "e"}
-	stdout, stderr, _ := k.run("", "get", "bmh", "--chunk-size=2", "-v=8", "--no-headers")
-	pages := regexp.MustCompile(`verb="GET" url="\S*/baremetalhosts\?(\S*)limit=2"`).FindAllStringSubmatch(stderr, -1)
-	if len(pages) != 3 || pages[0][1] != "" || !strings.HasPrefix(pages[1][1], "continue=") || !strings.HasPrefix(pages[2][1], "continue=") {
-		t.Errorf("requests are %q, want three: %s", pages, stderr)
-	}
-	var names []string
-	for _, line := range strings.Split(strings.TrimSpace(stdout), "\n") {
-		names = append(names, columnsOf(line)[0])
-	}
-	if !slices.Equal(names, all) {
-		t.Errorf("hosts are %v, want %v", names, all)
-	}
-	for i, name := range all {
-		k.ok("", "label", "bmh", name, "order="+string(rune('5'-i)))
-	}
-	k.prints("e d c b a", "", "get", "bmh", "--sort-by={.metadata.labels.order}", "-o", "jsonpath={.items[*].metadata.name}")
-	lines := strings.Split(k.ok("", "get", "bmh", "--sort-by=.metadata.labels.order", "--no-headers"), "\n")
-	if len(lines) != 5 || !strings.HasPrefix(lines[0], "e ") || !strings.HasPrefix(lines[4], "a ") {
-		t.Errorf("sorted table is %q", lines)
-	}
-}

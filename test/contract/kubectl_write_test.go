@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"os"
 	"strings"
 	"testing"
 )
@@ -61,50 +60,6 @@ func TestKubectlReplace(t *testing.T) {
 		}
 		if got := k.field("h", ".metadata.uid"); got == uid {
 			t.Error("replace --force has kept the host")
-		}
-	})
-}
-
-func TestKubectlEdit(t *testing.T) {
-	k := newShell(t)
-	k.create("h")
-	edit := func(t *testing.T, script string) kubectlShell {
-		k := k.in(t)
-		// What kubectl cannot save it keeps in TMPDIR.
-		return k.with("KUBE_EDITOR="+k.file("editor", "#!/bin/sh\n"+script+"\n"), "TMPDIR="+t.TempDir())
-	}
-	t.Run("saved", func(t *testing.T) {
-		k := edit(t, `sed -i 's/online: true/online: false/' "$1"`)
-		k.prints("baremetalhost.metal3.io/h edited", "", "edit", "bmh", "h")
-		if got := k.field("h", ".spec.online"); got != "false" {
-			t.Errorf("online is %s", got)
-		}
-	})
-	t.Run("left alone", func(t *testing.T) {
-		k := edit(t, "true")
-		if _, stderr, code := k.run("", "edit", "bmh", "h"); code != 0 || !strings.Contains(stderr, "Edit cancelled, no changes made.") {
-			t.Errorf("exit code %d: %s", code, stderr)
-		}
-	})
-	t.Run("refused and given back to the editor with the reason", func(t *testing.T) {
-		seen := k.in(t).file("seen", "")
-		k := edit(t, `grep -q 'was not valid' "$1" && grep '^# \*' "$1" >`+seen+`
-grep -q inspectionMode "$1" && exec sed -i '/inspectionMode/d' "$1"
-sed -i 's/^spec:/spec:\n  inspectionMode: sometimes/' "$1"`)
-		k.run("", "edit", "bmh", "h")
-		reason, err := os.ReadFile(seen)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(reason), `spec.inspectionMode: Unsupported value: "sometimes"`) {
-			t.Errorf("the editor was shown %q", reason)
-		}
-	})
-	t.Run("status", func(t *testing.T) {
-		k := edit(t, `sed -i 's/errorMessage: .*/errorMessage: edited/; s/online: false/online: true/' "$1"`)
-		k.prints("baremetalhost.metal3.io/h edited", "", "edit", "bmh", "h", "--subresource=status")
-		if got := k.field("h", ".spec.online} {.status.errorMessage"); got != "false edited" {
-			t.Errorf("online and errorMessage are %q", got)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package contract
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
@@ -59,37 +58,6 @@ func TestResourceQuota(t *testing.T) {
 		k.ok(data("a"), "create", "-f", "-")
 		k.refused(data("b"), []string{"create", "-f", "-"}, `hardwaredata.metal3.io "b" is forbidden: exceeded quota: hosts`)
 	})
-}
-
-// TestResourceQuotaIsSharedByAll: of many who create hosts at a time, as many
-// succeed as the quota has room for.
-func TestResourceQuotaIsSharedByAll(t *testing.T) {
-	k := newShell(t)
-	k.limit("count/baremetalhosts.metal3.io=2")
-	var (
-		wg   sync.WaitGroup
-		said [8]string
-	)
-	for i := range said {
-		wg.Go(func() {
-			_, _, err := s.Kube.Kubectl(k.ctx, hostYAML(fmt.Sprintf("h-%d", i), "online: true"), "create", "-n", k.ns, "-f", "-")
-			if err != nil {
-				said[i] = err.Error()
-			}
-		})
-	}
-	wg.Wait()
-	created := 0
-	for _, error := range said {
-		if error == "" {
-			created++
-		} else if !strings.Contains(error, exceeded) {
-			t.Error(error)
-		}
-	}
-	if got := len(strings.Fields(k.ok("", "get", "bmh", "-o", "name"))); created != 2 || got != 2 {
-		t.Errorf("%d were created, and %d are there; there is room for 2", created, got)
-	}
 }
 
 // limit makes a quota, and waits until it holds.
