@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
@@ -163,11 +162,4 @@ func waitNode(t *testing.T, ctx context.Context, id string, wanted func(testbed.
 		t.Fatal(err)
 	}
 	return node
-}
-
-func patchSecret(t *testing.T, ctx context.Context, ns, name, patch string) {
-	t.Helper()
-	if _, err := s.Core.CoreV1().Secrets(ns).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }

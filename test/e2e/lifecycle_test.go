@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,59 +46,6 @@ func TestEnrolAndDelete(t *testing.T) {
 	if on, err := b.Power(); err != nil || on {
 		t.Errorf("the machine of the deleted host is on: %t (%v)", on, err)
 	}
-}
-
-// TestCredentialsMended: a Secret that is missing, incomplete, wrong and then right.
-// Each is shown, without the contents of the Secret, and the host recovers by itself.
-func TestCredentialsMended(t *testing.T) {
-	ctx, ns := s.Begin(t)
-	b := startBMC(t, ctx)
-	createHost(t, ctx, ns, "worker-0", b.Address(), "creds", "")
-	shows := func(text string) {
-		t.Helper()
-		host := bed(ctx).WaitHost(t, ctx, ns, "worker-0", "shows "+text, func(h *metal3.BareMetalHost) bool {
-			return h.Status.ErrorType == metal3.RegistrationError && strings.Contains(h.Status.ErrorMessage, text)
-		})
-		if host.Status.Provisioning.State != metal3.StateRegistering || host.Status.OperationalStatus != metal3.OperationalStatusError {
-			t.Errorf("state %q, status %q", host.Status.Provisioning.State, host.Status.OperationalStatus)
-		}
-	}
-	shows(`Secret "creds"`)
-	s.CreateSecret(t, ctx, ns, "creds", map[string]string{"username": "admin"})
-	shows("has no password")
-	patchSecret(t, ctx, ns, "creds", `{"stringData":{"password":"wrong"}}`)
-	shows("IPMI call failed")
-	patchSecret(t, ctx, ns, "creds", `{"stringData":{"password":"password"}}`)
-	bed(ctx).WaitHost(t, ctx, ns, "worker-0", "recovers when the Secret is mended", isVerified)
-}
-
-// TestBMCAwayWhileRegistering is the lab guide's story: a host with an unreachable BMC says what has
-// happened, and then Ironic's own words, and recovers by itself.
-func TestBMCAwayWhileRegistering(t *testing.T) {
-	t.Parallel()
-	ctx, ns := s.Begin(t)
-	b := startBMC(t, ctx)
-	if err := b.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	createSecret(t, ctx, ns, "creds", "admin", "password")
-	createHost(t, ctx, ns, "openshift-master-0", b.Address(), "creds", "")
-	host := bed(ctx).WaitHost(t, ctx, ns, "openshift-master-0", "shows the error", func(h *metal3.BareMetalHost) bool {
-		return h.Status.OperationalStatus == metal3.OperationalStatusError
-	})
-	want := "An IPMI command to the BMC has failed. Failed to get power state for node " + host.Status.Provisioning.ID + ". Error: IPMI call failed: power status."
-	if host.Status.ErrorMessage != want {
-		t.Errorf("message is %q, want %q", host.Status.ErrorMessage, want)
-	}
-	if host.Status.ErrorType != metal3.RegistrationError || host.Status.Provisioning.State != metal3.StateRegistering {
-		t.Errorf("error type %q in state %q", host.Status.ErrorType, host.Status.Provisioning.State)
-	}
-	if err := b.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	bed(ctx).WaitHost(t, ctx, ns, "openshift-master-0", "recovers when the BMC answers", func(h *metal3.BareMetalHost) bool {
-		return h.Status.OperationalStatus == metal3.OperationalStatusOK && isVerified(h)
-	})
 }
 
 func TestHostWithoutBMCIsUnmanaged(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/test/ironicsim"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
@@ -108,55 +106,6 @@ func TestAnotherDeployment(t *testing.T) {
 	}
 	bed(ctx).PatchHost(t, ctx, ns, "worker-0", `{"spec":{"image":null}}`)
 	waitState(t, ctx, ns, "worker-0", metal3.StateAvailable)
-}
-
-// TestUndeployedPastUs: an operator undeploys the node of a host that runs something. The host shows that it may not
-// run it any more, and nothing is asked of Ironic until a person decides.
-func TestUndeployedPastUs(t *testing.T) {
-	t.Parallel()
-	sim := needsSimulator(t)
-	gone := func(h *metal3.BareMetalHost) bool {
-		provisioned := meta.FindStatusCondition(h.Status.Conditions, metal3.ProvisionedCondition)
-		return isHeld(metal3.DeploymentGoneReason)(h) && provisioned.Reason == metal3.DeploymentGoneReason && !meta.IsStatusConditionTrue(h.Status.Conditions, metal3.ReadyCondition)
-	}
-	for name, spec := range map[string]string{
-		"Provisioned":           wantImage,
-		"ExternallyProvisioned": `{"spec":{"externallyProvisioned":true}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, ns := s.Begin(t)
-			createSecretOnce(t, ctx, ns, "bmc")
-			createHost(t, ctx, ns, "worker-0", startBMC(t, ctx).Address(), "bmc", "", wholeLife)
-			id := waitAvailable(t, ctx, ns, "worker-0").Status.Provisioning.ID
-			bed(ctx).PatchHost(t, ctx, ns, "worker-0", spec)
-			runs := func(h *metal3.BareMetalHost) bool {
-				return meta.IsStatusConditionTrue(h.Status.Conditions, metal3.ReadyCondition) && h.Status.Ironic.ProvisionState == string(ironic.Active)
-			}
-			bed(ctx).WaitHost(t, ctx, ns, "worker-0", "runs", runs)
-			writes := len(sim.DiskWrites(id))
-			for _, verb := range []string{"deleted", "manage"} {
-				if err := bed(ctx).ironic.Operator().Provision(ctx, id, verb); err != nil {
-					t.Fatal(err)
-				}
-				bed(ctx).WaitHost(t, ctx, ns, "worker-0", "shows it after "+verb, gone)
-				bed(ctx).WaitHost(t, ctx, ns, "worker-0", "is at rest after "+verb, func(h *metal3.BareMetalHost) bool {
-					return gone(h) && !ironic.ProvisionState(h.Status.Ironic.ProvisionState).IsInTransit()
-				})
-			}
-			targets := sim.ProvisionTargets(id)
-			if last := targets[len(targets)-2:]; !slices.Equal(last, []string{"deleted", "manage"}) {
-				t.Errorf("Ironic was asked for %v", targets)
-			}
-			if code, out, _ := bmh(ctx, ns, "", "why", "worker-0"); code != 0 || !strings.Contains(out, "rebuilt or rescued") || !strings.Contains(out, "takeover") {
-				t.Errorf("kubectl bmh why: exit code %d: %s", code, out)
-			}
-			takeOver(t, ctx, ns, "worker-0", id)
-			bed(ctx).WaitHost(t, ctx, ns, "worker-0", "runs all the same", runs)
-			if after := sim.ProvisionTargets(id)[len(targets):]; !slices.Equal(after, []string{"adopt"}) || len(sim.DiskWrites(id)) != writes+1 { // by the operator's cleaning
-				t.Errorf("Ironic was asked for %v, and the disks were written %d times", after, len(sim.DiskWrites(id))-writes)
-			}
-		})
-	}
 }
 
 // TestAnotherBMC: somebody has pointed the node at another machine. Nothing is asked of it,
