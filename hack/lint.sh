@@ -24,5 +24,5 @@ GOGC=400 bin/lint/lint "${packages[@]}" || status=1
 echo "depguard"
 bin/lint/depguard "${packages[@]}" || status=1
 echo "misspell"
-bin/lint/misspell -error -i adress,accesss,creater,transferer "${files[@]}" README.md CONTRIBUTING.md docs || status=1
+bin/lint/misspell -error -i adress,accesss,creater,transferer "${files[@]}" README.md CONTRIBUTING.md SECURITY.md docs || status=1
 exit $status

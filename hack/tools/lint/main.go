@@ -5,8 +5,10 @@
 package main
 
 import (
+	"log"
 	"os"
 	"regexp"
+	"strings"
 
 	"github.com/nishanths/exhaustive/passes/exhaustive"
 	"github.com/polyfloyd/go-errorlint/errorlint"
@@ -51,7 +53,8 @@ import (
 	"honnef.co/go/tools/unused"
 )
 
-var testFile = regexp.MustCompile(`_test\.go$|/(test|enginetest)/`)
+// testPackage matches packages that only tests use. The folders above the project's do not count.
+var testPackage = regexp.MustCompile(`/metal3-apiserver/test/|/enginetest$`)
 
 func main() {
 	cmd := lintcmd.NewCommand("lint")
@@ -71,7 +74,7 @@ func main() {
 	)
 	// Most switches are about some values of many. Those that are about all of them say so: //exhaustive:enforce.
 	if err := exhaustive.Analyzer.Flags.Set("e", "true"); err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
 	cmd.AddBareAnalyzers(errorlint.NewAnalyzer(), exhaustive.Analyzer, withoutTests(bodyclose.Analyzer))
 	cmd.Run()
@@ -83,7 +86,8 @@ func withoutTests(analyzer *analysis.Analyzer) *analysis.Analyzer {
 	product.Run = func(pass *analysis.Pass) (any, error) {
 		report := pass.Report
 		pass.Report = func(d analysis.Diagnostic) {
-			if name := pass.Fset.Position(d.Pos).Filename; !testFile.MatchString(name) {
+			isTest := strings.HasSuffix(pass.Fset.Position(d.Pos).Filename, "_test.go") || testPackage.MatchString(pass.Pkg.Path())
+			if !isTest {
 				report(d)
 			}
 		}
