@@ -21,7 +21,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/openapi"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 var (
@@ -69,7 +69,7 @@ func AddOpenAPI(config *genericapiserver.RecommendedConfig, version string) {
 func Complete(config *genericapiserver.RecommendedConfig) genericapiserver.CompletedConfig {
 	buildHandlers := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		return finishDiscovery(buildHandlers(kind.WithReconnect(refuseStrategicMergePatch(withFastCompression(api))), c))
+		return finishDiscovery(buildHandlers(store.WithReconnect(refuseStrategicMergePatch(withFastCompression(api))), c))
 	}
 	return config.Complete()
 }

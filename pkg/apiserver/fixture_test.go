@@ -35,8 +35,7 @@ import (
 	ironicregistry "github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	metal3registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 const (
@@ -51,8 +50,8 @@ type server struct {
 	t      *testing.T
 	url    string
 	client *http.Client
-	hosts  *baremetalhost.Hosts  // the recorded hosts
-	data   *hardwaredata.Records // the recorded hardware
+	hosts  *store.Hosts        // the recorded hosts
+	data   *store.HardwareData // the recorded hardware
 	live   *fakeLive
 	ironic *simulatedIronic            // that of the server's flags
 	others map[string]*simulatedIronic // those of IronicInstances, by name
@@ -131,13 +130,13 @@ func startServer(t *testing.T, watchCache bool) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.hosts, s.data = baremetalhost.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
-	s.live.hosts, s.live.settings, s.live.components = s.hosts, metal3registry.Records[*metal3.HostFirmwareSettings](stores.Kinds), metal3registry.Records[*metal3.HostFirmwareComponents](stores.Kinds)
+	s.hosts, s.data = store.NewHosts(stores.Hosts), stores.Kinds.HardwareData()
+	s.live.hosts, s.live.settings, s.live.components = s.hosts, metal3registry.Objects[*metal3.HostFirmwareSettings](stores.Kinds), metal3registry.Objects[*metal3.HostFirmwareComponents](stores.Kinds)
 	cleanSteps, err := validation.AllowCleanSteps(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, s.live, fakeRequests{}, s.ironicOf, s.admit, nil, nil, &s.requested, cleanSteps)); err != nil {
+	if err := apiserver.InstallAPIGroup(made, stores.Storage(apiserver.Scheme, metal3registry.Deps{Live: s.live, IronicOf: s.ironicOf, Admission: s.admit, Events: &s.requested, CleanSteps: cleanSteps})); err != nil {
 		t.Fatal(err)
 	}
 	instances, err := ironicregistry.NewInstances(apiserver.Scheme, config.RESTOptionsGetter, "metal3-system")
@@ -314,9 +313,9 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // fakeLive is a Refresher that records an error message for a host as if it came from Ironic, or
 // returns an error as if Ironic were away. The test sets either.
 type fakeLive struct {
-	hosts      *baremetalhost.Hosts
-	settings   *kind.Records[*metal3.HostFirmwareSettings]
-	components *kind.Records[*metal3.HostFirmwareComponents]
+	hosts      *store.Hosts
+	settings   *store.Objects[*metal3.HostFirmwareSettings]
+	components *store.Objects[*metal3.HostFirmwareComponents]
 
 	mu       sync.Mutex
 	messages map[string]string
@@ -514,51 +513,10 @@ func (*fakeLive) Preview(_ context.Context, obj runtime.Object) (string, error) 
 	return fmt.Sprintf("a preview of %T", obj), nil
 }
 
-// fakeRequests records requests.
-type fakeRequests struct{}
-
-func (fakeRequests) CutPower(*metal3.BareMetalHost, *ironic.Node) {}
-
-func (fakeRequests) PowerCutAnswered(*metal3.BareMetalHost) bool { return false }
-
-func (fakeRequests) ForgetPowerCut(*metal3.BareMetalHost) {}
-
-// TakeOver does what this package's tests of it need.
-func (fakeRequests) TakeOver(host *metal3.BareMetalHost, node *ironic.Node) error {
-	host.Status.Record.Takeover = &metal3.Takeover{NodeUUID: node.UUID, InstanceUUID: node.InstanceUUID}
-	return nil
-}
-
-// RequestClean is tested with the engine.
-func (fakeRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
-	return errors.New("cleaning is not part of these tests")
-}
-
-// RequestTransfer does what this package's tests of it need.
-func (fakeRequests) RequestTransfer(host *metal3.BareMetalHost, _ *ironic.Node, to string) error {
-	if host.Status.Record.Hold != nil {
-		return errors.New("its machine is left alone")
-	}
-	host.Status.Record.Transfer = &metal3.Transfer{To: to}
-	return nil
-}
-
-// CallOffTransfer does what this package's tests of it need.
-func (fakeRequests) CallOffTransfer(host *metal3.BareMetalHost) bool {
-	was := host.Status.Record.Transfer != nil
-	host.Status.Record.Transfer = nil
-	return was
-}
-
-// RequestRebuild is tested with the engine.
-func (fakeRequests) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error {
-	return errors.New("rebuild is not part of these tests")
-}
-
 func (*fakeLive) Guard(ctx context.Context, _ *metal3.BareMetalHost) context.Context { return ctx }
 
 // record writes the status of a host, as the engine does.
-func record(ctx context.Context, hosts *baremetalhost.Hosts, namespace, name string, change func(*metal3.BareMetalHostStatus)) error {
+func record(ctx context.Context, hosts *store.Hosts, namespace, name string, change func(*metal3.BareMetalHostStatus)) error {
 	for {
 		host, err := hosts.Get(ctx, namespace, name)
 		if err != nil {

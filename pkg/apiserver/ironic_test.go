@@ -193,6 +193,7 @@ func (i *simulatedIronic) edit(t *testing.T, uuid string, change func(*ironic.No
 		return *at
 	}
 	if err := i.sim.SetNode(uuid, map[string]any{
+		"extra":  map[string]any{ironic.HostMark: string(node.Marks.Host)},
 		"driver": node.Driver, "reservation": node.Reservation, "last_error": node.LastError,
 		"provision_state": string(node.ProvisionState), "target_provision_state": string(node.TargetProvisionState),
 		"power_state": string(node.PowerState), "target_power_state": string(node.TargetPowerState),

@@ -15,6 +15,15 @@ func TestTransfer(t *testing.T) {
 	s := startServer(t, true)
 	other := startIronic(t)
 	s.others = map[string]*simulatedIronic{"room-b": other}
+	// available hosts can be moved.
+	available := func(change func(*metal3.BareMetalHost, *ironic.Node)) func(*metal3.BareMetalHost, *ironic.Node) {
+		return func(h *metal3.BareMetalHost, n *ironic.Node) {
+			h.Status.Provisioning.State, n.ProvisionState, n.Marks.Host = metal3.StateAvailable, ironic.Available, ironic.Text(h.UID)
+			if change != nil {
+				change(h, n)
+			}
+		}
+	}
 	pending := func(h *metal3.BareMetalHost, _ *ironic.Node) {
 		h.Status.Record.Transfer = &metal3.Transfer{To: "room-b"}
 	}
@@ -47,7 +56,7 @@ func TestTransfer(t *testing.T) {
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			name := fmt.Sprintf("transfer-%d", i)
-			before := s.register(t, name, test.before)
+			before := s.register(t, name, available(test.before))
 			s.live.refuse(test.notTaken)
 			got := s.do(t, "POST", hostsPath+"/"+name+"/transfer"+test.query, test.body)
 			if got.code != test.code {
@@ -78,7 +87,7 @@ func TestTransfer(t *testing.T) {
 
 	t.Run("back to the Ironic of the flags", func(t *testing.T) {
 		s.live.refuse("")
-		s.registerIn(t, "room-b", other, "back", nil)
+		s.registerIn(t, "room-b", other, "back", available(nil))
 		var answer metal3.HostTransfer
 		s.do(t, "POST", hostsPath+"/back/transfer", `{"spec":{"ironic":""}}`).into(t, 201, &answer)
 		if transfer := s.recorded(t, "back").Status.Record.Transfer; transfer == nil || transfer.To != "" || answer.Status.Ironic != "room-b" {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -30,8 +29,8 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/events"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/hostclaim"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 	"github.com/metal3-io/metal3-apiserver/test/testbed"
 )
 
@@ -39,40 +38,34 @@ import (
 type claimStores struct {
 	t      *testing.T
 	stores *metal3.Stores
-	hosts  *baremetalhost.Hosts
-	claims *kind.Records[*metal3api.HostClaim]
+	hosts  *store.Hosts
+	claims *store.Objects[*metal3api.HostClaim]
 	// read counts how often a controller has read a claim, which is once in each reconciliation.
 	read atomic.Int64
 }
 
 func newClaimStores(t *testing.T) *claimStores {
 	t.Helper()
-	etcd := startEtcd(t, t.TempDir())
-	t.Cleanup(etcd.Close)
-	config := storagebackend.NewDefaultConfig("/registry", apiserver.Codecs.LegacyCodec(metal3api.SchemeGroupVersion))
-	config.Transport.ServerList = []string{etcd.Endpoint}
-	stores, err := metal3.NewStores(apiserver.Scheme, cachedOptions{config}, nil)
+	stores, err := metal3.NewStores(apiserver.Scheme, storetest.New(t, apiserver.Codecs.LegacyCodec(metal3api.SchemeGroupVersion)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		stores.Hosts.DestroyFunc()
-		for _, k := range stores.Kinds {
-			k.Store.DestroyFunc()
-		}
-	})
-	return &claimStores{t: t, stores: stores, hosts: baremetalhost.NewHosts(stores.Hosts), claims: metal3.Records[*metal3api.HostClaim](stores.Kinds)}
+	storetest.Use(t, stores.Hosts)
+	for _, k := range stores.Kinds {
+		storetest.Use(t, k.Store)
+	}
+	return &claimStores{t: t, stores: stores, hosts: store.NewHosts(stores.Hosts), claims: metal3.Objects[*metal3api.HostClaim](stores.Kinds)}
 }
 
 // countedClaims are claims that count how often they are read.
 type countedClaims struct {
-	*kind.Records[*metal3api.HostClaim]
+	*store.Objects[*metal3api.HostClaim]
 	read *atomic.Int64
 }
 
 func (c countedClaims) Get(ctx context.Context, namespace, name string) (*metal3api.HostClaim, error) {
 	c.read.Add(1)
-	return c.Records.Get(ctx, namespace, name)
+	return c.Objects.Get(ctx, namespace, name)
 }
 
 // noSecrets are the Secrets of claims that name none.
@@ -105,7 +98,7 @@ func (s *claimStores) lead() (stop func()) {
 		WatchFuncWithContext: s.hosts.Watch,
 	}, s.hosts), &metal3api.BareMetalHost{}, 0, cache.Indexers{})
 	controller, err := hostclaim.New(hostclaim.Deps{
-		Claims: countedClaims{s.claims, &s.read}, Policies: metal3.Records[*metal3api.HostDeployPolicy](s.stores.Kinds), Hosts: s.hosts, Hardware: s.stores.Kinds.HardwareData(),
+		Claims: countedClaims{s.claims, &s.read}, Policies: metal3.Objects[*metal3api.HostDeployPolicy](s.stores.Kinds), Hosts: s.hosts, Hardware: s.stores.Kinds.HardwareData(),
 		Secrets: noSecrets{}, Fence: ironic.NoFence, Events: noEvents{}, Clock: clock.RealClock{}, ClaimNamespaces: namespaceInformer(metadatafake.NewSimpleMetadataClient(scheme, namespace)),
 		OnHostChange: func(changed func(old, host *metal3api.BareMetalHost)) (func() bool, error) {
 			handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -229,7 +222,7 @@ func TestClaimsForFewerHosts(t *testing.T) {
 	policy := &metal3api.HostDeployPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "metal3", Name: "tenants"}, Spec: metal3api.HostDeployPolicySpec{
 		HostClaimNamespaces: &metal3api.HostClaimNamespaces{Names: []string{"tenant"}},
 	}}
-	if _, err := metal3.Records[*metal3api.HostDeployPolicy](s.stores.Kinds).Create(t.Context(), policy); err != nil {
+	if _, err := metal3.Objects[*metal3api.HostDeployPolicy](s.stores.Kinds).Create(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
 	const hosts, machines, claims = 65, 5, 100

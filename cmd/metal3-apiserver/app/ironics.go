@@ -21,11 +21,11 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	ironicregistry "github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // newFleet returns what knows all Ironics: that of the flags, and those of the recorded IronicInstances.
-func (c *completedConfig) newFleet(ctx context.Context, instances fleet.Instances, hosts *baremetalhost.Hosts, deps live.Deps) *fleet.Fleet {
+func (c *completedConfig) newFleet(ctx context.Context, instances fleet.Instances, hosts *store.Hosts, deps live.Deps) *fleet.Fleet {
 	deps.Hosts = hosts
 	all := fleet.Deps{
 		Instances: instances, Namespace: c.LeaderElection.ResourceNamespace, HostsIn: hosts.ListIn, Flags: c.IronicFlags, Home: c.Ironic, Live: deps,

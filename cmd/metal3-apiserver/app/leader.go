@@ -22,7 +22,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/secrets"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // engine is what the leader's work is made of that lasts longer than it leads.
@@ -30,7 +30,7 @@ type engine struct {
 	ExtraConfig
 	cluster  *clusterClients
 	stores   *metal3.Stores
-	hosts    *baremetalhost.Hosts
+	hosts    *store.Hosts
 	fleet    *fleet.Fleet
 	firmware firmware.Deps
 	leader   *reconcile.LeaderStatus
@@ -94,12 +94,12 @@ func (t *leaderTerm) addControllers() error {
 	t.Add(ironics.Run)
 	t.Add(newCRDLook(t.cluster.dynamic, kinds).run)
 	images := dataimage.New(dataimage.Deps{
-		Images: metal3.Records[*metal3api.DataImage](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (dataimage.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
+		Images: metal3.Objects[*metal3api.DataImage](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (dataimage.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
 		CheckURL: t.settings.Images.CheckURL, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(images.Run)
 	ramdisks := preprovisioning.New(preprovisioning.Deps{
-		Images: metal3.Records[*metal3api.PreprovisioningImage](kinds), Hosts: t.hosts, Secret: t.secrets.Data,
+		Images: metal3.Objects[*metal3api.PreprovisioningImage](kinds), Hosts: t.hosts, Secret: t.secrets.Data,
 		Enabled: t.settings.BuildImages, Ramdisk: t.settings.Ramdisk, PlanHost: planner.PlanHost, Namespaces: namespaces,
 	})
 	t.Add(ramdisks.Run)
@@ -112,7 +112,7 @@ func (t *leaderTerm) addControllers() error {
 	}, t.settings)
 	t.Add(func(ctx context.Context) error { return t.leader.Run(ctx, controller) })
 	subscriptions := subscription.New(subscription.Deps{
-		Subscriptions: metal3.Records[*metal3api.BMCEventSubscription](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (subscription.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
+		Subscriptions: metal3.Objects[*metal3api.BMCEventSubscription](kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (subscription.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Events: t.events, Clock: clock.RealClock{},
 		CheckURL: t.settings.Events.CheckURL, Secret: t.secrets.Read, Namespaces: namespaces,
 	})
 	t.Add(subscriptions.Run)
@@ -140,7 +140,7 @@ func (t *leaderTerm) addControllers() error {
 // addClaims adds the controller that assigns hosts to HostClaims.
 func (t *leaderTerm) addClaims(hosts *reconcile.Reconciler, namespaces cache.SharedIndexInformer) error {
 	claims, err := hostclaim.New(hostclaim.Deps{
-		Claims: metal3.Records[*metal3api.HostClaim](t.stores.Kinds), Policies: metal3.Records[*metal3api.HostDeployPolicy](t.stores.Kinds), Hosts: t.hosts, Hardware: t.stores.Kinds.HardwareData(),
+		Claims: metal3.Objects[*metal3api.HostClaim](t.stores.Kinds), Policies: metal3.Objects[*metal3api.HostDeployPolicy](t.stores.Kinds), Hosts: t.hosts, Hardware: t.stores.Kinds.HardwareData(),
 		Secrets: t.secrets, Fence: t.fence, Events: t.events, Clock: clock.RealClock{}, OnHostChange: hosts.OnHostChange, ClaimNamespaces: namespaces, Namespaces: t.settings.Namespaces,
 	})
 	if err != nil {
@@ -156,14 +156,14 @@ func (t *leaderTerm) addClaims(hosts *reconcile.Reconciler, namespaces cache.Sha
 // addNetworks adds the controllers of switches and of the attachments of hosts to them.
 func (t *leaderTerm) addNetworks(hosts *reconcile.Reconciler) error {
 	switches := networkswitch.New(networkswitch.Deps{
-		Switches: metal3.Records[*metal3api.BareMetalSwitch](t.stores.Kinds), Secrets: t.secrets, Settings: t.Switches, Namespaces: t.settings.Namespaces,
+		Switches: metal3.Objects[*metal3api.BareMetalSwitch](t.stores.Kinds), Secrets: t.secrets, Settings: t.Switches, Namespaces: t.settings.Namespaces,
 	})
 	if err := t.secrets.Notify(switches.SecretChanged); err != nil {
 		return err
 	}
 	t.Add(switches.Run)
 	networks := hostnetwork.New(hostnetwork.Deps{
-		Attachments: metal3.Records[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (hostnetwork.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
+		Attachments: metal3.Objects[*metal3api.HostNetworkAttachment](t.stores.Kinds), Hosts: t.hosts, Ironic: func(host *metal3api.BareMetalHost) (hostnetwork.Ironic, error) { return t.fleet.ClientOf(host) }, Prove: t.fleet.WhyUnproven, Guard: t.fleet.Guard, Fence: t.fence, Clock: clock.RealClock{}, Namespaces: t.settings.Namespaces,
 	})
 	t.Add(networks.Run)
 	_, err := hosts.OnHostChange(networks.HostChanged)

@@ -23,7 +23,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic/client"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/kinds/networkswitch"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 const (
@@ -67,7 +67,7 @@ type Options struct {
 // NewOptions returns options with their defaults.
 func NewOptions() *Options {
 	o := &Options{
-		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, baremetalhost.Compact(apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...))),
+		Recommended: genericoptions.NewRecommendedOptions(etcdPrefix, store.Compact(apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...))),
 		Run:         genericoptions.NewServerRunOptions(),
 		Logs:        logs.NewOptions(),
 		LeaderElection: componentconfig.LeaderElectionConfiguration{

@@ -19,12 +19,12 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/live"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/manager"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/reconcile"
-	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/request"
 	ironicregistry "github.com/metal3-io/metal3-apiserver/pkg/registry/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost/console"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // Server serves the API and, while it leads, makes Ironic follow the specs of hosts.
@@ -51,12 +51,12 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	stores, err := metal3.NewStores(apiserver.Scheme, explainedOptions{c.generic.RESTOptionsGetter}, c.Settings.Namespaces)
+	stores, err := metal3.NewStores(apiserver.Scheme, store.Explained(c.generic.RESTOptionsGetter), c.Settings.Namespaces)
 	if err != nil {
 		return nil, err
 	}
-	hosts := baremetalhost.NewHosts(stores.Hosts)
-	instances, err := ironicregistry.NewInstances(apiserver.Scheme, explainedOptions{c.generic.RESTOptionsGetter}, c.LeaderElection.ResourceNamespace)
+	hosts := store.NewHosts(stores.Hosts)
+	instances, err := ironicregistry.NewInstances(apiserver.Scheme, store.Explained(c.generic.RESTOptionsGetter), c.LeaderElection.ResourceNamespace)
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +67,13 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 			stopReads()
 		}
 	}()
-	ironics := c.newFleet(readCtx, kind.NewRecords[*ironicapi.IronicInstance](instances), hosts, live.Deps{
+	ironics := c.newFleet(readCtx, kind.Objects[*ironicapi.IronicInstance](instances), hosts, live.Deps{
 		Secrets: c.readerSecrets(), Clock: clock.RealClock{},
 		Wait: c.ReadTimeout, CallbackTimeout: c.Settings.CallbackTimeout, Cluster: c.clusterUID(),
 	})
-	settings := firmware.NewSettingsKeeper(metal3.Records[*metal3api.HostFirmwareSettings](stores.Kinds), metal3.Records[*metal3api.FirmwareSchema](stores.Kinds), func(host *metal3api.BareMetalHost) (firmware.BIOSIronic, error) { return ironics.ClientOf(host) }, clock.RealClock{})
-	components := firmware.NewComponentKeeper(metal3.Records[*metal3api.HostFirmwareComponents](stores.Kinds), func(host *metal3api.BareMetalHost) (firmware.ComponentIronic, error) { return ironics.ClientOf(host) }, clock.RealClock{})
-	policies := metal3.Records[*metal3api.HostUpdatePolicy](stores.Kinds)
+	settings := firmware.NewSettingsKeeper(metal3.Objects[*metal3api.HostFirmwareSettings](stores.Kinds), metal3.Objects[*metal3api.FirmwareSchema](stores.Kinds), func(host *metal3api.BareMetalHost) (firmware.BIOSIronic, error) { return ironics.ClientOf(host) }, clock.RealClock{})
+	components := firmware.NewComponentKeeper(metal3.Objects[*metal3api.HostFirmwareComponents](stores.Kinds), func(host *metal3api.BareMetalHost) (firmware.ComponentIronic, error) { return ironics.ClientOf(host) }, clock.RealClock{})
+	policies := metal3.Objects[*metal3api.HostUpdatePolicy](stores.Kinds)
 	reads := liveReads{ironics, &firmware.Reader{
 		Settings: settings, Components: components, Policies: policies, Hosts: hosts, Refresher: ironics, Timeout: ironics.ReadTimeout,
 	}}
@@ -86,7 +86,10 @@ func (c *completedConfig) New(ctx context.Context) (_ *Server, err error) {
 		requested = recorder
 	}
 	ironicOf := func(host *metal3api.BareMetalHost) (baremetalhost.Ironic, error) { return ironics.ClientOf(host) }
-	storage := stores.Storage(apiserver.Scheme, reads, request.NewRecorder(clock.RealClock{}), ironicOf, c.generic.AdmissionControl, consoles, c.generic.Authorization.Authorizer, requested, c.CleanSteps)
+	storage := stores.Storage(apiserver.Scheme, metal3.Deps{
+		Live: reads, IronicOf: ironicOf, Admission: c.generic.AdmissionControl, Consoles: consoles, Authorizer: c.generic.Authorization.Authorizer,
+		Events: requested, CleanSteps: c.CleanSteps,
+	})
 	if err := apiserver.InstallAPIGroup(generic, storage); err != nil {
 		return nil, err
 	}

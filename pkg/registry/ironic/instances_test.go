@@ -14,14 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
-	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
 
@@ -29,12 +25,14 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // served is the storage of IronicInstances in a real etcd, with fake Ironics and hosts.
 type served struct {
 	*instances
-	stored *kind.Records[*api.IronicInstance]
+	stored *store.Objects[*api.IronicInstance]
 	known  fakeInstances
 	// mayGet are the Secrets that the user of the tests may get, with their namespaces.
 	mayGet []string
@@ -46,23 +44,12 @@ func serve(t *testing.T, hosts ...metal3.BareMetalHost) *served {
 	if err := api.Install(scheme); err != nil {
 		t.Fatal(err)
 	}
-	_, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
-	config.EventsHistoryWindow = storagebackend.DefaultEventsHistoryWindow
-	config.Codec = serializer.NewCodecFactory(scheme).LegacyCodec(api.SchemeGroupVersion)
-	stored, err := NewInstances(scheme, generic.RESTOptions{
-		StorageConfig: config.ForResource(api.Resource("ironicinstances")), Decorator: generic.UndecoratedStorage,
-		DeleteCollectionWorkers: 1, ResourcePrefix: "/ironic/instances",
-	}, "metal3-system")
+	stored, err := NewInstances(scheme, storetest.New(t, serializer.NewCodecFactory(scheme).LegacyCodec(api.SchemeGroupVersion)), "metal3-system")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(stored.DestroyFunc)
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true,
-		func(context.Context) (bool, error) { return stored.ReadinessCheck() == nil, nil })
-	if err != nil {
-		t.Fatal("the store does not become ready")
-	}
-	s := &served{stored: kind.NewRecords[*api.IronicInstance](stored), known: fakeInstances{}, mayGet: []string{"metal3-system/room-b"}}
+	storetest.Use(t, stored.Store)
+	s := &served{stored: kind.Objects[*api.IronicInstance](stored), known: fakeInstances{}, mayGet: []string{"metal3-system/room-b"}}
 	s.instances = Storage(func() []NamedNodes { return nil }, fakeHosts(hosts), stored, s.known, "metal3-system", authorizer.AuthorizerFunc(s.authorize))["ironicinstances"].(*instances)
 	return s
 }

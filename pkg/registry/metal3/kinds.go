@@ -9,8 +9,8 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/hardwaredata"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // Resources that are used in other places of this package.
@@ -202,17 +202,17 @@ func NewKinds(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (Kin
 	return all, nil
 }
 
-// Records gives the engine access to the recorded objects of the kind T.
-func Records[T kind.Object](all Kinds) *kind.Records[T] {
+// Objects returns the recorded objects of the kind T, for the engine.
+func Objects[T store.Object](all Kinds) *store.Objects[T] {
 	for _, k := range kinds {
 		if _, is := k.New().(T); is {
-			return kind.NewRecords[T](all[k.Resource])
+			return kind.Objects[T](all[k.Resource])
 		}
 	}
 	panic(fmt.Sprintf("%T is no kind of this group", *new(T)))
 }
 
-// HardwareData gives the engine access to the recorded HardwareData.
-func (k Kinds) HardwareData() *hardwaredata.Records {
-	return &hardwaredata.Records{Records: Records[*metal3.HardwareData](k)}
+// HardwareData returns the recorded HardwareData, for the engine.
+func (k Kinds) HardwareData() *store.HardwareData {
+	return &store.HardwareData{Objects: Objects[*metal3.HardwareData](k)}
 }

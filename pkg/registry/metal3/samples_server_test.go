@@ -8,26 +8,21 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/wait"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/install"
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	registry "github.com/metal3-io/metal3-apiserver/pkg/registry/metal3"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // server does with a request what the real one does, from its body to a real etcd,
@@ -48,15 +43,15 @@ func newServer(t *testing.T) *server {
 	if !ok {
 		t.Fatal("no serializer for JSON")
 	}
-	_, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
-	options := restOptions{config, codecs.LegacyCodec(metal3.SchemeGroupVersion)}
+	options := storetest.New(t, codecs.LegacyCodec(metal3.SchemeGroupVersion))
+	options.NoCache = true
 	stores, err := registry.NewStores(scheme, options, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	internal := schema.GroupVersion{Group: metal3.GroupName, Version: runtime.APIVersionInternal}
 	s := &server{
-		storage: stores.Storage(scheme, noIronic{}, noRequests{}, nil, nil, nil, nil, nil, validation.CleanSteps{}),
+		storage: stores.Storage(scheme, registry.Deps{Live: noIronic{}}),
 		stores:  map[string]*genericregistry.Store{"baremetalhosts": stores.Hosts},
 		strict:  codecs.DecoderToVersion(info.StrictSerializer, internal),
 		lenient: codecs.DecoderToVersion(info.Serializer, internal),
@@ -65,32 +60,9 @@ func newServer(t *testing.T) *server {
 		s.stores[resource] = k.Store
 	}
 	for _, resource := range slices.Sorted(maps.Keys(s.stores)) {
-		store := s.stores[resource]
-		t.Cleanup(store.DestroyFunc)
-		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 5*time.Minute, true,
-			func(context.Context) (bool, error) { return store.ReadinessCheck() == nil, nil })
-		if err != nil {
-			t.Fatalf("the store of %s does not become ready", resource)
-		}
+		storetest.Use(t, s.stores[resource])
 	}
 	return s
-}
-
-// restOptions are those of each resource, without a watch cache.
-type restOptions struct {
-	config *storagebackend.Config
-	codec  runtime.Codec
-}
-
-func (o restOptions) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	config := *o.config
-	config.Codec = o.codec
-	return generic.RESTOptions{
-		StorageConfig:           config.ForResource(resource),
-		Decorator:               generic.UndecoratedStorage,
-		DeleteCollectionWorkers: 1,
-		ResourcePrefix:          "/" + resource.Group + "/" + resource.Resource,
-	}, nil
 }
 
 // noIronic is a Refresher that has nothing to refresh.
@@ -121,22 +93,6 @@ func (noIronic) WhyNotTaken(context.Context, string, *metal3.BareMetalHost) (str
 
 func (noIronic) WhyUnconfirmable(context.Context, *metal3.BareMetalHost, *ironic.Node) (string, error) {
 	return "", nil
-}
-
-// noRequests records no request.
-type noRequests struct{}
-
-func (noRequests) TakeOver(*metal3.BareMetalHost, *ironic.Node) error       { return nil }
-func (noRequests) RequestRebuild(*metal3.BareMetalHost, *ironic.Node) error { return nil }
-func (noRequests) CutPower(*metal3.BareMetalHost, *ironic.Node)             {}
-func (noRequests) CallOffTransfer(*metal3.BareMetalHost) bool               { return false }
-func (noRequests) RequestTransfer(*metal3.BareMetalHost, *ironic.Node, string) error {
-	return nil
-}
-func (noRequests) ForgetPowerCut(*metal3.BareMetalHost)        {}
-func (noRequests) PowerCutAnswered(*metal3.BareMetalHost) bool { return false }
-func (noRequests) RequestClean(*metal3.BareMetalHost, *ironic.Node, []metal3.CleanStep) error {
-	return nil
 }
 
 // place writes an object into etcd as it is: by no rule, or by older ones. It

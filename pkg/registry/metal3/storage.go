@@ -13,6 +13,7 @@ import (
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/firmware"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // Stores has the stores that read and write objects in etcd, independently of Ironic. They are created
@@ -47,54 +48,58 @@ type Live interface {
 	firmware.Refresher
 }
 
-// Requests records what users ask the leader to do.
-type Requests interface {
-	baremetalhost.NodeTaker
-	baremetalhost.Rebuilder
-	baremetalhost.Cleaner
-	baremetalhost.Transferer
-	baremetalhost.PowerCutter
+// Deps is what the storage of the resources needs besides the stores.
+type Deps struct {
+	// Live brings up to date what is read.
+	Live Live
+	// IronicOf returns the Ironic of a host, for actions.
+	IronicOf baremetalhost.IronicOf
+	// Admission is what changes go through that actions make to hosts; may be nil.
+	Admission admission.Interface
+	// Consoles opens consoles.
+	Consoles baremetalhost.ConsoleOpener
+	// Authorizer permits consoles, and knows who may refer to which Secrets.
+	Authorizer authorizer.Authorizer
+	// Events has events written about who has requested what; may be nil.
+	Events baremetalhost.EventRecorder
+	// CleanSteps are those that may be requested by name.
+	CleanSteps validation.CleanSteps
 }
 
-// Storage returns the storage of each resource and subresource of v1alpha1. Reads of hosts and of their
-// settings are brought up to date by live. Actions ask the Ironic of their host, which ironicOf returns, and
-// those that the leader carries out later are recorded by requests. What actions write into hosts goes through
-// admit, which can be nil. consoles opens consoles, for users that authorizer permits; it is also asked who may
-// refer to which Secrets. events, which can be nil, tells who has requested what. cleanSteps are those that may
-// be requested by name.
-func (s *Stores) Storage(scheme *runtime.Scheme, live Live, requests Requests, ironicOf baremetalhost.IronicOf, admit admission.Interface, consoles baremetalhost.ConsoleOpener, authorizer authorizer.Authorizer, events baremetalhost.EventRecorder, cleanSteps validation.CleanSteps) map[string]rest.Storage {
-	recorded := baremetalhost.NewHosts(s.Hosts)
-	sources := baremetalhost.Sources{Hosts: recorded, Ironic: ironicOf, Prover: live, Refresher: live, Passwords: live, Events: events}
-	hostREST := baremetalhost.NewREST(s.Hosts, live, ironicOf, live)
+// Storage returns the storage of each resource and subresource of v1alpha1.
+func (s *Stores) Storage(scheme *runtime.Scheme, deps Deps) map[string]rest.Storage {
+	recorded := store.NewHosts(s.Hosts)
+	sources := baremetalhost.Sources{Hosts: recorded, Ironic: deps.IronicOf, Prover: deps.Live, Refresher: deps.Live, Passwords: deps.Live, Events: deps.Events}
+	hostREST := baremetalhost.NewREST(s.Hosts, deps.Live, deps.IronicOf, deps.Live)
 	statusREST := baremetalhost.NewStatusREST(hostREST, scheme)
-	updates := baremetalhost.NewAdmission(admit, scheme)
+	updates := baremetalhost.NewAdmission(deps.Admission, scheme)
 	changers := baremetalhost.HostChangers{User: baremetalhost.NewUserHosts(s.Hosts, updates, ""), Own: recorded}
 	bmcs := baremetalhost.NewBMCQueue()
 	storage := map[string]rest.Storage{
 		"baremetalhosts":        hostREST,
 		"baremetalhosts/status": statusREST,
-		"baremetalhosts/power": baremetalhost.NewPowerREST(sources, changers, Records[*metal3.DataImage](s.Kinds), Records[*metal3.HostUpdatePolicy](s.Kinds),
-			baremetalhost.PowerCuts{Hosts: recorded, Cutter: requests, Recorder: recorded}),
+		"baremetalhosts/power": baremetalhost.NewPowerREST(sources, changers, Objects[*metal3.DataImage](s.Kinds), Objects[*metal3.HostUpdatePolicy](s.Kinds),
+			baremetalhost.PowerCuts{Hosts: recorded, Recorder: recorded}),
 		"baremetalhosts/inspect":     baremetalhost.NewInspectREST(sources, changers),
 		"baremetalhosts/retry":       baremetalhost.NewRetryREST(baremetalhost.NewUserHosts(statusREST, updates, "status")),
-		"baremetalhosts/takeover":    baremetalhost.NewTakeoverREST(sources, requests, recorded),
-		"baremetalhosts/transfer":    baremetalhost.NewTransferREST(sources, requests, live, recorded),
-		"baremetalhosts/console":     baremetalhost.NewConsoleREST(sources, consoles, authorizer),
+		"baremetalhosts/takeover":    baremetalhost.NewTakeoverREST(sources, recorded),
+		"baremetalhosts/transfer":    baremetalhost.NewTransferREST(sources, deps.Live, recorded),
+		"baremetalhosts/console":     baremetalhost.NewConsoleREST(sources, deps.Consoles, deps.Authorizer),
 		"baremetalhosts/validate":    baremetalhost.NewValidateREST(sources, bmcs),
 		"baremetalhosts/history":     baremetalhost.NewHistoryREST(sources),
 		"baremetalhosts/maintenance": baremetalhost.NewMaintenanceREST(sources),
 		"baremetalhosts/bootdevice":  baremetalhost.NewBootDeviceREST(sources, bmcs),
 		"baremetalhosts/nmi":         baremetalhost.NewNMIREST(sources, bmcs),
-		"baremetalhosts/rebuild":     baremetalhost.NewRebuildREST(sources, requests, recorded),
-		"baremetalhosts/clean":       baremetalhost.NewCleanREST(sources, requests, recorded, cleanSteps),
+		"baremetalhosts/rebuild":     baremetalhost.NewRebuildREST(sources, recorded),
+		"baremetalhosts/clean":       baremetalhost.NewCleanREST(sources, recorded, deps.CleanSteps),
 		"baremetalhosts/indicator":   baremetalhost.NewIndicatorREST(sources, bmcs),
 	}
 	s.Kinds[hostNetworkAttachments].KeepWhileUsed(recorded.AttachmentUsers)
 	for _, k := range s.Kinds {
-		k.AuthorizeSecrets(authorizer)
+		k.AuthorizeSecrets(deps.Authorizer)
 		k.AddTo(storage)
 	}
-	storage[hostFirmwareSettings] = firmware.NewSettingsREST(s.Kinds[hostFirmwareSettings], live)
-	storage[hostFirmwareComponents] = firmware.NewComponentsREST(s.Kinds[hostFirmwareComponents], live)
+	storage[hostFirmwareSettings] = firmware.NewSettingsREST(s.Kinds[hostFirmwareSettings], deps.Live)
+	storage[hostFirmwareComponents] = firmware.NewComponentsREST(s.Kinds[hostFirmwareComponents], deps.Live)
 	return storage
 }

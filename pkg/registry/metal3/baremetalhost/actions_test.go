@@ -17,6 +17,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // oneHost is an etcd with one host, which may hang, and an Ironic with its node.
@@ -73,20 +74,8 @@ func (o *oneHost) Record(ctx context.Context, host *metal3.BareMetalHost) (*meta
 	return host, nil
 }
 
-func (*oneHost) CutPower(host *metal3.BareMetalHost, node *ironic.Node) {
-	host.Status.Record.PowerCut = &metal3.PowerCut{NodeUUID: node.UUID}
-	host.Status.Record.AskedPower = &metal3.AskedPower{NodeUUID: node.UUID, Times: 1}
-}
-
-func (*oneHost) PowerCutAnswered(host *metal3.BareMetalHost) bool {
-	host.Status.Record.AskedPower = nil
-	return true
-}
-
-func (*oneHost) ForgetPowerCut(host *metal3.BareMetalHost) { host.Status.Record.PowerCut = nil }
-
 func (o *oneHost) cuts() baremetalhost.PowerCuts {
-	return baremetalhost.PowerCuts{Hosts: o, Cutter: o, Recorder: o}
+	return baremetalhost.PowerCuts{Hosts: o, Recorder: o}
 }
 
 func (o *oneHost) ironic(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return o, nil }
@@ -187,7 +176,7 @@ func TestActionsWithHungEtcd(t *testing.T) {
 				default:
 					action = baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: o, Own: o})
 				}
-				ctx, cancel := context.WithTimeout(genericapirequest.WithNamespace(t.Context(), namespace), 30*time.Second)
+				ctx, cancel := context.WithTimeout(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), 30*time.Second)
 				defer cancel()
 				began := time.Now()
 				_, err := action.(rest.NamedCreater).Create(ctx, "worker-0", test.request(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{})

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // Admission runs the admission plugins of the server for the changes that actions make to hosts.
@@ -47,13 +48,13 @@ func NewUserHosts(store rest.Updater, admission *Admission, subresource string) 
 // spec and the metadata are stored, or of the status if the subresource is status. With dryRun,
 // nothing is stored.
 func (u *UserHosts) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
-	ctx = inNamespace(ctx, namespace)
+	ctx = genericapirequest.WithNamespace(ctx, namespace)
 	options := &metav1.UpdateOptions{}
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	if u.admission == nil {
-		return updateHost(ctx, u.store, name, options, change, nil, rest.ValidateAllObjectUpdateFunc)
+		return store.ChangeHost(ctx, u.store, name, options, change, nil, rest.ValidateAllObjectUpdateFunc)
 	}
 	attributes := func(obj, old runtime.Object) admission.Attributes {
 		user, _ := genericapirequest.UserFrom(ctx)
@@ -68,5 +69,5 @@ func (u *UserHosts) Change(ctx context.Context, namespace, name string, dryRun b
 		return obj, mutating.Admit(ctx, attributes(obj, old), u.admission.objects)
 	}
 	validate := rest.AdmissionToValidateObjectUpdateFunc(u.admission.control, attributes(nil, nil), u.admission.objects)
-	return updateHost(ctx, u.store, name, options, change, mutate, validate)
+	return store.ChangeHost(ctx, u.store, name, options, change, mutate, validate)
 }

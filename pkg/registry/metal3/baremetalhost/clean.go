@@ -2,23 +2,20 @@ package baremetalhost
 
 import (
 	"context"
+	"time"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
-
-// Cleaner records that clean steps are to be carried out on the machine of a host.
-type Cleaner interface {
-	// RequestClean changes the status of the host. The error says why it cannot be.
-	RequestClean(host *metal3.BareMetalHost, node *ironic.Node, steps []metal3.CleanStep) error
-}
 
 // NewCleanREST returns the storage of baremetalhosts/clean: POST has the leader have Ironic carry out
 // clean steps, any of those that are allowed, once, on the machine of an available host.
-func NewCleanREST(sources Sources, cleaner Cleaner, recorder HostRecorder, allowed validation.CleanSteps) rest.Storage {
+func NewCleanREST(sources Sources, recorder HostRecorder, allowed validation.CleanSteps) rest.Storage {
 	return &recordingREST[*metal3.HostClean]{
 		requestKind: requestKind[*metal3.HostClean]{
 			kind:        "HostClean",
@@ -36,7 +33,7 @@ func NewCleanREST(sources Sources, cleaner Cleaner, recorder HostRecorder, allow
 			if node.Reservation != "" {
 				return locked(host, node)
 			}
-			if err := cleaner.RequestClean(host, node, clean.Spec.Steps); err != nil {
+			if err := lifecycle.RequestClean(host, node, clean.Spec.Steps, time.Now()); err != nil {
 				return conflict(host, err)
 			}
 			clean.Status.Message = "the steps are carried out, once; the host is preparing until that is done"

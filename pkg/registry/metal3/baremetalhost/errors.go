@@ -7,19 +7,14 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
-const (
-	// lockedRetry is the Retry-After while the node is locked, mostly for a short time.
-	lockedRetry = 2 * time.Second
-	// unavailableRetry is the Retry-After while Ironic or etcd does not answer. It is short,
-	// because client-go retries up to ten times while the user waits.
-	unavailableRetry = time.Second
-)
+// lockedRetry is the Retry-After while the node is locked, mostly for a short time.
+const lockedRetry = 2 * time.Second
 
 // conflict returns the error for an action that the state of the host does not permit now.
 func conflict(host *metal3.BareMetalHost, err error) error {
@@ -90,17 +85,7 @@ func refusalOf(host *metal3.BareMetalHost, err error) error {
 // nothingDone returns the 503 for an action that has not changed anything because Ironic cannot
 // be asked.
 func nothingDone(host *metal3.BareMetalHost, err error) error {
-	return serviceUnavailable(host.Name, fmt.Sprintf("%s cannot be asked: %s; nothing was done, try again", ironicName(host), ironic.ReasonOf(err)))
-}
-
-// serviceUnavailable returns a 503 with Retry-After, after which clients repeat the request by
-// themselves.
-func serviceUnavailable(name, message string) error {
-	status := apierrors.NewServiceUnavailable(fmt.Sprintf("baremetalhost %q: %s", name, message))
-	status.ErrStatus.Details = &metav1.StatusDetails{
-		Group: metal3.GroupName, Kind: "baremetalhosts", Name: name, RetryAfterSeconds: int32(unavailableRetry.Seconds()),
-	}
-	return status
+	return store.Unavailable(host.Name, fmt.Sprintf("%s cannot be asked: %s; nothing was done, try again", ironicName(host), ironic.ReasonOf(err)))
 }
 
 // outcomeUnknown returns the 504 for an action that may have begun. It has no Retry-After, because
@@ -120,7 +105,7 @@ func readError(name string, err error) error {
 	if err == nil || isAPIError(err) {
 		return err
 	}
-	return serviceUnavailable(name, fmt.Sprintf("it cannot be read from etcd: %v; nothing was done, try again", err))
+	return store.Unavailable(name, fmt.Sprintf("it cannot be read from etcd: %v; nothing was done, try again", err))
 }
 
 // writeError returns the API error for a host that could not be written to etcd.

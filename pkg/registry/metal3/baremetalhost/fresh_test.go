@@ -20,6 +20,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // The ways to read that clients really use are tried 200 times each, their
@@ -69,8 +70,8 @@ func TestReadsAreFresh(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
 		hosts := baremetalhost.NewREST(store, script, nil, nil)
-		create(t, store, newHost("worker-0"))
-		create(t, store, newHost("worker-1"))
+		storetest.Create(t, store, newHost("worker-0"))
+		storetest.Create(t, store, newHost("worker-1"))
 		version := get(t, hosts, "worker-1").ResourceVersion
 		at := func(options metainternalversion.ListOptions) *metainternalversion.ListOptions {
 			if options.ResourceVersion == lastShown {
@@ -105,7 +106,7 @@ func TestReadsAreFresh(t *testing.T) {
 				n = fewerRounds
 			}
 			try(name, n, func(t *testing.T, _ string) *metal3.BareMetalHost {
-				obj, err := hosts.Get(inNamespace(t), "worker-0", &metav1.GetOptions{ResourceVersion: asked})
+				obj, err := hosts.Get(storetest.InNamespace(t), "worker-0", &metav1.GetOptions{ResourceVersion: asked})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -130,7 +131,7 @@ func TestReadsAreFresh(t *testing.T) {
 				events := openWatch(t, hosts, at(w.options))
 				defer events.Stop()
 				for {
-					if host := hostIn(nextEvent(t, events)); host.Name == "worker-0" && host.Status.ErrorMessage == now {
+					if host := hostIn(storetest.NextEvent(t, events)); host.Name == "worker-0" && host.Status.ErrorMessage == now {
 						return host // what was before may come first, where the client accepts any version
 					}
 				}
@@ -144,8 +145,8 @@ func TestHistoryIsNotRefreshed(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
 		hosts := baremetalhost.NewREST(store, script, nil, nil)
-		create(t, store, newHost("worker-0"))
-		create(t, store, newHost("worker-1"))
+		storetest.Create(t, store, newHost("worker-0"))
+		storetest.Create(t, store, newHost("worker-1"))
 		script.set("worker-1", "before")
 		then := list(t, hosts, &metainternalversion.ListOptions{Limit: 1})
 		script.set("worker-1", "between")
@@ -179,10 +180,10 @@ func TestWatcherSeesWhatListsShow(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
 		hosts := baremetalhost.NewREST(store, script, nil, nil)
-		create(t, store, newHost("worker-0"))
+		storetest.Create(t, store, newHost("worker-0"))
 		w := openWatch(t, hosts, &metainternalversion.ListOptions{})
 		// Without the cache, a watch begins with the state at a moment after it was opened.
-		first := nextEvent(t, w)
+		first := storetest.NextEvent(t, w)
 
 		var mu sync.Mutex
 		shown := map[string]string{} // by resourceVersion
@@ -195,7 +196,7 @@ func TestWatcherSeesWhatListsShow(t *testing.T) {
 					round := len(shown)
 					mu.Unlock()
 					script.set("worker-0", fmt.Sprintf("error number %d", round))
-					obj, err := hosts.List(genericapirequest.WithNamespace(t.Context(), namespace), &metainternalversion.ListOptions{})
+					obj, err := hosts.List(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), &metainternalversion.ListOptions{})
 					if err != nil {
 						t.Error(err)
 						return
@@ -242,7 +243,7 @@ func TestWatcherSeesWhatListsShow(t *testing.T) {
 			}
 		}
 		for last != newest {
-			take(nextEvent(t, w))
+			take(storetest.NextEvent(t, w))
 		}
 		t.Logf("%d lists showed %d states, %d events", rounds, len(shown), events)
 		for version, text := range shown {
@@ -281,7 +282,7 @@ func (failing) RedactPassword(context.Context, *metal3.BareMetalHost, *ironic.No
 func TestReadsWithoutIronic(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		hosts := baremetalhost.NewREST(store, failing{}, nil, nil)
-		create(t, store, newHost("worker-0"))
+		storetest.Create(t, store, newHost("worker-0"))
 		record(t, store, "worker-0", func(s *metal3.BareMetalHostStatus) { s.PoweredOn = true })
 		if !get(t, hosts, "worker-0").Status.PoweredOn {
 			t.Error("get: not what was recorded")
@@ -289,7 +290,7 @@ func TestReadsWithoutIronic(t *testing.T) {
 		if got := list(t, hosts, &metainternalversion.ListOptions{}).Items; len(got) != 1 || !got[0].Status.PoweredOn {
 			t.Errorf("list: got %v", got)
 		}
-		if host := hostIn(nextEvent(t, openWatch(t, hosts, &metainternalversion.ListOptions{}))); !host.Status.PoweredOn {
+		if host := hostIn(storetest.NextEvent(t, openWatch(t, hosts, &metainternalversion.ListOptions{}))); !host.Status.PoweredOn {
 			t.Error("watch: not what was recorded")
 		}
 	})

@@ -16,13 +16,14 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // movesWhenWritten is an etcd in which a host has its node in another Ironic as soon as a user has written it.
 type movesWhenWritten struct{ *oneHost }
 
 func (m movesWhenWritten) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
-	written, err := m.oneHost.Change(ctx, namespace, name, dryRun, change)
+	written, err := m.oneHost.Change(ctx, storetest.Namespace, name, dryRun, change)
 	m.host.Status.Record.Ironic = "room-b"
 	return written, err
 }
@@ -50,7 +51,7 @@ func TestActionOnHostThatMovesWhenItIsWritten(t *testing.T) {
 				if _, is := test.request.(*metal3.HostPower); is {
 					action = baremetalhost.NewPowerREST(sources, changers, noDataImages{}, noPolicies{}, o.cuts())
 				}
-				ctx := genericapirequest.WithNamespace(t.Context(), namespace)
+				ctx := genericapirequest.WithNamespace(t.Context(), storetest.Namespace)
 				_, err := action.(rest.NamedCreater).Create(ctx, "worker-0", test.request, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 				if !apierrors.IsConflict(err) || strings.Contains(err.Error(), "sealed") != test.asked {
 					t.Errorf("error %v", err)
@@ -67,7 +68,7 @@ func TestActionOnHostThatMovesWhenItIsWritten(t *testing.T) {
 type replacedWhenWritten struct{ *oneHost }
 
 func (r replacedWhenWritten) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
-	written, err := r.oneHost.Change(ctx, namespace, name, dryRun, change)
+	written, err := r.oneHost.Change(ctx, storetest.Namespace, name, dryRun, change)
 	r.host = r.host.DeepCopy()
 	r.host.UID = "another"
 	return written, err
@@ -82,7 +83,7 @@ func TestInspectionOfReplacedHost(t *testing.T) {
 	}
 	sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Refresher: o, Passwords: o}
 	action := baremetalhost.NewInspectREST(sources, baremetalhost.HostChangers{User: replacedWhenWritten{o}, Own: o})
-	_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), namespace), "worker-0", &metal3.HostInspection{}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", &metal3.HostInspection{}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "another host has its name") {
 		t.Errorf("error %v", err)
 	}

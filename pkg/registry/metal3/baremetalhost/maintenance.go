@@ -10,6 +10,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // MaintenanceSwitcher puts nodes into maintenance.
@@ -52,7 +53,7 @@ func (*maintenance) act(ctx context.Context, asked Ironic, host, _ *metal3.BareM
 		return refused
 	}
 	if err != nil {
-		return serviceUnavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; try again", ironic.ReasonOf(err)))
+		return store.Unavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; try again", ironic.ReasonOf(err)))
 	}
 	return nil
 }

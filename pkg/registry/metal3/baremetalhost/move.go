@@ -13,6 +13,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // NodeReleaser reads nodes, and removes what marks them as a host's.
@@ -114,7 +115,7 @@ func releaseFailed(host *metal3.BareMetalHost, err error) error {
 	if ironic.IsLocked(err) {
 		return tooMany(fmt.Sprintf("baremetalhost %q: %v; try again when that is done", host.Name, err))
 	}
-	return serviceUnavailable(host.Name, fmt.Sprintf(
+	return store.Unavailable(host.Name, fmt.Sprintf(
 		"the node of a host that moves to another cluster has to be released in %s first: %s; try again. To delete the host without that, remove the annotation %s; in a cluster with the same Ironic, its node then has to be taken over",
 		ironicName(host), ironic.ReasonOf(err), metal3.DeleteForMoveAnnotation))
 }

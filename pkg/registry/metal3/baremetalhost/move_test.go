@@ -18,6 +18,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // oneNode is an Ironic with one node, or none, that keeps the paths of patches.
@@ -95,7 +96,7 @@ func TestDeletedForMove(t *testing.T) {
 				asked, id := test.ironic, strings.ReplaceAll(strings.ToLower(name), " ", "-")
 				id = strings.ReplaceAll(id, ",", "")
 				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil }, new(oneHost))
-				host := create(t, store, newHost(id, test.host))
+				host := storetest.Create(t, store, newHost(id, test.host))
 				if !test.noNode {
 					record(t, store, id, func(s *metal3.BareMetalHostStatus) { s.Provisioning.ID = "node" })
 				}
@@ -111,9 +112,9 @@ func TestDeletedForMove(t *testing.T) {
 				}
 				var err error
 				if test.together {
-					_, err = hosts.DeleteCollection(inNamespace(t), validate, &test.options, &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", id)})
+					_, err = hosts.DeleteCollection(storetest.InNamespace(t), validate, &test.options, &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", id)})
 				} else {
-					_, _, err = hosts.Delete(inNamespace(t), id, validate, &test.options)
+					_, _, err = hosts.Delete(storetest.InNamespace(t), id, validate, &test.options)
 				}
 				if test.code == nil && err != nil || test.code != nil && !test.code(err) {
 					t.Errorf("error %v", err)
@@ -121,7 +122,7 @@ func TestDeletedForMove(t *testing.T) {
 				if !slices.Equal(asked.removed, test.released) {
 					t.Errorf("Ironic was asked to %q, want %q", asked.removed, test.released)
 				}
-				_, err = store.Get(inNamespace(t), id, &metav1.GetOptions{})
+				_, err = store.Get(storetest.InNamespace(t), id, &metav1.GetOptions{})
 				if is := err == nil; is != test.stays {
 					t.Errorf("the host is there: %t (%v)", is, err)
 				}
@@ -161,7 +162,7 @@ func TestFinalizersRemovedForMove(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				asked, id := oneNode{read: test.read, write: test.write}, "finalizers-"+strings.ReplaceAll(name, " ", "-")
 				hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return &asked, nil }, new(oneHost))
-				created := create(t, store, newHost(id, func(h *metal3.BareMetalHost) {
+				created := storetest.Create(t, store, newHost(id, func(h *metal3.BareMetalHost) {
 					h.Finalizers = []string{metal3.BareMetalHostFinalizer, "example.com/another"}
 					if !test.notForMove {
 						h.Annotations = map[string]string{metal3.DeleteForMoveAnnotation: ""}
@@ -170,7 +171,7 @@ func TestFinalizersRemovedForMove(t *testing.T) {
 				record(t, store, id, func(s *metal3.BareMetalHostStatus) { s.Provisioning.ID = "node" })
 				asked.node = &ironic.Node{UUID: "node", Marks: ironic.Marks{Host: ironic.Text(created.UID), Cluster: "cluster"}}
 				if !test.notDeleted {
-					if _, _, err := hosts.Delete(inNamespace(t), id, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
+					if _, _, err := hosts.Delete(storetest.InNamespace(t), id, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -185,14 +186,14 @@ func TestFinalizersRemovedForMove(t *testing.T) {
 						return apierrors.NewForbidden(metal3.Resource("baremetalhosts"), id, errors.New("a policy"))
 					}
 				}
-				_, _, err := hosts.Update(inNamespace(t), id, rest.DefaultUpdatedObjectInfo(host), rest.ValidateAllObjectFunc, validate, false, &test.options)
+				_, _, err := hosts.Update(storetest.InNamespace(t), id, rest.DefaultUpdatedObjectInfo(host), rest.ValidateAllObjectFunc, validate, false, &test.options)
 				if test.code == nil && err != nil || test.code != nil && !test.code(err) {
 					t.Errorf("error %v", err)
 				}
 				if !slices.Equal(asked.removed, test.released) {
 					t.Errorf("Ironic was asked to %q, want %q", asked.removed, test.released)
 				}
-				_, err = store.Get(inNamespace(t), id, &metav1.GetOptions{})
+				_, err = store.Get(storetest.InNamespace(t), id, &metav1.GetOptions{})
 				if is := err == nil; is != test.stays {
 					t.Errorf("the host is there: %t (%v)", is, err)
 				}
@@ -206,19 +207,19 @@ func TestFinalizersRemovedOneByOne(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		asked, id := &oneNode{write: errors.New("no route to host")}, "one-by-one"
 		hosts := baremetalhost.NewREST(store, newScripted(store), func(*metal3.BareMetalHost) (baremetalhost.Ironic, error) { return asked, nil }, new(oneHost))
-		host := create(t, store, newHost(id, func(h *metal3.BareMetalHost) {
+		host := storetest.Create(t, store, newHost(id, func(h *metal3.BareMetalHost) {
 			h.Finalizers = []string{metal3.BareMetalHostFinalizer, "example.com/another"}
 			h.Annotations = map[string]string{metal3.DeleteForMoveAnnotation: ""}
 		}))
 		record(t, store, id, func(s *metal3.BareMetalHostStatus) { s.Provisioning.ID = "node" })
 		asked.node = &ironic.Node{UUID: "node", Marks: ironic.Marks{Host: ironic.Text(host.UID)}}
-		if _, _, err := hosts.Delete(inNamespace(t), id, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
+		if _, _, err := hosts.Delete(storetest.InNamespace(t), id, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		leave := func(finalizers ...string) error {
 			host := get(t, store, id)
 			host.Finalizers = finalizers
-			_, _, err := hosts.Update(inNamespace(t), id, rest.DefaultUpdatedObjectInfo(host), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+			_, _, err := hosts.Update(storetest.InNamespace(t), id, rest.DefaultUpdatedObjectInfo(host), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
 			return err
 		}
 		if err := leave("example.com/another"); err != nil {
@@ -234,7 +235,7 @@ func TestFinalizersRemovedOneByOne(t *testing.T) {
 		if err := leave(); err != nil || len(asked.removed) != 1 {
 			t.Errorf("the last one: %v, with the requests %q", err, asked.removed)
 		}
-		if _, err := store.Get(inNamespace(t), id, &metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := store.Get(storetest.InNamespace(t), id, &metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the host is there: %v", err)
 		}
 	})

@@ -12,6 +12,8 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/validation"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // PowerSwitcher switches the power of nodes.
@@ -140,7 +142,7 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 		return nil
 	case ironic.IsWithoutConductor(err) && request.Spec.Action != metal3.PowerActionReboot:
 		// The controller switches the host when there is one again: who fences a machine must not have to come back for that.
-		return serviceUnavailable(host.Name, fmt.Sprintf("Ironic has no conductor for the node at the moment: %s; spec.online is %t now", ironic.ReasonOf(err), request.Spec.Action == metal3.PowerActionOn))
+		return store.Unavailable(host.Name, fmt.Sprintf("Ironic has no conductor for the node at the moment: %s; spec.online is %t now", ironic.ReasonOf(err), request.Spec.Action == metal3.PowerActionOn))
 	case ironic.IsLocked(err):
 		return p.lockedMeanwhile(ctx, asked, host, node, request, err)
 	case refused != nil:
@@ -152,14 +154,14 @@ func (p *power) act(ctx context.Context, asked Ironic, host, written *metal3.Bar
 		return outcomeUnknown(host, err, "whether the host is being rebooted is not known, look before you try again (GET of its subresource power)")
 	}
 	// Unlike a reboot, the actions on and off can safely be repeated, so this error has a Retry-After.
-	return serviceUnavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), request.Spec.Action != metal3.PowerActionOff))
+	return store.Unavailable(host.Name, fmt.Sprintf("Ironic did not confirm it: %s; spec.online is %t now, try again to act at once", ironic.ReasonOf(err), request.Spec.Action != metal3.PowerActionOff))
 }
 
 // leaveToController tells whether the controller is to switch the host on, as spec.online asks for now:
 // a host with a DataImage is switched on only when the image is in its virtual drive, and one whose
 // settings may be changed at a reboot only when they have been changed.
 func (p *power) leaveToController(ctx context.Context, host *metal3.BareMetalHost, node *ironic.Node, request *metal3.HostPower) (bool, error) {
-	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !isDeployed(host) || isLeftAlone(host) {
+	if request.Spec.Action != metal3.PowerActionOn || node.PowerState != ironic.PowerOff || !lifecycle.RunsSomething(host) || isLeftAlone(host) {
 		return false, nil
 	}
 	serviced, err := p.isServicedAtReboot(ctx, host)

@@ -3,28 +3,19 @@ package baremetalhost
 import (
 	"context"
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
-
-// PowerCutter records hard power-offs in the status of hosts.
-type PowerCutter interface {
-	// CutPower records that the power of the node is to be cut, and that Ironic is about to be asked for that.
-	CutPower(host *metal3.BareMetalHost, node *ironic.Node)
-	// PowerCutAnswered records that this request does not come later. It returns false if nothing is to be written.
-	PowerCutAnswered(host *metal3.BareMetalHost) (changed bool)
-	// ForgetPowerCut records that it is not to be.
-	ForgetPowerCut(host *metal3.BareMetalHost)
-}
 
 // PowerCuts records hard power-offs in etcd. The leader sees that a host is to be off as soon as spec.online is written,
 // and would ask its operating system to shut down if it did not know that the power is to be cut.
 type PowerCuts struct {
 	Hosts    HostGetter
-	Cutter   PowerCutter
 	Recorder HostRecorder
 }
 
@@ -34,7 +25,7 @@ func (c PowerCuts) record(ctx context.Context, host *metal3.BareMetalHost, node 
 		if err := checkSame(host, h); err != nil {
 			return err
 		}
-		c.Cutter.CutPower(h, node)
+		lifecycle.CutPower(h, node, time.Now())
 		return nil
 	})
 }
@@ -45,7 +36,7 @@ func (c PowerCuts) answered(ctx context.Context, host *metal3.BareMetalHost) {
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
 	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // what cannot be written costs that wait
-		if !c.Cutter.PowerCutAnswered(h) {
+		if !lifecycle.PowerCutAnswered(h) {
 			return errRecordedAlready
 		}
 		return nil
@@ -57,8 +48,8 @@ func (c PowerCuts) forget(ctx context.Context, host *metal3.BareMetalHost) {
 	ctx, cancel := undoContext(ctx)
 	defer cancel()
 	_ = c.change(ctx, host, func(h *metal3.BareMetalHost) error { // the caller has an error already
-		c.Cutter.PowerCutAnswered(h)
-		c.Cutter.ForgetPowerCut(h)
+		lifecycle.PowerCutAnswered(h)
+		lifecycle.ForgetPowerCut(h)
 		return nil
 	})
 }

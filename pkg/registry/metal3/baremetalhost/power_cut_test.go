@@ -13,6 +13,7 @@ import (
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // deniedChanges are the changes of users whom admission denies them.
@@ -33,7 +34,7 @@ func (c cutWhenOff) Change(ctx context.Context, namespace, name string, dryRun b
 	if got := c.host.Status.Record.PowerCut != nil; got != c.want {
 		c.t.Errorf("when spec.online is written, it is recorded that the power is to be cut: %t, want %t", got, c.want)
 	}
-	return c.oneHost.Change(ctx, namespace, name, dryRun, change)
+	return c.oneHost.Change(ctx, storetest.Namespace, name, dryRun, change)
 }
 
 // TestHardPowerOffIsRecordedFirst checks that the leader knows of a hard power-off before it sees that the host is to be
@@ -69,7 +70,7 @@ func TestHardPowerOffIsRecordedFirst(t *testing.T) {
 			}
 			sources := baremetalhost.Sources{Hosts: o, Ironic: o.ironic, Prover: o, Refresher: o, Passwords: o}
 			action := baremetalhost.NewPowerREST(sources, baremetalhost.HostChangers{User: user, Own: o}, noDataImages{}, noPolicies{}, o.cuts())
-			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), namespace), "worker-0", &metal3.HostPower{Spec: test.spec}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+			_, err := action.(rest.NamedCreater).Create(genericapirequest.WithNamespace(t.Context(), storetest.Namespace), "worker-0", &metal3.HostPower{Spec: test.spec}, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 			if (err != nil) != (test.denied || test.answer != nil) {
 				t.Error(err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
 
 // UpdatePolicyGetter reads HostUpdatePolicies.
@@ -20,7 +21,7 @@ type UpdatePolicyGetter interface {
 // isServicedAtReboot tells whether settings of the host, which runs something, may be changed when it
 // is switched on. The controller does that then. It does nothing for a paused host.
 func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHost) (bool, error) {
-	if metal3.IsPaused(host) || host.Spec.DisablePowerOff || !isDeployed(host) {
+	if metal3.IsPaused(host) || host.Spec.DisablePowerOff || !lifecycle.RunsSomething(host) {
 		return false, nil
 	}
 	policy, err := p.policies.Get(ctx, host.Namespace, host.Name)
@@ -31,11 +32,6 @@ func (p *power) isServicedAtReboot(ctx context.Context, host *metal3.BareMetalHo
 		return false, err
 	}
 	return policy.Spec.FirmwareSettings == metal3.UpdateOnReboot || policy.Spec.FirmwareUpdates == metal3.UpdateOnReboot, nil
-}
-
-func isDeployed(host *metal3.BareMetalHost) bool {
-	state := host.Status.Provisioning.State
-	return state == metal3.StateProvisioned || state == metal3.StateExternallyProvisioned
 }
 
 // requestReboot has the controller reboot the host, by the annotation for that, if settings may be

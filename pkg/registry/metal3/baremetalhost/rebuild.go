@@ -2,21 +2,18 @@ package baremetalhost
 
 import (
 	"context"
+	"time"
+
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
-
-// Rebuilder records that the image of a host is to be written again.
-type Rebuilder interface {
-	// RequestRebuild changes the status of the host. The error says why it cannot be.
-	RequestRebuild(host *metal3.BareMetalHost, node *ironic.Node) error
-}
 
 // NewRebuildREST returns the storage of baremetalhosts/rebuild: POST has the leader write the image
 // of a provisioned host again.
-func NewRebuildREST(sources Sources, rebuilder Rebuilder, recorder HostRecorder) rest.Storage {
+func NewRebuildREST(sources Sources, recorder HostRecorder) rest.Storage {
 	return &recordingREST[*metal3.HostRebuild]{
 		requestKind: requestKind[*metal3.HostRebuild]{
 			kind:        "HostRebuild",
@@ -31,7 +28,7 @@ func NewRebuildREST(sources Sources, rebuilder Rebuilder, recorder HostRecorder)
 			if node.Reservation != "" {
 				return locked(host, node)
 			}
-			if err := rebuilder.RequestRebuild(host, node); err != nil {
+			if err := lifecycle.RequestRebuild(host, node, time.Now()); err != nil {
 				return conflict(host, err)
 			}
 			image := host.Status.Provisioning.Image

@@ -14,6 +14,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // selectable has, for each field that a selector may name, one that selects
@@ -34,7 +35,7 @@ func TestFieldSelectors(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		script := newScripted(store)
 		hosts := baremetalhost.NewREST(store, script, nil, nil)
-		create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
+		storetest.Create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Spec.Online = true
 			h.Spec.BMC.Address = "redfish://192.168.111.2/redfish/v1/Systems/1"
 			h.Spec.ConsumerRef = &corev1.ObjectReference{Name: "master-0"}
@@ -45,7 +46,7 @@ func TestFieldSelectors(t *testing.T) {
 			s.PoweredOn = true
 			s.Ironic = &metal3.IronicStatus{Instance: "room-b"}
 		})
-		create(t, store, newHost("worker-1"))
+		storetest.Create(t, store, newHost("worker-1"))
 		for _, label := range metal3.BareMetalHostFieldLabels {
 			t.Run(label, func(t *testing.T) {
 				text, ok := selectable[label]
@@ -60,7 +61,7 @@ func TestFieldSelectors(t *testing.T) {
 				if diff := cmp.Diff([]string{"worker-0"}, names(list(t, hosts, options))); diff != "" {
 					t.Errorf("list:\n%s", diff)
 				}
-				if e := nextEvent(t, openWatch(t, hosts, options)); hostIn(e).Name != "worker-0" {
+				if e := storetest.NextEvent(t, openWatch(t, hosts, options)); hostIn(e).Name != "worker-0" {
 					t.Errorf("watch: got %s %s", e.Type, hostIn(e).Name)
 				}
 			})
@@ -81,8 +82,8 @@ func TestFieldSelectors(t *testing.T) {
 func TestWatchBySelector(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		hosts := baremetalhost.NewREST(store, newScripted(store), nil, nil)
-		create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Labels = map[string]string{"rack": "1"} }))
-		last := create(t, store, newHost("worker-1"))
+		storetest.Create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Labels = map[string]string{"rack": "1"} }))
+		last := storetest.Create(t, store, newHost("worker-1"))
 		// Without a version, the watch may begin after all that follows.
 		w := openWatch(t, hosts, &metainternalversion.ListOptions{
 			ResourceVersion: last.ResourceVersion,
@@ -97,7 +98,7 @@ func TestWatchBySelector(t *testing.T) {
 		set("worker-0", metal3.OperationalStatusError, 2)
 		set("worker-0", metal3.OperationalStatusOK, 0)
 		for _, want := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted} {
-			e := nextEvent(t, w)
+			e := storetest.NextEvent(t, w)
 			if name := hostIn(e).Name; e.Type != want || name != "worker-0" {
 				t.Errorf("got %s %s, want %s worker-0", e.Type, name, want)
 			}
@@ -112,7 +113,7 @@ func TestLimitAndContinue(t *testing.T) {
 		hosts := baremetalhost.NewREST(store, script, nil, nil)
 		var want []string
 		for i := range total {
-			want = append(want, create(t, store, newHost(fmt.Sprintf("worker-%02d", i))).Name)
+			want = append(want, storetest.Create(t, store, newHost(fmt.Sprintf("worker-%02d", i))).Name)
 		}
 		for _, version := range []string{"", "0"} {
 			t.Run("from resourceVersion "+version, func(t *testing.T) {

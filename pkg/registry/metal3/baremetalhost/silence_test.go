@@ -15,6 +15,7 @@ import (
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // silentError is that of a refresh; ofIronic is unset if etcd is the cause.
@@ -55,7 +56,7 @@ func TestSilenceIsShown(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		live := &blinded{scripted: newScripted(store)}
 		r := baremetalhost.NewREST(store, live, nil, nil)
-		create(t, store, newHost("silent"))
+		storetest.Create(t, store, newHost("silent"))
 		recorded := record(t, store, "silent", func(s *metal3.BareMetalHostStatus) {
 			s.Provisioning.ID = "node"
 			s.Conditions = []metav1.Condition{{Type: metal3.IronicReachableCondition, Status: metav1.ConditionTrue, Reason: metal3.ReachableReason, LastTransitionTime: metav1.NewTime(observed.Add(-time.Hour).Truncate(time.Second))}}
@@ -74,9 +75,9 @@ func TestSilenceIsShown(t *testing.T) {
 		if items := list(t, r, &metainternalversion.ListOptions{}).Items; len(items) != 1 || !isSame(&items[0], recorded) {
 			t.Errorf("a list shows %+v", items)
 		}
-		got := hostIn(nextEvent(t, w))
+		got := hostIn(storetest.NextEvent(t, w))
 		for got.ResourceVersion != recorded.ResourceVersion { // an earlier version comes first if the watch cache lags
-			got = hostIn(nextEvent(t, w))
+			got = hostIn(storetest.NextEvent(t, w))
 		}
 		if !isSame(got, recorded) {
 			t.Errorf("a watch shows %+v", got)

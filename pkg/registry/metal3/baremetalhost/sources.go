@@ -9,13 +9,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // HostGetter reads hosts as they are recorded.
@@ -111,7 +110,7 @@ func (s *Sources) recordedHost(ctx context.Context, name string) (*metal3.BareMe
 	if err != nil {
 		return nil, readError(name, err)
 	}
-	return host, checkEpoch(ctx, host)
+	return host, store.CheckEpoch(ctx, host)
 }
 
 // nodeOf reads the host's node from the Ironic that has it, which it returns, too, and redacts passwords in the node's texts.
@@ -193,23 +192,4 @@ const undoTimeout = 5 * time.Second
 // request, whose client may have disconnected.
 func undoContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-}
-
-// updateHost changes a host as a PUT to store would, with validation. change is called with the
-// latest version of the host, and again if somebody else writes the host in between. If mutate is
-// not nil, it is called with the result of change.
-func updateHost(ctx context.Context, store rest.Updater, name string, options *metav1.UpdateOptions, change func(*metal3.BareMetalHost) error,
-	mutate rest.TransformFunc, validate rest.ValidateObjectUpdateFunc) (*metal3.BareMetalHost, error) {
-	transformers := []rest.TransformFunc{func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
-		host := existing.DeepCopyObject().(*metal3.BareMetalHost)
-		return host, change(host)
-	}}
-	if mutate != nil {
-		transformers = append(transformers, mutate)
-	}
-	obj, _, err := store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, transformers...), rest.ValidateAllObjectFunc, validate, false, options)
-	if err != nil {
-		return nil, err
-	}
-	return obj.(*metal3.BareMetalHost), nil
 }

@@ -16,14 +16,12 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/cacher"
-	storeerr "k8s.io/apiserver/pkg/storage/errors"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // HostRefresher brings the recorded status of a host up to date with Ironic.
@@ -58,7 +56,7 @@ type PasswordRedacter interface {
 func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, namespaces []string) (*genericregistry.Store, error) {
 	strategy := newStrategy(scheme)
 	strategy.namespaces = namespaces
-	store := &genericregistry.Store{
+	hosts := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &metal3.BareMetalHost{} },
 		NewListFunc:               func() runtime.Object { return &metal3.BareMetalHostList{} },
 		PredicateFunc:             predicate,
@@ -70,10 +68,10 @@ func NewStore(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, name
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            tableConvertor{},
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: guarded{optsGetter}, AttrFunc: attributes}); err != nil {
+	if err := hosts.CompleteWithOptions(&generic.StoreOptions{RESTOptions: store.Guarded(optsGetter), AttrFunc: attributes}); err != nil {
 		return nil, err
 	}
-	return store, nil
+	return hosts, nil
 }
 
 // REST serves baremetalhosts.
@@ -127,33 +125,7 @@ func (r *REST) List(ctx context.Context, options *metainternalversion.ListOption
 	if err != nil {
 		return nil, err
 	}
-	return listLatest(ctx, r.Store, options)
-}
-
-// listLatest lists the latest state. A list from the watch cache waits until the cache has seen
-// everything that was written to etcd, including writes to other keys, which the cache learns from
-// progress notifications. The cache itself requests one only every 100 ms, so listLatest requests
-// one at once.
-func listLatest(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	if cache := watchCache(store); cache != nil {
-		if err := cache.RequestWatchProgress(ctx); err != nil {
-			return nil, storeerr.InterpretListError(err, store.DefaultQualifiedResource)
-		}
-	}
-	return store.List(ctx, options)
-}
-
-// watchCache returns the watch cache of a store, or nil if it has none.
-func watchCache(store *genericregistry.Store) *cacher.CacheDelegator {
-	inner := store.Storage.Storage
-	for {
-		wrapper, ok := inner.(interface{ Unwrap() storage.Interface })
-		if !ok {
-			cache, _ := inner.(*cacher.CacheDelegator)
-			return cache
-		}
-		inner = wrapper.Unwrap()
-	}
+	return store.ListLatest(ctx, r.Store, options)
 }
 
 // Watch refreshes the hosts once. After that, every observation that is recorded in etcd, by any

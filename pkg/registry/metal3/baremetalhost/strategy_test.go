@@ -13,10 +13,10 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	registrytesting "k8s.io/apiserver/pkg/registry/generic/testing"
 	"k8s.io/apiserver/pkg/registry/rest"
-	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // TestStore holds the store to what k8s.io/apiserver expects of every resource.
@@ -49,12 +49,12 @@ func TestStore(t *testing.T) {
 				[]fields.Set{{}, {"metadata.name": "foo"}, {"spec.online": "false"}}, []fields.Set{{"spec.online": "true"}})
 		},
 	}
-	_, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
+	etcd := storetest.New(t, plainCodec())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			config := *config
-			config.Prefix += "/" + name // what one test leaves behind disturbs the next
-			test(registrytesting.New(t, newStore(t, config, false)))
+			options := storetest.Options{Config: etcd.Config, NoCache: true}
+			options.Config.Prefix += "/" + name // what one test leaves behind disturbs the next
+			test(registrytesting.New(t, newStore(t, options)))
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestCreateWipesStatus(t *testing.T) {
 		host.Generation = 7
 		host.Status.PoweredOn = true
 		host.Status.Provisioning.ID = "somebody else's node"
-		created := create(t, store, host)
+		created := storetest.Create(t, store, host)
 		if diff := cmp.Diff(metal3.BareMetalHostStatus{}, created.Status); diff != "" {
 			t.Errorf("a client wrote a status:\n%s", diff)
 		}
@@ -93,10 +93,10 @@ func TestUpdate(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
-				before := create(t, store, newHost(test.name))
+				before := storetest.Create(t, store, newHost(test.name))
 				changed := before.DeepCopy()
 				test.change(changed)
-				after, err := put(inNamespace(t), store, changed)
+				after, err := storetest.Put(t, store, changed)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -115,7 +115,7 @@ func TestUpdate(t *testing.T) {
 // spec.online changes, also if that is changed back before anybody has looked.
 func TestOnlineCountsOnceChanged(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		host := create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online = false }))
+		host := storetest.Create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) { h.Spec.Online = false }))
 		host = record(t, store, host.Name, func(s *metal3.BareMetalHostStatus) {
 			s.Record.Deployment = &metal3.Deployment{NodeUUID: "u", InstanceUUID: "i", KeepPower: true}
 			s.Record.PowerCut = &metal3.PowerCut{NodeUUID: "u"}
@@ -125,7 +125,7 @@ func TestOnlineCountsOnceChanged(t *testing.T) {
 			changed := host.DeepCopy()
 			change(changed)
 			var err error
-			if host, err = put(inNamespace(t), store, changed); err != nil {
+			if host, err = storetest.Put(t, store, changed); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -161,20 +161,20 @@ func TestUpdateRefused(t *testing.T) {
 	}
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme)
-		host := create(t, store, newHost("worker-0"))
+		host := storetest.Create(t, store, newHost("worker-0"))
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				changed := host.DeepCopy()
 				changed.Spec.Online = true
 				test.change(changed)
-				if _, err := put(inNamespace(t), store, changed); !test.refused(err) {
+				if _, err := storetest.Put(t, store, changed); !test.refused(err) {
 					t.Errorf("got %v", err)
 				}
 				if test.name == "against the rules" {
 					return // the spec is not looked at here
 				}
 				changed.Status.ErrorMessage = "changed"
-				if _, err := put(inNamespace(t), status, changed); !test.refused(err) {
+				if _, err := storetest.Put(t, status, changed); !test.refused(err) {
 					t.Errorf("through /status: got %v", err)
 				}
 			})
@@ -188,7 +188,7 @@ func TestUpdateRefused(t *testing.T) {
 func TestStatusUpdate(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		status := baremetalhost.NewStatusREST(baremetalhost.NewREST(store, newScripted(store), nil, nil), scheme)
-		before := create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
+		before := storetest.Create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Labels = map[string]string{"rack": "1"}
 			h.Finalizers = []string{metal3.BareMetalHostFinalizer}
 		}))
@@ -200,7 +200,7 @@ func TestStatusUpdate(t *testing.T) {
 		changed.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "x", UID: "y"}}
 		changed.Generation = 9
 		changed.Status.ProvisioningFailCount = 3
-		after, err := put(inNamespace(t), status, changed)
+		after, err := storetest.Put(t, status, changed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestStatusUpdate(t *testing.T) {
 
 		changed = after.DeepCopy()
 		changed.Status.OperationalStatus = "fine"
-		if _, err := put(inNamespace(t), status, changed); !apierrors.IsInvalid(err) {
+		if _, err := storetest.Put(t, status, changed); !apierrors.IsInvalid(err) {
 			t.Errorf("an unknown operational status: got %v", err)
 		}
 	})
@@ -225,9 +225,9 @@ func TestDeleteCollection(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		hosts := baremetalhost.NewREST(store, newScripted(store), nil, nil)
 		for i := range 5 {
-			create(t, hosts, newHost(fmt.Sprintf("worker-%d", i)))
+			storetest.Create(t, hosts, newHost(fmt.Sprintf("worker-%d", i)))
 		}
-		if _, err := hosts.DeleteCollection(inNamespace(t), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, nil); err != nil {
+		if _, err := hosts.DeleteCollection(storetest.InNamespace(t), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if left := list(t, hosts, nil).Items; len(left) != 0 {

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // Scripts take the columns apart by position.
@@ -51,8 +51,7 @@ var printedCells = []any{
 }
 
 func TestTable(t *testing.T) {
-	_, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
-	store := newStore(t, *config, false)
+	store := newStore(t, storetest.New(t, plainCodec()))
 	t.Run("columns", func(t *testing.T) { testColumns(t, store) })
 	t.Run("rows", func(t *testing.T) { testRows(t, store) })
 	t.Run("of a subresource", func(t *testing.T) {
@@ -137,13 +136,13 @@ func testRows(t *testing.T, store rest.TableConvertor) {
 func TestTableOfWatch(t *testing.T) {
 	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
 		hosts := baremetalhost.NewREST(store, newScripted(store), nil, nil)
-		create(t, store, newHost("worker-0"))
+		storetest.Create(t, store, newHost("worker-0"))
 		yes := true
 		w := openWatch(t, hosts, &metainternalversion.ListOptions{
 			SendInitialEvents: &yes, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 		})
 		convert := func() metav1.TableRow {
-			obj := nextEvent(t, w).Object
+			obj := storetest.NextEvent(t, w).Object
 			if cached, ok := obj.(runtime.CacheableObject); ok {
 				obj = cached.GetObject()
 			}

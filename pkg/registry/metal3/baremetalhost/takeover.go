@@ -3,22 +3,19 @@ package baremetalhost
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
 )
-
-// NodeTaker records that a person has confirmed that a node is a host's. The error says why that is not possible now.
-type NodeTaker interface {
-	TakeOver(host *metal3.BareMetalHost, node *ironic.Node) error
-}
 
 // NewTakeoverREST returns the storage of baremetalhosts/takeover: POST confirms that a node is the
 // host's. Nothing is asked of Ironic but what the node is now; the leader goes on from there.
-func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) rest.Storage {
+func NewTakeoverREST(sources Sources, recorder HostRecorder) rest.Storage {
 	return &recordingREST[*metal3.HostTakeover]{
 		requestKind: requestKind[*metal3.HostTakeover]{
 			kind:        "HostTakeover",
@@ -40,7 +37,7 @@ func NewTakeoverREST(sources Sources, taker NodeTaker, recorder HostRecorder) re
 				return conflict(host, fmt.Errorf("the instance_uuid of node %s is %q, and spec.instanceUUID is %q: look at the machine once more", node.UUID, node.InstanceUUID, *seen))
 			}
 			held := host.Status.Record.Hold
-			if err := taker.TakeOver(host, node); err != nil {
+			if err := lifecycle.TakeOver(host, node, time.Now()); err != nil {
 				return conflict(host, err)
 			}
 			if held != nil && held.Other != "" {

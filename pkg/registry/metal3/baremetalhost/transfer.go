@@ -3,21 +3,16 @@ package baremetalhost
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
 	"github.com/metal3-io/metal3-apiserver/pkg/ironic"
+	"github.com/metal3-io/metal3-apiserver/pkg/ironicsync/lifecycle"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
-
-// Transferer records that hosts are to be moved to another Ironic.
-type Transferer interface {
-	// RequestTransfer changes the status of the host. The error says why it cannot be moved.
-	RequestTransfer(host *metal3.BareMetalHost, node *ironic.Node, to string) error
-	// CallOffTransfer changes the status of the host, and returns whether it was to be moved.
-	CallOffTransfer(host *metal3.BareMetalHost) bool
-}
 
 // Destinations are the Ironics to which hosts can be moved.
 type Destinations interface {
@@ -28,7 +23,7 @@ type Destinations interface {
 
 // NewTransferREST returns the storage of baremetalhosts/transfer: POST has the leader move a host to another Ironic, or
 // calls that off.
-func NewTransferREST(sources Sources, transferer Transferer, destinations Destinations, recorder HostRecorder) rest.Storage {
+func NewTransferREST(sources Sources, destinations Destinations, recorder HostRecorder) rest.Storage {
 	isHere := func(host *metal3.BareMetalHost, transfer *metal3.HostTransfer) bool {
 		return *transfer.Spec.Ironic == host.Status.Record.Ironic
 	}
@@ -54,7 +49,7 @@ func NewTransferREST(sources Sources, transferer Transferer, destinations Destin
 			transfer.Status.Ironic = from
 			if isHere(host, transfer) {
 				transfer.Status.Message = "the host is in " + ironic.DescribeInstance(from) + " already"
-				if transferer.CallOffTransfer(host) {
+				if lifecycle.CallOffTransfer(host, time.Now()) {
 					transfer.Status.Message = "the host stays in " + ironic.DescribeInstance(from)
 				}
 				return nil
@@ -62,13 +57,13 @@ func NewTransferREST(sources Sources, transferer Transferer, destinations Destin
 			if node.Reservation != "" {
 				return locked(host, node)
 			}
-			if err := transferer.RequestTransfer(host, node, to); err != nil {
+			if err := lifecycle.RequestTransfer(host, node, to, time.Now()); err != nil {
 				return conflict(host, err)
 			}
 			why, err := destinations.WhyNotTaken(ctx, to, host)
 			switch {
 			case err != nil:
-				return serviceUnavailable(host.Name, fmt.Sprintf("%s, to which it is to be moved, cannot be asked: %s; nothing was done, try again", ironic.DescribeInstance(to), ironic.ReasonOf(err)))
+				return store.Unavailable(host.Name, fmt.Sprintf("%s, to which it is to be moved, cannot be asked: %s; nothing was done, try again", ironic.DescribeInstance(to), ironic.ReasonOf(err)))
 			case why != "":
 				return conflict(host, fmt.Errorf("%s cannot take it: %s", ironic.DescribeInstance(to), why))
 			}

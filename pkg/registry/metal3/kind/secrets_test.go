@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // secretReaders lets the given users get the Secret "bmc", and no other.
@@ -27,7 +28,7 @@ func secretReaders(readers ...string) authorizer.Authorizer {
 		if name == "unknown" {
 			return authorizer.DecisionNoOpinion, "", errors.New("kube-apiserver is away")
 		}
-		isGet := a.IsResourceRequest() && a.GetVerb() == "get" && a.GetAPIGroup() == "" && a.GetResource() == "secrets" && a.GetNamespace() == namespace
+		isGet := a.IsResourceRequest() && a.GetVerb() == "get" && a.GetAPIGroup() == "" && a.GetResource() == "secrets" && a.GetNamespace() == storetest.Namespace
 		if isGet && a.GetName() == "bmc" && slices.Contains(readers, name) {
 			return authorizer.DecisionAllow, "", nil
 		}
@@ -45,7 +46,7 @@ func TestAuthorizeSecrets(t *testing.T) {
 	eachCache(t, k, func(t *testing.T, r *REST) {
 		r.AuthorizeSecrets(secretReaders("reader"))
 		as := func(name string) context.Context {
-			return genericapirequest.WithUser(inNamespace(t), &user.DefaultInfo{Name: name})
+			return genericapirequest.WithUser(storetest.InNamespace(t), &user.DefaultInfo{Name: name})
 		}
 		host := func(name, secret string) *metal3.BareMetalHost {
 			return newHost(name, func(h *metal3.BareMetalHost) { h.Spec.BMC.CredentialsName = secret })

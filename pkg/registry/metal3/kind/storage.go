@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 // REST serves the resource of a kind.
@@ -122,4 +124,9 @@ func (r *statusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 // ConvertToTable prints the same columns as for the object itself.
 func (r *statusREST) ConvertToTable(ctx context.Context, object runtime.Object, tableOptions runtime.Object) (*metav1.Table, error) {
 	return r.store.ConvertToTable(ctx, object, tableOptions)
+}
+
+// Objects returns what r has recorded, for a controller of this server.
+func Objects[T store.Object](r *REST) *store.Objects[T] {
+	return store.NewObjects[T](r.Store, newStatusREST(r).store)
 }

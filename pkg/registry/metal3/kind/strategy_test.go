@@ -13,9 +13,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	registrytesting "k8s.io/apiserver/pkg/registry/generic/testing"
 	"k8s.io/apiserver/pkg/registry/rest"
-	etcd3testing "k8s.io/apiserver/pkg/storage/etcd3/testing"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 // TestStore runs the tests that k8s.io/apiserver has for every resource.
@@ -43,12 +43,12 @@ func TestStore(t *testing.T) {
 				[]fields.Set{{}, {"metadata.name": "foo"}}, []fields.Set{{"metadata.name": "bar"}})
 		},
 	}
-	_, config := etcd3testing.NewUnsecuredEtcd3TestClientServer(t)
+	etcd := storetest.New(t, codec())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			config := *config
-			config.Prefix += "/" + name // what one test leaves behind would disturb the next
-			test(registrytesting.New(t, newREST(t, hosts(), config, false).Store))
+			options := storetest.Options{Config: etcd.Config, NoCache: true}
+			options.Config.Prefix += "/" + name // what one test leaves behind would disturb the next
+			test(registrytesting.New(t, newREST(t, hosts(), options).Store))
 		})
 	}
 }
@@ -63,7 +63,7 @@ func TestNames(t *testing.T) {
 
 func TestCreate(t *testing.T) {
 	eachCache(t, hosts(), func(t *testing.T, r *REST) {
-		created := create(t, r, newHost("worker-0", func(h *metal3.BareMetalHost) {
+		created := storetest.Create(t, r, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Generation = 7
 			h.Status.ErrorMessage = "not so"
 		}))
@@ -71,7 +71,7 @@ func TestCreate(t *testing.T) {
 			t.Errorf("created %+v", created)
 		}
 		bad := newHost("Not_A_DNS_Name")
-		if _, err := r.Create(inNamespace(t), bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		if _, err := r.Create(storetest.InNamespace(t), bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("a bad name: %v", err)
 		}
 	})
@@ -102,9 +102,9 @@ func TestUpdate(t *testing.T) {
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) {
-					host := create(t, r, newHost(strings.ReplaceAll(test.name, " ", "-")))
+					host := storetest.Create(t, r, newHost(strings.ReplaceAll(test.name, " ", "-")))
 					test.change(host)
-					after, err := put(t, r, host)
+					after, err := storetest.Put(t, r, host)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -131,18 +131,18 @@ func TestUpdateRefused(t *testing.T) {
 		{"against the rules", func(h *metal3.BareMetalHost) { h.Spec.Description = "wrong" }, apierrors.IsInvalid},
 	}
 	eachCache(t, hosts(), func(t *testing.T, r *REST) {
-		before := create(t, r, newHost("worker-0"))
+		before := storetest.Create(t, r, newHost("worker-0"))
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				changed := before.DeepCopy()
 				changed.Spec.Online = true
 				test.change(changed)
-				if _, err := put(t, r, changed); !test.refused(err) {
+				if _, err := storetest.Put(t, r, changed); !test.refused(err) {
 					t.Errorf("got %v", err)
 				}
 			})
 		}
-		if diff := cmp.Diff(before, get(t, r, "worker-0")); diff != "" {
+		if diff := cmp.Diff(before, storetest.Get(t, r, "worker-0")); diff != "" {
 			t.Errorf("something was written:\n%s", diff)
 		}
 	})
@@ -156,7 +156,7 @@ func TestStatusUpdate(t *testing.T) {
 		if len(storage) != 2 || storage["baremetalhosts"] != r || !ok {
 			t.Fatalf("served is %v", storage)
 		}
-		before := create(t, r, newHost("worker-0", func(h *metal3.BareMetalHost) {
+		before := storetest.Create(t, r, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Labels = map[string]string{"rack": "1"}
 			h.Finalizers = []string{"example.com/x"}
 		}))
@@ -166,7 +166,7 @@ func TestStatusUpdate(t *testing.T) {
 		changed.Finalizers = nil
 		changed.Generation = 9
 		changed.Status.ErrorMessage = "so it is"
-		after, err := put(t, status, changed)
+		after, err := storetest.Put(t, status, changed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestStatusUpdate(t *testing.T) {
 		}
 		// The main resource does not change the status.
 		after.Status.ErrorMessage, after.Spec.Online = "not so", true
-		after, err = put(t, r, after)
+		after, err = storetest.Put(t, r, after)
 		if err != nil {
 			t.Fatal(err)
 		}

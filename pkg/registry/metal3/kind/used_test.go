@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 func TestKeepWhileUsed(t *testing.T) {
@@ -22,25 +23,25 @@ func TestKeepWhileUsed(t *testing.T) {
 		var unknown error
 		asked := 0
 		r.KeepWhileUsed(func(_ context.Context, ns, name string) ([]string, error) {
-			if asked++; ns != namespace || name != "worker-0" {
+			if asked++; ns != storetest.Namespace || name != "worker-0" {
 				t.Errorf("asked for %s/%s", ns, name)
 			}
 			return users, unknown
 		})
-		host := create(t, r, newHost("worker-0"))
+		host := storetest.Create(t, r, newHost("worker-0"))
 		change := func(change func(*metal3.BareMetalHost)) error {
-			changed := get(t, r, "worker-0").(*metal3.BareMetalHost).DeepCopy()
+			changed := storetest.Get(t, r, "worker-0").(*metal3.BareMetalHost).DeepCopy()
 			change(changed)
-			_, err := put(t, r, changed)
+			_, err := storetest.Put(t, r, changed)
 			return err
 		}
 		spec := func(h *metal3.BareMetalHost) { h.Spec.Online = !h.Spec.Online }
 		remove := func(validate rest.ValidateObjectFunc) error {
-			_, _, err := r.Delete(inNamespace(t), "worker-0", validate, &metav1.DeleteOptions{})
+			_, _, err := r.Delete(storetest.InNamespace(t), "worker-0", validate, &metav1.DeleteOptions{})
 			return err
 		}
 		removeAll := func() error {
-			_, err := r.DeleteCollection(inNamespace(t), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{})
+			_, err := r.DeleteCollection(storetest.InNamespace(t), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{})
 			return err
 		}
 
@@ -71,7 +72,7 @@ func TestKeepWhileUsed(t *testing.T) {
 				t.Errorf("%s while the users cannot be determined: %v", name, err)
 			}
 		}
-		if after := get(t, r, "worker-0").(*metal3.BareMetalHost); after.DeletionTimestamp != nil || after.Generation != host.Generation+1 {
+		if after := storetest.Get(t, r, "worker-0").(*metal3.BareMetalHost); after.DeletionTimestamp != nil || after.Generation != host.Generation+1 {
 			t.Errorf("the object has changed: %+v", after.ObjectMeta)
 		}
 		// Removing the last finalizer of an object that is being deleted is always allowed.
@@ -83,7 +84,7 @@ func TestKeepWhileUsed(t *testing.T) {
 		if err := change(func(h *metal3.BareMetalHost) { h.Finalizers = nil }); err != nil {
 			t.Error(err)
 		}
-		if _, err := r.Get(inNamespace(t), "worker-0", &metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := r.Get(storetest.InNamespace(t), "worker-0", &metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("after the last finalizer was removed: got %v, want NotFound", err)
 		}
 	})
@@ -97,10 +98,10 @@ func TestStatusWithoutStatus(t *testing.T) {
 	eachCache(t, k, func(t *testing.T, r *REST) {
 		storage := map[string]rest.Storage{}
 		r.AddTo(storage)
-		changed := create(t, r, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "worker-0"}}).DeepCopy()
+		changed := storetest.Create(t, r, &metal3.HardwareData{ObjectMeta: metav1.ObjectMeta{Namespace: storetest.Namespace, Name: "worker-0"}}).DeepCopy()
 		changed.Spec.HardwareDetails = &metal3.HardwareDetails{Hostname: "x"}
 		changed.Labels = map[string]string{"a": "b"}
-		after, err := put(t, storage["hardwaredata/status"].(rest.Updater), changed)
+		after, err := storetest.Put(t, storage["hardwaredata/status"].(rest.Updater), changed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,4 @@
-// Package hardwaredata gives the engine access to the recorded HardwareData.
-package hardwaredata
+package store
 
 import (
 	"context"
@@ -8,25 +7,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// Records gives access to the recorded HardwareData.
-type Records struct {
-	*kind.Records[*metal3.HardwareData]
+// HardwareData has the recorded HardwareData.
+type HardwareData struct {
+	*Objects[*metal3.HardwareData]
 }
 
 // Put creates data, or, if the object exists, replaces its spec and keeps its metadata. If
 // the spec is the same, nothing is written.
-func (r *Records) Put(ctx context.Context, data *metal3.HardwareData) error {
+func (d *HardwareData) Put(ctx context.Context, data *metal3.HardwareData) error {
 	for {
-		err := r.Change(ctx, data.Namespace, data.Name, func(existing *metal3.HardwareData) { data.Spec.DeepCopyInto(&existing.Spec) })
+		err := d.Change(ctx, data.Namespace, data.Name, func(existing *metal3.HardwareData) { data.Spec.DeepCopyInto(&existing.Spec) })
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
 		created := data.DeepCopy()
 		created.UID, created.ResourceVersion = "", "" // they belong to an object that no longer exists
-		if _, err := r.Create(ctx, created); !apierrors.IsAlreadyExists(err) {
+		if _, err := d.Create(ctx, created); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		// Somebody else has created the object in the meantime: replace its spec.
@@ -38,8 +36,8 @@ func (r *Records) Put(ctx context.Context, data *metal3.HardwareData) error {
 
 // RemoveFinalizer removes a finalizer, which completes a deletion if it was the last one. It
 // does nothing if the object does not exist.
-func (r *Records) RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error {
-	err := r.Change(ctx, namespace, name, func(existing *metal3.HardwareData) { controllerutil.RemoveFinalizer(existing, finalizer) })
+func (d *HardwareData) RemoveFinalizer(ctx context.Context, namespace, name, finalizer string) error {
+	err := d.Change(ctx, namespace, name, func(existing *metal3.HardwareData) { controllerutil.RemoveFinalizer(existing, finalizer) })
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

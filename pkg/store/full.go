@@ -1,4 +1,4 @@
-package app
+package store
 
 import (
 	"context"
@@ -9,29 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 )
 
-// explainedOptions are options for stores whose errors say what can be done while etcd is full. Its
-// own error says only that its database space is exceeded.
-type explainedOptions struct{ generic.RESTOptionsGetter }
-
-// GetRESTOptions returns the options for the store of a resource.
-func (g explainedOptions) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
-	decorate := options.Decorator
-	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, key func(runtime.Object) (string, error), newFunc, newList func() runtime.Object,
-		attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
-	) (storage.Interface, factory.DestroyFunc, error) {
-		inner, destroy, err := decorate(config, prefix, key, newFunc, newList, attributes, trigger, indexers)
-		return explainedStorage{inner}, destroy, err
-	}
-	return options, err
+// Explained returns options of a store whose errors say what can be done while etcd is full. Etcd's own error says only that its
+// database space is exceeded.
+func Explained(options generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	return wrapped{options, func(inner storage.Interface) storage.Interface { return explainedStorage{inner} }}
 }
 
 type explainedStorage struct{ storage.Interface }

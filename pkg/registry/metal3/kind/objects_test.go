@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
-// Records write spec and metadata, or the status, and only if nobody has written in between. A watch
+// Objects write spec and metadata, or the status, and only if nobody has written in between. A watch
 // has objects of the kind, whether or not there is a watch cache.
-func TestRecords(t *testing.T) {
+func TestObjects(t *testing.T) {
 	eachCache(t, hosts(), func(t *testing.T, r *REST) {
 		ctx := t.Context()
-		records := NewRecords[*metal3.BareMetalHost](r)
+		records := Objects[*metal3.BareMetalHost](r)
 		changes, err := records.Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -45,10 +46,10 @@ func TestRecords(t *testing.T) {
 		if err != nil || len(list.(*metal3.BareMetalHostList).Items) != 1 {
 			t.Errorf("listed %+v, %v", list, err)
 		}
-		if err := records.Delete(ctx, namespace, "worker-0"); err != nil {
+		if err := records.Delete(ctx, storetest.Namespace, "worker-0"); err != nil {
 			t.Fatal(err)
 		}
-		deleting, err := records.Get(ctx, namespace, "worker-0")
+		deleting, err := records.Get(ctx, storetest.Namespace, "worker-0")
 		if err != nil || deleting.DeletionTimestamp == nil {
 			t.Fatalf("an object with a finalizer was deleted: %+v, %v", deleting, err)
 		}
@@ -56,7 +57,7 @@ func TestRecords(t *testing.T) {
 		if _, err := records.Update(ctx, deleting); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := records.Get(ctx, namespace, "worker-0"); !apierrors.IsNotFound(err) {
+		if _, err := records.Get(ctx, storetest.Namespace, "worker-0"); !apierrors.IsNotFound(err) {
 			t.Errorf("without its finalizer, it is still there: %v", err)
 		}
 		for {

@@ -1,10 +1,8 @@
-package kind
+package store
 
 import (
 	"context"
-	"io"
 
-	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -19,24 +17,24 @@ type Object interface {
 	metav1.Object
 }
 
-// Records gives a controller of this server access to the recorded objects of a kind. It bypasses
+// Objects has the recorded objects of a kind, for a controller of this server. It bypasses
 // the API, whose admission and authorization are meant for clients; the strategies of the kind
 // apply.
-type Records[T Object] struct{ store, status *genericregistry.Store }
+type Objects[T Object] struct{ store, status *genericregistry.Store }
 
-// NewRecords returns the Records of the kind that r serves.
-func NewRecords[T Object](r *REST) *Records[T] {
-	return &Records[T]{store: r.Store, status: newStatusREST(r).store}
+// NewObjects returns Objects that use the store of a kind and that of its status.
+func NewObjects[T Object](store, status *genericregistry.Store) *Objects[T] {
+	return &Objects[T]{store, status}
 }
 
 // Get returns the latest version of an object.
-func (r *Records[T]) Get(ctx context.Context, namespace, name string) (T, error) {
+func (r *Objects[T]) Get(ctx context.Context, namespace, name string) (T, error) {
 	return as[T](r.store.Get(genericapirequest.WithNamespace(ctx, namespace), name, &metav1.GetOptions{}))
 }
 
 // List returns the objects of all namespaces.
-func (r *Records[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	internal, err := InternalListOptions(&options)
+func (r *Objects[T]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	internal, err := internalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +42,8 @@ func (r *Records[T]) List(ctx context.Context, options metav1.ListOptions) (runt
 }
 
 // Watch watches the objects of all namespaces.
-func (r *Records[T]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	internal, err := InternalListOptions(&options)
+func (r *Objects[T]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	internal, err := internalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
@@ -53,27 +51,27 @@ func (r *Records[T]) Watch(ctx context.Context, options metav1.ListOptions) (wat
 	if err != nil {
 		return nil, err
 	}
-	return ForInformer(stored, nil), nil
+	return forInformer(stored, nil), nil
 }
 
 // Create records a new object.
-func (r *Records[T]) Create(ctx context.Context, obj T) (T, error) {
+func (r *Objects[T]) Create(ctx context.Context, obj T) (T, error) {
 	return as[T](r.store.Create(genericapirequest.WithNamespace(ctx, obj.GetNamespace()), obj.DeepCopyObject(), rest.ValidateAllObjectFunc, &metav1.CreateOptions{}))
 }
 
 // Update writes metadata and spec. It returns a Conflict if somebody else has written the object
 // since obj was read. Removing the last finalizer of an object that is being deleted completes the
 // deletion.
-func (r *Records[T]) Update(ctx context.Context, obj T) (T, error) { return update(ctx, r.store, obj) }
+func (r *Objects[T]) Update(ctx context.Context, obj T) (T, error) { return update(ctx, r.store, obj) }
 
 // UpdateStatus writes the status, like Update.
-func (r *Records[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
+func (r *Objects[T]) UpdateStatus(ctx context.Context, obj T) (T, error) {
 	return update(ctx, r.status, obj)
 }
 
 // Change applies a change to the latest version of an object, except for its status. It repeats the change
 // if somebody else writes the object in between.
-func (r *Records[T]) Change(ctx context.Context, namespace, name string, change func(T)) error {
+func (r *Objects[T]) Change(ctx context.Context, namespace, name string, change func(T)) error {
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
 		obj := existing.DeepCopyObject().(T)
 		change(obj)
@@ -85,7 +83,7 @@ func (r *Records[T]) Change(ctx context.Context, namespace, name string, change 
 }
 
 // Delete deletes an object, or marks it for deletion if it has finalizers.
-func (r *Records[T]) Delete(ctx context.Context, namespace, name string) error {
+func (r *Objects[T]) Delete(ctx context.Context, namespace, name string) error {
 	_, _, err := r.store.Delete(genericapirequest.WithNamespace(ctx, namespace), name, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
 	return err
 }
@@ -100,38 +98,3 @@ func as[T Object](obj runtime.Object, err error) (T, error) {
 	typed, _ := obj.(T)
 	return typed, err
 }
-
-// InternalListOptions converts options for a store.
-func InternalListOptions(options *metav1.ListOptions) (*metainternalversion.ListOptions, error) {
-	internal := &metainternalversion.ListOptions{}
-	return internal, metainternalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(options, internal, nil)
-}
-
-// ForInformer returns a watch of a store in a form that informers can handle. The watch cache wraps
-// objects in CacheableObjects, which are encoded only once for all watchers of the API. What
-// informers get are copies, which prepare can change if it is not nil.
-func ForInformer(stored watch.Interface, prepare func(runtime.Object)) watch.Interface {
-	return watch.NewStreamWatcher(unwrapped{stored, prepare}, nil) // the reporter is only for errors other than io.EOF
-}
-
-type unwrapped struct {
-	watch.Interface
-	prepare func(runtime.Object)
-}
-
-func (u unwrapped) Decode() (watch.EventType, runtime.Object, error) {
-	event, ok := <-u.ResultChan()
-	if !ok {
-		return "", nil, io.EOF
-	}
-	obj := event.Object
-	if cached, ok := obj.(runtime.CacheableObject); ok {
-		obj = cached.GetObject()
-	}
-	if u.prepare != nil {
-		u.prepare(obj)
-	}
-	return event.Type, obj, nil
-}
-
-func (u unwrapped) Close() { u.Stop() }

@@ -1,4 +1,4 @@
-package baremetalhost
+package store
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 // prevent its owner from changing or deleting it, and their hosts would be disclosed to that owner.
 // There is no index, because the watch cache has all hosts in memory.
 func (h *Hosts) AttachmentUsers(ctx context.Context, namespace, name string) ([]string, error) {
-	list, err := listLatest(inNamespace(ctx, namespace), h.store, &metainternalversion.ListOptions{})
+	list, err := ListLatest(inNamespace(ctx, namespace), h.store, &metainternalversion.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

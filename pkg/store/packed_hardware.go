@@ -1,4 +1,4 @@
-package baremetalhost
+package store
 
 import (
 	_ "embed"

@@ -1,19 +1,14 @@
-package baremetalhost
+package store
 
 import (
 	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
-	"k8s.io/client-go/tools/cache"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
 // While replicas of two versions run, as during an upgrade, the older one serves hosts whose records it does not know. It
@@ -25,18 +20,9 @@ import (
 // looked at is what the storage has when it writes.
 type epochGuard struct{ storage.Interface }
 
-// guarded are the options of a store whose storage is an epochGuard, as its outermost part.
-type guarded struct{ generic.RESTOptionsGetter }
-
-// GetRESTOptions implements generic.RESTOptionsGetter.
-func (g guarded) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
-	options, err := g.RESTOptionsGetter.GetRESTOptions(resource, example)
-	decorate := options.Decorator
-	options.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object, attributes storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
-		inner, destroy, err := decorate(config, prefix, keyFunc, newFunc, newListFunc, attributes, trigger, indexers)
-		return epochGuard{inner}, destroy, err
-	}
-	return options, err
+// Guarded returns options of a store that refuses to change or delete hosts that a later version has recorded.
+func Guarded(options generic.RESTOptionsGetter) generic.RESTOptionsGetter {
+	return wrapped{options, func(inner storage.Interface) storage.Interface { return epochGuard{inner} }}
 }
 
 // Unwrap returns the storage that is guarded.
@@ -46,7 +32,7 @@ func (g epochGuard) Unwrap() storage.Interface { return g.Interface }
 func (g epochGuard) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
 	return g.Interface.GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions,
 		func(stored runtime.Object, meta storage.ResponseMeta) (runtime.Object, *uint64, error) {
-			if err := checkEpoch(ctx, stored); err != nil {
+			if err := CheckEpoch(ctx, stored); err != nil {
 				return nil, nil, err
 			}
 			return update(stored, meta)
@@ -57,20 +43,20 @@ func (g epochGuard) GuaranteedUpdate(ctx context.Context, key string, destinatio
 func (g epochGuard) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc, cached runtime.Object, opts storage.DeleteOptions) error {
 	return g.Interface.Delete(ctx, key, out, preconditions,
 		func(ctx context.Context, stored runtime.Object) error {
-			if err := checkEpoch(ctx, stored); err != nil {
+			if err := CheckEpoch(ctx, stored); err != nil {
 				return err
 			}
 			return validate(ctx, stored)
 		}, cached, opts)
 }
 
-// checkEpoch returns a 503 with Retry-After if a later version has recorded the host, and has the client come back by another
+// CheckEpoch returns a 503 with Retry-After if a later version has recorded the host, and has the client come back by another
 // connection.
-func checkEpoch(ctx context.Context, stored runtime.Object) error {
+func CheckEpoch(ctx context.Context, stored runtime.Object) error {
 	host, ok := stored.(*metal3.BareMetalHost)
 	if !ok || !host.Status.Record.IsLater() {
 		return nil
 	}
-	kind.Reconnect(ctx)
-	return serviceUnavailable(host.Name, fmt.Sprintf("%s, and nothing was done: try again, a replica of the later version will accept it", host.Status.Record.WhyLeftAlone()))
+	reconnect(ctx)
+	return Unavailable(host.Name, fmt.Sprintf("%s, and nothing was done: try again, a replica of the later version will accept it", host.Status.Record.WhyLeftAlone()))
 }

@@ -1,4 +1,4 @@
-package kind
+package store
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ func TestReconnect(t *testing.T) {
 		t.Run(protocol, func(t *testing.T) {
 			server := httptest.NewUnstartedServer(WithReconnect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/elsewhere" {
-					Reconnect(r.Context())
+					reconnect(r.Context())
 				}
 				if r.URL.Path != "/" {
 					w.WriteHeader(http.StatusServiceUnavailable)

@@ -1,4 +1,4 @@
-package baremetalhost
+package store
 
 import (
 	"context"
@@ -14,14 +14,13 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/kind"
 )
 
-// Hosts gives the engine (pkg/ironicsync) access to the recorded hosts. It uses the store from
-// NewStore: reads through the API would refresh the hosts, and so call the engine again.
+// Hosts has the recorded hosts, for the engine (pkg/ironicsync) and for the subresources of the API. The store is that of the API
+// (baremetalhost.NewStore), but reads do not refresh the hosts, which would call the engine again.
 type Hosts struct{ store *genericregistry.Store }
 
-// NewHosts returns Hosts that use a store from NewStore.
+// NewHosts returns Hosts that use the store of the API.
 func NewHosts(store *genericregistry.Store) *Hosts { return &Hosts{store} }
 
 func inNamespace(ctx context.Context, namespace string) context.Context {
@@ -58,7 +57,7 @@ func (h *Hosts) Cached(ctx context.Context, namespace, name string) *metal3.Bare
 
 // ListIn returns the recorded hosts of a namespace. They share memory with the watch cache, as those of List.
 func (h *Hosts) ListIn(ctx context.Context, namespace string) (*metal3.BareMetalHostList, error) {
-	obj, err := listLatest(inNamespace(ctx, namespace), h.store, nil)
+	obj, err := ListLatest(inNamespace(ctx, namespace), h.store, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +67,11 @@ func (h *Hosts) ListIn(ctx context.Context, namespace string) (*metal3.BareMetal
 // List returns the recorded hosts of all namespaces. They share memory with the watch cache: make
 // a deep copy of a host before changing it.
 func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.BareMetalHostList, error) {
-	internal, err := kind.InternalListOptions(&options)
+	internal, err := internalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
-	obj, err := listLatest(inNamespace(ctx, metav1.NamespaceAll), h.store, internal)
+	obj, err := ListLatest(inNamespace(ctx, metav1.NamespaceAll), h.store, internal)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (h *Hosts) List(ctx context.Context, options metav1.ListOptions) (*metal3.B
 // Watch watches the recorded hosts of all namespaces. They share memory with the watch cache, so that
 // an informer does not hold a second copy of the fleet: make a deep copy of a host before changing it.
 func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	internal, err := kind.InternalListOptions(&options)
+	internal, err := internalListOptions(&options)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (h *Hosts) Watch(ctx context.Context, options metav1.ListOptions) (watch.In
 	if err != nil {
 		return nil, err
 	}
-	return kind.ForInformer(stored, func(obj runtime.Object) {
+	return forInformer(stored, func(obj runtime.Object) {
 		if host, ok := obj.(*metal3.BareMetalHost); ok {
 			if cached := h.Cached(ctx, host.Namespace, host.Name); cached != nil && cached.UID == host.UID && cached.ResourceVersion == host.ResourceVersion {
 				*host = *cached
@@ -150,5 +149,28 @@ func (h *Hosts) Update(ctx context.Context, host *metal3.BareMetalHost) (*metal3
 // Change changes spec and metadata of the latest version of a host, with validation but without
 // admission, and returns what was written. With dryRun, nothing is stored.
 func (h *Hosts) Change(ctx context.Context, namespace, name string, dryRun bool, change func(*metal3.BareMetalHost) error) (*metal3.BareMetalHost, error) {
-	return NewUserHosts(h.store, nil, "").Change(ctx, namespace, name, dryRun, change)
+	options := &metav1.UpdateOptions{}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return ChangeHost(inNamespace(ctx, namespace), h.store, name, options, change, nil, rest.ValidateAllObjectUpdateFunc)
+}
+
+// ChangeHost changes a host as a PUT to store would, with validation. change is called with the
+// latest version of the host, and again if somebody else writes the host in between. If mutate is
+// not nil, it is called with the result of change.
+func ChangeHost(ctx context.Context, store rest.Updater, name string, options *metav1.UpdateOptions, change func(*metal3.BareMetalHost) error,
+	mutate rest.TransformFunc, validate rest.ValidateObjectUpdateFunc) (*metal3.BareMetalHost, error) {
+	transformers := []rest.TransformFunc{func(_ context.Context, _, existing runtime.Object) (runtime.Object, error) {
+		host := existing.DeepCopyObject().(*metal3.BareMetalHost)
+		return host, change(host)
+	}}
+	if mutate != nil {
+		transformers = append(transformers, mutate)
+	}
+	obj, _, err := store.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, transformers...), rest.ValidateAllObjectFunc, validate, false, options)
+	if err != nil {
+		return nil, err
+	}
+	return obj.(*metal3.BareMetalHost), nil
 }

@@ -1,4 +1,4 @@
-package baremetalhost_test
+package store_test
 
 import (
 	"fmt"
@@ -15,13 +15,14 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
+	"github.com/metal3-io/metal3-apiserver/pkg/store/storetest"
 )
 
 func TestRecord(t *testing.T) {
-	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewHosts(store)
-		created := create(t, store, newHost("worker-0"))
+	eachCache(t, func(t *testing.T, api *genericregistry.Store) {
+		hosts := store.NewHosts(api)
+		created := storetest.Create(t, api, newHost("worker-0"))
 
 		observed := created.DeepCopy()
 		observed.Status.PoweredOn = true
@@ -32,7 +33,7 @@ func TestRecord(t *testing.T) {
 		}
 		want := observed.DeepCopy()
 		want.ResourceVersion = recorded.ResourceVersion
-		if diff := cmp.Diff(want, get(t, store, "worker-0")); diff != "" {
+		if diff := cmp.Diff(want, get(t, api, "worker-0")); diff != "" {
 			t.Errorf("recorded is something else (- want, + got):\n%s", diff)
 		}
 		if recorded.ResourceVersion == created.ResourceVersion {
@@ -51,13 +52,13 @@ func TestRecord(t *testing.T) {
 }
 
 func TestRecordRefused(t *testing.T) {
-	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewHosts(store)
-		created := create(t, store, newHost("worker-0"))
+	eachCache(t, func(t *testing.T, api *genericregistry.Store) {
+		hosts := store.NewHosts(api)
+		created := storetest.Create(t, api, newHost("worker-0"))
 
 		byUser := created.DeepCopy()
 		byUser.Spec.Online = true
-		current, err := put(inNamespace(t), store, byUser)
+		current, err := storetest.Put(t, api, byUser)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,7 @@ func TestRecordRefused(t *testing.T) {
 				if _, err := hosts.Record(t.Context(), observed); !test.refused(err) {
 					t.Errorf("got %v", err)
 				}
-				if diff := cmp.Diff(current, get(t, store, "worker-0")); diff != "" {
+				if diff := cmp.Diff(current, get(t, api, "worker-0")); diff != "" {
 					t.Errorf("something was written:\n%s", diff)
 				}
 			})
@@ -90,9 +91,9 @@ func TestRecordRefused(t *testing.T) {
 // revision, one wins.
 func TestRecordRace(t *testing.T) {
 	const recorders = 16
-	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewHosts(store)
-		read := create(t, store, newHost("worker-0"))
+	eachCache(t, func(t *testing.T, api *genericregistry.Store) {
+		hosts := store.NewHosts(api)
+		read := storetest.Create(t, api, newHost("worker-0"))
 		errs := make([]error, recorders)
 		var all sync.WaitGroup
 		for i := range recorders {
@@ -114,23 +115,23 @@ func TestRecordRace(t *testing.T) {
 				t.Errorf("the loser gets %v", err)
 			}
 		}
-		if got := get(t, store, "worker-0").Status.ErrorCount; got != winner || winner == 0 {
+		if got := get(t, api, "worker-0").Status.ErrorCount; got != winner || winner == 0 {
 			t.Errorf("winner is %d, recorded is %d", winner, got)
 		}
 	})
 }
 
 func TestLastFinalizerCompletesDeletion(t *testing.T) {
-	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewHosts(store)
-		create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
+	eachCache(t, func(t *testing.T, api *genericregistry.Store) {
+		hosts := store.NewHosts(api)
+		storetest.Create(t, api, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Finalizers = []string{metal3.BareMetalHostFinalizer, "example.com/other"}
 		}))
-		_, gone, err := store.Delete(inNamespace(t), "worker-0", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+		_, gone, err := api.Delete(storetest.InNamespace(t), "worker-0", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
 		if err != nil || gone {
 			t.Fatalf("deleted at once: %t, %v", gone, err)
 		}
-		host := get(t, store, "worker-0")
+		host := get(t, api, "worker-0")
 		if host.DeletionTimestamp.IsZero() {
 			t.Fatal("no deletionTimestamp")
 		}
@@ -152,13 +153,13 @@ func TestLastFinalizerCompletesDeletion(t *testing.T) {
 		if _, err := hosts.Update(t.Context(), host); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hosts.Get(t.Context(), namespace, "worker-0"); !apierrors.IsNotFound(err) {
+		if _, err := hosts.Get(t.Context(), storetest.Namespace, "worker-0"); !apierrors.IsNotFound(err) {
 			t.Errorf("the host is still there: %v", err)
 		}
 	})
 }
 
-func watchHosts(t *testing.T, hosts *baremetalhost.Hosts) watch.Interface {
+func watchHosts(t *testing.T, hosts *store.Hosts) watch.Interface {
 	t.Helper()
 	w, err := hosts.Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -170,15 +171,15 @@ func watchHosts(t *testing.T, hosts *baremetalhost.Hosts) watch.Interface {
 
 // TestHostsOfAllNamespaces: the synchronisation sees hosts wherever they are.
 func TestHostsOfAllNamespaces(t *testing.T) {
-	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewHosts(store)
+	eachCache(t, func(t *testing.T, api *genericregistry.Store) {
+		hosts := store.NewHosts(api)
 		w := watchHosts(t, hosts)
 		var want []string
 		for i := range 3 {
 			host := newHost("worker-0")
 			host.Namespace = fmt.Sprintf("rack-%d", i)
 			ctx := genericapirequest.WithNamespace(t.Context(), host.Namespace)
-			if _, err := store.Create(ctx, host, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+			if _, err := api.Create(ctx, host, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, host.Namespace)
@@ -192,7 +193,7 @@ func TestHostsOfAllNamespaces(t *testing.T) {
 			listed = append(listed, host.Namespace)
 		}
 		for range want {
-			e := nextEvent(t, w)
+			e := storetest.NextEvent(t, w)
 			if e.Type != watch.Added {
 				t.Fatalf("event %s, want ADDED", e.Type)
 			}
@@ -210,13 +211,13 @@ func TestHostsOfAllNamespaces(t *testing.T) {
 // TestWatchSharesMemory: an informer does not hold a second copy of the fleet. If the watch cache is
 // on, what it watches shares memory with it, and a change of a copy does not reach the watch cache.
 func TestWatchSharesMemory(t *testing.T) {
-	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
-		hosts := baremetalhost.NewHosts(store)
+	eachCache(t, func(t *testing.T, api *genericregistry.Store) {
+		hosts := store.NewHosts(api)
 		w := watchHosts(t, hosts)
-		created := create(t, store, newHost("worker-0", func(h *metal3.BareMetalHost) {
+		created := storetest.Create(t, api, newHost("worker-0", func(h *metal3.BareMetalHost) {
 			h.Finalizers = []string{metal3.BareMetalHostFinalizer}
 		}))
-		watched := nextEvent(t, w).Object.(*metal3.BareMetalHost)
+		watched := storetest.NextEvent(t, w).Object.(*metal3.BareMetalHost)
 		if diff := cmp.Diff(created, watched, cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
 			t.Errorf("watched is something else than what was created (- want, + got):\n%s", diff)
 		}

@@ -1,4 +1,4 @@
-package baremetalhost_test
+package store_test
 
 import (
 	"testing"
@@ -10,16 +10,16 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	metal3 "github.com/metal3-io/metal3-apiserver/pkg/apis/metal3/v1alpha1"
-	"github.com/metal3-io/metal3-apiserver/pkg/registry/metal3/baremetalhost"
+	"github.com/metal3-io/metal3-apiserver/pkg/store"
 )
 
 func TestAttachmentUsers(t *testing.T) {
-	eachCache(t, func(t *testing.T, store *genericregistry.Store) {
+	eachCache(t, func(t *testing.T, api *genericregistry.Store) {
 		refer := func(ns, name string, interfaces ...metal3.NetworkInterface) {
 			host := newHost(name)
 			host.Namespace, host.Spec.NetworkInterfaces = ns, interfaces
 			ctx := genericapirequest.WithNamespace(t.Context(), ns)
-			if _, err := store.Create(ctx, host, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+			if _, err := api.Create(ctx, host, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -43,7 +43,7 @@ func TestAttachmentUsers(t *testing.T) {
 			{"a", "no-such", nil},
 			{"c", "net", nil},
 		} {
-			got, err := baremetalhost.NewHosts(store).AttachmentUsers(t.Context(), test.ns, test.name)
+			got, err := store.NewHosts(api).AttachmentUsers(t.Context(), test.ns, test.name)
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("%s/%s (- want, + got):\n%s%v", test.ns, test.name, diff, err)
 			}
